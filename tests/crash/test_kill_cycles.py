@@ -1,0 +1,63 @@
+"""P1, P2, P4, P7: nothing acknowledged is lost, moved or doubled when the store is killed under load, again and again.
+
+20 cycles always; any number by command: `./gantry test -m soak tests/crash --kill-cycles 1000 --seed 7`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from .history import History, Verdict
+from .store_process import StoreProcess
+from .traffic import Traffic, read_everything
+
+QUEUE_COUNT = 4
+TOPIC = "crash"
+CHECK_EVERY_CYCLES = 10
+SETTINGS = {"segment_bytes": str(4 << 20), "flush": "sync"}
+
+
+async def run_cycles(directory: Path, cycles: int, seed: int) -> Verdict:
+    """Kill the store `cycles` times under load, a fifth of them while it still recovers; judge all of it at the end."""
+    dice = random.Random(seed)
+    store = StoreProcess(directory / "store", settings=SETTINGS)
+    history = History()
+    store.start()
+    try:
+        for cycle in range(cycles):
+            traffic = Traffic(store.port, TOPIC, QUEUE_COUNT, history)
+            traffic.start(f"c{cycle}")
+            await asyncio.sleep(dice.uniform(0.05, 0.6))
+            await asyncio.to_thread(store.kill)
+            if dice.random() < 0.2:
+                store.start(wait=False)
+                await asyncio.sleep(dice.uniform(0.0, 0.5))
+                await asyncio.to_thread(store.kill)
+            await asyncio.to_thread(store.start)
+            await traffic.stop()
+            if (cycle + 1) % CHECK_EVERY_CYCLES == 0 or cycle + 1 == cycles:
+                await read_everything(store.port, TOPIC, QUEUE_COUNT, history)
+                verdict = history.verdict()
+                print(f"after {cycle + 1} kills: {verdict}")
+                assert verdict.holds, f"seed {seed}, cycle {cycle}: {verdict}"
+        return history.verdict()
+    finally:
+        store.kill()
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(300)
+def test_twenty_kills_under_load_lose_nothing(tmp_path: Path, seed: int) -> None:
+    verdict = asyncio.run(run_cycles(tmp_path, 20, seed))
+    assert verdict.acknowledged > 500
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(4 * 3600)
+def test_many_kills_under_load_lose_nothing(tmp_path: Path, seed: int, kill_cycles: int) -> None:
+    verdict = asyncio.run(run_cycles(tmp_path, kill_cycles, seed))
+    assert verdict.acknowledged > 10 * kill_cycles
