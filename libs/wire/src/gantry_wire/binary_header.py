@@ -1,0 +1,97 @@
+"""RocketMQ's binary header (serialize type 1), read and written. Knows nothing of JSON or frames.
+
+    bytes  field
+    2      code, truncated to 16 bits
+    1      language
+    2      version
+    4      opaque
+    4      flag
+    4 + n  remark, UTF-8; length 0 is none
+    4 + m  fields: m bytes of { 2 key length, key, 4 value length, value }
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from gantry_wire.codes import BINARY_CODE_ALIASES, LanguageCode, language_name
+from gantry_wire.errors import MalformedHeader
+from gantry_wire.limits import INT16_MAX
+
+_FIXED = Struct(">hbhiii")
+"""Code, language, version, opaque, flag, length of the remark."""
+_INT = Struct(">i")
+_SHORT = Struct(">h")
+
+
+class BinaryHeader(NamedTuple):
+    """The fields of a binary header."""
+
+    code: int
+    language: str
+    version: int
+    opaque: int
+    flag: int
+    remark: str | None
+    fields: dict[str, str] | None
+
+
+def decode_binary_header(data: bytes) -> BinaryHeader:
+    """Read a whole binary header; MalformedHeader when its lengths lie or a text is not UTF-8."""
+    if len(data) < _FIXED.size + _INT.size:
+        raise MalformedHeader(f"binary header of {len(data)} bytes, at least {_FIXED.size + _INT.size} are needed")
+    code, language, version, opaque, flag, remark_size = _FIXED.unpack_from(data)
+    remark_end = _FIXED.size + remark_size
+    if remark_size < 0 or remark_end + _INT.size > len(data):
+        raise MalformedHeader(f"remark of {remark_size} bytes does not fit the header")
+    (fields_size,) = _INT.unpack_from(data, remark_end)
+    start = remark_end + _INT.size
+    if fields_size != len(data) - start:
+        raise MalformedHeader(f"header fields of {fields_size} bytes where {len(data) - start} are left")
+    try:
+        remark = data[_FIXED.size : remark_end].decode() if remark_size else None
+        fields = _decode_fields(data, start) if fields_size else None
+    except UnicodeDecodeError as error:
+        raise MalformedHeader("binary header is not UTF-8") from error
+    return BinaryHeader(
+        BINARY_CODE_ALIASES.get(code, code), language_name(language), version, opaque, flag, remark, fields
+    )
+
+
+def encode_binary_header(header: BinaryHeader) -> bytes:
+    """Write a binary header. Fields with an empty value do not travel: RocketMQ reads them back as null."""
+    remark = (header.remark or "").encode()
+    fields = b"".join(_encode_field(key, value) for key, value in (header.fields or {}).items() if value)
+    code = (header.code + 0x8000 & 0xFFFF) - 0x8000
+    fixed = _FIXED.pack(
+        code, LanguageCode[header.language], header.version, header.opaque, header.flag, len(remark)
+    )
+    return b"".join((fixed, remark, _INT.pack(len(fields)), fields))
+
+
+def _decode_fields(data: bytes, at: int) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    end = len(data)
+    while at < end:
+        key, at = _decode_text(data, at, _SHORT)
+        value, at = _decode_text(data, at, _INT)
+        if value:
+            fields[key] = value
+    return fields
+
+
+def _decode_text(data: bytes, at: int, length: Struct) -> tuple[str, int]:
+    start = at + length.size
+    if start > len(data):
+        raise MalformedHeader("header fields end inside a length")
+    (size,) = length.unpack_from(data, at)
+    if not 0 <= size <= len(data) - start:
+        raise MalformedHeader(f"a header field of {size} bytes does not fit the header")
+    return data[start : start + size].decode(), start + size
+
+
+def _encode_field(key: str, value: str) -> bytes:
+    name, text = key.encode(), value.encode()
+    assert len(name) <= INT16_MAX, "header field names are ours, and short"
+    return b"".join((_SHORT.pack(len(name)), name, _INT.pack(len(text)), text))

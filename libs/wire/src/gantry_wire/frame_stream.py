@@ -1,0 +1,115 @@
+"""A stream of bytes, cut anywhere, becomes whole frames.
+
+    offset  bytes  field
+    0       4      length of all that follows (4 + header + body)
+    4       1      serialize type: 0 JSON, 1 binary
+    5       3      header length
+    8       h      header
+    8 + h   …      body
+
+Knows no socket, no clock and no meaning of a code.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from gantry_wire.errors import MalformedFrame
+from gantry_wire.limits import FRAME_BYTES_MAX, FRAME_HEAD_BYTES, HEADER_BYTES_MAX
+
+FRAME_HEAD = Struct(">iI")
+"""Length, then serialize type and header length in one word."""
+JSON, BINARY = 0, 1
+SERIALIZE_TYPES = frozenset({JSON, BINARY})
+
+_LENGTH = Struct(">i")
+_LENGTH_MAX = FRAME_BYTES_MAX - _LENGTH.size
+_MARK_MAX = BINARY << 24 | HEADER_BYTES_MAX
+_AFTER_LENGTH = FRAME_HEAD_BYTES - _LENGTH.size
+
+
+class RawFrame(NamedTuple):
+    """One whole frame, its header not yet read."""
+
+    serialize_type: int
+    header: bytes
+    body: bytes
+
+
+class FrameDecoder:
+    """Turns a byte stream, cut anywhere, into whole frames.
+
+    A frame that is too long, too short, of unknown serialize type or whose header does not fit into it is
+    refused as soon as its words have arrived, before its body is buffered. After that every call raises.
+    """
+
+    __slots__ = ("_broken", "_held", "_needed")
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._needed = 0  # bytes that must be held before another look is worth it
+        self._broken: str | None = None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of a frame that has not yet arrived whole."""
+        return len(self._held)
+
+    def receive(self, data: bytes) -> list[RawFrame]:
+        """Return the frames that `data` completes, in order; MalformedFrame when the stream is out of step."""
+        if self._broken is not None:
+            raise MalformedFrame(self._broken)
+        held = self._held
+        if held:
+            held += data
+            if len(held) < self._needed:
+                return []
+            data = bytes(held)
+            held.clear()
+        frames: list[RawFrame] = []
+        try:
+            start = _split(data, frames)
+        except MalformedFrame as error:
+            self._broken = str(error)
+            error.frames = frames
+            raise
+        if start < len(data):
+            held += data[start:] if start else data
+            self._needed = self._size_wanted()
+        return frames
+
+    def _size_wanted(self) -> int:
+        held = self._held
+        if len(held) >= FRAME_HEAD_BYTES:
+            return _LENGTH.unpack_from(held)[0] + _LENGTH.size
+        return _LENGTH.size if len(held) < _LENGTH.size else FRAME_HEAD_BYTES
+
+
+def _split(data: bytes, frames: list[RawFrame]) -> int:
+    """Append the whole frames of `data`; return where the first unfinished one starts."""
+    unpack, build, append = FRAME_HEAD.unpack_from, tuple.__new__, frames.append
+    start, end = 0, len(data)
+    while end - start >= FRAME_HEAD_BYTES:
+        length, mark = unpack(data, start)
+        body_start = start + FRAME_HEAD_BYTES + (mark & HEADER_BYTES_MAX)
+        frame_end = start + _LENGTH.size + length
+        if length > _LENGTH_MAX or body_start > frame_end or mark > _MARK_MAX:
+            _refuse(length, mark)
+        if frame_end > end:
+            return start
+        append(build(RawFrame, (mark >> 24, data[start + FRAME_HEAD_BYTES : body_start], data[body_start:frame_end])))
+        start = frame_end
+    if end - start >= _LENGTH.size:
+        (length,) = _LENGTH.unpack_from(data, start)
+        if not _AFTER_LENGTH <= length <= _LENGTH_MAX:
+            _refuse(length, 0)
+    return start
+
+
+def _refuse(length: int, mark: int) -> None:
+    if not _AFTER_LENGTH <= length <= _LENGTH_MAX:
+        raise MalformedFrame(f"frame length {length} is outside {_AFTER_LENGTH}..{_LENGTH_MAX}")
+    if mark >> 24 not in SERIALIZE_TYPES:
+        raise MalformedFrame(f"serialize type {mark >> 24} is unknown")
+    raise MalformedFrame(f"header of {mark & HEADER_BYTES_MAX} bytes does not fit a frame length of {length}")

@@ -1,0 +1,96 @@
+"""What every request and reply header has in common: typed fields on one side, text-to-text fields on the wire.
+
+Reading is tolerant where RocketMQ is: bare numbers and booleans, "0" and "1" for booleans, unknown keys. Writing is strict: every
+value is text, because the C++ client silently ignores anything else. Knows no code and no frame.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import msgspec
+
+from gantry_wire.errors import MissingField
+from gantry_wire.limits import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+
+Int32 = Annotated[int, msgspec.Meta(ge=INT32_MIN, le=INT32_MAX)]
+Int64 = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
+
+FieldTable = tuple[tuple[str, str], ...]
+HeaderT = TypeVar("HeaderT", bound="Header")
+
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,20}")
+
+
+class Header(msgspec.Struct, kw_only=True, rename="camel", gc=False):
+    """Base of all typed headers. Attribute names are ours, wire names RocketMQ's."""
+
+    wire_names: ClassVar[FieldTable]
+    """(attribute, wire name) of every field; set when a class is first written."""
+
+    def to_fields(self) -> dict[str, str]:
+        """Return the header as the text fields that travel; fields that are None are left out."""
+        fields: dict[str, str] = {}
+        for attribute, name in field_table(type(self)):
+            value = getattr(self, attribute)
+            if value is not None:
+                fields[name] = field_text(value)
+        return fields
+
+
+def field_text(value: object) -> str:
+    """Return a header value as the text that travels: Java's words for booleans, plain decimals for numbers."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def field_table(kind: type[Header]) -> FieldTable:
+    """Return (attribute, wire name) of every field of a header type."""
+    table = kind.__dict__.get("wire_names")
+    if table is None:
+        table = tuple(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+        kind.wire_names = table
+    return table
+
+
+def header_from_fields(fields: dict[str, str], kind: type[HeaderT]) -> HeaderT:
+    """Return text fields as a typed header; MissingField where a required one is absent or unreadable.
+
+    Optional fields that cannot be read are treated as absent, as RocketMQ does.
+    """
+    try:
+        return msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError:
+        return _read_each(fields, kind)
+
+
+def _read_each(fields: dict[str, str], kind: type[HeaderT]) -> HeaderT:
+    values: dict[str, Any] = {}
+    for info in msgspec.structs.fields(kind):
+        text = fields.get(info.encode_name)
+        value = None if text is None else _convert(text, info.type)
+        if value is not None:
+            values[info.name] = value
+        elif info.required:
+            raise MissingField(info.encode_name)
+    return kind(**values)
+
+
+def _convert(text: str, kind: Any) -> Any:
+    """One field: what msgspec reads, else Java's looser spelling of numbers and booleans, else None."""
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError:
+        pass
+    if kind in (bool, bool | None):
+        return False  # Java: every text but "true" is false
+    if _DECIMAL.fullmatch(text):
+        try:
+            return msgspec.convert(int(text), kind)
+        except msgspec.ValidationError:
+            return None
+    return None

@@ -1,0 +1,48 @@
+"""What both ends of a connection must agree on: maxima, each named with its unit. Constants, not settings.
+
+Relations between limits are asserted at import, so that no two of them can ever contradict each other.
+"""
+
+INT16_MAX = 2**15 - 1
+INT32_MIN = -(2**31)
+INT32_MAX = 2**31 - 1
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+"""Largest frame, its own 4-byte length included (RocketMQ's frameMaxLength counts it too)."""
+FRAME_HEAD_BYTES = 8
+"""Length and serialize-type/header-length words in front of every header."""
+HEADER_BYTES_MAX = 2**24 - 1
+"""The header length has 24 bits on the wire."""
+
+BODY_BYTES_MAX = 4 * 1024 * 1024
+"""Largest message body, and largest body of a send batch."""
+PROPERTIES_BYTES_MAX = INT16_MAX
+"""The record stores the length of the properties as a signed short."""
+TOPIC_BYTES_MAX = 127
+"""Java reads the topic length of a V1 record as a signed byte."""
+RETRY_TOPIC_BYTES_MAX = 255
+"""Topics that begin with %RETRY% or %DLQ% may be longer and are then stored as V2 records."""
+GROUP_BYTES_MAX = 120
+RECORD_OVERHEAD_BYTES_MAX = 64 * 1024
+"""What a record may hold beside its body: fixed fields, topic, properties."""
+RECORD_BYTES_MAX = BODY_BYTES_MAX + RECORD_OVERHEAD_BYTES_MAX
+
+BATCH_ITEM_BYTES_MIN = 22
+"""Five ints and one short: an item of a send batch without body and properties."""
+BATCH_ITEMS_MAX = BODY_BYTES_MAX // BATCH_ITEM_BYTES_MIN
+
+KEYS_PER_MESSAGE_MAX = 1024
+"""Bounds the index entries one message can cause; 32,767 bytes of properties could name 16,000 keys."""
+
+PULL_MESSAGES_MAX = 1024
+JSON_DEPTH_MAX = 64
+"""Deepest nesting the tolerant JSON reader follows."""
+INFLATED_BYTES_MAX = 64 * 1024 * 1024
+"""Largest content of a compressed register body."""
+
+assert RECORD_BYTES_MAX + FRAME_HEAD_BYTES + INT16_MAX * 2 < FRAME_BYTES_MAX
+assert RETRY_TOPIC_BYTES_MAX >= GROUP_BYTES_MAX + len("%RETRY%")
+assert RETRY_TOPIC_BYTES_MAX + PROPERTIES_BYTES_MAX + 256 < RECORD_OVERHEAD_BYTES_MAX
+assert HEADER_BYTES_MAX < FRAME_BYTES_MAX

@@ -1,0 +1,172 @@
+"""Message properties: `key 0x01 value 0x02 …`, their names, and the hashes made from tags and keys.
+
+Reading follows RocketMQ: a part without a key or without a value does not count, of equal keys the last one wins.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from operator import mul
+
+from gantry_wire.errors import MalformedProperties
+
+NAME_VALUE_SEPARATOR = "\x01"
+PROPERTY_SEPARATOR = "\x02"
+
+KEYS = "KEYS"
+TAGS = "TAGS"
+WAIT = "WAIT"
+DELAY = "DELAY"
+RETRY_TOPIC = "RETRY_TOPIC"
+REAL_TOPIC = "REAL_TOPIC"
+REAL_QUEUE_ID = "REAL_QID"
+TRANSACTION_PREPARED = "TRAN_MSG"
+PRODUCER_GROUP = "PGROUP"
+MIN_OFFSET = "MIN_OFFSET"
+MAX_OFFSET = "MAX_OFFSET"
+BUYER_ID = "BUYER_ID"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+TRANSFER_FLAG = "TRANSFER_FLAG"
+CORRECTION_FLAG = "CORRECTION_FLAG"
+MQ2_FLAG = "MQ2_FLAG"
+RECONSUME_TIME = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+MSG_REGION = "MSG_REGION"
+TRACE_ON = "TRACE_ON"
+UNIQ_KEY = "UNIQ_KEY"
+EXTEND_UNIQ_INFO = "EXTEND_UNIQ_INFO"
+CONSUME_START_TIME = "CONSUME_START_TIME"
+DUP_INFO = "DUP_INFO"
+INNER_NUM = "INNER_NUM"
+INNER_BASE = "INNER_BASE"
+INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
+CHECK_IMMUNITY_TIME = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+TRANSACTION_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
+TRANSACTION_ID = "__transactionId__"
+TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+INSTANCE_ID = "INSTANCE_ID"
+CORRELATION_ID = "CORRELATION_ID"
+REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
+TTL = "TTL"
+ARRIVE_TIME = "ARRIVE_TIME"
+PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+MSG_TYPE = "MSG_TYPE"
+CLUSTER = "CLUSTER"
+POP_CK = "POP_CK"
+POP_CK_OFFSET = "POP_CK_OFFSET"
+FIRST_POP_TIME = "1ST_POP_TIME"
+SHARDING_KEY = "__SHARDINGKEY"
+FORWARD_QUEUE_ID = "PROPERTY_FORWARD_QUEUE_ID"
+REDIRECT = "REDIRECT"
+TRACE_CONTEXT = "TRACE_CONTEXT"
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TIMER_ENQUEUE_MS = "TIMER_ENQUEUE_MS"
+TIMER_DEQUEUE_MS = "TIMER_DEQUEUE_MS"
+TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES"
+TIMER_OUT_MS = "TIMER_OUT_MS"
+TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
+TIMER_DELAY_LEVEL = "TIMER_DELAY_LEVEL"
+BORN_HOST = "__BORNHOST"
+BORN_TIMESTAMP = "BORN_TIMESTAMP"
+PROPERTY_CRC = "__CRC32#"
+DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
+DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
+TRANSIENT_PREFIX = "__RMQ.TRANSIENT."
+"""Keys with this prefix are a client's private notes and are not stored."""
+GANTRY_KEY = "__GANTRY_KEY"
+"""A client's idempotency key; HTTP shows it as idempotencyKey, not among the properties."""
+
+_HASH_CACHE_ENTRIES = 4096
+_TAIL_CHARS = 12
+"""The end of a UNIQ_KEY that changes from message to message: time and counter."""
+_POWERS = tuple(31**n for n in range(_TAIL_CHARS - 1, -1, -1))
+_TAIL_FACTOR = 31**_TAIL_CHARS
+_INT32 = 0xFFFFFFFF
+_SIGN = 0x80000000
+
+
+def parse_properties(properties: bytes | str) -> dict[str, str]:
+    """Return properties as a dict; MalformedProperties when bytes are not UTF-8."""
+    if not isinstance(properties, str):
+        try:
+            properties = properties.decode()
+        except UnicodeDecodeError as error:
+            raise MalformedProperties("properties are not UTF-8") from error
+    result: dict[str, str] = {}
+    for part in properties.split(PROPERTY_SEPARATOR):
+        key, _, value = part.partition(NAME_VALUE_SEPARATOR)
+        if key and value:
+            result[key] = value
+    return result
+
+
+def format_properties(properties: dict[str, str]) -> bytes:
+    """Return properties as stored bytes, each closed by a separator; MalformedProperties where one holds a separator."""
+    text = "".join(f"{key}\x01{value}\x02" for key, value in properties.items())
+    if text.count("\x01") != len(properties) or text.count("\x02") != len(properties):
+        raise MalformedProperties("a property key or value holds a separator (0x01 or 0x02)")
+    return text.encode()
+
+
+def find_property(raw: bytes, key: bytes) -> bytes | None:
+    """Return the value of one key straight from stored bytes, None when absent or empty. No copy of the rest."""
+    mark = b"\x02" + key + b"\x01"
+    at = raw.rfind(mark)
+    while at >= 0:
+        start = at + len(mark)
+        end = raw.find(b"\x02", start)
+        value = raw[start:] if end < 0 else raw[start:end]
+        if value:
+            return value
+        at = raw.rfind(mark, 0, at + 1)
+    if raw.startswith(mark[1:]):
+        start = len(mark) - 1
+        end = raw.find(b"\x02", start)
+        return (raw[start:] if end < 0 else raw[start:end]) or None
+    return None
+
+
+def java_hash(text: str) -> int:
+    """Return Java's String.hashCode: over UTF-16 units, wrapped to a signed 32-bit integer."""
+    return _signed(_hash_from(0, text))
+
+
+@lru_cache(maxsize=_HASH_CACHE_ENTRIES)
+def tags_code(tag: str | bytes) -> int:
+    """Return the code a ConsumeQueue unit holds for a tag: its hash, 0 for no tag."""
+    return java_hash(tag if isinstance(tag, str) else tag.decode(errors="replace"))
+
+
+def index_key_hash(topic: str, key: str) -> int:
+    """Return the non-negative hash under which the index files a key of a topic.
+
+    Keys of one producer differ in their last characters only, so the hash of all before is kept.
+    """
+    text = f"{topic}#{key}"
+    tail = text[-_TAIL_CHARS:]
+    if len(text) >= _TAIL_CHARS and tail.isascii():
+        hashed = _prefix_hash(text[:-_TAIL_CHARS]) * _TAIL_FACTOR + sum(map(mul, tail.encode(), _POWERS)) & _INT32
+    else:
+        hashed = _hash_from(0, text)
+    if hashed < _SIGN:
+        return hashed
+    return 0x100000000 - hashed if hashed > _SIGN else 0  # Java's abs of the least int is negative, so 0
+
+
+@lru_cache(maxsize=_HASH_CACHE_ENTRIES)
+def _prefix_hash(text: str) -> int:
+    return _hash_from(0, text)
+
+
+def _hash_from(hashed: int, text: str) -> int:
+    units = text.encode() if text.isascii() else memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    for unit in units:
+        hashed = hashed * 31 + unit & _INT32
+    return hashed
+
+
+def _signed(hashed: int) -> int:
+    return hashed - 0x100000000 if hashed >= _SIGN else hashed

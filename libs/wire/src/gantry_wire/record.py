@@ -1,0 +1,239 @@
+"""The message record as the log stores it and pull replies carry it: layout, building, reading, checking.
+
+    size, magic, body CRC, queue id, flag, queue offset, position, system flag, born time, born host (8 or 20 bytes),
+    store time, store host (8 or 20), reconsume times, prepared position, body length     fixed part: 88 … 112 bytes
+    body | topic length (1 byte, V2: 2), topic | properties length (2), properties
+
+Integers are big-endian. A blank (size, magic) fills the end of a segment. Knows no file and no offset arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+from gantry_wire.errors import MalformedRecord
+from gantry_wire.ids import HOST_V4_BYTES, HOST_V6_BYTES, offset_message_id, unpack_host
+from gantry_wire.limits import TOPIC_BYTES_MAX
+from gantry_wire.properties import parse_properties
+
+MAGIC_V1 = 0xDAA320A7
+MAGIC_V2 = 0xDAA320AB
+MAGIC_BLANK = 0xCBD43194
+CRC_MASK = 0x7FFFFFFF
+
+SYS_COMPRESSED = 0x1
+SYS_MULTI_TAGS = 0x2
+SYS_TRANSACTION_PREPARED = 0x4
+SYS_TRANSACTION_COMMIT = 0x8
+SYS_TRANSACTION_ROLLBACK = 0xC
+SYS_TRANSACTION_MASK = 0xC
+SYS_BORN_HOST_V6 = 0x10
+SYS_STORE_HOST_V6 = 0x20
+SYS_INNER_BATCH = 0x80
+SYS_COMPRESSION_MASK = 0x700
+SYS_COMPRESSION_LZ4 = 0x100
+SYS_COMPRESSION_ZSTD = 0x200
+SYS_COMPRESSION_ZLIB = 0x300
+
+RECORD_HEAD = Struct(">iIiiiqqi")
+"""Size, magic, body CRC, queue id, flag, queue offset, position, system flag."""
+BLANK = Struct(">iI")
+"""Bytes from here to the end of the segment, magic."""
+_FIXED_V4_V4 = Struct(">iIiiiqqiq8sq8siqi")
+"""The head, then born time, born host, store time, store host, reconsume times, prepared position, body length."""
+_FIXED = (
+    _FIXED_V4_V4,
+    Struct(">iIiiiqqiq20sq8siqi"),
+    Struct(">iIiiiqqiq8sq20siqi"),
+    Struct(">iIiiiqqiq20sq20siqi"),
+)
+"""By which of the two hosts is IPv6: index = (system flag >> 4) & 3."""
+_HOST_BITS = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+_SHORT = Struct(">h")
+_TAIL_V1_BYTES = 3  # topic length and properties length
+_ONE_BYTE = tuple(bytes((n,)) for n in range(TOPIC_BYTES_MAX + 1))
+_PUT_FIXED, _PUT_SHORT = _FIXED_V4_V4.pack, _SHORT.pack
+
+RECORD_BYTES_MIN = _FIXED_V4_V4.size + _TAIL_V1_BYTES
+
+
+class RecordHead(NamedTuple):
+    """The first 40 bytes of a record. Of a blank only size and magic mean anything."""
+
+    size: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    position: int
+    sys_flag: int
+
+
+@dataclass(slots=True)
+class Record:
+    """One stored message, every field of it."""
+
+    size: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    position: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: bytes
+    store_timestamp: int
+    store_host: bytes
+    reconsume_times: int
+    prepared_position: int
+    body: bytes
+    topic: bytes
+    properties: bytes
+
+    @property
+    def born_address(self) -> tuple[str, int]:
+        """Address and port of the client that sent the message."""
+        return unpack_host(self.born_host)
+
+    @property
+    def store_address(self) -> tuple[str, int]:
+        """Address and port of the store that took it."""
+        return unpack_host(self.store_host)
+
+    @property
+    def message_id(self) -> str:
+        """The offset message id."""
+        return offset_message_id(self.store_host, self.position)
+
+    def property_map(self) -> dict[str, str]:
+        """The properties as a dict; MalformedProperties when they are not UTF-8."""
+        return parse_properties(self.properties)
+
+
+def record_size(
+    body_size: int, topic_size: int, properties_size: int, born_host_size: int = 8, store_host_size: int = 8
+) -> int:
+    """Return the bytes a record will have, before its position is known."""
+    return (
+        RECORD_BYTES_MIN - 2 * HOST_V4_BYTES + born_host_size + store_host_size
+        + body_size + topic_size + properties_size + (topic_size > TOPIC_BYTES_MAX)
+    )
+
+
+def build_record(  # noqa: PLR0913 - a record has these fields, and a call per message is all there is time for
+    topic: bytes,
+    queue_id: int,
+    queue_offset: int,
+    position: int,
+    body: bytes,
+    properties: bytes,
+    flag: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int = 0,
+    prepared_position: int = 0,
+) -> bytes:
+    """Return the bytes of one record. Lengths are the caller's to check; hosts are packed (see ids.pack_host).
+
+    The IPv6 bits of the system flag are set by the hosts given, whatever a client claimed.
+    """
+    body_size, topic_size, properties_size = len(body), len(topic), len(properties)
+    size = 91 + body_size + topic_size + properties_size
+    magic, topic_length = MAGIC_V1, b""
+    pack = _PUT_FIXED
+    sys_flag &= ~_HOST_BITS
+    if topic_size > TOPIC_BYTES_MAX:
+        size += 1
+        magic, topic_length = MAGIC_V2, _PUT_SHORT(topic_size)
+    else:
+        topic_length = _ONE_BYTE[topic_size]
+    if len(born_host) != HOST_V4_BYTES or len(store_host) != HOST_V4_BYTES:
+        v6 = (len(born_host) == HOST_V6_BYTES) | (len(store_host) == HOST_V6_BYTES) << 1
+        sys_flag |= v6 << 4
+        pack = _FIXED[v6].pack
+        size += _FIXED[v6].size - _FIXED_V4_V4.size
+    fixed = pack(
+        size, magic, crc32(body) & CRC_MASK, queue_id, flag, queue_offset, position, sys_flag, born_timestamp,
+        born_host, store_timestamp, store_host, reconsume_times, prepared_position, body_size,
+    )
+    return b"".join((fixed, body, topic_length, topic, _PUT_SHORT(properties_size), properties))
+
+
+def rebuild_record(record: Record) -> bytes:
+    """Return the bytes of a record that was read."""
+    return build_record(
+        record.topic, record.queue_id, record.queue_offset, record.position, record.body, record.properties,
+        record.flag, record.sys_flag, record.born_timestamp, record.born_host, record.store_timestamp,
+        record.store_host, record.reconsume_times, record.prepared_position,
+    )
+
+
+def build_blank(size: int) -> bytes:
+    """Return the marker that says `size` bytes, itself included, remain unused to the end of the segment."""
+    return BLANK.pack(size, MAGIC_BLANK)
+
+
+def peek_header(buffer: bytes | memoryview, at: int = 0) -> RecordHead:
+    """Return what stands at `at` without checking it; MalformedRecord when not even a size and a magic fit."""
+    if len(buffer) - at >= RECORD_HEAD.size:
+        return RecordHead._make(RECORD_HEAD.unpack_from(buffer, at))
+    if len(buffer) - at < BLANK.size:
+        raise MalformedRecord(f"{len(buffer) - at} bytes are too few for a record")
+    size, magic = BLANK.unpack_from(buffer, at)
+    return RecordHead(size, magic, 0, 0, 0, 0, 0, 0)
+
+
+def decode_record(buffer: bytes | memoryview, at: int = 0, *, check_crc: bool = True) -> Record:
+    """Return the record at `at`; MalformedRecord when size, magic, inner lengths or CRC say it is none."""
+    left = len(buffer) - at
+    if left < RECORD_BYTES_MIN:
+        raise MalformedRecord(f"{left} bytes are too few for a record")
+    size, magic = BLANK.unpack_from(buffer, at)
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        raise MalformedRecord(f"magic {magic:#x} is no record's")
+    if not RECORD_BYTES_MIN <= size <= left:
+        raise MalformedRecord(f"record of {size} bytes where {left} are left")
+    layout = _FIXED[RECORD_HEAD.unpack_from(buffer, at)[7] >> 4 & 3]
+    if size < layout.size + _TAIL_V1_BYTES:
+        raise MalformedRecord(f"record of {size} bytes is too short for its hosts")
+    *fields, body_size = layout.unpack_from(buffer, at)
+    body_start, end = at + layout.size, at + size
+    body_end = body_start + body_size
+    topic_start = body_end + (1 if magic == MAGIC_V1 else 2)
+    if body_size < 0 or topic_start + _SHORT.size > end:
+        raise MalformedRecord(f"body of {body_size} bytes does not fit a record of {size}")
+    topic_end = topic_start + (buffer[body_end] if magic == MAGIC_V1 else _SHORT.unpack_from(buffer, body_end)[0])
+    start = topic_end + _SHORT.size
+    if topic_end < topic_start or start > end or start + _SHORT.unpack_from(buffer, topic_end)[0] != end:
+        raise MalformedRecord(f"topic and properties do not fill a record of {size} bytes")
+    body = bytes(buffer[body_start:body_end])
+    if check_crc and crc32(body) & CRC_MASK != fields[2]:
+        raise MalformedRecord(f"body of the record at position {fields[6]} fails its CRC")
+    return Record(*fields, body, bytes(buffer[topic_start:topic_end]), bytes(buffer[start:end]))
+
+
+def scan_records(buffer: bytes | memoryview, base_position: int | None = None) -> Iterator[Record]:
+    """Yield records that stand one after the other until bytes end, or a blank or zeros begin.
+
+    With `base_position`, the position of the first byte, every record must stand where it says it does.
+    MalformedRecord for anything else.
+    """
+    at = 0
+    while at < len(buffer):
+        size, magic = peek_header(buffer, at)[:2]
+        if magic == MAGIC_BLANK or (size == 0 and magic == 0):
+            return
+        record = decode_record(buffer, at)
+        if base_position is not None and record.position != base_position + at:
+            raise MalformedRecord(f"record at position {base_position + at} says it stands at {record.position}")
+        yield record
+        at += record.size
