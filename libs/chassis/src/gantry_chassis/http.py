@@ -1,0 +1,176 @@
+"""The small HTTP side of a service (health, figures, snapshots): uvicorn's protocol inside the service's own loop.
+
+Routes are a table {(method, "/path/{name}"): handler}; anything bigger belongs to the gateway.
+"""
+
+import re
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from gantry_chassis.logs import get_logger
+from gantry_chassis.metrics import CONTENT_TYPE, Metrics
+
+if TYPE_CHECKING:
+    import uvicorn
+
+BODY_BYTES_MAX = 1024 * 1024
+BACKLOG = 128
+
+_log = get_logger()
+
+
+class Request(NamedTuple):
+    """One request, read whole."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: bytes
+    path_params: dict[str, str]
+
+
+class Response(NamedTuple):
+    """One answer; see `json_response` for the usual one."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "application/json"
+
+
+Handler = Callable[[Request], Response | Awaitable[Response]]
+Routes = Mapping[tuple[str, str], Handler]
+
+
+class _Send(Protocol):
+    def __call__(self, event: dict[str, Any], /) -> Awaitable[None]: ...
+
+
+def json_response(value: object, status: int = 200) -> Response:
+    """Answer `value` as JSON."""
+    return Response(status, msgspec.json.encode(value))
+
+
+def health_routes(ready: Callable[[], str | None], metrics: Metrics) -> dict[tuple[str, str], Handler]:
+    """Return the routes every service has; `ready` returns None, or the reason why not (then 503)."""
+
+    def is_ready(_request: Request) -> Response:
+        reason = ready()
+        return json_response({"ready": reason is None, "reason": reason}, 200 if reason is None else 503)
+
+    async def figures(_request: Request) -> Response:
+        return Response(200, await metrics.text(), CONTENT_TYPE)
+
+    return {
+        ("GET", "/health/live"): lambda _request: json_response({"live": True}),
+        ("GET", "/health/ready"): is_ready,
+        ("GET", "/metrics"): figures,
+    }
+
+
+class HttpServer:
+    """Serves a table of routes on one port until closed."""
+
+    def __init__(self, host: str, port: int, routes: Routes) -> None:
+        self.host, self.port = host, port
+        self._routes = [(method, _pattern(path), handler) for (method, path), handler in routes.items()]
+        self._server: uvicorn.Server | None = None
+        self._sockets: list[socket.socket] = []
+
+    async def start(self) -> int:
+        """Listen, and return the port (useful where 0 was asked for). Raises OSError when it is taken."""
+        from uvicorn import Config, Server
+
+        listener = socket.create_server((self.host, self.port), backlog=BACKLOG)
+        self.port = listener.getsockname()[1]
+        self._sockets = [listener]
+        config = Config(
+            self._application,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            date_header=False,  # uvicorn's clock ticks ten times a second; we write the date into each answer
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=5,
+        )
+        config.load()
+        server = Server(config)
+        server.lifespan = config.lifespan_class(config)
+        # Only its start and stop: main_loop would wake an idle process, and `serve` takes the signals away from us.
+        await server.startup(sockets=self._sockets)
+        self._server = server
+        return self.port
+
+    async def close(self) -> None:
+        """Stop listening and let running requests end (≤ 5 s)."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.shutdown(sockets=self._sockets)
+
+    async def _application(
+        self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: _Send
+    ) -> None:
+        response = await self._answer(scope, receive)
+        headers = [
+            (b"content-type", response.content_type.encode()),
+            (b"content-length", str(len(response.body)).encode()),
+            (b"date", formatdate(usegmt=True).encode()),
+        ]
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        body = b"" if scope["method"] == "HEAD" else response.body
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]]) -> Response:
+        body = await _read_body(receive)
+        if body is None:
+            return json_response({"error": f"the body is over {BODY_BYTES_MAX} bytes"}, 413)
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        method, path = scope["method"], scope["path"]
+        handler, params = self._find(method, path)
+        if handler is None:
+            return json_response({"error": f"no such resource: {path}"}, 405 if params is not None else 404)
+        try:
+            answer = handler(Request(method, path, query, body, params or {}))
+            return await answer if isawaitable(answer) else answer
+        except Exception:  # noqa: BLE001 - one place logs a failed request
+            _log.exception("http request failed", method=method, path=path)
+            return json_response({"error": "internal error; see the log of this process"}, 500)
+
+    def _find(self, method: str, path: str) -> tuple[Handler | None, dict[str, str] | None]:
+        """Return the handler and path parameters; (None, {}) when only the method is wrong."""
+        other_method: dict[str, str] | None = None
+        for known, pattern, handler in self._routes:
+            match = pattern.fullmatch(path)
+            if match is None:
+                continue
+            if method == known or (method, known) == ("HEAD", "GET"):
+                return handler, match.groupdict()
+            other_method = {}
+        return None, other_method
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path)))
+
+
+async def _read_body(receive: Callable[[], Awaitable[Any]]) -> bytes | None:
+    """Return the whole body, or None when it is over the limit."""
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        event = await receive()
+        part = event.get("body", b"")
+        size += len(part)
+        if size > BODY_BYTES_MAX:
+            return None
+        parts.append(part)
+        if not event.get("more_body", False):
+            return b"".join(parts)

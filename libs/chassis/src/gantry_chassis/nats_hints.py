@@ -1,0 +1,120 @@
+"""Hints over NATS: may be lost, never wait, never raise. A slow poll stands behind whatever a hint would speed up.
+
+Subjects: `gantry.route.<topic>`, `gantry.data`, `gantry.group`. The only file that knows NATS.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gantry_chassis.logs import get_logger
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+WAITING_HINTS_MAX = 1024
+RECONNECT_SECONDS = 1.0
+CONNECT_SECONDS_MAX = 2.0
+
+Receive = Callable[[str, bytes], None]
+
+_log = get_logger()
+
+
+class Hints:
+    """One connection to NATS that heals by itself. While it is away, what is published is dropped."""
+
+    def __init__(self, url: str, service: str) -> None:
+        """`url` may be empty: then there are no hints at all, and the slow polls do the work."""
+        self._url, self._service = url, service
+        self._client: Client | None = None
+        self._subscriptions: list[tuple[str, Receive]] = []
+        self._waiting: dict[tuple[str, bytes], None] = {}
+        self._wake = asyncio.Event()
+        self.sent = 0
+        self.received = 0
+        self.dropped = 0
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether hints travel at this moment."""
+        return self._client is not None and self._client.is_connected
+
+    def publish(self, subject: str, payload: bytes = b"") -> None:
+        """Send a hint with the next turn of the loop; the same one twice in a turn is sent once."""
+        if not self.is_connected or len(self._waiting) >= WAITING_HINTS_MAX:
+            self.dropped += 1
+            return
+        self._waiting[(subject, payload)] = None
+        self._wake.set()
+
+    def subscribe(self, subject: str, receive: Receive) -> None:
+        """Call `receive(subject, payload)` for each hint; call before `run` starts."""
+        self._subscriptions.append((subject, receive))
+
+    async def run(self) -> None:
+        """Connect, and keep sending what is published; ends only when cancelled. Supervise it as a named loop."""
+        if not self._url:
+            return
+        self._client = await self._connect()
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                hints, self._waiting = self._waiting, {}
+                await self._send(self._client, list(hints))
+        finally:
+            client, self._client = self._client, None
+            with contextlib.suppress(Exception):
+                await client.close()
+
+    async def _connect(self) -> "Client":
+        import nats
+
+        while True:
+            # An unknown state of the server at our start is not an error: it may come later.
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                    client = await nats.connect(
+                        self._url,
+                        name=self._service,
+                        max_reconnect_attempts=-1,
+                        reconnect_time_wait=RECONNECT_SECONDS,  # pyright: ignore[reportArgumentType]  # any number
+                        connect_timeout=1,
+                        allow_reconnect=True,
+                        error_cb=_quiet,
+                        pending_size=256 * 1024,
+                    )
+            except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+                _log.debug("no hints yet: NATS is away", url=self._url, error=str(error))
+                await asyncio.sleep(RECONNECT_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+                continue
+            for subject, receive in self._subscriptions:
+                await client.subscribe(subject, cb=self._receiver(receive))
+            return client
+
+    def _receiver(self, receive: Receive) -> "Callable[[Msg], asyncio.Future[None]]":
+        async def on_message(message: "Msg") -> None:
+            self.received += 1
+            receive(message.subject, message.data)
+
+        return on_message  # pyright: ignore[reportReturnType]  # nats-py takes any coroutine function
+
+    async def _send(self, client: "Client", hints: list[tuple[str, bytes]]) -> None:
+        for subject, payload in hints:
+            if not client.is_connected:
+                self.dropped += 1
+                continue
+            try:
+                await client.publish(subject, payload)
+                self.sent += 1
+            except Exception as error:  # noqa: BLE001 - a hint may be lost; the poll behind it stays
+                self.dropped += 1
+                _log.debug("hint lost", subject=subject, error=str(error))
+
+
+async def _quiet(error: Exception) -> None:
+    _log.debug("nats", error=str(error))
