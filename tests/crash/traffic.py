@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import Command, FrameDecoder, decode_command, encode_request
-from gantry_wire.headers import PullHeader, PullReplyHeader, SendHeader, SendReplyHeader
+from gantry_wire.headers import PullHeader, PullReplyHeader, SendHeaderV2, SendReplyHeader
 from gantry_wire.properties import format_properties
 from gantry_wire.record import scan_records
 
@@ -37,7 +37,7 @@ class Line:
     _decoder: FrameDecoder = field(default_factory=FrameDecoder)
     _opaques: itertools.count[int] = field(default_factory=itertools.count)
 
-    async def call(self, code: int, header: SendHeader | PullHeader, body: bytes = b"") -> Command:
+    async def call(self, code: int, header: SendHeaderV2 | PullHeader, body: bytes = b"") -> Command:
         """The answer of the store, whatever its code; NoAnswer when there is none."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
@@ -99,7 +99,7 @@ class Traffic:
 
     async def _send(self, line: Line, name: str, queue_id: int, *, keyed: bool) -> None:
         properties = {"KEYS": name, KEY_PROPERTY: name} if keyed else {"KEYS": name}
-        header = SendHeader(
+        header = SendHeaderV2(
             producer_group="crash",
             topic=self.topic,
             default_topic="TBW102",
