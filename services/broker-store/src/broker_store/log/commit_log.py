@@ -1,0 +1,354 @@
+"""The CommitLog: one growing sequence of records, cut into segment files. It knows bytes and positions only.
+
+Writing has one owner (the event loop): reserve a position, put the bytes, write once per turn. `sync` runs in the
+thread that flushes. Reading happens anywhere, by pread, never above the visible end and never from a mapping.
+"""
+
+import errno
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from enum import Enum
+from operator import attrgetter
+from typing import Protocol
+
+from broker_store.log.errors import (
+    DamagedRecord,
+    DiskFull,
+    LogStopped,
+    PositionNotVisible,
+    PositionRemoved,
+    RecordTooLarge,
+)
+from broker_store.log.files import Data, Files
+from broker_store.log.first_read import FirstReadCheck
+from broker_store.log.prezero import Prezero
+from broker_store.log.scan import record_size_at
+from broker_store.log.segment import Segment, cut_segment, load_segments
+from broker_store.log.settings import BLANK_BYTES, LogSettings
+from gantry_wire.record import build_blank
+
+_RECORD_HEAD_BYTES = 8
+_SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
+_start_of = attrgetter("start")
+
+
+class LogState(Enum):
+    """What the disk still allows. `STOPPED` is left only by a restart."""
+
+    RUNNING = "running"
+    DISK_FULL = "disk_full"
+    STOPPED = "stopped"
+
+
+class ConfirmFile(Protocol):
+    """Where the confirm offset is noted after each flush."""
+
+    def write_confirm(self, position: int) -> None:
+        """Write the offset; durable with the next checkpoint."""
+        ...
+
+
+class CommitLog:
+    """Appends and reads records. `preamble(position)` gives the records a new segment begins with, back to back.
+
+    `on_preamble(position, record)` reports each of them once it is placed in the open batch. When `write` raises
+    DiskFull, everything reserved since the last successful write is undone, preambles included.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        settings: LogSettings,
+        preamble: Callable[[int], Sequence[bytes]],
+        on_preamble: Callable[[int, bytes], None],
+        confirm_file: ConfirmFile,
+    ) -> None:
+        self._files = files
+        self.directory = directory
+        self.settings = settings
+        self._preamble = preamble
+        self._on_preamble = on_preamble
+        self._confirm_file = confirm_file
+        self.segments: list[Segment] = load_segments(files, directory, settings.segment_bytes)
+        self.min_position = self.segments[0].start if self.segments else 0
+        self.state = LogState.RUNNING
+        self.stop_reason = ""
+        self.end = self.min_position
+        """Where the next record will lie; what lies below may still be in the open batch."""
+        self.written_end = self.end
+        self.durable_end = self.end
+        self.visible_end = self.end
+        self.confirm = 0
+        self._limit = -1  # a record may end here at most; -1 sends every reservation the slow way
+        self._tail: Segment | None = None
+        self._runs: list[tuple[Segment, int, list[Data]]] = []
+        self._run_start = self.end
+        self._batch: list[Data] = []
+        self._lock = threading.Lock()
+        self._unsynced: set[Segment] = set()
+        self._unsynced_names = False
+        self.put: Callable[[Data], None] = self._batch.append
+        """Add bytes to the open batch: those of the last reservation, before the next one is made."""
+        self.prezero = Prezero(files, directory, settings, self._stop_on)
+        self.first_read = FirstReadCheck(self.end)
+
+    # --- writing -------------------------------------------------------------------------------------------
+
+    def start_at(self, end: int, confirm: int) -> None:
+        """Begin to append at this position. Recovery has cut and synced everything up to it."""
+        self.end = self.written_end = self.durable_end = self.visible_end = self._run_start = end
+        self.confirm = confirm
+        self._tail = next((segment for segment in self.segments if segment.start <= end < segment.end), None)
+        if self._tail is not None:
+            self._limit = self._tail.end - BLANK_BYTES
+            self.prezero.follow(self._tail, end)
+
+    def reserve(self, size: int) -> int:
+        """Return the position at which the next `size` bytes will lie: one record, or a batch that stays together.
+
+        Raises LogStopped, RecordTooLarge, or DiskFull when the next segment cannot be made; nothing is reserved
+        then.
+        """
+        position = self.end
+        end = position + size
+        if end > self._limit:
+            return self._reserve_in_next_segment(size)
+        self.end = end
+        return position
+
+    def write(self) -> None:
+        """Write the open batch. Raises DiskFull (all of it taken back) or LogStopped."""
+        batch = self._batch
+        if not batch:
+            return
+        tail = self._tail
+        assert tail is not None
+        end = self.end
+        assert self._run_start + sum(map(len, batch)) == end, "reserved and put sizes differ"
+        if self.state is LogState.STOPPED:
+            raise LogStopped(self.stop_reason)
+        try:
+            self.prezero.claim(end)
+            for segment, position, buffers in self._runs:
+                segment.file.pwritev(buffers, position - segment.start)
+            tail.file.pwritev(batch, self._run_start - tail.start)
+        except OSError as error:
+            self._fail(error)
+        with self._lock:
+            self._unsynced.add(tail)
+            self._unsynced.update(run[0] for run in self._runs)
+            self.written_end = end
+        self._runs.clear()
+        batch.clear()
+        self._run_start = end
+
+    def sync(self) -> int:
+        """Make everything written durable; called in the sync thread. Returns the position it now reaches.
+
+        A failure raises LogStopped and stops the log for ever: what the device holds is unknown until a restart.
+        """
+        with self._lock:
+            end = self.written_end
+            segments, self._unsynced = self._unsynced, set()
+            names, self._unsynced_names = self._unsynced_names, False
+        if self.state is LogState.STOPPED:
+            raise LogStopped(self.stop_reason)
+        try:
+            for segment in sorted(segments, key=_start_of):
+                segment.file.sync()
+            if names:
+                self._files.sync_dir(self.directory)
+        except OSError as error:
+            self._stop_on(error)
+            raise LogStopped(self.stop_reason) from error
+        if self.stop_reason:  # the thread that zeroes ahead may have met the error meanwhile
+            raise LogStopped(self.stop_reason)
+        self.durable_end = max(self.durable_end, end)
+        return end
+
+    def set_visible(self, position: int) -> None:
+        """Allow reads below this position."""
+        assert self.visible_end <= position <= self.written_end
+        self.visible_end = position
+
+    def set_confirm(self, position: int) -> None:
+        """Note that everything below is durable and complete. Raises LogStopped if it cannot be noted."""
+        assert self.confirm <= position <= self.durable_end
+        self.confirm = position
+        try:
+            self._confirm_file.write_confirm(position)
+        except OSError as error:
+            self._stop_on(error)
+            raise LogStopped(self.stop_reason) from error
+
+    def close(self) -> None:
+        """End the background work. What is written but not synced stays so."""
+        self.prezero.close()
+        self._limit = -1
+        for segment in self.segments:
+            segment.file.close()
+
+    def _reserve_in_next_segment(self, size: int) -> int:
+        if self.state is LogState.STOPPED:
+            raise LogStopped(self.stop_reason)
+        if size + BLANK_BYTES > self.settings.segment_bytes:
+            raise RecordTooLarge(f"{size} bytes do not fit into a segment of {self.settings.segment_bytes}")
+        start = self._tail.end if self._tail is not None else self.end
+        try:
+            segment = self.prezero.take_spare(start)
+        except OSError as error:
+            if error.errno in _SPACE_ERRORS:
+                self.state = LogState.DISK_FULL
+                raise DiskFull(f"no room for the next segment of {self.directory}") from error
+            self._stop_on(error)
+            raise LogStopped(self.stop_reason) from error
+        self._close_run(start)
+        self.segments.append(segment)
+        self._tail = segment
+        self.end = self._run_start = start
+        self._limit = segment.end - BLANK_BYTES
+        self._unsynced_names = True
+        for record in self._preamble(start):
+            self._place_preamble(record)
+        if self.end + size > self._limit:
+            raise RecordTooLarge(f"{size} bytes do not fit behind the preamble of segment {start}")
+        return self.reserve(size)
+
+    def _close_run(self, segment_end: int) -> None:
+        if self._tail is None:
+            return
+        self._batch.append(build_blank(segment_end - self.end))
+        self._runs.append((self._tail, self._run_start, self._batch.copy()))
+        self._batch.clear()
+
+    def _place_preamble(self, record: bytes) -> None:
+        if self.end + len(record) > self._limit:
+            raise RecordTooLarge(f"the preamble does not fit into a segment of {self.settings.segment_bytes}")
+        self._batch.append(record)
+        self._on_preamble(self.end, record)
+        self.end += len(record)
+
+    # --- errors of the disk --------------------------------------------------------------------------------
+
+    def _fail(self, error: OSError) -> None:
+        if error.errno not in _SPACE_ERRORS:
+            self._stop_on(error)
+            raise LogStopped(self.stop_reason) from error
+        self._take_back()
+        self.state = LogState.DISK_FULL
+        raise DiskFull(f"no room for {self.directory}: the batch was taken back") from error
+
+    def _take_back(self) -> None:
+        """Undo the open batch: memory and files look as after the last successful write."""
+        made = [
+            segment for segment in self.segments if segment.start >= self.written_end and segment.start > 0
+        ]
+        first_run = self._runs[0] if self._runs else None
+        tail = first_run[0] if first_run else self._tail
+        assert tail is not None
+        made = [segment for segment in made if segment is not tail]
+        try:
+            self.prezero.take_back(tail, self.written_end, made)
+        except OSError as error:
+            self._stop_on(error)
+            raise LogStopped(self.stop_reason) from error
+        self.segments = [segment for segment in self.segments if segment not in made]
+        self._tail = tail
+        self._runs.clear()
+        self._batch.clear()
+        self.end = self._run_start = self.written_end
+        self._limit = tail.end - BLANK_BYTES
+
+    def _stop_on(self, error: OSError) -> None:
+        self.state = LogState.STOPPED
+        self.stop_reason = (
+            self.stop_reason or f"{error.strerror or error} on {error.filename or self.directory}"
+        )
+        self._limit = -1
+
+    # --- reading -------------------------------------------------------------------------------------------
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return whole records as they lie. Raises PositionRemoved, PositionNotVisible, DamagedRecord; OSError."""
+        segment = self._segment_to_read(position, size)
+        if position + size > segment.end:
+            first = segment.end - position
+            return self.read(position, first) + self.read(segment.end, size - first)
+        data = segment.file.pread(size, position - segment.start)
+        if position < self.first_read.end:
+            self.first_read.check(position, data)
+        return data
+
+    def read_nowait(self, position: int, size: int) -> bytes | None:
+        """Like read, but None when the bytes are not in the page cache: then read in a thread."""
+        segment = self._segment_to_read(position, size)
+        if position + size > segment.end:
+            return None
+        data = segment.file.pread_nowait(size, position - segment.start)
+        if data is not None and position < self.first_read.end:
+            self.first_read.check(position, data)
+        return data
+
+    def read_record(self, position: int) -> bytes:
+        """Return the record at this position, whose size is not known. Raises what read raises."""
+        head = self.read_unchecked(position, _RECORD_HEAD_BYTES)
+        size = record_size_at(head)
+        if size == 0:
+            raise DamagedRecord(position, "no record begins there")
+        if position + size > self.visible_end:
+            raise DamagedRecord(position, f"its size {size} leads above the visible end")
+        return self.read(position, size)
+
+    def read_unchecked(self, position: int, size: int) -> bytes:
+        """Return visible bytes of one segment without checking what they are."""
+        segment = self._segment_to_read(position, size)
+        return segment.file.pread(size, position - segment.start)
+
+    def segment_at(self, position: int) -> Segment | None:
+        """Return the segment that holds this position."""
+        segments = self.segments
+        place = bisect_right(segments, position, key=_start_of) - 1
+        if place < 0 or position >= segments[place].end:
+            return None
+        return segments[place]
+
+    def _segment_to_read(self, position: int, size: int) -> Segment:
+        if position < self.min_position:
+            raise PositionRemoved(f"position {position} is below the minimum {self.min_position}")
+        if position + size > self.visible_end:
+            raise PositionNotVisible(
+                f"position {position} + {size} is above the visible end {self.visible_end}"
+            )
+        segments = self.segments
+        segment = segments[-1]
+        if position >= segment.start:
+            return segment
+        found = self.segment_at(position)
+        if found is None:
+            raise DamagedRecord(position, "its segment is missing")
+        return found
+
+    # --- shrinking -----------------------------------------------------------------------------------------
+
+    def delete_first_segment(self) -> int:
+        """Unlink the oldest segment, never the tail, and return the new minimum. Readers of it finish undisturbed."""
+        first = self.segments[0]
+        assert first.end <= self.visible_end
+        assert first is not self._tail
+        self._files.remove(first.path)
+        self.segments = self.segments[1:]
+        self.min_position = self.segments[0].start
+        return self.min_position
+
+    def cut(self, end: int) -> None:
+        """Leave nothing at or above this position: used by recovery, before appends start."""
+        for segment in [segment for segment in self.segments if segment.start >= end]:
+            segment.file.close()
+            self._files.remove(segment.path)
+        self.segments = [segment for segment in self.segments if segment.start < end]
+        if self.segments and end < self.segments[-1].end:
+            cut_segment(self.segments[-1], end)
+            self.segments[-1].file.sync()
+        self._files.sync_dir(self.directory)

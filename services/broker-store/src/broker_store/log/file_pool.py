@@ -1,0 +1,37 @@
+"""Open files by path, bounded: ten thousand queues must not need ten thousand descriptors."""
+
+from collections import OrderedDict
+
+from broker_store.log.files import File, Files
+
+
+class FilePool:
+    """At most `open_max` files; the one used longest ago is let go first.
+
+    Used by one thread; what it hands out stays usable in others until they drop it.
+    """
+
+    def __init__(self, files: Files, open_max: int = 256) -> None:
+        self.files = files
+        self._open_max = open_max
+        self._open: OrderedDict[str, File] = OrderedDict()
+
+    def get(self, path: str, create_bytes: int | None = None) -> File:
+        """Return the file, opened if it is not; with create_bytes it is made if needed."""
+        file = self._open.get(path)
+        if file is not None:
+            self._open.move_to_end(path)
+            return file
+        file = self.files.open(path, create_bytes)
+        self._open[path] = file
+        if len(self._open) > self._open_max:
+            self._open.popitem(last=False)
+        return file
+
+    def drop(self, path: str) -> None:
+        """Forget a file, for instance because it was deleted."""
+        self._open.pop(path, None)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self._open.clear()

@@ -1,0 +1,65 @@
+"""Checks what an earlier run wrote the first time it is read, and remembers what was checked.
+
+What this run wrote came from memory and is trusted; what lay on the disk before may have decayed.
+"""
+
+import threading
+from bisect import bisect_right
+
+from broker_store.log.errors import DamagedRecord
+from broker_store.log.scan import ScannedRecord, scan_records
+
+INTERVALS_MAX = 65_536
+"""Checked stretches remembered; beyond that all are forgotten and checked again."""
+
+
+class FirstReadCheck:
+    """Everything below `end` was there at opening. Threads may call `check` together."""
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._lock = threading.Lock()
+
+    def check(self, position: int, data: bytes) -> None:
+        """Raise DamagedRecord for the first bad record of these, which must be whole records."""
+        with self._lock:
+            end = position + len(data)
+            place = bisect_right(self._starts, position) - 1
+            known_end = self._ends[place] if place >= 0 else position
+            if known_end >= end:
+                return
+            found: list[ScannedRecord] = []
+            at, _, words = scan_records(data, position, max(known_end - position, 0), found)
+            self._add(position, position + at)
+        if at < len(data):
+            raise DamagedRecord(position + at, words or "it is cut short")
+
+    def trust(self, start: int, end: int) -> None:
+        """Note that a stretch of whole records was checked."""
+        with self._lock:
+            self._add(start, end)
+
+    def is_trusted(self, start: int, end: int) -> bool:
+        """Whether the whole stretch was checked."""
+        with self._lock:
+            place = bisect_right(self._starts, start) - 1
+            return place >= 0 and self._ends[place] >= end
+
+    def _add(self, start: int, end: int) -> None:
+        if start >= end:
+            return
+        first = bisect_right(self._starts, start) - 1
+        if first >= 0 and self._ends[first] >= start:
+            start = self._starts[first]
+        else:
+            first += 1
+        last = bisect_right(self._starts, end)
+        if last > first:
+            end = max(end, self._ends[last - 1])
+        self._starts[first:last] = [start]
+        self._ends[first:last] = [end]
+        if len(self._starts) > INTERVALS_MAX:
+            self._starts.clear()
+            self._ends.clear()

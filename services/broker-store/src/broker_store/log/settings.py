@@ -1,0 +1,46 @@
+"""Sizes of the log's files and the pace of its background work. Defaults are RocketMQ's file sizes."""
+
+from dataclasses import dataclass
+
+from gantry_wire.limits import RECORD_BYTES_MAX
+
+BLANK_BYTES = 8
+"""The end-of-file mark that must still fit behind the last record of a segment."""
+QUEUE_UNIT_BYTES = 20
+RESERVE_BYTES = 64 * 1024 * 1024
+"""Size of the ballast file `gantry/reserve` that keeps acks and offsets going on a full disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """Everything the log lets be chosen; sizes of existing files must not be changed afterwards."""
+
+    segment_bytes: int = 1 << 30
+    queue_file_units: int = 300_000
+    index_slots: int = 5_000_000
+    index_entries: int = 20_000_000
+    prezero_bytes: int = 16 * 1024 * 1024
+    """How far ahead of the tail blocks are written with zeros; 0 switches it off."""
+    prezero_slice_bytes: int = 1024 * 1024
+    free_bytes_min: int = 192 * 1024 * 1024
+    """Below this much free space sends are refused."""
+    reserve_bytes: int = RESERVE_BYTES
+    checkpoint_bytes: int = 64 * 1024 * 1024
+    """Log written since the last checkpoint that makes the next one due: bounds what a crash re-reads."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that contradict each other."""
+        if self.segment_bytes <= BLANK_BYTES or self.segment_bytes % 512:
+            raise ValueError("segment_bytes must be a positive multiple of 512")
+        if self.queue_file_units < 1 or self.index_slots < 1 or self.index_entries < 2:
+            raise ValueError("queue_file_units, index_slots and index_entries must be positive")
+        if self.prezero_slice_bytes < 4096 or self.prezero_bytes < 0:
+            raise ValueError("prezero_slice_bytes must be at least 4096 and prezero_bytes not negative")
+
+    @property
+    def queue_file_bytes(self) -> int:
+        """Size of one ConsumeQueue file."""
+        return self.queue_file_units * QUEUE_UNIT_BYTES
+
+
+assert LogSettings().segment_bytes > RECORD_BYTES_MAX + BLANK_BYTES
