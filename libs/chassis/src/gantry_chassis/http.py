@@ -87,10 +87,12 @@ class HttpServer:
         from uvicorn import Config, Server
 
         listener = socket.create_server((self.host, self.port), backlog=BACKLOG)
+        listener.setblocking(False)  # uvloop accepts until the kernel says "no more"
         self.port = listener.getsockname()[1]
         self._sockets = [listener]
         config = Config(
             self._application,
+            interface="asgi3",
             http="httptools",
             ws="none",
             lifespan="off",

@@ -72,7 +72,7 @@ class _Forward(logging.Handler):
     """Hands records of the standard library's logging to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        log = get_logger(logger=record.name)
+        log = get_logger(source=record.name)
         log.log(record.levelno, record.getMessage(), exc_info=record.exc_info)
 
 
