@@ -16,7 +16,7 @@ from gantry_wire.codes import language_name
 from gantry_wire.errors import MalformedHeader
 from gantry_wire.frame_stream import JSON, RawFrame
 from gantry_wire.header import Header, Int32, field_text, header_from_fields
-from gantry_wire.headers import PullHeader, PullReplyHeader, SendHeader, SendHeaderV2, SendReplyHeader
+from gantry_wire.message_headers import PullHeader, PullReplyHeader, SendHeader, SendHeaderV2, SendReplyHeader
 from gantry_wire.limits import INT32_MAX, INT32_MIN
 
 FLAG_RESPONSE = 1

@@ -1,0 +1,71 @@
+"""The body of a send batch: messages one after the other, each with flag, body and properties of its own.
+
+    4 size of this item, itself included | 4 zero | 4 zero | 4 flag | 4 body length | body | 2 properties length | properties
+
+Knows no topic and no header: those come with the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple
+
+from gantry_wire.errors import MalformedBatch
+from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BATCH_ITEMS_MAX, BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
+
+_ITEM = Struct(">iiiii")
+"""Size, magic (unused), body CRC (unused), flag, body length."""
+_SHORT = Struct(">h")
+
+assert _ITEM.size + _SHORT.size == BATCH_ITEM_BYTES_MIN
+
+
+class BatchItem(NamedTuple):
+    """One message of a batch."""
+
+    flag: int
+    body: bytes
+    properties: bytes
+
+
+def decode_batch(body: bytes) -> list[BatchItem]:
+    """Return the messages of a batch body; MalformedBatch unless they fill it exactly. An empty body is malformed."""
+    end = len(body)
+    if not end:
+        raise MalformedBatch("the batch is empty")
+    unpack, unpack_short, build = _ITEM.unpack_from, _SHORT.unpack_from, tuple.__new__
+    items: list[BatchItem] = []
+    at = 0
+    while at < end:
+        body_at = at + _ITEM.size
+        if body_at > end:
+            raise MalformedBatch(f"batch item {len(items)} ends inside its lengths")
+        size, _, _, flag, body_size = unpack(body, at)
+        properties_at = body_at + body_size + _SHORT.size
+        if body_size < 0 or properties_at > end:
+            raise MalformedBatch(f"batch item {len(items)}: a body of {body_size} bytes does not fit the batch")
+        (properties_size,) = unpack_short(body, properties_at - _SHORT.size)
+        next_at = properties_at + properties_size
+        if properties_size < 0 or next_at != at + size or next_at > end:
+            raise MalformedBatch(f"batch item {len(items)}: its lengths contradict its size of {size} bytes")
+        items.append(
+            build(BatchItem, (flag, body[body_at : properties_at - _SHORT.size], body[properties_at:next_at]))
+        )
+        at = next_at
+    return items
+
+
+def encode_batch(items: Iterable[BatchItem]) -> bytes:
+    """Return the body of a batch of these messages; MalformedBatch when it breaks a limit."""
+    parts: list[bytes] = []
+    for flag, body, properties in items:
+        if len(properties) > PROPERTIES_BYTES_MAX:
+            raise MalformedBatch(f"properties of {len(properties)} bytes, the limit is {PROPERTIES_BYTES_MAX}")
+        size = BATCH_ITEM_BYTES_MIN + len(body) + len(properties)
+        parts += (_ITEM.pack(size, 0, 0, flag, len(body)), body, _SHORT.pack(len(properties)), properties)
+    batch = b"".join(parts)
+    if not 0 < len(batch) <= BODY_BYTES_MAX:
+        raise MalformedBatch(f"a batch of {len(batch)} bytes, the limit is 1..{BODY_BYTES_MAX}")
+    assert len(parts) <= 4 * BATCH_ITEMS_MAX
+    return batch

@@ -1,0 +1,43 @@
+"""Tag subscriptions: `*`, or tags joined by `||`, turned into the codes a queue is filtered by. Knows no queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gantry_wire.errors import MalformedExpression
+from gantry_wire.properties import tags_code
+from gantry_wire.units import EXTENSION_ADDRESS_MAX
+
+SUBSCRIBE_ALL = "*"
+TAG = "TAG"
+SQL92 = "SQL92"
+
+
+@dataclass(slots=True, frozen=True)
+class TagFilter:
+    """Which tags a consumer wants. `codes` is None when it wants everything."""
+
+    codes: frozenset[int] | None
+    names: frozenset[str]
+
+    @classmethod
+    def parse(cls, expression: str | None) -> TagFilter:
+        """Return the filter of an expression; None, empty and `*` match everything. MalformedExpression for no tag."""
+        if not expression or expression == SUBSCRIBE_ALL:
+            return EVERYTHING
+        names = frozenset(filter(None, (part.strip() for part in expression.split("||"))))
+        if not names:
+            raise MalformedExpression(f"the subscription expression {expression[:64]!r} names no tag")
+        return cls(frozenset(map(tags_code, names)), names)
+
+    def matches(self, code: int) -> bool:
+        """Whether a unit with this tags code may hold a wanted message; the tag itself is compared by the client.
+
+        Only the low 32 bits count. An address in a ConsumeQueue extension always matches: it says nothing about the tag.
+        """
+        if self.codes is None or code in self.codes or code <= EXTENSION_ADDRESS_MAX:
+            return True
+        return ((code + 0x80000000) & 0xFFFFFFFF) - 0x80000000 in self.codes
+
+
+EVERYTHING = TagFilter(None, frozenset())
