@@ -62,7 +62,7 @@ def load_settings(
     for name, value in values.items():
         values[name] = _split(types[name], value) if isinstance(value, str) else value
     try:
-        return msgspec.convert(values, struct, strict=False)
+        return msgspec.convert(values, struct, strict=False, dec_hook=_to_path)
     except (msgspec.ValidationError, ValueError) as error:
         raise SettingsRefused(_explain(str(error), sources)) from error
 
@@ -188,6 +188,12 @@ def _split(kind: Any, value: str) -> str | list[str]:
     if get_origin(kind) in {list, tuple, frozenset, set}:
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
+
+
+def _to_path(kind: type, value: object) -> Path:
+    if kind is not Path or not isinstance(value, str):
+        raise NotImplementedError(f"a setting of type {kind} cannot be read")
+    return Path(value)
 
 
 def _explain(words: str, sources: Mapping[str, str]) -> str:
