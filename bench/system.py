@@ -1,0 +1,71 @@
+"""A throwaway system for a benchmark, and the line that says where its figures come from."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class System:
+    """Addresses and pids of a running system, as `./gantry up --json` prints them."""
+
+    http: str
+    nameserver: str
+    store: str
+    store_pid: int
+    raw: dict[str, Any]
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> System:
+        broker = raw["brokers"][0]
+        return cls(raw["http"], raw["nameserver"], broker["address"], broker["pid"], raw)
+
+
+@contextlib.contextmanager
+def started(*options: str, data_parent: str | None = None) -> Iterator[System]:
+    """Start a system on free ports with its data in a temporary folder; stop it and delete the data at the end."""
+    with tempfile.TemporaryDirectory(prefix="gantry-bench-", dir=data_parent) as folder:
+        data = str(Path(folder) / "data")
+        command = [str(ROOT / "gantry"), "up", "--free-ports", "--detach", "--json", "--data", data, *options]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+        if ran.returncode != 0:
+            sys.exit(f"`{' '.join(command)}` ended with {ran.returncode}: its last line above says why")
+        try:
+            yield System.from_json(cast("dict[str, Any]", json.loads(ran.stdout.splitlines()[-1])))
+        finally:
+            subprocess.run([str(ROOT / "gantry"), "down", "--data", data], check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system CPU seconds a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def provenance(durability: str) -> str:
+    """Machine, commit, durability and load: without them a figure says nothing."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=ROOT)
+    model = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), platform.machine())
+    return (
+        f"{os.cpu_count()} × {model}, Python {platform.python_version()}, commit {commit.stdout.strip() or 'none'}, "
+        f"durability {durability}, load {os.getloadavg()[0]:.2f}"
+    )
+
+
+def percentile(sorted_values: list[float], share: float) -> float:
+    """The value below which this share lies; 0.0 of nothing."""
+    if not sorted_values:
+        return 0.0
+    return sorted_values[min(len(sorted_values) - 1, int(len(sorted_values) * share))]
