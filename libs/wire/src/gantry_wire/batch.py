@@ -7,9 +7,9 @@ Knows no topic and no header: those come with the request.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from gantry_wire.errors import MalformedBatch
 from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BATCH_ITEMS_MAX, BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
@@ -29,12 +29,15 @@ class BatchItem(NamedTuple):
     properties: bytes
 
 
+_new_item = cast("Callable[[type[BatchItem], tuple[int, bytes, bytes]], BatchItem]", tuple.__new__)
+
+
 def decode_batch(body: bytes) -> list[BatchItem]:
     """Return the messages of a batch body; MalformedBatch unless they fill it exactly. An empty body is malformed."""
     end = len(body)
     if not end:
         raise MalformedBatch("the batch is empty")
-    unpack, unpack_short, build = _ITEM.unpack_from, _SHORT.unpack_from, tuple.__new__
+    unpack, unpack_short = _ITEM.unpack_from, _SHORT.unpack_from
     items: list[BatchItem] = []
     at = 0
     while at < end:
@@ -44,13 +47,17 @@ def decode_batch(body: bytes) -> list[BatchItem]:
         size, _, _, flag, body_size = unpack(body, at)
         properties_at = body_at + body_size + _SHORT.size
         if body_size < 0 or properties_at > end:
-            raise MalformedBatch(f"batch item {len(items)}: a body of {body_size} bytes does not fit the batch")
+            raise MalformedBatch(
+                f"batch item {len(items)}: a body of {body_size} bytes does not fit the batch"
+            )
         (properties_size,) = unpack_short(body, properties_at - _SHORT.size)
         next_at = properties_at + properties_size
         if properties_size < 0 or next_at != at + size or next_at > end:
             raise MalformedBatch(f"batch item {len(items)}: its lengths contradict its size of {size} bytes")
         items.append(
-            build(BatchItem, (flag, body[body_at : properties_at - _SHORT.size], body[properties_at:next_at]))
+            _new_item(
+                BatchItem, (flag, body[body_at : properties_at - _SHORT.size], body[properties_at:next_at])
+            )
         )
         at = next_at
     return items
@@ -61,7 +68,9 @@ def encode_batch(items: Iterable[BatchItem]) -> bytes:
     parts: list[bytes] = []
     for flag, body, properties in items:
         if len(properties) > PROPERTIES_BYTES_MAX:
-            raise MalformedBatch(f"properties of {len(properties)} bytes, the limit is {PROPERTIES_BYTES_MAX}")
+            raise MalformedBatch(
+                f"properties of {len(properties)} bytes, the limit is {PROPERTIES_BYTES_MAX}"
+            )
         size = BATCH_ITEM_BYTES_MIN + len(body) + len(properties)
         parts += (_ITEM.pack(size, 0, 0, flag, len(body)), body, _SHORT.pack(len(properties)), properties)
     batch = b"".join(parts)

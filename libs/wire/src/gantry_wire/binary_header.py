@@ -1,13 +1,13 @@
 """RocketMQ's binary header (serialize type 1), read and written. Knows nothing of JSON or frames.
 
-    bytes  field
-    2      code, truncated to 16 bits
-    1      language
-    2      version
-    4      opaque
-    4      flag
-    4 + n  remark, UTF-8; length 0 is none
-    4 + m  fields: m bytes of { 2 key length, key, 4 value length, value }
+bytes  field
+2      code, truncated to 16 bits
+1      language
+2      version
+4      opaque
+4      flag
+4 + n  remark, UTF-8; length 0 is none
+4 + m  fields: m bytes of { 2 key length, key, 4 value length, value }
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class BinaryHeader(NamedTuple):
 def decode_binary_header(data: bytes) -> BinaryHeader:
     """Read a whole binary header; MalformedHeader when its lengths lie or a text is not UTF-8."""
     if len(data) < _FIXED.size + _INT.size:
-        raise MalformedHeader(f"binary header of {len(data)} bytes, at least {_FIXED.size + _INT.size} are needed")
+        raise MalformedHeader(
+            f"binary header of {len(data)} bytes, at least {_FIXED.size + _INT.size} are needed"
+        )
     code, language, version, opaque, flag, remark_size = _FIXED.unpack_from(data)
     remark_end = _FIXED.size + remark_size
     if remark_size < 0 or remark_end + _INT.size > len(data):
@@ -55,7 +57,13 @@ def decode_binary_header(data: bytes) -> BinaryHeader:
     except UnicodeDecodeError as error:
         raise MalformedHeader("binary header is not UTF-8") from error
     return BinaryHeader(
-        BINARY_CODE_ALIASES.get(code, code), language_name(language), version, opaque, flag, remark, fields
+        BINARY_CODE_ALIASES.get(code, int(code)),
+        language_name(language),
+        version,
+        opaque,
+        flag,
+        remark,
+        fields,
     )
 
 

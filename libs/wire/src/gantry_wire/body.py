@@ -14,7 +14,7 @@ from gantry_wire import fastjson
 from gantry_wire.errors import MalformedBody
 from gantry_wire.header import field_text
 
-BodyT = TypeVar("BodyT", bound="Body")
+BodyT = TypeVar("BodyT", bound=msgspec.Struct)
 
 
 class Body(msgspec.Struct, kw_only=True, rename="camel"):
@@ -24,7 +24,7 @@ class Body(msgspec.Struct, kw_only=True, rename="camel"):
     """True where nothing below needs fastjson's dialect or leaves out nulls: written in one go."""
 
 
-def encode_body(body: Body, *, standard: bool = False) -> bytes:
+def encode_body(body: msgspec.Struct, *, standard: bool = False) -> bytes:
     """Return a body as fastjson writes it, or as standard JSON (quoted integer keys, sorted, ASCII)."""
     return fastjson.dumps(body, standard=standard)
 
@@ -51,7 +51,7 @@ def _decoder(kind: type[BodyT]) -> msgspec.json.Decoder[BodyT]:
 
 
 @lru_cache(maxsize=256)
-def _shape(kind: type[Body]) -> inspect.Type:
+def _shape(kind: type[msgspec.Struct]) -> inspect.Type:
     return inspect.type_info(kind)
 
 
@@ -85,7 +85,9 @@ def _fit_dict(value: Any, shape: inspect.DictType) -> Any:
         return value
     content = cast("Mapping[str, Any]", value)
     return {
-        _fit_key(key, shape.key_type): _fit(item, shape.value_type) for key, item in content.items() if item is not None
+        _fit_key(key, shape.key_type): _fit(item, shape.value_type)
+        for key, item in content.items()
+        if item is not None
     }
 
 

@@ -30,7 +30,9 @@ class ConsumeFromWhere(StrEnum):
     """Where a group without committed offsets starts."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
-    CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
+    CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = (
+        "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
+    )
     CONSUME_FROM_MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
     CONSUME_FROM_MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
     CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
@@ -81,7 +83,7 @@ class HeartbeatData(Body, kw_only=True, rename="camel"):
 
 
 class CheckClientRequestBody(Body, kw_only=True, rename="camel"):
-    """46: can the broker filter by this subscription?"""
+    """46: asks whether the broker can filter by this subscription."""
 
     client_id: str | None = None
     group: str | None = None
@@ -139,5 +141,7 @@ class ResetOffsetListBody(Body, kw_only=True, rename="camel"):
 class GetConsumerStatusBody(Body, kw_only=True, rename="camel"):
     """221 and 223: offsets as the clients of a group see them."""
 
-    consumer_table: dict[str, dict[MessageQueue, int]] = field(default_factory=dict[str, dict[MessageQueue, int]])
+    consumer_table: dict[str, dict[MessageQueue, int]] = field(
+        default_factory=dict[str, dict[MessageQueue, int]]
+    )
     message_queue_table: dict[MessageQueue, int] = field(default_factory=dict[MessageQueue, int])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
 from msgspec import field
 
 from gantry_wire.body import Body
 
 
-class MessageQueue(Body, kw_only=True, rename="camel", frozen=True, order=True):
+class MessageQueue(msgspec.Struct, kw_only=True, rename="camel", frozen=True, order=True):
     """One queue of one topic on one broker. Stands as a key in fastjson's maps."""
 
     is_plain: ClassVar[bool] = True
@@ -110,7 +111,9 @@ class RegisterBrokerBody(Body, kw_only=True, rename="camel"):
 
     is_plain: ClassVar[bool] = True
     filter_server_list: list[str] = field(default_factory=list[str])
-    topic_config_serialize_wrapper: TopicConfigSerializeWrapper = field(default_factory=TopicConfigSerializeWrapper)
+    topic_config_serialize_wrapper: TopicConfigSerializeWrapper = field(
+        default_factory=TopicConfigSerializeWrapper
+    )
 
 
 class QueueData(Body, kw_only=True, rename="camel"):

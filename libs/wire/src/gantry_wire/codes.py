@@ -118,8 +118,7 @@ class RequestCode(IntEnum):
 
 
 BINARY_CODE_ALIASES: dict[int, int] = {
-    code & 0xFFFF: code
-    for code in (200050, 200051, 200052, 200053, 200054, 200055, 200056, 200151)
+    code & 0xFFFF: code for code in (200050, 200051, 200052, 200053, 200054, 200055, 200056, 200151)
 }
 """A binary header has 16 bits for the code, so Java truncates these; none of the short forms means anything else."""
 

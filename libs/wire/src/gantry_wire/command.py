@@ -16,8 +16,8 @@ from gantry_wire.codes import language_name
 from gantry_wire.errors import MalformedHeader
 from gantry_wire.frame_stream import JSON, RawFrame
 from gantry_wire.header import Header, Int32, field_text, header_from_fields
-from gantry_wire.message_headers import PullHeader, PullReplyHeader, SendHeader, SendHeaderV2, SendReplyHeader
 from gantry_wire.limits import INT32_MAX, INT32_MIN
+from gantry_wire.message_headers import PullHeader, PullReplyHeader, SendHeader, SendHeaderV2, SendReplyHeader
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
@@ -184,7 +184,7 @@ def _texts(fields: dict[str, object]) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    """A JSON value where a text belongs: numbers and booleans as Java prints them, the rest as JSON."""
+    """Return a JSON value as the text that belongs there: numbers and booleans as Java prints them, the rest as JSON."""
     if isinstance(value, (str, bool, int, float)):
         return field_text(value)
     return msgspec.json.encode(value).decode()

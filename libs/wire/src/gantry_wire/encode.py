@@ -19,9 +19,10 @@ REQUEST_LANGUAGE = "PYTHON"
 REPLY_LANGUAGE = "JAVA"
 """What RocketMQ's own servers say; clients in other languages were tested against nothing else."""
 
-_TAIL_END = f'"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
-_REPLY_TAIL = f',"flag":1,"language":"{REPLY_LANGUAGE}","opaque":'
-_SEND_TAIL = ',"MSG_REGION":"DefaultRegion","TRACE_ON":"true"'
+_END = f',"serializeTypeCurrentRPC":"JSON","version":{VERSION}}}'
+_REPLY_TAIL = f'}},"flag":1,"language":"{REPLY_LANGUAGE}","opaque":'
+_SEND_HEAD = '{"code":0,"extFields":{"msgId":"'
+_SEND_TAIL = '","MSG_REGION":"DefaultRegion","TRACE_ON":"true"'
 _HEAD_REST = 4  # bytes of the head that the frame length counts
 
 _encode_json = msgspec.json.Encoder().encode
@@ -43,7 +44,7 @@ def encode_request(
         return _binary_frame(BinaryHeader(code, REQUEST_LANGUAGE, VERSION, opaque, flag, None, fields), body)
     text = (
         f'{{"code":{code},"extFields":{_encode_json(fields).decode()},"flag":{flag}'
-        f',"language":"{REQUEST_LANGUAGE}","opaque":{opaque},{_TAIL_END}'
+        f',"language":"{REQUEST_LANGUAGE}","opaque":{opaque}{_END}'
     )
     return _json_frame(text, body)
 
@@ -63,7 +64,9 @@ def encode_response(
             BinaryHeader(code, REPLY_LANGUAGE, VERSION, opaque, FLAG_RESPONSE, remark, fields), body
         )
     words = "" if remark is None else f',"remark":{_encode_json(remark).decode()}'
-    text = f'{{"code":{code},"extFields":{_encode_json(fields).decode()}{_REPLY_TAIL}{opaque}{words},{_TAIL_END}'
+    text = (
+        f'{{"code":{code},"extFields":{_encode_json(fields).decode()[:-1]}{_REPLY_TAIL}{opaque}{words}{_END}'
+    )
     return _json_frame(text, body)
 
 
@@ -79,8 +82,8 @@ def encode_send_reply(
     if not (transaction_id.isalnum() and transaction_id.isascii()):
         transaction_id = _encode_json(transaction_id).decode()[1:-1]  # the client chose it: escape
     header = (
-        f'{{"code":0,"extFields":{{"msgId":"{msg_id}","queueId":"{queue_id}","queueOffset":"{queue_offset}"'
-        f',"transactionId":"{transaction_id}"{_SEND_TAIL}{extra.decode()}}}{_REPLY_TAIL}{opaque},{_TAIL_END}'
+        f'{_SEND_HEAD}{msg_id}","queueId":"{queue_id}","queueOffset":"{queue_offset}","transactionId":"'
+        f"{transaction_id}{_SEND_TAIL}{extra.decode()}{_REPLY_TAIL}{opaque}{_END}"
     ).encode()
     size = len(header)
     return FRAME_HEAD.pack(_HEAD_REST + size, size) + header
@@ -99,8 +102,8 @@ def encode_pull_reply_head(
     """Return frame head and header of a pull reply; the caller writes `body_size` bytes of records after it."""
     header = (
         f'{{"code":{code},"extFields":{{"nextBeginOffset":"{next_offset}","minOffset":"{min_offset}"'
-        f',"maxOffset":"{max_offset}","suggestWhichBrokerId":"{suggest}"}}{_REPLY_TAIL}{opaque}'
-        f',"remark":"{remark}",{_TAIL_END}'
+        f',"maxOffset":"{max_offset}","suggestWhichBrokerId":"{suggest}"{_REPLY_TAIL}{opaque}'
+        f',"remark":"{remark}"{_END}'
     ).encode()
     size = len(header)
     return FRAME_HEAD.pack(_HEAD_REST + size + body_size, size) + header

@@ -1,5 +1,7 @@
-"""The JSON dialect of RocketMQ's bodies. Reading accepts what fastjson accepts: bare numbers, names and whole objects
-as keys, single quotes, trailing commas, text around nothing. Writing gives bare integer keys and object keys, no nulls.
+"""The JSON dialect of RocketMQ's bodies.
+
+Reading accepts what fastjson accepts: bare numbers, names and whole objects as keys, single quotes, trailing commas.
+Writing gives bare integer keys and object keys, and leaves out nulls.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ Knows no socket, no clock and no meaning of a code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from gantry_wire.errors import MalformedFrame
 from gantry_wire.limits import FRAME_BYTES_MAX, FRAME_HEAD_BYTES, HEADER_BYTES_MAX
@@ -35,6 +36,9 @@ class RawFrame(NamedTuple):
     serialize_type: int
     header: bytes
     body: bytes
+
+
+_new_frame = cast("Callable[[type[RawFrame], tuple[int, bytes, bytes]], RawFrame]", tuple.__new__)
 
 
 class FrameDecoder:
@@ -88,7 +92,7 @@ class FrameDecoder:
 
 def _split(data: bytes, frames: list[RawFrame]) -> int:
     """Append the whole frames of `data`; return where the first unfinished one starts."""
-    unpack, build, append = FRAME_HEAD.unpack_from, tuple.__new__, frames.append
+    unpack, append = FRAME_HEAD.unpack_from, frames.append
     start, end = 0, len(data)
     while end - start >= FRAME_HEAD_BYTES:
         length, mark = unpack(data, start)
@@ -98,7 +102,8 @@ def _split(data: bytes, frames: list[RawFrame]) -> int:
             _refuse(length, mark)
         if frame_end > end:
             return start
-        append(build(RawFrame, (mark >> 24, data[start + FRAME_HEAD_BYTES : body_start], data[body_start:frame_end])))
+        header = data[start + FRAME_HEAD_BYTES : body_start]
+        append(_new_frame(RawFrame, (mark >> 24, header, data[body_start:frame_end])))
         start = frame_end
     if end - start >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(data, start)

@@ -1,6 +1,5 @@
 """Every typed header in one import: messages and consumers, nameservers, tools."""
 
-from gantry_wire.header import Header
 from gantry_wire.admin_headers import (
     AllGroupConfigHeader,
     AllGroupConfigReplyHeader,
@@ -9,8 +8,8 @@ from gantry_wire.admin_headers import (
     BrokerConfigReplyHeader,
     BrokerConsumeStatsHeader,
     CloneGroupOffsetHeader,
-    ConsumeStatsHeader,
     ConsumerStatusHeader,
+    ConsumeStatsHeader,
     CorrectionOffsetHeader,
     CreateTopicHeader,
     DeleteGroupHeader,
@@ -22,25 +21,7 @@ from gantry_wire.admin_headers import (
     ResumeHalfMessageHeader,
     StatsHeader,
 )
-from gantry_wire.nameserver_headers import (
-    AddWritePermReplyHeader,
-    BrokerHeartbeatHeader,
-    BrokerIdentityHeader,
-    BrokerMemberGroupHeader,
-    BrokerNameHeader,
-    ClusterHeader,
-    DeleteTopicInNamesrvHeader,
-    KvKeyHeader,
-    KvValueReplyHeader,
-    NamespaceHeader,
-    PutKvConfigHeader,
-    QueryDataVersionReplyHeader,
-    RegisterBrokerHeader,
-    RegisterBrokerReplyHeader,
-    RouteHeader,
-    TopicHeader,
-    WipeWritePermReplyHeader,
-)
+from gantry_wire.header import Header
 from gantry_wire.message_headers import (
     CheckTransactionHeader,
     ConsumeDirectlyHeader,
@@ -65,6 +46,25 @@ from gantry_wire.message_headers import (
     UnregisterClientHeader,
     UpdateConsumerOffsetHeader,
     ViewMessageHeader,
+)
+from gantry_wire.nameserver_headers import (
+    AddWritePermReplyHeader,
+    BrokerHeartbeatHeader,
+    BrokerIdentityHeader,
+    BrokerMemberGroupHeader,
+    BrokerNameHeader,
+    ClusterHeader,
+    DeleteTopicInNamesrvHeader,
+    KvKeyHeader,
+    KvValueReplyHeader,
+    NamespaceHeader,
+    PutKvConfigHeader,
+    QueryDataVersionReplyHeader,
+    RegisterBrokerHeader,
+    RegisterBrokerReplyHeader,
+    RouteHeader,
+    TopicHeader,
+    WipeWritePermReplyHeader,
 )
 
 __all__ = [

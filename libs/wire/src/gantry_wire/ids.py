@@ -42,7 +42,9 @@ def offset_message_id(host_bytes: bytes, position: int) -> str:
 def parse_offset_message_id(text: str) -> tuple[str, int, int]:
     """Return store address, port and position; MalformedMessageId when the text is no such id."""
     if len(text) not in MESSAGE_ID_CHARS:
-        raise MalformedMessageId(f"a message id has {MESSAGE_ID_CHARS[0]} or {MESSAGE_ID_CHARS[1]} characters, not {len(text)}")
+        raise MalformedMessageId(
+            f"a message id has {MESSAGE_ID_CHARS[0]} or {MESSAGE_ID_CHARS[1]} characters, not {len(text)}"
+        )
     try:
         packed = bytes.fromhex(text)
     except ValueError as error:
@@ -80,7 +82,9 @@ class UniqueIds:
         return f"{self._prefix}{now_ms - self._month_start_ms:08X}{counter:04X}"
 
     def _turn_month(self, now_ms: int) -> None:
-        first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(
+            day=1, hour=0, minute=0, second=0, microsecond=0
+        )
         following = (first + timedelta(days=32)).replace(day=1)
         self._month_start_ms = int(first.timestamp()) * 1000
         self._month_end_ms = int(following.timestamp()) * 1000

@@ -229,7 +229,7 @@ class ConsumerGroupHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class CheckTransactionHeader(Header, kw_only=True, rename="camel", gc=False):
-    """39, pushed: what became of this half message?"""
+    """39, pushed: asks what became of this half message."""
 
     topic: str | None = None
     tran_state_table_offset: Int64

@@ -27,7 +27,14 @@ GATEWAY_GROUP = "GANTRY_GATEWAY"
 """Consumer group of pulls on behalf of HTTP clients; preset, never listed, commits no offsets."""
 
 SEND_FORBIDDEN_TOPICS = frozenset(
-    {SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC}
+    {
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    }
 )
 
 PRESET_GROUPS = (

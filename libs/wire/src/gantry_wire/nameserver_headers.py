@@ -8,7 +8,7 @@ from gantry_wire.header import Header, Int32, Int64
 
 
 class RouteHeader(Header, kw_only=True, rename="camel", gc=False):
-    """105: where are the queues of a topic?"""
+    """105: asks where the queues of a topic are."""
 
     topic: str
     accept_standard_json_only: bool | None = None

@@ -80,10 +80,10 @@ GANTRY_KEY = "__GANTRY_KEY"
 """A client's idempotency key; HTTP shows it as idempotencyKey, not among the properties."""
 
 _HASH_CACHE_ENTRIES = 4096
-_TAIL_CHARS = 12
-"""The end of a UNIQ_KEY that changes from message to message: time and counter."""
-_POWERS = tuple(31**n for n in range(_TAIL_CHARS - 1, -1, -1))
-_TAIL_FACTOR = 31**_TAIL_CHARS
+_TIME_CHARS, _COUNTER_CHARS = 8, 4
+"""A UNIQ_KEY ends with the milliseconds of the month and a counter."""
+_31_2, _31_3, _31_4, _31_8 = 31**2, 31**3, 31**4, 31**8
+_TIME_FACTORS = tuple(31**n for n in range(_TIME_CHARS - 1, -1, -1))
 _INT32 = 0xFFFFFFFF
 _SIGN = 0x80000000
 
@@ -143,12 +143,14 @@ def tags_code(tag: str | bytes) -> int:
 def index_key_hash(topic: str, key: str) -> int:
     """Return the non-negative hash under which the index files a key of a topic.
 
-    Keys of one producer differ in their last characters only, so the hash of all before is kept.
+    Keys of one producer differ in their last characters only (8 of time, 4 of a counter), so the hashes of what stands
+    before the counter, and before the time, are kept.
     """
     text = f"{topic}#{key}"
-    tail = text[-_TAIL_CHARS:]
-    if len(text) >= _TAIL_CHARS and tail.isascii():
-        hashed = _prefix_hash(text[:-_TAIL_CHARS]) * _TAIL_FACTOR + sum(map(mul, tail.encode(), _POWERS)) & _INT32
+    tail = text[-_COUNTER_CHARS:]
+    if len(text) >= _COUNTER_CHARS and tail.isascii():
+        a, b, c, d = tail.encode()
+        hashed = _to_time_hash(text[:-_COUNTER_CHARS]) * _31_4 + a * _31_3 + b * _31_2 + c * 31 + d & _INT32
     else:
         hashed = _hash_from(0, text)
     if hashed < _SIGN:
@@ -157,12 +159,22 @@ def index_key_hash(topic: str, key: str) -> int:
 
 
 @lru_cache(maxsize=_HASH_CACHE_ENTRIES)
-def _prefix_hash(text: str) -> int:
+def _to_time_hash(text: str) -> int:
+    tail = text[-_TIME_CHARS:]
+    if len(text) < _TIME_CHARS or not tail.isascii():
+        return _hash_from(0, text)
+    return _to_salt_hash(text[:-_TIME_CHARS]) * _31_8 + sum(map(mul, tail.encode(), _TIME_FACTORS)) & _INT32
+
+
+@lru_cache(maxsize=_HASH_CACHE_ENTRIES)
+def _to_salt_hash(text: str) -> int:
     return _hash_from(0, text)
 
 
 def _hash_from(hashed: int, text: str) -> int:
-    units = text.encode() if text.isascii() else memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    units = (
+        text.encode() if text.isascii() else memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
+    )
     for unit in units:
         hashed = hashed * 31 + unit & _INT32
     return hashed

@@ -9,10 +9,9 @@ Integers are big-endian. A blank (size, magic) fills the end of a segment. Knows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias, cast
 from zlib import crc32
 
 from gantry_wire.errors import MalformedRecord
@@ -52,13 +51,19 @@ _FIXED = (
     Struct(">iIiiiqqiq20sq20siqi"),
 )
 """By which of the two hosts is IPv6: index = (system flag >> 4) & 3."""
-_HOST_BITS = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
-_SHORT = Struct(">h")
+_NO_HOST_BITS = ~(SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
+_BYTE, _SHORT = Struct(">B"), Struct(">h")
 _TAIL_V1_BYTES = 3  # topic length and properties length
 _ONE_BYTE = tuple(bytes((n,)) for n in range(TOPIC_BYTES_MAX + 1))
-_PUT_FIXED, _PUT_SHORT = _FIXED_V4_V4.pack, _SHORT.pack
+_PUT_FIXED, _PUT_SHORT, _TAKE_SHORT = _FIXED_V4_V4.pack, _SHORT.pack, _SHORT.unpack_from
+_SYS_FLAG = Struct(">i")
+_SYS_FLAG_AT = RECORD_HEAD.size - _SYS_FLAG.size
 
 RECORD_BYTES_MIN = _FIXED_V4_V4.size + _TAIL_V1_BYTES
+
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview[int]"
+"""Where records are read from; nothing of it is kept."""
 
 
 class RecordHead(NamedTuple):
@@ -74,8 +79,7 @@ class RecordHead(NamedTuple):
     sys_flag: int
 
 
-@dataclass(slots=True)
-class Record:
+class Record(NamedTuple):
     """One stored message, every field of it."""
 
     size: int
@@ -112,8 +116,11 @@ class Record:
         return offset_message_id(self.store_host, self.position)
 
     def property_map(self) -> dict[str, str]:
-        """The properties as a dict; MalformedProperties when they are not UTF-8."""
+        """Return the properties as a dict; MalformedProperties when they are not UTF-8."""
         return parse_properties(self.properties)
+
+
+_new_record = cast("Callable[[type[Record], tuple[Any, ...]], Record]", tuple.__new__)
 
 
 def record_size(
@@ -121,12 +128,18 @@ def record_size(
 ) -> int:
     """Return the bytes a record will have, before its position is known."""
     return (
-        RECORD_BYTES_MIN - 2 * HOST_V4_BYTES + born_host_size + store_host_size
-        + body_size + topic_size + properties_size + (topic_size > TOPIC_BYTES_MAX)
+        RECORD_BYTES_MIN
+        - 2 * HOST_V4_BYTES
+        + born_host_size
+        + store_host_size
+        + body_size
+        + topic_size
+        + properties_size
+        + (topic_size > TOPIC_BYTES_MAX)
     )
 
 
-def build_record(  # noqa: PLR0913 - a record has these fields, and a call per message is all there is time for
+def build_record(  # noqa: PLR0913, PLR0917 - a record has these fields, and a call per message is all there is time for
     topic: bytes,
     queue_id: int,
     queue_offset: int,
@@ -147,33 +160,43 @@ def build_record(  # noqa: PLR0913 - a record has these fields, and a call per m
     The IPv6 bits of the system flag are set by the hosts given, whatever a client claimed.
     """
     body_size, topic_size, properties_size = len(body), len(topic), len(properties)
-    size = 91 + body_size + topic_size + properties_size
-    magic, topic_length = MAGIC_V1, b""
-    pack = _PUT_FIXED
-    sys_flag &= ~_HOST_BITS
-    if topic_size > TOPIC_BYTES_MAX:
-        size += 1
-        magic, topic_length = MAGIC_V2, _PUT_SHORT(topic_size)
-    else:
-        topic_length = _ONE_BYTE[topic_size]
+    size = RECORD_BYTES_MIN + body_size + topic_size + properties_size
+    sys_flag &= _NO_HOST_BITS
+    pack, magic = _PUT_FIXED, MAGIC_V1
     if len(born_host) != HOST_V4_BYTES or len(store_host) != HOST_V4_BYTES:
         v6 = (len(born_host) == HOST_V6_BYTES) | (len(store_host) == HOST_V6_BYTES) << 1
         sys_flag |= v6 << 4
         pack = _FIXED[v6].pack
         size += _FIXED[v6].size - _FIXED_V4_V4.size
+    if topic_size > TOPIC_BYTES_MAX:
+        size, magic, topic_length = size + 1, MAGIC_V2, _PUT_SHORT(topic_size)
+    else:
+        topic_length = _ONE_BYTE[topic_size]
+    crc = crc32(body) & CRC_MASK
     fixed = pack(
-        size, magic, crc32(body) & CRC_MASK, queue_id, flag, queue_offset, position, sys_flag, born_timestamp,
-        born_host, store_timestamp, store_host, reconsume_times, prepared_position, body_size,
-    )
+        size, magic, crc, queue_id, flag, queue_offset, position, sys_flag, born_timestamp, born_host,
+        store_timestamp, store_host, reconsume_times, prepared_position, body_size,
+    )  # fmt: skip
     return b"".join((fixed, body, topic_length, topic, _PUT_SHORT(properties_size), properties))
 
 
 def rebuild_record(record: Record) -> bytes:
     """Return the bytes of a record that was read."""
     return build_record(
-        record.topic, record.queue_id, record.queue_offset, record.position, record.body, record.properties,
-        record.flag, record.sys_flag, record.born_timestamp, record.born_host, record.store_timestamp,
-        record.store_host, record.reconsume_times, record.prepared_position,
+        record.topic,
+        record.queue_id,
+        record.queue_offset,
+        record.position,
+        record.body,
+        record.properties,
+        record.flag,
+        record.sys_flag,
+        record.born_timestamp,
+        record.born_host,
+        record.store_timestamp,
+        record.store_host,
+        record.reconsume_times,
+        record.prepared_position,
     )
 
 
@@ -182,7 +205,7 @@ def build_blank(size: int) -> bytes:
     return BLANK.pack(size, MAGIC_BLANK)
 
 
-def peek_header(buffer: bytes | memoryview, at: int = 0) -> RecordHead:
+def peek_header(buffer: Buffer, at: int = 0) -> RecordHead:
     """Return what stands at `at` without checking it; MalformedRecord when not even a size and a magic fit."""
     if len(buffer) - at >= RECORD_HEAD.size:
         return RecordHead._make(RECORD_HEAD.unpack_from(buffer, at))
@@ -192,36 +215,46 @@ def peek_header(buffer: bytes | memoryview, at: int = 0) -> RecordHead:
     return RecordHead(size, magic, 0, 0, 0, 0, 0, 0)
 
 
-def decode_record(buffer: bytes | memoryview, at: int = 0, *, check_crc: bool = True) -> Record:
+def decode_record(buffer: Buffer, at: int = 0, *, check_crc: bool = True) -> Record:
     """Return the record at `at`; MalformedRecord when size, magic, inner lengths or CRC say it is none."""
+    layout = _layout_at(buffer, at)
+    fixed = layout.unpack_from(buffer, at)
+    size, magic, body_size = fixed[0], fixed[1], fixed[-1]
+    body_at, end = at + layout.size, at + size
+    body_end = body_at + body_size
+    topic_length = _BYTE if magic == MAGIC_V1 else _SHORT
+    topic_at = body_end + topic_length.size
+    if body_size < 0 or topic_at + _SHORT.size > end:
+        raise MalformedRecord(f"body of {body_size} bytes does not fit a record of {size}")
+    topic_size: int = topic_length.unpack_from(buffer, body_end)[0]
+    topic_end = topic_at + topic_size
+    properties_at = topic_end + _SHORT.size
+    if topic_size < 0 or properties_at > end or properties_at + _TAKE_SHORT(buffer, topic_end)[0] != end:
+        raise MalformedRecord(f"topic and properties do not fill a record of {size} bytes")
+    body = bytes(buffer[body_at:body_end])
+    if check_crc and crc32(body) & CRC_MASK != fixed[2]:
+        raise MalformedRecord(f"body of the record at position {fixed[6]} fails its CRC")
+    return _new_record(
+        Record, (*fixed[:-1], body, bytes(buffer[topic_at:topic_end]), bytes(buffer[properties_at:end]))
+    )
+
+
+def _layout_at(buffer: Buffer, at: int) -> Struct:
+    """Return the fixed layout of the record at `at`, after size, magic and hosts have been found possible."""
     left = len(buffer) - at
     if left < RECORD_BYTES_MIN:
         raise MalformedRecord(f"{left} bytes are too few for a record")
     size, magic = BLANK.unpack_from(buffer, at)
     if magic not in (MAGIC_V1, MAGIC_V2):
         raise MalformedRecord(f"magic {magic:#x} is no record's")
-    if not RECORD_BYTES_MIN <= size <= left:
+    v6: int = _SYS_FLAG.unpack_from(buffer, at + _SYS_FLAG_AT)[0] >> 4 & 3
+    layout = _FIXED[v6]
+    if not layout.size + _TAIL_V1_BYTES <= size <= left:
         raise MalformedRecord(f"record of {size} bytes where {left} are left")
-    layout = _FIXED[RECORD_HEAD.unpack_from(buffer, at)[7] >> 4 & 3]
-    if size < layout.size + _TAIL_V1_BYTES:
-        raise MalformedRecord(f"record of {size} bytes is too short for its hosts")
-    *fields, body_size = layout.unpack_from(buffer, at)
-    body_start, end = at + layout.size, at + size
-    body_end = body_start + body_size
-    topic_start = body_end + (1 if magic == MAGIC_V1 else 2)
-    if body_size < 0 or topic_start + _SHORT.size > end:
-        raise MalformedRecord(f"body of {body_size} bytes does not fit a record of {size}")
-    topic_end = topic_start + (buffer[body_end] if magic == MAGIC_V1 else _SHORT.unpack_from(buffer, body_end)[0])
-    start = topic_end + _SHORT.size
-    if topic_end < topic_start or start > end or start + _SHORT.unpack_from(buffer, topic_end)[0] != end:
-        raise MalformedRecord(f"topic and properties do not fill a record of {size} bytes")
-    body = bytes(buffer[body_start:body_end])
-    if check_crc and crc32(body) & CRC_MASK != fields[2]:
-        raise MalformedRecord(f"body of the record at position {fields[6]} fails its CRC")
-    return Record(*fields, body, bytes(buffer[topic_start:topic_end]), bytes(buffer[start:end]))
+    return layout
 
 
-def scan_records(buffer: bytes | memoryview, base_position: int | None = None) -> Iterator[Record]:
+def scan_records(buffer: Buffer, base_position: int | None = None) -> Iterator[Record]:
     """Yield records that stand one after the other until bytes end, or a blank or zeros begin.
 
     With `base_position`, the position of the first byte, every record must stand where it says it does.
@@ -234,6 +267,8 @@ def scan_records(buffer: bytes | memoryview, base_position: int | None = None) -
             return
         record = decode_record(buffer, at)
         if base_position is not None and record.position != base_position + at:
-            raise MalformedRecord(f"record at position {base_position + at} says it stands at {record.position}")
+            raise MalformedRecord(
+                f"record at position {base_position + at} says it stands at {record.position}"
+            )
         yield record
         at += record.size

@@ -14,7 +14,12 @@ from struct import Struct
 import msgspec
 
 from gantry_wire.body import decode_body, encode_body
-from gantry_wire.cluster_bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from gantry_wire.cluster_bodies import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 from gantry_wire.errors import MalformedBody
 from gantry_wire.limits import INFLATED_BYTES_MAX
 
