@@ -1,0 +1,32 @@
+"""How processes speak to each other: remoting server and connections on asyncio, typed clients of nameserver and store."""
+
+from gantry_link.connection import Connection, connect
+from gantry_link.errors import (
+    BrokerRefused,
+    ConnectionBusy,
+    ConnectionLost,
+    LinkError,
+    NotConnected,
+    RequestTimedOut,
+)
+from gantry_link.limits import LinkLimits
+from gantry_link.peer import Peer
+from gantry_link.pool import ConnectionPool
+from gantry_link.server import RemotingServer
+from gantry_link.turn import Turn
+
+__all__ = [
+    "BrokerRefused",
+    "Connection",
+    "ConnectionBusy",
+    "ConnectionLost",
+    "ConnectionPool",
+    "LinkError",
+    "LinkLimits",
+    "NotConnected",
+    "Peer",
+    "RemotingServer",
+    "RequestTimedOut",
+    "Turn",
+    "connect",
+]

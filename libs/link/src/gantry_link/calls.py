@@ -1,0 +1,146 @@
+"""Requests that wait for an answer on one connection, and the one timer that ends those that waited too long.
+
+Costs per call: a dict entry and a future. No timer per call: `Deadlines` looks every SWEEP_SECONDS, and only at
+connections whose earliest deadline has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gantry_link.errors import ConnectionBusy, LinkError, RequestTimedOut
+from gantry_link.per_loop import PerLoop
+from gantry_wire.frame import Command
+
+SWEEP_SECONDS = 0.05
+OPAQUE_MASK = 0x7FFFFFFF
+NEVER = float("inf")
+
+
+class Call(NamedTuple):
+    """One request on its way."""
+
+    answer: asyncio.Future[Command]
+    deadline: float
+    started: float
+
+
+class Calls:
+    """The open calls of one connection in one direction, by opaque.
+
+    `withdraw(opaque)` takes back a request that was not yet written and says whether it could.
+    """
+
+    __slots__ = ("_deadlines", "_loop", "_max", "_next_deadline", "_opaque", "_pending", "_withdraw", "is_watched", "on_silence")
+
+    def __init__(self, withdraw: Callable[[int], bool], calls_max: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines.current()
+        self._pending: dict[int, Call] = {}
+        self._withdraw = withdraw
+        self._max = calls_max
+        self._opaque = 0
+        self._next_deadline = NEVER
+        self.is_watched = False
+        self.on_silence: Callable[[float], None] | None = None
+        """Told the start time of a call that was sent and timed out."""
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def next_opaque(self) -> int:
+        """Return a number no open call has; it wraps within 31 bits."""
+        opaque = self._opaque = (self._opaque + 1) & OPAQUE_MASK
+        while opaque in self._pending:
+            opaque = self._opaque = (self._opaque + 1) & OPAQUE_MASK
+        return opaque
+
+    def open(self, opaque: int, timeout: float) -> asyncio.Future[Command]:
+        """Start waiting for the answer with this opaque; ConnectionBusy beyond the limit."""
+        if len(self._pending) >= self._max:
+            raise ConnectionBusy(f"{self._max} calls already wait on this connection")
+        loop = self._loop
+        answer: asyncio.Future[Command] = loop.create_future()
+        now = loop.time()
+        deadline = now + timeout
+        self._pending[opaque] = Call(answer, deadline, now)
+        if deadline < self._next_deadline:
+            self._next_deadline = deadline
+        if not self.is_watched:
+            self._deadlines.watch(self)
+        return answer
+
+    def resolve(self, command: Command) -> bool:
+        """Hand an answer to its call; False when nobody waits for it any more."""
+        call = self._pending.pop(command.opaque, None)
+        if call is None:
+            return False
+        if not call.answer.done():
+            call.answer.set_result(command)
+        return True
+
+    def expire(self, now: float) -> bool:
+        """End the calls whose time is over; False when none is left to watch."""
+        if now >= self._next_deadline:
+            late = [(opaque, call) for opaque, call in self._pending.items() if call.deadline <= now]
+            for opaque, call in late:
+                del self._pending[opaque]
+                self._time_out(opaque, call)
+            self._next_deadline = min((call.deadline for call in self._pending.values()), default=NEVER)
+        return bool(self._pending)
+
+    def fail_all(self, error: Callable[[bool], LinkError]) -> None:
+        """End every call with `error(sent)`; the connection is gone."""
+        pending, self._pending = self._pending, {}
+        self._next_deadline = NEVER
+        for opaque, call in pending.items():
+            withdrawn = self._withdraw(opaque)
+            if not call.answer.done():
+                call.answer.set_exception(error(not withdrawn))
+
+    def _time_out(self, opaque: int, call: Call) -> None:
+        sent = not self._withdraw(opaque)
+        if not call.answer.done():
+            waited = call.deadline - call.started
+            how = "no answer" if sent else "not sent"
+            call.answer.set_exception(RequestTimedOut(f"{how} within {waited:.3g} s", sent=sent))
+        if sent and self.on_silence is not None:
+            self.on_silence(call.started)
+
+
+class Deadlines:
+    """The shared timer of one loop. It runs only while some connection has open calls."""
+
+    __slots__ = ("_loop", "_timer", "_watched")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._watched: list[Calls] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    @staticmethod
+    def current() -> Deadlines:
+        """Return the Deadlines of the running loop."""
+        return _deadlines.current()
+
+    def watch(self, calls: Calls) -> None:
+        """Look at these calls from now on, until a sweep finds none open."""
+        calls.is_watched = True
+        self._watched.append(calls)
+        if self._timer is None:
+            self._timer = self._loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        watched, self._watched = self._watched, []
+        for calls in watched:
+            if calls.expire(now):
+                self._watched.append(calls)
+            else:
+                calls.is_watched = False
+        self._timer = self._loop.call_later(SWEEP_SECONDS, self._sweep) if self._watched else None
+
+
+_deadlines = PerLoop(Deadlines)

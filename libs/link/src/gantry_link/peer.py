@@ -1,0 +1,274 @@
+"""One accepted connection, seen from the server: whole frames in, one joined write out at the end of each turn.
+
+Bounded both ways: what the peer does not read is held up to a limit, and while it does not read, it is not read from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from gantry_link.calls import Calls
+from gantry_link.errors import ConnectionLost, LinkError, NotConnected
+from gantry_link.limits import JOIN_BYTES_MAX
+from gantry_link.turn import Turn
+from gantry_wire.errors import MalformedFrame
+from gantry_wire.frame import Command, FrameDecoder, RawFrame, decode_command, encode_request
+from gantry_wire.header import Header
+
+if TYPE_CHECKING:
+    from gantry_link.server import RemotingServer
+
+Endpoint = tuple[str, int]
+PUSH_SECONDS = 10.0
+"""What RocketMQ's broker waits for the answer of a client it asked."""
+
+
+class Peer(asyncio.Protocol):
+    """A connected client. `send` is cheap: an append, and one write per turn for all of them."""
+
+    __slots__ = (
+        "_active",
+        "_calls",
+        "_closing",
+        "_decoder",
+        "_flush_bound",
+        "_gathered_bytes",
+        "_handler",
+        "_output_bytes_max",
+        "_parts",
+        "_paused_by_output",
+        "_paused_by_owner",
+        "_reading",
+        "_server",
+        "_transport",
+        "_turn",
+        "attributes",
+        "id",
+        "last_active",
+        "local",
+        "on_close",
+        "remote",
+        "stalled_bytes",
+    )
+
+    def __init__(self, server: RemotingServer, identifier: int) -> None:
+        self.id = identifier
+        self.remote: Endpoint = ("", 0)
+        self.local: Endpoint = ("", 0)
+        self.attributes: dict[str, Any] = {}
+        self.on_close: list[Callable[[Peer], None]] = []
+        self.last_active = 0.0
+        """Loop time when the idle sweep last saw traffic."""
+        self.stalled_bytes = 0
+        self._server = server
+        self._handler = server.handler
+        self._turn = Turn.current()
+        self._decoder = FrameDecoder()
+        self._parts: list[bytes] = []
+        self._gathered_bytes = 0
+        self._output_bytes_max = server.limits.output_bytes_max
+        self._flush_bound = self._flush
+        self._transport: asyncio.Transport | None = None
+        self._calls: Calls | None = None
+        self._active = True
+        self._closing = False
+        self._paused_by_output = False
+        self._paused_by_owner = False
+        self._reading = True
+
+    # What a handler uses
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing more will be sent to this peer."""
+        return self._closing
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes that wait for this peer: gathered in this turn, or not yet taken by the socket."""
+        waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        return self._gathered_bytes + waiting
+
+    def send(self, data: bytes) -> None:
+        """Queue bytes for the end of this turn. Bytes for a closed peer are dropped."""
+        if self._closing:
+            return
+        if not self._parts:
+            self._turn.write_at_end(self._flush_bound)
+        self._parts.append(data)
+        self._gathered_bytes += len(data)
+        if self._gathered_bytes > self._output_bytes_max:
+            self._overflow()
+
+    def send_parts(self, parts: Sequence[bytes]) -> None:
+        """Queue several pieces that belong together, without copying them."""
+        if self._closing:
+            return
+        if not self._parts:
+            self._turn.write_at_end(self._flush_bound)
+        self._parts += parts
+        self._gathered_bytes += sum(map(len, parts))
+        if self._gathered_bytes > self._output_bytes_max:
+            self._overflow()
+
+    def request(
+        self, code: int, header: Header | dict[str, str] | None = None, body: bytes = b"", timeout: float = PUSH_SECONDS
+    ) -> asyncio.Future[Command]:
+        """Ask the client something; the future gives its answer or a LinkError."""
+        if self._closing:
+            raise NotConnected("the client is gone")
+        if self._calls is None:
+            self._calls = Calls(_cannot_withdraw, self._server.limits.calls_max)
+        opaque = self._calls.next_opaque()
+        frame = encode_request(code, opaque, header, body)
+        answer = self._calls.open(opaque, timeout)
+        self.send(frame)
+        return answer
+
+    def pause_reading(self) -> None:
+        """Take nothing more from this peer until `resume_reading`; TCP then slows it down."""
+        self._paused_by_owner = True
+        self._set_reading()
+
+    def resume_reading(self) -> None:
+        """Undo `pause_reading`."""
+        self._paused_by_owner = False
+        self._set_reading()
+
+    def close(self) -> None:
+        """Send what is queued, then close."""
+        if self._closing:
+            return
+        self._flush()
+        self._closing = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what is queued is lost."""
+        self._closing = True
+        self._parts.clear()
+        self._gathered_bytes = 0
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self.remote = _endpoint(transport.get_extra_info("peername"))
+        self.local = _endpoint(transport.get_extra_info("sockname"))
+        pause = self._server.limits.output_pause_bytes
+        self._transport.set_write_buffer_limits(high=pause, low=pause // 4)
+        self._server.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._active = True
+        if self._closing:
+            return
+        try:
+            frames = self._decoder.receive(data)
+        except MalformedFrame as error:
+            self._handle(error.frames)
+            self._server.malformed(self, error)
+            return
+        if frames:
+            self._handle(frames)
+
+    def pause_writing(self) -> None:
+        self._paused_by_output = True
+        self._set_reading()
+
+    def resume_writing(self) -> None:
+        self._paused_by_output = False
+        self._set_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closing = True
+        self._transport = None
+        self._parts.clear()
+        self._gathered_bytes = 0
+        if self._calls is not None:
+            self._calls.fail_all(_lost)
+        self._server.disconnected(self)
+
+    def is_idle(self, now: float) -> bool:
+        """Asked by the idle sweep: whether nothing moved since the sweep before. Notes `now` when something did."""
+        waiting = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        moved = self._active or waiting < self.stalled_bytes
+        self.stalled_bytes = waiting
+        self._active = False
+        if moved:
+            self.last_active = now
+        return not moved
+
+    def _handle(self, frames: list[RawFrame]) -> None:
+        if self._calls:
+            frames = self._take_answers(frames)
+        handler = self._handler
+        for frame in frames:
+            try:
+                handler(self, frame)
+            except Exception as error:  # noqa: BLE001 - one failed request must not take the others of the turn
+                self._server.failed(self, frame, error)
+            if self._closing:
+                return
+
+    def _take_answers(self, frames: list[RawFrame]) -> list[RawFrame]:
+        """Hand answers to our own requests to their callers; return what is left. Only called while some wait."""
+        assert self._calls is not None
+        others: list[RawFrame] = []
+        for frame in frames:
+            try:
+                command = decode_command(frame)
+            except Exception:  # noqa: BLE001 - the handler reads it again and decides
+                others.append(frame)
+                continue
+            if not command.is_response:
+                others.append(frame)
+            else:
+                self._calls.resolve(command)
+        return others
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        size, self._gathered_bytes = self._gathered_bytes, 0
+        transport = self._transport
+        if not parts or transport is None:
+            return
+        if not self._paused_by_output:
+            self._active = True
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif size <= JOIN_BYTES_MAX:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(parts)
+        if self._paused_by_output and transport.get_write_buffer_size() > self._output_bytes_max:
+            self._overflow()
+
+    def _overflow(self) -> None:
+        self._server.overflowed(self)
+        self.abort()
+
+    def _set_reading(self) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        wanted = not (self._paused_by_output or self._paused_by_owner)
+        if wanted != self._reading:
+            self._reading = wanted
+            (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+
+
+def _cannot_withdraw(_opaque: int) -> bool:
+    return False
+
+
+def _lost(sent: bool) -> LinkError:
+    return ConnectionLost("the client closed the connection before it answered", sent=sent)
+
+
+def _endpoint(name: Any) -> Endpoint:
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else ("", 0)
