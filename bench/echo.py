@@ -21,7 +21,14 @@ import uvloop
 from gantry_link.connection import Connection, connect
 from gantry_link.peer import Peer
 from gantry_link.server import RemotingServer
-from gantry_wire.frame import FrameDecoder, RawFrame, decode_command, encode_request, encode_response, encode_send_reply
+from gantry_wire.frame import (
+    FrameDecoder,
+    RawFrame,
+    decode_command,
+    encode_request,
+    encode_response,
+    encode_send_reply,
+)
 from gantry_wire.headers import SendHeaderV2
 
 BODY = bytes(128)
@@ -46,7 +53,9 @@ def serve(pipe: Pipe) -> None:
     def answer(peer: Peer, frame: RawFrame) -> None:
         command = decode_command(frame)
         if command.code == SEND:
-            peer.send(encode_send_reply(command.opaque, "7F00000100002A9F0000000000000000", 1, 17, "7F00", b""))
+            peer.send(
+                encode_send_reply(command.opaque, "7F00000100002A9F0000000000000000", 1, 17, "7F00", b"")
+            )
         else:
             peer.send(encode_response(0, command.opaque, None, frame.body))
 
@@ -116,13 +125,17 @@ async def measure(port: int, window: int, seconds: float) -> None:
     rates["calls, typed send header and reply"] = await calls(connection, window, seconds, SEND)
     connection.close()
     floor = rates["bare frames on the client"]
-    print(f"framed echo, window {window}, body {len(BODY)} B, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs")
+    print(
+        f"framed echo, window {window}, body {len(BODY)} B, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs"
+    )
     for name, rate in rates.items():
-        print(f"  {name:<36} {rate:>10,.0f} msg/s   {rate / floor:.2f} × bare")
+        print(f"  {name:<36} {rate:>10,.0f} msg/s   {rate / floor:.2f} x bare")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--window", type=int, default=32)
     arguments = parser.parse_args()

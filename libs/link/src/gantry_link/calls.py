@@ -33,7 +33,17 @@ class Calls:
     `withdraw(opaque)` takes back a request that was not yet written and says whether it could.
     """
 
-    __slots__ = ("_deadlines", "_loop", "_max", "_next_deadline", "_opaque", "_pending", "_withdraw", "is_watched", "on_silence")
+    __slots__ = (
+        "_deadlines",
+        "_loop",
+        "_max",
+        "_next_deadline",
+        "_opaque",
+        "_pending",
+        "_withdraw",
+        "is_watched",
+        "on_silence",
+    )
 
     def __init__(self, withdraw: Callable[[int], bool], calls_max: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -66,7 +76,7 @@ class Calls:
         now = loop.time()
         deadline = now + timeout
         self._pending[opaque] = Call(answer, deadline, now)
-        if deadline < self._next_deadline:
+        if deadline < self._next_deadline:  # noqa: PLR1730 - min() costs a call per request
             self._next_deadline = deadline
         if not self.is_watched:
             self._deadlines.watch(self)

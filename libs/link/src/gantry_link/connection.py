@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from gantry_link.calls import OPAQUE_MASK, Calls
-from gantry_link.errors import ConnectionBusy, ConnectionLost, LinkError, NotConnected
+from gantry_link.calls import Calls
+from gantry_link.errors import ConnectionBusy, ConnectionLost, NotConnected
 from gantry_link.limits import JOIN_BYTES_MAX, LinkLimits
 from gantry_link.turn import Turn
 from gantry_wire.codes import ResponseCode
@@ -58,7 +58,9 @@ class Connection(asyncio.Protocol):
         "on_lost",
     )
 
-    def __init__(self, address: str, on_push: PushHandler | None = None, limits: LinkLimits | None = None) -> None:
+    def __init__(
+        self, address: str, on_push: PushHandler | None = None, limits: LinkLimits | None = None
+    ) -> None:
         self.address = address
         self.limits = limits or LinkLimits()
         self.on_lost: Callable[[Connection], None] | None = None
@@ -137,11 +139,13 @@ class Connection(asyncio.Protocol):
     # What the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the socket."""
         self._transport = cast("asyncio.Transport", transport)
         pause = self.limits.output_pause_bytes
         self._transport.set_write_buffer_limits(high=pause, low=pause // 4)
 
     def data_received(self, data: bytes) -> None:
+        """Handle every whole frame that has arrived."""
         self._received_at = self.last_used = self._loop.time()
         try:
             for frame in self._decoder.receive(data):
@@ -152,13 +156,16 @@ class Connection(asyncio.Protocol):
             self._end(f"sent what is no answer: {error}")
 
     def pause_writing(self) -> None:
+        """Note that the other side does not read."""
         self._paused = True
 
     def resume_writing(self) -> None:
+        """Go on: the other side has read."""
         self._paused = False
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """End everything that waits on this connection."""
         self._transport = None
         self._end(f"was lost: {exc}" if exc else "was closed by the other side")
 
@@ -198,7 +205,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _silent_since(self, started: float) -> None:
-        """A call timed out. When nothing at all came since long before, the other side is gone without a word."""
+        """Give a connection up whose calls time out while nothing at all arrives: the other side is gone without a word."""
         if self._received_at > started:
             return
         if self._asked_in_vain < self._received_at:
@@ -211,7 +218,9 @@ class Connection(asyncio.Protocol):
         if self._lost:
             return
         self._lost = True
-        self._calls.fail_all(lambda sent: ConnectionLost(f"the connection to {self.address} {why}", sent=sent))
+        self._calls.fail_all(
+            lambda sent: ConnectionLost(f"the connection to {self.address} {why}", sent=sent)
+        )
         self._unsent.clear()
         if self.on_lost is not None:
             self.on_lost(self)
@@ -222,16 +231,18 @@ async def connect(
     *,
     on_push: PushHandler | None = None,
     limits: LinkLimits | None = None,
-    timeout: float = CONNECT_SECONDS,
+    within_seconds: float = CONNECT_SECONDS,
 ) -> Connection:
-    """Connect to "host:port"; NotConnected with the reason when it cannot be done within `timeout` seconds."""
+    """Connect to "host:port"; NotConnected with the reason when it cannot be done within the time."""
     host, port = split_address(address)
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(timeout):
-            _, connection = await loop.create_connection(lambda: Connection(address, on_push, limits), host, port)
+        async with asyncio.timeout(within_seconds):
+            _, connection = await loop.create_connection(
+                lambda: Connection(address, on_push, limits), host, port
+            )
     except TimeoutError as error:
-        raise NotConnected(f"no connection to {address} within {timeout:g} s") from error
+        raise NotConnected(f"no connection to {address} within {within_seconds:g} s") from error
     except OSError as error:
         raise NotConnected(f"cannot connect to {address}: {error}") from error
     return connection

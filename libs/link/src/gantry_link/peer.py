@@ -114,7 +114,11 @@ class Peer(asyncio.Protocol):
             self._overflow()
 
     def request(
-        self, code: int, header: Header | dict[str, str] | None = None, body: bytes = b"", timeout: float = PUSH_SECONDS
+        self,
+        code: int,
+        header: Header | dict[str, str] | None = None,
+        body: bytes = b"",
+        timeout: float = PUSH_SECONDS,
     ) -> asyncio.Future[Command]:
         """Ask the client something; the future gives its answer or a LinkError."""
         if self._closing:
@@ -157,6 +161,7 @@ class Peer(asyncio.Protocol):
     # What the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the socket."""
         self._transport = cast("asyncio.Transport", transport)
         self.remote = _endpoint(transport.get_extra_info("peername"))
         self.local = _endpoint(transport.get_extra_info("sockname"))
@@ -165,6 +170,7 @@ class Peer(asyncio.Protocol):
         self._server.connected(self)
 
     def data_received(self, data: bytes) -> None:
+        """Handle every whole frame that has arrived."""
         self._active = True
         if self._closing:
             return
@@ -178,14 +184,17 @@ class Peer(asyncio.Protocol):
             self._handle(frames)
 
     def pause_writing(self) -> None:
+        """Note that the other side does not read."""
         self._paused_by_output = True
         self._set_reading()
 
     def resume_writing(self) -> None:
+        """Go on: the other side has read."""
         self._paused_by_output = False
         self._set_reading()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
+        """End everything that waits on this connection."""
         self._closing = True
         self._transport = None
         self._parts.clear()
@@ -271,4 +280,4 @@ def _lost(sent: bool) -> LinkError:
 
 
 def _endpoint(name: Any) -> Endpoint:
-    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else ("", 0)
+    return (str(name[0]), int(name[1])) if name else ("", 0)

@@ -41,14 +41,14 @@ class ConnectionPool:
         *,
         on_push: PushHandler | None = None,
         limits: LinkLimits | None = None,
-        connect_timeout: float = CONNECT_SECONDS,
+        connect_seconds: float = CONNECT_SECONDS,
         jitter: random.Random | None = None,
     ) -> None:
         self.limits = limits or LinkLimits()
         self.connects = 0
         self.failed_connects = 0
         self._on_push = on_push
-        self._connect_timeout = connect_timeout
+        self._connect_seconds = connect_seconds
         self._jitter = jitter or random.Random()  # noqa: S311 - spreads reconnects, guards nothing
         self._slots: dict[tuple[str, str], _Slot] = {}
         self._sweeper: asyncio.TimerHandle | None = None
@@ -77,7 +77,9 @@ class ConnectionPool:
 
     def addresses(self) -> list[str]:
         """Return the addresses with an open connection."""
-        return sorted({slot.address for slot in self._slots.values() if slot.connection and slot.connection.is_open})
+        return sorted(
+            {slot.address for slot in self._slots.values() if slot.connection and slot.connection.is_open}
+        )
 
     async def close(self) -> None:
         """Close every connection; later calls raise NotConnected."""
@@ -97,7 +99,7 @@ class ConnectionPool:
             raise NotConnected(f"{slot.reason} (next try in {slot.retry_at - now:.2f} s)")
         try:
             connection = await connect(
-                slot.address, on_push=self._on_push, limits=self.limits, timeout=self._connect_timeout
+                slot.address, on_push=self._on_push, limits=self.limits, within_seconds=self._connect_seconds
             )
         except NotConnected as error:
             self.failed_connects += 1

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gantry_link.limits import LinkLimits
 from gantry_link.peer import Peer
 from gantry_wire.codes import ResponseCode
-from gantry_wire.errors import MalformedFrame, RefusedRequest, WireError
+from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frame import RawFrame, decode_command, encode_response
 
 Handler = Callable[[Peer, RawFrame], None]
@@ -39,11 +39,6 @@ class ServerFigures:
     closed_stalled: int = 0
     closed_malformed: int = 0
     failed_requests: int = 0
-
-
-@dataclass(slots=True)
-class _Closing:
-    peers: dict[Peer, float] = field(default_factory=dict[Peer, float])
 
 
 class RemotingServer:
@@ -129,12 +124,12 @@ class RemotingServer:
                 self._report(peer, error)
 
     def malformed(self, peer: Peer, _error: WireError) -> None:
-        """The stream is out of step: answer what was whole, then close, as RocketMQ does."""
+        """End a stream that is out of step: answer what was whole, then close, as RocketMQ does."""
         self.figures.closed_malformed += 1
         peer.close()
 
     def overflowed(self, _peer: Peer) -> None:
-        """A peer does not read what it asked for; its connection is being cut."""
+        """Count a peer that does not read what it asked for; its connection is being cut."""
         self.figures.closed_stalled += 1
 
     def failed(self, peer: Peer, frame: RawFrame, error: Exception) -> None:
@@ -196,5 +191,7 @@ def _refusal(error: Exception) -> tuple[int, str, dict[str, str] | None]:
     if isinstance(error, WireError):
         return error.code, str(error), None
     frames = traceback.extract_tb(error.__traceback__)
-    where = f", {frames[-1].name}({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    where = (
+        f", {frames[-1].name}({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
+    )
     return ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}{where}"[:REPORT_CHARS_MAX], None
