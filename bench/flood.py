@@ -1,0 +1,104 @@
+"""A client that costs little: it keeps a window of sends under way on each connection and counts the answers.
+
+Frames are one template with the unique key filled in, so that the client is not what is measured. Every answer is checked
+for success.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import FrameDecoder, encode_request
+from gantry_wire.headers import SendHeaderV2
+
+KEY_PLACE = "0" * 32
+_SUCCESS = b'{"code":0,'
+
+
+@dataclass
+class Sends:
+    """The frames of one topic, spread over its queues in turn; every message has a unique key of its own."""
+
+    topic: str
+    queue_ids: range
+    body: bytes
+    _templates: list[tuple[bytes, bytes]] = field(default_factory=list[tuple[bytes, bytes]])
+    _next: int = 0
+
+    def __post_init__(self) -> None:
+        for queue_id in self.queue_ids:
+            header = SendHeaderV2(
+                producer_group="flood", topic=self.topic, default_topic="TBW102", default_topic_queue_nums=4, queue_id=queue_id,
+                sys_flag=0, born_timestamp=int(time.time() * 1000), flag=0, properties=f"UNIQ_KEY\x01{KEY_PLACE}\x02WAIT\x01true\x02",
+            )  # fmt: skip
+            before, _, after = encode_request(RequestCode.SEND_MESSAGE_V2, 7, header, self.body).partition(KEY_PLACE.encode())
+            self._templates.append((before, after))
+
+    def frames(self, count: int) -> bytes:
+        """The next `count` frames, joined."""
+        templates, first = self._templates, self._next
+        self._next = first + count
+        some = len(templates)
+        parts: list[bytes] = []
+        for number in range(first, first + count):
+            before, after = templates[number % some]
+            parts += (before, b"%032X" % number, after)
+        return b"".join(parts)
+
+
+class _Line(asyncio.Protocol):
+    def __init__(self, sends: Sends, window: int, until: float) -> None:
+        self.sends, self.window, self.until = sends, window, until
+        self.answered = self.refused = 0
+        self.first_refusal = b""
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._outstanding = 0
+        self._decoder = FrameDecoder()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._send(self.window)
+
+    def data_received(self, data: bytes) -> None:
+        frames = self._decoder.receive(data)
+        for frame in frames:
+            if not frame.header.startswith(_SUCCESS):
+                self.refused += 1
+                self.first_refusal = self.first_refusal or frame.header
+        self.answered += len(frames)
+        self._outstanding -= len(frames)
+        if time.monotonic() < self.until:
+            self._send(len(frames))
+        elif not self._outstanding and not self.done.done():
+            self.done.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(exc or ConnectionResetError("the store closed the connection"))
+
+    def _send(self, count: int) -> None:
+        self._outstanding += count
+        self._transport.write(self.sends.frames(count))
+
+
+async def flood(store: str, sends: Sends, *, connections: int = 8, window: int = 256, seconds: float = 10.0) -> float:
+    """Messages per second acknowledged, `window` in all under way over `connections`. Raises when any was refused."""
+    host, _, port = store.rpartition(":")
+    loop = asyncio.get_running_loop()
+    began = time.monotonic()
+    lines: list[_Line] = []
+    for _ in range(connections):
+        _, line = await loop.create_connection(lambda: _Line(sends, window // connections, began + seconds), host, int(port))
+        lines.append(line)
+    await asyncio.gather(*(line.done for line in lines))
+    took = time.monotonic() - began
+    for line in lines:
+        line._transport.close()  # noqa: SLF001 - same module
+    refused = sum(line.refused for line in lines)
+    if refused:
+        raise RuntimeError(f"{refused} sends were refused, the first with {next(line.first_refusal for line in lines if line.refused)!r}")
+    return sum(line.answered for line in lines) / took
