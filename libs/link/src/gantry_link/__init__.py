@@ -10,9 +10,11 @@ from gantry_link.errors import (
     RequestTimedOut,
 )
 from gantry_link.limits import LinkLimits
+from gantry_link.nameserver_client import NameserverClient
 from gantry_link.peer import Peer
 from gantry_link.pool import ConnectionPool
 from gantry_link.server import RemotingServer
+from gantry_link.store_client import StoreClient
 from gantry_link.turn import Turn
 
 __all__ = [
@@ -23,10 +25,12 @@ __all__ = [
     "ConnectionPool",
     "LinkError",
     "LinkLimits",
+    "NameserverClient",
     "NotConnected",
     "Peer",
     "RemotingServer",
     "RequestTimedOut",
+    "StoreClient",
     "Turn",
     "connect",
 ]

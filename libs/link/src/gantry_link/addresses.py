@@ -1,0 +1,122 @@
+"""Where the nameservers are: a fixed list, names that DNS resolves, or a list that an HTTP address server hands out.
+
+Read again every two minutes; when that fails, what was known stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import urllib.request
+from collections.abc import Sequence
+
+from gantry_link.connection import split_address
+from gantry_link.errors import NotConnected
+
+REREAD_SECONDS = 120.0
+"""RocketMQ's interval."""
+HTTP_SECONDS = 3.0
+LIST_BYTES_MAX = 64 * 1024
+ADDRESSES_MAX = 64
+SCHEMES = ("http://", "https://")
+
+
+class Addresses:
+    """The current addresses of one cluster's nameservers."""
+
+    def __init__(self, source: str | Sequence[str]) -> None:
+        """`source`: "host:port;host:port", a list of such, or one http(s) URL that answers such a list."""
+        text = source if isinstance(source, str) else ";".join(source)
+        self._url = text if text.startswith(SCHEMES) else None
+        self._listed = [] if self._url else split_list(text)
+        self._known: list[str] = []
+        self._read_at: float | None = None
+        self._reading = asyncio.Lock()
+        self.failed_reads = 0
+        self.last_failure = ""
+
+    async def current(self) -> list[str]:
+        """Return the addresses, reading them when they are two minutes old; NotConnected when none was ever known.
+
+        Only the caller that finds them old waits for that; others use the old ones meanwhile.
+        """
+        if not self._is_old():
+            return self._known
+        if self._known and self._reading.locked():
+            return self._known
+        async with self._reading:
+            if self._is_old():
+                await self._read()
+        if not self._known:
+            raise NotConnected(f"no nameserver address is known: {self.last_failure or 'the list is empty'}")
+        return self._known
+
+    def _is_old(self) -> bool:
+        if self._read_at is None:
+            return True
+        return asyncio.get_running_loop().time() - self._read_at >= REREAD_SECONDS
+
+    async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            listed = await self._fetch(self._url) if self._url else self._listed
+            found = await self._resolve_all(listed)
+        except (OSError, NotConnected) as error:
+            self.failed_reads += 1
+            self.last_failure = str(error)
+            self._read_at = loop.time() if self._known else None
+            return
+        self._known = found[:ADDRESSES_MAX]
+        self._read_at = loop.time()
+
+    async def _resolve_all(self, listed: list[str]) -> list[str]:
+        """Return every address behind every entry. One name that does not resolve does not hide the others."""
+        found: dict[str, None] = {}
+        failure: OSError | None = None
+        for entry in listed:
+            try:
+                found.update(dict.fromkeys(await _resolve(entry)))
+            except OSError as error:
+                failure = error
+                self.last_failure = f"{entry}: {error}"
+        if failure is not None and not found:
+            raise failure
+        return list(found)
+
+    async def _fetch(self, url: str) -> list[str]:
+        text = await asyncio.to_thread(_get, url)
+        listed = split_list(text)
+        if not listed:
+            raise NotConnected(f"{url} answered no addresses")
+        return listed
+
+
+def split_list(text: str) -> list[str]:
+    """Return the addresses of "host:port;host:port" (commas and blanks divide too); NotConnected for what is none."""
+    entries = text.replace(",", ";").replace("\n", ";").split(";")
+    listed = [entry.strip() for entry in entries if entry.strip()]
+    for entry in listed:
+        split_address(entry)
+    return listed
+
+
+async def _resolve(entry: str) -> list[str]:
+    """Return "ip:port" for all addresses of a name (IPv4 ones, where it has any), or the entry itself."""
+    host, port = split_address(entry)
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return [entry]
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    v4 = [str(info[4][0]) for info in infos if info[0] == socket.AF_INET]
+    return [f"{ip}:{port}" for ip in v4] or [f"[{info[4][0]}]:{port}" for info in infos]
+
+
+def _get(url: str) -> str:
+    # The scheme was checked when the source was set: no file: or other handlers.
+    with urllib.request.urlopen(url, timeout=HTTP_SECONDS) as answer:  # noqa: S310
+        return answer.read(LIST_BYTES_MAX).decode("utf-8", "replace")

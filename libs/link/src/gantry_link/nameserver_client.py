@@ -1,0 +1,230 @@
+"""The typed client of all nameservers: what changes them goes to every one, questions go to one with failover.
+
+Nameservers never talk to each other, so one that has just started knows less than the others: what one does not
+know, the next is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gantry_link.addresses import Addresses
+from gantry_link.connection import REQUEST_SECONDS
+from gantry_link.errors import BrokerRefused, LinkError, NotConnected
+from gantry_link.pool import ConnectionPool
+from gantry_link.store_calls import Fields, StoreCalls
+from gantry_wire.bodies import (
+    ClusterInfo,
+    DataVersion,
+    KVTable,
+    RegisterBrokerBody,
+    TopicList,
+    TopicRouteData,
+    decode_body,
+    encode_body,
+)
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.config_text import format_config_text, parse_config_text
+from gantry_wire.frame import Command
+from gantry_wire.headers import (
+    BrokerHeartbeatHeader,
+    BrokerIdentityHeader,
+    BrokerNameHeader,
+    ClusterHeader,
+    DeleteTopicInNamesrvHeader,
+    KvKeyHeader,
+    KvValueReplyHeader,
+    NamespaceHeader,
+    PutKvConfigHeader,
+    QueryDataVersionReplyHeader,
+    RegisterBrokerHeader,
+    RegisterBrokerReplyHeader,
+    RouteHeader,
+)
+from gantry_wire.register_body import body_crc, encode_register_body
+
+UNKNOWN = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.QUERY_NOT_FOUND})
+"""Codes after which another nameserver may know better."""
+
+
+class Registered(NamedTuple):
+    """One nameserver's answer to a registration: where a slave finds its master, and the order configuration."""
+
+    reply: RegisterBrokerReplyHeader
+    order_config: dict[str, str]
+
+
+Answers = dict[str, Command | BrokerRefused | LinkError]
+"""By nameserver address: what each one said, or why it did not."""
+
+
+class NameserverClient:
+    """All nameservers of a cluster. Several tasks may use it at once."""
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        addresses: str | Sequence[str] | Addresses,
+        timeout_seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        self._pool = pool
+        self.addresses = addresses if isinstance(addresses, Addresses) else Addresses(addresses)
+        self._timeout_seconds = timeout_seconds
+        self._first = random.randrange(1 << 16)  # noqa: S311 - spreads clients over nameservers
+
+    # To one nameserver, the next one if it fails
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """105: where a topic's queues are; BrokerRefused with code 17 when no nameserver knows the topic."""
+        header = RouteHeader(topic=topic, accept_standard_json_only=True)
+        return decode_body(
+            (await self._ask_any(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)).body, TopicRouteData
+        )
+
+    async def cluster_info(self) -> ClusterInfo:
+        """106: brokers by name, broker names by cluster."""
+        return decode_body((await self._ask_any(RequestCode.GET_BROKER_CLUSTER_INFO)).body, ClusterInfo)
+
+    async def topics(self) -> list[str]:
+        """206: every topic."""
+        answer = await self._ask_any(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return decode_body(answer.body, TopicList).topic_list
+
+    async def topics_of_cluster(self, cluster: str) -> list[str]:
+        """224: the topics of one cluster."""
+        answer = await self._ask_any(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterHeader(cluster=cluster))
+        return decode_body(answer.body, TopicList).topic_list
+
+    async def kv_get(self, namespace: str, key: str) -> str | None:
+        """101: a value of the KV configuration; None when there is none."""
+        header = KvKeyHeader(namespace=namespace, key=key)
+        try:
+            answer = await self._ask_any(RequestCode.GET_KV_CONFIG, header)
+        except BrokerRefused as refused:
+            if refused.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+        return answer.read(KvValueReplyHeader).value
+
+    async def kv_list(self, namespace: str) -> dict[str, str]:
+        """219: every key of a namespace; empty when there are none."""
+        header = NamespaceHeader(namespace=namespace)
+        try:
+            answer = await self._ask_any(RequestCode.GET_KVLIST_BY_NAMESPACE, header)
+        except BrokerRefused as refused:
+            if refused.code == ResponseCode.QUERY_NOT_FOUND:
+                return {}
+            raise
+        return decode_body(answer.body, KVTable).table
+
+    # To every nameserver
+
+    async def register_broker(
+        self, header: RegisterBrokerHeader, body: RegisterBrokerBody
+    ) -> dict[str, Registered | BrokerRefused | LinkError]:
+        """103: tell every nameserver that a broker lives and what it holds. Fills in CRC and compression of the body."""
+        data = encode_register_body(body, compressed=header.compressed)
+        header.body_crc32 = body_crc(data)
+        answers = await self.ask_each(RequestCode.REGISTER_BROKER, header, data)
+        return {
+            address: _registered(answer) if isinstance(answer, Command) else answer
+            for address, answer in answers.items()
+        }
+
+    async def unregister_broker(self, header: BrokerIdentityHeader) -> Answers:
+        """104: a broker leaves."""
+        return await self.ask_each(RequestCode.UNREGISTER_BROKER, header)
+
+    async def heartbeat(self, header: BrokerHeartbeatHeader) -> Answers:
+        """904: a broker lives, nothing else has changed."""
+        return await self.ask_each(RequestCode.BROKER_HEARTBEAT, header)
+
+    async def data_version_changed(
+        self, header: BrokerIdentityHeader, version: DataVersion
+    ) -> dict[str, bool]:
+        """322: by address, whether the nameserver holds another version of the broker's topics; True where unknown."""
+        answers = await self.ask_each(RequestCode.QUERY_DATA_VERSION, header, encode_body(version))
+        return {
+            address: answer.read(QueryDataVersionReplyHeader).changed if isinstance(answer, Command) else True
+            for address, answer in answers.items()
+        }
+
+    async def delete_topic(self, topic: str, cluster: str | None = None) -> Answers:
+        """216: forget a topic, or its queues in one cluster."""
+        header = DeleteTopicInNamesrvHeader(topic=topic, cluster_name=cluster)
+        return await self.ask_each(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+
+    async def wipe_write_perm(self, broker_name: str) -> Answers:
+        """205: take the write permission from all topics of a broker."""
+        return await self.ask_each(
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER, BrokerNameHeader(broker_name=broker_name)
+        )
+
+    async def add_write_perm(self, broker_name: str) -> Answers:
+        """327: give it back."""
+        return await self.ask_each(
+            RequestCode.ADD_WRITE_PERM_OF_BROKER, BrokerNameHeader(broker_name=broker_name)
+        )
+
+    async def kv_put(self, namespace: str, key: str, value: str) -> Answers:
+        """100: set a value of the KV configuration."""
+        header = PutKvConfigHeader(namespace=namespace, key=key, value=value)
+        return await self.ask_each(RequestCode.PUT_KV_CONFIG, header)
+
+    async def kv_delete(self, namespace: str, key: str) -> Answers:
+        """102: delete a value of the KV configuration."""
+        return await self.ask_each(RequestCode.DELETE_KV_CONFIG, KvKeyHeader(namespace=namespace, key=key))
+
+    async def configs(self) -> dict[str, dict[str, str]]:
+        """319: by address, the settings of each nameserver that answers."""
+        answers = await self.ask_each(RequestCode.GET_NAMESRV_CONFIG)
+        return {
+            address: parse_config_text(answer.body)
+            for address, answer in answers.items()
+            if isinstance(answer, Command)
+        }
+
+    async def update_config(self, settings: dict[str, str]) -> Answers:
+        """318: change settings of every nameserver."""
+        return await self.ask_each(RequestCode.UPDATE_NAMESRV_CONFIG, None, format_config_text(settings))
+
+    async def ask_each(self, code: int, header: Fields = None, body: bytes = b"") -> Answers:
+        """Ask every nameserver at once. Never raises for one of them: its place holds the error."""
+        addresses = await self.addresses.current()
+        answers = await asyncio.gather(*(self._ask_one(address, code, header, body) for address in addresses))
+        return dict(zip(addresses, answers, strict=True))
+
+    async def _ask_one(
+        self, address: str, code: int, header: Fields, body: bytes
+    ) -> Command | BrokerRefused | LinkError:
+        try:
+            return await StoreCalls(self._pool, address, self._timeout_seconds).ask(code, header, body)
+        except (BrokerRefused, LinkError) as error:
+            return error
+
+    async def _ask_any(self, code: int, header: Fields = None) -> Command:
+        """Ask one nameserver; the next when it cannot be reached or does not know."""
+        addresses = await self.addresses.current()
+        failure: BrokerRefused | LinkError = NotConnected("no nameserver is known")
+        for n in range(len(addresses)):
+            index = (self._first + n) % len(addresses)
+            answer = await self._ask_one(addresses[index], code, header, b"")
+            if isinstance(answer, Command):
+                if not isinstance(failure, BrokerRefused):
+                    self._first = index  # stay with the one that answers
+                return answer
+            if isinstance(answer, BrokerRefused):
+                if answer.code not in UNKNOWN:
+                    raise answer
+                failure = answer
+            elif not isinstance(failure, BrokerRefused):
+                failure = answer
+        raise failure
+
+
+def _registered(answer: Command) -> Registered:
+    table = decode_body(answer.body, KVTable).table if answer.body else {}
+    return Registered(answer.read(RegisterBrokerReplyHeader), table)

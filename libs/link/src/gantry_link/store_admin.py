@@ -1,0 +1,140 @@
+"""Questions and orders about a broker's topics, groups, clients and settings. One method per request code."""
+
+from __future__ import annotations
+
+from gantry_link.store_calls import BULK, StoreCalls, refusal
+from gantry_wire.bodies import (
+    ConsumerConnection,
+    ConsumerIdList,
+    ConsumeStats,
+    GroupList,
+    HeartbeatData,
+    KVTable,
+    MessageQueue,
+    ProducerConnection,
+    ResetOffsetBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfigSerializeWrapper,
+    TopicStatsTable,
+    decode_body,
+    encode_body,
+)
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.config_text import format_config_text, parse_config_text
+from gantry_wire.headers import (
+    ConsumerGroupHeader,
+    ConsumeStatsHeader,
+    CreateTopicHeader,
+    DeleteGroupHeader,
+    ProducerGroupHeader,
+    ResetOffsetHeader,
+    TopicHeader,
+    UnregisterClientHeader,
+)
+
+
+class StoreAdminCalls(StoreCalls):
+    """What administrators and tools ask. Every method raises BrokerRefused or LinkError."""
+
+    async def create_topic(self, header: CreateTopicHeader) -> None:
+        """17: create a topic or change it."""
+        await self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+    async def topics(self) -> TopicConfigSerializeWrapper:
+        """21: every topic of the broker."""
+        answer = await self.ask(RequestCode.GET_ALL_TOPIC_CONFIG, lane=BULK)
+        return decode_body(answer.body, TopicConfigSerializeWrapper)
+
+    async def delete_topic(self, topic: str) -> None:
+        """215: delete a topic and its queues."""
+        await self.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicHeader(topic=topic))
+
+    async def topic_stats(self, topic: str) -> TopicStatsTable:
+        """202: bounds of each queue of a topic."""
+        answer = await self.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicHeader(topic=topic), lane=BULK)
+        return decode_body(answer.body, TopicStatsTable)
+
+    async def groups_of_topic(self, topic: str) -> list[str]:
+        """300: groups that consume a topic, or have offsets in it."""
+        answer = await self.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicHeader(topic=topic))
+        return decode_body(answer.body, GroupList).group_list
+
+    async def put_group(self, group: SubscriptionGroupConfig) -> None:
+        """200: create a consumer group or change it."""
+        await self.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode_body(group))
+
+    async def groups(self) -> SubscriptionGroupWrapper:
+        """201: every consumer group of the broker."""
+        answer = await self.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, lane=BULK)
+        return decode_body(answer.body, SubscriptionGroupWrapper)
+
+    async def delete_group(self, group: str, *, clean_offset: bool) -> None:
+        """207: delete a group, and its offsets if asked to."""
+        header = DeleteGroupHeader(group_name=group, clean_offset=clean_offset, remove_offset=clean_offset)
+        await self.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+
+    async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
+        """208: how far a group is, in one topic or in all of its topics."""
+        header = ConsumeStatsHeader(consumer_group=group, topic=topic)
+        answer = await self.ask(RequestCode.GET_CONSUME_STATS, header, lane=BULK)
+        return decode_body(answer.body, ConsumeStats)
+
+    async def reset_offsets(self, header: ResetOffsetHeader) -> dict[MessageQueue, int]:
+        """222: set a group's offsets; returns the new ones."""
+        answer = await self.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        return decode_body(answer.body, ResetOffsetBody).offset_table
+
+    async def consumer_ids(self, group: str) -> list[str]:
+        """38: client ids of a group's living consumers; empty when there are none."""
+        header = ConsumerGroupHeader(consumer_group=group)
+        answer = await self.call(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
+        if answer.code == ResponseCode.SYSTEM_ERROR and (answer.remark or "").startswith("no consumer"):
+            return []
+        if answer.code:
+            raise refusal(answer)
+        return decode_body(answer.body, ConsumerIdList).consumer_id_list
+
+    async def consumer_connection(self, group: str) -> ConsumerConnection | None:
+        """203: a group's living consumers and subscriptions; None when it is not online."""
+        header = ConsumerGroupHeader(consumer_group=group)
+        answer = await self.call(RequestCode.GET_CONSUMER_CONNECTION_LIST, header, lane=BULK)
+        if answer.code == ResponseCode.CONSUMER_NOT_ONLINE:
+            return None
+        if answer.code:
+            raise refusal(answer)
+        return decode_body(answer.body, ConsumerConnection)
+
+    async def producer_connection(self, group: str) -> ProducerConnection:
+        """204: a producer group's living clients."""
+        answer = await self.ask(
+            RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupHeader(producer_group=group), lane=BULK
+        )
+        return decode_body(answer.body, ProducerConnection)
+
+    async def heartbeat(self, data: HeartbeatData) -> None:
+        """34: say which groups this client's connection stands for."""
+        await self.ask(RequestCode.HEART_BEAT, None, encode_body(data))
+
+    async def unregister_client(
+        self, client_id: str, *, producer_group: str | None = None, consumer_group: str | None = None
+    ) -> None:
+        """35: leave a group."""
+        header = UnregisterClientHeader(
+            client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
+        )
+        await self.ask(RequestCode.UNREGISTER_CLIENT, header)
+
+    async def runtime_info(self) -> dict[str, str]:
+        """28: the broker's figures by RocketMQ's names."""
+        answer = await self.ask(RequestCode.GET_BROKER_RUNTIME_INFO, lane=BULK)
+        return decode_body(answer.body, KVTable).table
+
+    async def broker_config(self) -> dict[str, str]:
+        """26: the broker's settings."""
+        answer = await self.ask(RequestCode.GET_BROKER_CONFIG, lane=BULK)
+        return parse_config_text(answer.body)
+
+    async def update_broker_config(self, settings: dict[str, str]) -> None:
+        """25: change settings of the running broker."""
+        await self.ask(RequestCode.UPDATE_BROKER_CONFIG, None, format_config_text(settings))

@@ -1,0 +1,200 @@
+"""The typed client of one broker: messages in and out, and the offsets of queues and groups."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from gantry_link.errors import LinkError
+from gantry_link.store_admin import StoreAdminCalls
+from gantry_link.store_calls import BULK, refusal
+from gantry_wire.batch import BatchItem, encode_batch
+from gantry_wire.codes import STORED, RequestCode, ResponseCode
+from gantry_wire.headers import (
+    OffsetReplyHeader,
+    PullHeader,
+    PullReplyHeader,
+    QueryConsumerOffsetHeader,
+    QueryMessageHeader,
+    QueueHeader,
+    SearchOffsetHeader,
+    SendHeaderV2,
+    SendReplyHeader,
+    TimestampReplyHeader,
+    UpdateConsumerOffsetHeader,
+    ViewMessageHeader,
+)
+
+HOLD_MARGIN_SECONDS = 5.0
+"""How long after the end of its hold the answer of a held pull is still waited for."""
+
+PULLED = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    }
+)
+
+
+class Stored(NamedTuple):
+    """A message is in the log. `code` other than 0: with less than the durability asked for."""
+
+    code: int
+    reply: SendReplyHeader
+
+
+class BatchItemStored(msgspec.Struct, kw_only=True, rename="camel"):
+    """What became of one message of a batch. `code` 0 stored or duplicate, else refused for `gantry_code`."""
+
+    queue_offset: int = -1
+    position: int = -1
+    store_timestamp: int = 0
+    uniq_key: str = ""
+    queue_id: int = -1
+    duplicate: bool = False
+    code: int = 0
+    gantry_code: str | None = None
+    remark: str | None = None
+
+
+class BatchStored(NamedTuple):
+    """A batch was answered; `items` has one result per message when `per_item` was asked for, else it is empty."""
+
+    code: int
+    reply: SendReplyHeader
+    items: list[BatchItemStored]
+
+
+class Pulled(NamedTuple):
+    """Answer to a pull. `code`: 0 found, 19 nothing new, 20 nothing matched, 21 offset outside the queue."""
+
+    code: int
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    remark: str
+    records: bytes
+    """The log's own bytes, one record after the other."""
+
+
+_decode_items = msgspec.json.Decoder(list[BatchItemStored]).decode
+
+
+class StoreClient(StoreAdminCalls):
+    """Everything that is asked of one broker. Methods raise BrokerRefused, or LinkError with `sent`."""
+
+    async def send(
+        self, header: SendHeaderV2, body: bytes, *, timeout_seconds: float | None = None
+    ) -> Stored:
+        """310: store one message. After a LinkError with `sent` it is unknown whether it was stored."""
+        answer = await self.call(RequestCode.SEND_MESSAGE_V2, header, body, timeout_seconds=timeout_seconds)
+        if answer.code not in STORED:
+            raise refusal(answer)
+        return Stored(answer.code, answer.read(SendReplyHeader))
+
+    async def send_batch(
+        self, header: SendHeaderV2, items: list[BatchItem], *, timeout_seconds: float | None = None
+    ) -> BatchStored:
+        """320: store messages of one queue, all or none; with `header.per_item` each has its own result."""
+        body = encode_batch(items)
+        answer = await self.call(
+            RequestCode.SEND_BATCH_MESSAGE, header, body, timeout_seconds=timeout_seconds
+        )
+        if answer.code not in STORED:
+            raise refusal(answer)
+        results = _decode_items(answer.body) if header.per_item and answer.body else []
+        return BatchStored(answer.code, answer.read(SendReplyHeader), results)
+
+    async def pull(self, header: PullHeader, *, timeout_seconds: float | None = None) -> Pulled:
+        """11: read messages of one queue; held by the broker as the header says."""
+        if timeout_seconds is None:
+            timeout_seconds = max(
+                self.timeout_seconds, header.suspend_timeout_millis / 1000 + HOLD_MARGIN_SECONDS
+            )
+        answer = await self.call(RequestCode.PULL_MESSAGE, header, lane=BULK, timeout_seconds=timeout_seconds)
+        if answer.code not in PULLED:
+            raise refusal(answer)
+        reply = answer.read(PullReplyHeader)
+        return Pulled(
+            answer.code,
+            reply.next_begin_offset,
+            reply.min_offset,
+            reply.max_offset,
+            answer.remark or "",
+            answer.body,
+        )
+
+    async def view_message(self, position: int, topic: str | None = None) -> bytes:
+        """33: the record at a position of the log; BrokerRefused with code 1 when there is none."""
+        header = ViewMessageHeader(offset=position, topic=topic)
+        return (await self.ask(RequestCode.VIEW_MESSAGE_BY_ID, header, lane=BULK)).body
+
+    async def query_messages(self, header: QueryMessageHeader) -> bytes:
+        """12: records by key or unique key; empty when none was found."""
+        answer = await self.call(RequestCode.QUERY_MESSAGE, header, lane=BULK)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return b""
+        if answer.code:
+            raise refusal(answer)
+        return answer.body
+
+    async def max_offset(self, topic: str, queue_id: int) -> int:
+        """30: the offset the next message of a queue will have."""
+        return await self._offset(RequestCode.GET_MAX_OFFSET, QueueHeader(topic=topic, queue_id=queue_id))
+
+    async def min_offset(self, topic: str, queue_id: int) -> int:
+        """31: the offset of the oldest message a queue still has."""
+        return await self._offset(RequestCode.GET_MIN_OFFSET, QueueHeader(topic=topic, queue_id=queue_id))
+
+    async def search_offset(
+        self, topic: str, queue_id: int, timestamp_ms: int, boundary: str | None = None
+    ) -> int:
+        """29: the offset of a queue by store time; boundary LOWER (default) or UPPER."""
+        header = SearchOffsetHeader(
+            topic=topic, queue_id=queue_id, timestamp=timestamp_ms, boundary_type=boundary
+        )
+        return await self._offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """32: store time in ms of a queue's oldest message, -1 for none."""
+        header = QueueHeader(topic=topic, queue_id=queue_id)
+        answer = await self.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        return answer.read(TimestampReplyHeader).timestamp
+
+    async def consumer_offset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """14: a group's committed offset; None when it has none."""
+        header = QueryConsumerOffsetHeader(consumer_group=group, topic=topic, queue_id=queue_id)
+        answer = await self.call(RequestCode.QUERY_CONSUMER_OFFSET, header)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        if answer.code:
+            raise refusal(answer)
+        return answer.read(OffsetReplyHeader).offset
+
+    async def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """15: commit a group's offset, and wait until the broker has it."""
+        await self.ask(RequestCode.UPDATE_CONSUMER_OFFSET, _commit(group, topic, queue_id, offset))
+
+    async def commit_offset_oneway(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """15, one-way: commit a group's offset without an answer, as consumers do every few seconds."""
+        await self.tell(RequestCode.UPDATE_CONSUMER_OFFSET, _commit(group, topic, queue_id, offset))
+
+    async def is_reachable(self) -> bool:
+        """Whether a connection to the broker exists or can be made now."""
+        try:
+            await self.pool.get(self.address)
+        except LinkError:
+            return False
+        return True
+
+    async def _offset(self, code: RequestCode, header: QueueHeader | SearchOffsetHeader) -> int:
+        return (await self.ask(code, header)).read(OffsetReplyHeader).offset
+
+
+def _commit(group: str, topic: str, queue_id: int, offset: int) -> UpdateConsumerOffsetHeader:
+    return UpdateConsumerOffsetHeader(
+        consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset
+    )
