@@ -1,0 +1,148 @@
+"""One process of the system: started, watched, started again on its old ports.
+
+A process that was ready and died is started again at once; one that dies before it is ready, after a back-off.
+"""
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+from collections import deque
+from pathlib import Path
+
+from gantry_launcher.output import Output
+from gantry_launcher.plan import ProcessPlan, child_environment
+
+BACKOFF_SECONDS_MIN = 0.1
+BACKOFF_SECONDS_MAX = 5.0
+TAIL_LINES_MAX = 20
+LINE_BYTES_MAX = 64 * 1024
+PR_SET_PDEATHSIG = 1
+READY_LINE = re.compile(rb"\bready\b")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Child:
+    """One process and what is remembered of it over its restarts."""
+
+    def __init__(self, plan: ProcessPlan, output: Output, lock: int) -> None:
+        self.plan = plan
+        self.ready = False
+        self.said_ready = False
+        self.was_ready_once = False
+        self.starts = 0
+        self.deaths_before_ready = 0
+        self.started_at = 0.0
+        self.start_at: float | None = None
+        self.tail: deque[str] = deque(maxlen=TAIL_LINES_MAX)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output, self._lock = output, lock
+        self._part = b""
+
+    @property
+    def pid(self) -> int | None:
+        """Its pid while it lives."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again."""
+        return max(0, self.starts - 1)
+
+    def start(self, now: float) -> int:
+        """Start it; returns the descriptor its output is read from. Raises OSError."""
+        Path(self.plan.folder).mkdir(parents=True, exist_ok=True)
+        self.ready = self.said_ready = False
+        self.start_at, self.started_at, self.starts, self._part = None, now, self.starts + 1, b""
+        self._process = subprocess.Popen(
+            self.plan.command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self.plan.folder,
+            env=child_environment(),
+            pass_fds=(self._lock,),  # the data directory stays in use until the last child is gone
+            process_group=0,  # Ctrl-C in the terminal is for the launcher, which drains them in order
+            preexec_fn=_end_with_launcher,  # noqa: PLW1509 - one system call; the fork is of the main thread
+        )
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        return self._process.stdout.fileno()
+
+    def read(self) -> bool:
+        """Pass on what it said; False when it closed its output."""
+        if self._process is None or self._process.stdout is None:
+            return False
+        try:
+            data = os.read(self._process.stdout.fileno(), LINE_BYTES_MAX)
+        except BlockingIOError:
+            return True
+        *lines, self._part = (self._part + data).split(b"\n")
+        if len(self._part) > LINE_BYTES_MAX or (not data and self._part):
+            lines, self._part = [*lines, self._part], b""
+        for line in lines:
+            self._say(line)
+        return bool(data)
+
+    def died(self, now: float) -> str | None:
+        """Return how it died, once, and plan its next start; None while it lives or is not started."""
+        if self._process is None or self._process.poll() is None:
+            return None
+        while self.read():  # its last words, as long as nobody else holds the pipe
+            if not self._has_more():
+                break
+        status = self._process.returncode
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._process = None
+        self.start_at = now
+        if not self.ready:
+            self.deaths_before_ready += 1
+            doubled = BACKOFF_SECONDS_MIN * 2 ** min(self.deaths_before_ready - 1, 10)
+            self.start_at = now + min(doubled, BACKOFF_SECONDS_MAX)
+        self.ready = False
+        return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+
+    def is_ready_now(self) -> None:
+        """Remember that it answered that it is ready."""
+        self.ready = self.was_ready_once = True
+        self.deaths_before_ready = 0
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; SIGKILL goes to its workers too."""
+        if self._process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if number == signal.SIGKILL:
+                os.killpg(self._process.pid, number)
+            else:
+                self._process.send_signal(number)
+
+    def descriptor(self) -> int | None:
+        """Return the descriptor of its output while it is open."""
+        return (
+            None if self._process is None or self._process.stdout is None else self._process.stdout.fileno()
+        )
+
+    def _has_more(self) -> bool:
+        import select
+
+        descriptor = self.descriptor()
+        return descriptor is not None and bool(select.select([descriptor], [], [], 0)[0])
+
+    def _say(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        self.said_ready = self.said_ready or READY_LINE.search(line) is not None
+        text = line.decode("utf-8", "replace").rstrip()
+        self.tail.append(text)
+        self._output.line(self.plan.name, text)
+
+
+def _end_with_launcher() -> None:
+    """Run in the child before exec: the kernel sends it SIGTERM when the launcher dies, however it dies."""
+    _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])

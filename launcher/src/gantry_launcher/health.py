@@ -1,0 +1,83 @@
+"""Asks a process of the system how it is: one short question over 127.0.0.1, each in its own protocol."""
+
+import json
+import socket
+from dataclasses import dataclass
+from typing import Any, Literal
+
+ANSWER_BYTES_MAX = 65536
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whom to ask, and how."""
+
+    kind: Literal["http", "nats", "redis"]
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Health:
+    """An answer: ready or not, in words, and what a service said of itself."""
+
+    ready: bool
+    words: str
+    body: dict[str, Any]
+
+
+def ask(check: Check, timeout_seconds: float) -> Health:
+    """Return how it is; a process that does not answer is not ready, never an exception."""
+    try:
+        with socket.create_connection((check.host, check.port), timeout_seconds) as connection:
+            connection.settimeout(timeout_seconds)
+            return _ASK[check.kind](connection)
+    except ConnectionRefusedError:
+        return Health(ready=False, words="not listening", body={})
+    except (OSError, ValueError) as error:
+        return Health(ready=False, words=f"no answer ({error})", body={})
+
+
+def http(
+    host: str, port: int, path: str, timeout_seconds: float, *, method: str = "GET", body: bytes = b""
+) -> tuple[int, bytes]:
+    """Return status and body of one small HTTP call. Raises OSError or ValueError."""
+    with socket.create_connection((host, port), timeout_seconds) as connection:
+        connection.settimeout(timeout_seconds)
+        return _http(connection, path, method, body)
+
+
+def _http(connection: socket.socket, path: str, method: str = "GET", body: bytes = b"") -> tuple[int, bytes]:
+    """Speak just enough HTTP/1.1: http.client would cost the launcher 4 MB of memory."""
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    if body:
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    connection.sendall(f"{head}\r\n".encode() + body)
+    answer = b""
+    while part := connection.recv(ANSWER_BYTES_MAX):
+        answer += part
+    head_bytes, _, rest = answer.partition(b"\r\n\r\n")
+    status = int(head_bytes.split(b" ", 2)[1])
+    return status, rest
+
+
+def _ask_http(connection: socket.socket) -> Health:
+    status, rest = _http(connection, "/health/ready")
+    body: dict[str, Any] = json.loads(rest) if rest.startswith(b"{") else {}
+    ready = status == 200
+    return Health(ready, "ready" if ready else str(body.get("reason") or f"HTTP status {status}"), body)
+
+
+def _ask_nats(connection: socket.socket) -> Health:
+    greeted = connection.recv(ANSWER_BYTES_MAX).startswith(b"INFO ")
+    return Health(greeted, "ready" if greeted else "no greeting", {})
+
+
+def _ask_redis(connection: socket.socket) -> Health:
+    connection.sendall(b"PING\r\n")
+    answer = connection.recv(ANSWER_BYTES_MAX)
+    ready = answer.startswith(b"+PONG")
+    return Health(ready, "ready" if ready else answer.decode("ascii", "replace").strip(), {})
+
+
+_ASK = {"http": _ask_http, "nats": _ask_nats, "redis": _ask_redis}

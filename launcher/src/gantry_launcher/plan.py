@@ -1,0 +1,257 @@
+"""From the options of `up` to a plan: which processes, with which arguments, on which ports, in which order stopped."""
+
+import os
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from gantry_launcher import layout
+from gantry_launcher.errors import Refused
+from gantry_launcher.health import Check
+from gantry_launcher.options import Set, UpOptions
+from gantry_launcher.ports import STORE_BLOCK, Ports
+
+GATEWAY_PORT, NAMESERVER_PORT, STORE_PORT = 8080, 9876, 10911
+STORE_PORT_STEP = 100  # broker-b is 11011: 10921 and 10931 belong to other services
+ROLES = ("nats", "redis", "nameserver", "gateway")
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class ProcessPlan:
+    """One process. Stages are stopped one after the other, the lowest first: who calls before who is called."""
+
+    name: str
+    role: str
+    command: tuple[str, ...]
+    folder: str
+    check: Check
+    stage: int
+    stop_seconds: float
+
+
+@dataclass(frozen=True)
+class StorePlan:
+    """Addresses of one broker-store."""
+
+    name: str
+    address: str
+    http: str
+    directory: str
+    process: str
+
+
+@dataclass(frozen=True)
+class SystemPlan:
+    """All processes, and the addresses to tell."""
+
+    processes: tuple[ProcessPlan, ...]
+    http: str
+    nameserver: str
+    nats: str
+    redis: str
+    stores: tuple[StorePlan, ...]
+    listen: str
+
+    def addresses(self) -> dict[str, Any]:
+        """Return the fixed part of the object that `up --json` prints."""
+        brokers = [
+            {
+                "name": store.name,
+                "address": store.address,
+                "http": store.http,
+                "pid": None,
+                "store": store.directory,
+            }
+            for store in self.stores
+        ]
+        return {
+            "http": self.http,
+            "nameserver": self.nameserver,
+            "brokers": brokers,
+            "nats": self.nats,
+            "redis": self.redis,
+        }
+
+
+def make_plan(options: UpOptions, ports: Ports) -> SystemPlan:
+    """Return the plan; raises Refused for what contradicts itself and for ports that are taken."""
+    return _Planner(options, ports).plan()
+
+
+class _Planner:
+    def __init__(self, options: UpOptions, ports: Ports) -> None:
+        self._options, self._ports = options, ports
+        self._data = layout.DataDir(options.data)
+        self._names = [f"broker-{chr(ord('a') + index)}" for index in range(options.brokers)]
+        self._near = _reachable_from_here(options.listen)
+        self._refuse_unknown_sets()
+
+    def plan(self) -> SystemPlan:
+        nats, redis = self._side_port("nats", 3), self._side_port("redis", 4)
+        nats_url, redis_url = f"nats://{LOOPBACK}:{nats}", f"redis://{LOOPBACK}:{redis}/0"
+        nameserver, address = self._nameserver(nats_url)
+        stores = [self._store(index, address, nats_url) for index in range(self._options.brokers)]
+        gateways, http = self._gateways(address, nats_url, redis_url)
+        processes = [
+            self._nats(nats),
+            self._redis(redis),
+            nameserver,
+            *(process for process, _ in stores),
+            *gateways,
+        ]
+        plans = tuple(store for _, store in stores)
+        return SystemPlan(tuple(processes), http, address, nats_url, redis_url, plans, self._options.listen)
+
+    def _nats(self, port: int) -> ProcessPlan:
+        command = (str(layout.nats_server()), "-a", LOOPBACK, "-p", str(port))
+        return ProcessPlan("nats", "nats", command, self._folder("nats"), Check("nats", LOOPBACK, port), 3, 4)
+
+    def _redis(self, port: int) -> ProcessPlan:
+        # Nothing in it is worth a file: rate-limit buckets and caches that may be forgotten.
+        words = f"--bind {LOOPBACK} --port {port} --save  --appendonly no --maxmemory 64mb --loglevel warning"
+        command = (str(layout.valkey_server()), *words.split(" "), "--maxmemory-policy", "volatile-lru")
+        return ProcessPlan(
+            "redis", "redis", command, self._folder("redis"), Check("redis", LOOPBACK, port), 3, 4
+        )
+
+    def _nameserver(self, nats_url: str) -> tuple[ProcessPlan, str]:
+        port = self._port("nameserver", NAMESERVER_PORT, 1, (0, 1))
+        http_port = int(self._asked("nameserver", "http_port", str(port + 1)))
+        settings = {
+            "listen": self._options.listen,
+            "port": port,
+            "http_port": http_port,
+            "data_dir": self._folder("nameserver"),
+            "nats_url": nats_url,
+        }
+        check = Check("http", self._near, http_port)
+        command = self._python("nameserver", settings, "nameserver")
+        plan = ProcessPlan("nameserver", "nameserver", command, self._folder("nameserver"), check, 2, 4)
+        return plan, _joined(self._near, port)
+
+    def _store(self, index: int, nameserver: str, nats_url: str) -> tuple[ProcessPlan, StorePlan]:
+        process = self._names[index]
+        offset = index * (10 if self._options.port_base else STORE_PORT_STEP)
+        port = self._port(process, STORE_PORT + offset, 12 + offset, STORE_BLOCK)
+        http_port = int(self._asked(process, "http_port", str(port + 2)))
+        name = self._asked(process, "broker_name", process)
+        directory = self._asked(process, "store_dir", self._folder(process))
+        advertise = self._asked(process, "advertise", _reachable_from_outside(self._options.listen))
+        settings = {
+            "listen": self._options.listen,
+            "port": port,
+            "http_port": http_port,
+            "advertise": advertise,
+            "store_dir": directory,
+            "broker_name": name,
+            "nameservers": nameserver,
+            "flush": self._options.flush,
+            "nats_url": nats_url,
+        }
+        check = Check("http", self._near, http_port)
+        command = self._python("broker_store", settings, process, "broker-store")
+        plan = ProcessPlan(process, "broker", command, self._folder(process), check, 1, 25)
+        http = f"http://{_joined(self._near, http_port)}"
+        return plan, StorePlan(name, _joined(advertise, port), http, directory, process)
+
+    def _gateways(self, nameserver: str, nats_url: str, redis_url: str) -> tuple[list[ProcessPlan], str]:
+        port = self._port("gateway", GATEWAY_PORT, 0)
+        count = self._options.gateway_workers
+        settings = {
+            "listen": self._options.listen,
+            "port": port,
+            "nameservers": nameserver,
+            "nats_url": nats_url,
+            "redis_url": redis_url,
+        }
+        plans: list[ProcessPlan] = []
+        for worker in range(count):
+            name = "gateway" if count == 1 else f"gateway-{worker + 1}"
+            share = {"reuse_port": "true", "worker": worker} if count > 1 else {}
+            command = self._python("gateway", {**settings, **share}, "gateway")
+            check = Check("http", self._near, port)
+            plans.append(ProcessPlan(name, "gateway", command, self._folder("gateway"), check, 0, 12))
+        return plans, f"http://{_joined(self._near, port)}"
+
+    def _python(self, module: str, settings: dict[str, Any], *services: str) -> tuple[str, ...]:
+        """Return the command of one of our services; what the user set comes last and wins."""
+        asked = {one.key: one.value for service in reversed(services) for one in self._sets(service)}
+        pairs = {**settings, **asked}
+        words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
+        return (str(layout.PYTHON), "-P", "-m", module, *words)
+
+    def _port(self, service: str, known: int, step: int, block: tuple[int, ...] = (0,)) -> int:
+        """Return the port a process listens on: set by the user, well-known, from the base, or free."""
+        asked = self._asked(service, "port", "")
+        if asked:
+            return self._ports.fixed(int(asked), service, block)
+        if self._options.free_ports:
+            return self._ports.free(block)
+        base = self._options.port_base
+        return self._ports.fixed(known if base is None else base + step, service, block)
+
+    def _side_port(self, service: str, step: int) -> int:
+        """Return the port of NATS or Redis: nobody needs to know it, so it is a free one unless there is a base."""
+        asked = self._asked(service, "port", "")
+        if asked:
+            return self._ports.fixed(int(asked), service)
+        base = self._options.port_base
+        return self._ports.free() if base is None else self._ports.fixed(base + step, service)
+
+    def _asked(self, service: str, key: str, default: str) -> str:
+        """Return what the user set for a process, else the default. Refuses a port that is no number."""
+        found = default
+        services = ("broker-store", service) if service in self._names else (service,)
+        for one in self._options.sets:
+            if one.service in services and one.key == key:
+                found = one.value
+                if key.endswith("port") and not (found.isdigit() and 3 <= int(found) <= 65530):
+                    raise Refused(f"--set {one.service}.{key}={found}: not a port")
+        return found
+
+    def _sets(self, service: str) -> list[Set]:
+        return [one for one in self._options.sets if one.service == service]
+
+    def _folder(self, process: str) -> str:
+        return str(self._data.of(process))
+
+    def _refuse_unknown_sets(self) -> None:
+        known = [*ROLES, "broker-store", *self._names]
+        for one in self._options.sets:
+            if one.service not in known:
+                raise Refused(
+                    f"--set {one.service}.{one.key}: no service of that name; there are {', '.join(known)}"
+                )
+            own = one.key in {"port", "http_port", "fast_port", "store_dir", "broker_name"}
+            if own and one.service == "broker-store" and len(self._names) > 1:
+                raise Refused(f"--set broker-store.{one.key}: say which of {', '.join(self._names)} is meant")
+            if one.service in {"nats", "redis"} and one.key != "port":
+                raise Refused(f"--set {one.service}.{one.key}: only {one.service}.port can be set")
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _reachable_from_here(listen: str) -> str:
+    return {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}.get(listen, listen)  # noqa: S104 - compared only
+
+
+def _reachable_from_outside(listen: str) -> str:
+    """Return the address told to clients: where all are listened on, the one packets leave from."""
+    if listen not in {"0.0.0.0", "::"}:  # noqa: S104 - compared only
+        return listen
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect(
+                ("192.0.2.1", 9)
+            )  # a documentation address; connecting a datagram socket sends nothing
+            return str(probe.getsockname()[0])
+    except OSError:
+        return LOOPBACK
+
+
+def child_environment() -> dict[str, str]:
+    """Return the environment of every process: unbuffered, and without an arena of memory for each thread."""
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "2"}

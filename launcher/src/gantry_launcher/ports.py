@@ -1,0 +1,107 @@
+"""Ports: the well-known ones, a base of your own, or free ones; all of them checked before anything starts."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import random
+import socket
+import tempfile
+from pathlib import Path
+
+from gantry_launcher.errors import Refused
+
+# A store derives: fast port −2, HA +1, HTTP +2.
+STORE_BLOCK = (-2, 0, 1, 2)
+FREE_FROM = 15000
+ATTEMPTS = 2000
+
+
+class Ports:
+    """Chooses ports and keeps other launchers of this machine away from them until closed."""
+
+    def __init__(self, hosts: tuple[str, ...]) -> None:
+        self._hosts = tuple(dict.fromkeys(hosts))
+        self._locks: list[int] = []
+        self._taken: set[int] = set()
+
+    def free(self, steps: tuple[int, ...] = (0,)) -> int:
+        """Return a port that is free with its neighbours at `steps`, and reserve them all.
+
+        Below the range the kernel takes for outgoing connections: a restarted process finds its port free again.
+        """
+        highest = _ephemeral_start() - 10
+        for _ in range(ATTEMPTS):
+            port = random.randrange(FREE_FROM, highest)  # noqa: S311 - spreads launchers, hides nothing
+            if all(self._reserve(port + step) for step in steps):
+                return port
+        raise Refused("found no free ports on this machine")
+
+    def fixed(self, port: int, words: str, steps: tuple[int, ...] = (0,)) -> int:
+        """Return `port` after seeing that it and its neighbours are free; Refused names the one that is not."""
+        for step in steps:
+            self._check(port + step, words)
+        return port
+
+    def close(self) -> None:
+        """Give all reservations back."""
+        for lock in self._locks:
+            os.close(lock)
+        self._locks.clear()
+
+    def _reserve(self, port: int) -> bool:
+        """Hold the machine-wide lock file of a port that can be bound."""
+        if port in self._taken:
+            return False
+        try:
+            lock = os.open(_lock_folder() / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Refused(f"cannot reserve ports in {_lock_folder()}: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for host in self._hosts:
+                _try_bind(host, port)
+        except OSError:
+            os.close(lock)
+            return False
+        self._locks.append(lock)
+        self._taken.add(port)
+        return True
+
+    def _check(self, port: int, words: str) -> None:
+        if port in self._taken:
+            raise Refused(f"port {port} is asked for twice (the second time by {words})")
+        self._taken.add(port)
+        for host in self._hosts:
+            try:
+                _try_bind(host, port)
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    way = "stop what uses it, or take --free-ports or --port-base N"
+                    raise Refused(f"port {port} ({words}) on {host} is taken; {way}") from error
+                raise Refused(
+                    f"cannot listen on {host}:{port} ({words}): {error.strerror or error}"
+                ) from error
+
+
+def _try_bind(host: str, port: int) -> None:
+    """Bind as the services do, and let go. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        probe.listen(1)
+
+
+def _lock_folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"gantry-ports-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _ephemeral_start() -> int:
+    with contextlib.suppress(OSError, ValueError):
+        start = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+        if start > FREE_FROM + 2000:
+            return start
+    return 32768

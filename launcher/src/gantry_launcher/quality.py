@@ -1,0 +1,62 @@
+"""`check` and `test`: the same steps for everyone, by hand and in CI."""
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from gantry_launcher import install
+from gantry_launcher.layout import ROOT, VENV
+from gantry_launcher.up import say
+
+NOT_BY_DEFAULT = "not soak"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One tool and what it judges."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+CHECKS = (
+    Step("format", ("ruff", "format", "--check", ".")),
+    Step("lint", ("ruff", "check", ".")),
+    Step("types", ("pyright",)),
+    Step("import rules", ("lint-imports", "--no-cache")),
+    Step("spelling", ("codespell",)),
+)
+
+
+def check() -> int:
+    """Run every check, also after one that failed; exit status 0 when all passed."""
+    install.ensure(install.TEST_LOCK, say)
+    return _run_all(CHECKS)
+
+
+def test(arguments: list[str]) -> int:
+    """Run the checks and the tests. Long runs (marker soak) only where the arguments choose markers themselves."""
+    install.ensure(install.TEST_LOCK, say)
+    chosen = any(word == "-m" or word.startswith("-m=") for word in arguments)
+    markers = () if chosen else ("-m", NOT_BY_DEFAULT)
+    return _run_all((*CHECKS, Step("tests", ("python", "-m", "pytest", *markers, *arguments))))
+
+
+def _run_all(steps: tuple[Step, ...]) -> int:
+    results = [(step.name, *_run(step)) for step in steps]
+    sys.stdout.write("\n")
+    for name, status, seconds in results:
+        sys.stdout.write(f"{name:<14} {'ok' if status == 0 else 'FAILED':<7} {seconds:6.1f} s\n")
+    return 1 if any(status for _, status, _ in results) else 0
+
+
+def _run(step: Step) -> tuple[int, float]:
+    """Return (exit status, seconds) of a step whose output goes where ours goes."""
+    sys.stdout.write(f"\n== {step.name}: {' '.join(step.command)}\n")
+    sys.stdout.flush()
+    began = time.monotonic()
+    program, *arguments = step.command
+    command = [str(VENV / "bin" / program), *arguments]
+    status = subprocess.run(command, cwd=ROOT, check=False).returncode
+    return status, time.monotonic() - began

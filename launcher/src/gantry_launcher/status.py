@@ -1,0 +1,129 @@
+"""`status` and `down`: what runs on a data directory, how each process is, and its clean end."""
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from gantry_launcher import control
+from gantry_launcher.health import Check, ask
+from gantry_launcher.layout import DataDir
+from gantry_launcher.up import say
+
+HEALTH_SECONDS_MAX = 0.25
+DOWN_SECONDS_MAX = 48.0
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def status(data: Path, *, as_json: bool) -> int:
+    """Print what runs; exit status 1 when nothing does."""
+    answer = control.ask(data, "status")
+    if answer is None:
+        if as_json:
+            sys.stdout.write(json.dumps({"ready": False, "processes": []}) + "\n")
+        else:
+            say(f"nothing runs with the data directory {data}")
+        return 1
+    state, connection = answer
+    connection.close()
+    state["processes"] = _processes(state["processes"])
+    state["ready"] = all(process["health"] == "ready" for process in state["processes"])
+    sys.stdout.write(json.dumps(state) + "\n" if as_json else _table(state))
+    return 0
+
+
+def down(data: Path) -> int:
+    """Stop what runs with a data directory and wait for its end; exit status 1 when it did not end in time."""
+    until = time.monotonic() + DOWN_SECONDS_MAX
+    answer = control.ask(data, "stop")
+    if answer is None and not _is_locked(data):
+        say(f"nothing runs with the data directory {data}")
+        return 0
+    if answer is not None:
+        state, connection = answer
+        connection.settimeout(max(0.1, until - time.monotonic()))
+        try:
+            connection.recv(1)
+        except TimeoutError:
+            _kill(state)
+        except OSError:
+            pass
+    while _is_locked(data):
+        if time.monotonic() > until:
+            say("it did not end: a process is stuck, most likely in a disk that does not answer")
+            return 1
+        time.sleep(0.02)
+    say("stopped")
+    return 0
+
+
+def _kill(state: dict[str, Any]) -> None:
+    """End a launcher that does not answer any more; the kernel then asks its children to end."""
+    say("the launcher does not end by itself; killing it")
+    for pid in state["pids"]["launcher"]:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _is_locked(data: Path) -> bool:
+    try:
+        lock = os.open(DataDir(data).lock_file, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _processes(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Ask all processes at once how they are."""
+    with ThreadPoolExecutor(len(known)) as pool:
+        return list(pool.map(_process, known))
+
+
+def _process(known: dict[str, Any]) -> dict[str, Any]:
+    pid = known["pid"]
+    health = "down" if pid is None else ask(Check(**known["check"]), HEALTH_SECONDS_MAX).words
+    return {
+        "name": known["name"],
+        "pid": pid,
+        "health": health,
+        "rssBytes": _resident_bytes(pid),
+        "pssBytes": _proportional_bytes(pid),
+        "restarts": known["restarts"],
+    }
+
+
+def _resident_bytes(pid: int | None) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * PAGE_BYTES
+    except (OSError, IndexError):
+        return 0
+
+
+def _proportional_bytes(pid: int | None) -> int:
+    """Return the memory that is a process' own plus its share of what it shares; 0 where it may not be seen."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+def _table(state: dict[str, Any]) -> str:
+    lines = [f"{'process':<14}{'pid':>8}  {'memory':>9}  {'restarts':>8}  health"]
+    for process in state["processes"]:
+        memory = f"{process['rssBytes'] / 1e6:.1f} MB"
+        lines.append(
+            f"{process['name']:<14}{process['pid'] or '-':>8}  {memory:>9}  {process['restarts']:>8}  {process['health']}"
+        )
+    lines += [f"HTTP {state['http']}   nameserver {state['nameserver']}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,245 @@
+"""Runs the plan: starts all processes, waits until they are ready, restarts what dies, stops them in order.
+
+One thread, one selector; nothing in its loop waits for a disk or for a process that does not answer.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gantry_launcher import control
+from gantry_launcher.child import Child
+from gantry_launcher.errors import EXIT_REFUSED, Refused
+from gantry_launcher.health import Health, ask
+from gantry_launcher.output import Output
+from gantry_launcher.plan import ROLES, SystemPlan
+
+ASK_SECONDS_MAX = 0.25
+POLL_SECONDS = 0.02
+POLL_LATER_SECONDS = 0.1
+POLL_EAGER_SECONDS = 15.0
+STILL_WAITING_SECONDS = 5.0
+DEATHS_AT_START_MAX = 3
+KILLED_SECONDS_MAX = 2.0
+
+
+class Supervisor:
+    """Owns every process of one system from its start to its end."""
+
+    def __init__(
+        self, plan: SystemPlan, output: Output, lock: int, listener: socket.socket, asked_at: float
+    ) -> None:
+        self._plan, self._output, self._listener, self._asked_at = plan, output, listener, asked_at
+        self._children = [Child(process, output, lock) for process in plan.processes]
+        self._selector = selectors.DefaultSelector()
+        self._signals_in, self._signals_out = socket.socketpair()
+        self._waiting_for_end: list[socket.socket] = []
+        self._stop_signals = 0
+        self._next_poll = 0.0
+        self._seconds: float | None = None
+        self._stores_seen: dict[str, bool] = {}
+
+    def run(self, on_ready: Callable[[dict[str, Any]], None], say: Callable[[str], None]) -> None:
+        """Run until asked to stop. `on_ready` gets the state once; raises Refused when it cannot start."""
+        self._prepare()
+        try:
+            for child in self._children:
+                self._start(child)
+            next_word = time.monotonic() + STILL_WAITING_SECONDS
+            while not self._stop_signals:
+                self._turn()
+                now = time.monotonic()
+                if self._seconds is None and self._is_all_ready():
+                    self._seconds = round(now - self._asked_at, 3)
+                    on_ready(self.state())
+                elif self._seconds is None and now > next_word:
+                    next_word = now + STILL_WAITING_SECONDS
+                    say(f"still waiting for {self._missing()}")
+        finally:
+            self._stop_all()
+
+    def state(self) -> dict[str, Any]:
+        """Return the object that `up` and `status` print, with the pids of this moment."""
+        state: dict[str, Any] = {
+            "ready": self._seconds is not None,
+            "seconds": self._seconds,
+            **self._plan.addresses(),
+        }
+        pids = {child.plan.name: child.pid for child in self._children}
+        for broker, store in zip(state["brokers"], self._plan.stores, strict=True):
+            broker["pid"] = pids[store.process]
+        by_role: dict[str, list[int | None]] = {"launcher": [os.getpid()]}
+        for role in ROLES:
+            by_role[role] = [child.pid for child in self._children if child.plan.role == role]
+        return {**state, "pids": by_role}
+
+    def _prepare(self) -> None:
+        for end in (self._signals_in, self._signals_out):
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._signals_out.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _wake_only)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_stop_signal)
+        self._selector.register(self._signals_in, selectors.EVENT_READ, self._drain_signals)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._answer)
+
+    def _on_stop_signal(self, *_: object) -> None:
+        self._stop_signals += 1
+
+    def _turn(self) -> None:
+        """Do what is due, then wait for the next thing, at most a poll long."""
+        now = time.monotonic()
+        for child in self._children:
+            how = child.died(now)
+            if how is not None:
+                self._on_death(child, how)
+            if child.start_at is not None and child.start_at <= now:
+                self._start(child)
+        if now >= self._next_poll:
+            self._poll(now)
+        pauses = [child.start_at - now for child in self._children if child.start_at is not None]
+        if self._seconds is None or any(not child.ready for child in self._children):
+            pauses.append(self._next_poll - now)
+        self._wait(max(0.0, min(pauses)) if pauses else None)
+
+    def _wait(self, seconds: float | None) -> None:
+        for key, _ in self._selector.select(seconds):
+            key.data()
+
+    def _start(self, child: Child) -> None:
+        try:
+            descriptor = child.start(time.monotonic())
+        except OSError as error:
+            raise Refused(f"cannot start {child.plan.name}: {error.strerror or error}") from error
+        self._selector.register(descriptor, selectors.EVENT_READ, lambda: self._read(child, descriptor))
+
+    def _read(self, child: Child, descriptor: int) -> None:
+        if child.descriptor() != descriptor or not child.read():
+            self._forget(descriptor)
+
+    def _forget(self, descriptor: int) -> None:
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(descriptor)
+
+    def _on_death(self, child: Child, how: str) -> None:
+        self._sweep_descriptors()
+        if self._seconds is None and not child.was_ready_once:
+            words = child.tail[-1] if child.tail else "it said nothing"
+            if how == f"exit status {EXIT_REFUSED}":
+                raise Refused(words)
+            if child.deaths_before_ready >= DEATHS_AT_START_MAX:
+                raise Refused(f"{child.plan.name} cannot start ({how}): {words}")
+        self._output.line("gantry", f"{child.plan.name} died ({how}); starting it again on its old ports")
+
+    def _sweep_descriptors(self) -> None:
+        """Let go of the pipes of processes that are gone."""
+        alive = {child.descriptor() for child in self._children}
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, int) and key.fileobj not in alive:
+                self._forget(key.fileobj)
+
+    def _poll(self, now: float) -> None:
+        eager = now - self._asked_at < POLL_EAGER_SECONDS
+        for child in self._children:
+            if child.pid is None or child.ready:
+                continue
+            health = ask(child.plan.check, ASK_SECONDS_MAX)
+            if health.ready and self._speaks_for(child, health):
+                child.is_ready_now()
+                if child.restarts:
+                    took = time.monotonic() - child.started_at
+                    words = f"{child.plan.name} is ready again after {took:.1f} s (pid {child.pid})"
+                    self._output.line("gantry", words)
+        self._next_poll = time.monotonic() + (POLL_SECONDS if eager else POLL_LATER_SECONDS)
+
+    def _speaks_for(self, child: Child, health: Health) -> bool:
+        """Whether the answer is this process' own, and says all we wait for.
+
+        Gateways share a port, so each must have said itself that it is ready; and at the first start the probe must
+        have made the round trip through every store.
+        """
+        if child.plan.role != "gateway":
+            return True
+        stores: dict[str, bool] = health.body.get("stores") or {}
+        self._stores_seen = {store.name: stores.get(store.name, False) for store in self._plan.stores}
+        probed = all(self._stores_seen.values()) or self._seconds is not None
+        shared = sum(other.plan.role == "gateway" for other in self._children) > 1
+        return probed and (child.said_ready or not shared)
+
+    def _is_all_ready(self) -> bool:
+        return all(child.ready for child in self._children)
+
+    def _missing(self) -> str:
+        waiting = [child for child in self._children if not child.ready]
+        words = [f"{child.plan.name} ({ask(child.plan.check, ASK_SECONDS_MAX).words})" for child in waiting]
+        return ", ".join(words)
+
+    def _drain_signals(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._signals_in.recv(4096)
+
+    def _answer(self) -> None:
+        asked = control.accept(self._listener)
+        if asked is None:
+            return
+        connection, word = asked
+        checks = [
+            {
+                "name": child.plan.name,
+                "pid": child.pid,
+                "restarts": child.restarts,
+                "check": vars(child.plan.check),
+            }
+            for child in self._children
+        ]
+        control.answer(connection, {**self.state(), "processes": checks})
+        if word == "stop":
+            self._stop_signals += 1
+            self._waiting_for_end.append(connection)  # closed by our end: that is the answer `down` waits for
+        else:
+            connection.close()
+
+    def _stop_all(self) -> None:
+        """Stop stage after stage: ask, wait, then kill. A process that not even a kill ends is left to the kernel."""
+        asked_once = self._stop_signals
+        for stage in sorted({child.plan.stage for child in self._children}):
+            children = [child for child in self._children if child.plan.stage == stage]
+            for child in children:
+                child.send(signal.SIGTERM)
+            limit = max(child.plan.stop_seconds for child in children)
+            if not self._wait_for_end(children, limit, asked_once):
+                for child in children:
+                    if child.pid is not None:
+                        self._output.line("gantry", f"{child.plan.name} does not end by itself; killing it")
+                        child.send(signal.SIGKILL)
+                self._wait_for_end(children, KILLED_SECONDS_MAX, None)
+        for child in self._children:
+            if child.pid is not None:
+                self._output.line(
+                    "gantry", f"{child.plan.name} (pid {child.pid}) does not even end when killed"
+                )
+
+    def _wait_for_end(self, children: list[Child], seconds: float, asked_once: int | None) -> bool:
+        """Wait for the end of `children`; False when time is up, or a second Ctrl-C says that it is."""
+        until = time.monotonic() + seconds
+        while True:
+            now = time.monotonic()
+            for child in self._children:
+                child.died(now)
+                child.start_at = None
+            self._sweep_descriptors()
+            if all(child.pid is None for child in children):
+                return True
+            impatient = asked_once is not None and self._stop_signals > max(asked_once, 1)
+            if now >= until or impatient:
+                return False
+            self._wait(min(0.1, until - now))
+
+
+def _wake_only(_number: int, _frame: object) -> None:
+    """Do nothing: the wake-up descriptor ends the wait of the selector."""
