@@ -1,36 +1,24 @@
 """The CommitLog: one growing sequence of records, cut into segment files. It knows bytes and positions only.
 
 Writing has one owner (the event loop): reserve a position, put the bytes, write once per turn. `sync` runs in the
-thread that flushes. Reading happens anywhere, by pread, never above the visible end and never from a mapping.
+thread that flushes. Nothing is ever mapped: an I/O error under a mapping would kill the process.
 """
 
 import errno
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum
-from operator import attrgetter
 from typing import Protocol
 
-from broker_store.log.errors import (
-    DamagedRecord,
-    DiskFull,
-    LogStopped,
-    PositionNotVisible,
-    PositionRemoved,
-    RecordTooLarge,
-)
+from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
 from broker_store.log.files import Data, Files
-from broker_store.log.first_read import FirstReadCheck
+from broker_store.log.log_reader import LogReader, start_of
 from broker_store.log.prezero import Prezero
-from broker_store.log.scan import record_size_at
-from broker_store.log.segment import Segment, cut_segment, load_segments
+from broker_store.log.segment import Segment, cut_segment, load_segments, open_segment
 from broker_store.log.settings import BLANK_BYTES, LogSettings
 from gantry_wire.record import build_blank
 
-_RECORD_HEAD_BYTES = 8
 _SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
-_start_of = attrgetter("start")
 
 
 class LogState(Enum):
@@ -49,7 +37,7 @@ class ConfirmFile(Protocol):
         ...
 
 
-class CommitLog:
+class CommitLog(LogReader):
     """Appends and reads records. `preamble(position)` gives the records a new segment begins with, back to back.
 
     `on_preamble(position, record)` reports each of them once it is placed in the open batch. When `write` raises
@@ -71,15 +59,13 @@ class CommitLog:
         self._preamble = preamble
         self._on_preamble = on_preamble
         self._confirm_file = confirm_file
-        self.segments: list[Segment] = load_segments(files, directory, settings.segment_bytes)
-        self.min_position = self.segments[0].start if self.segments else 0
+        super().__init__(load_segments(files, directory, settings.segment_bytes))
         self.state = LogState.RUNNING
         self.stop_reason = ""
         self.end = self.min_position
         """Where the next record will lie; what lies below may still be in the open batch."""
         self.written_end = self.end
         self.durable_end = self.end
-        self.visible_end = self.end
         self.confirm = 0
         self._limit = -1  # a record may end here at most; -1 sends every reservation the slow way
         self._tail: Segment | None = None
@@ -92,12 +78,25 @@ class CommitLog:
         self.put: Callable[[Data], None] = self._batch.append
         """Add bytes to the open batch: those of the last reservation, before the next one is made."""
         self.prezero = Prezero(files, directory, settings, self._stop_on)
-        self.first_read = FirstReadCheck(self.end)
 
     # --- writing -------------------------------------------------------------------------------------------
 
+    def show(self, end: int) -> None:
+        """During recovery: allow reads below this position, each checked unless recovery has checked it."""
+        self.end = self.written_end = self.visible_end = end
+        self.first_read.end = max(self.first_read.end, end)
+
     def start_at(self, end: int, confirm: int) -> None:
         """Begin to append at this position. Recovery has cut and synced everything up to it."""
+        if end % self.settings.segment_bytes and self.segment_at(end) is None:
+            start = (
+                end - end % self.settings.segment_bytes
+            )  # its file was lost: the log goes on behind the loss
+            self.segments.append(
+                open_segment(self._files, self.directory, start, self.settings.segment_bytes)
+            )
+            self._files.sync_dir(self.directory)
+        self.first_read.end = end
         self.end = self.written_end = self.durable_end = self.visible_end = self._run_start = end
         self.confirm = confirm
         self._tail = next((segment for segment in self.segments if segment.start <= end < segment.end), None)
@@ -156,7 +155,7 @@ class CommitLog:
         if self.state is LogState.STOPPED:
             raise LogStopped(self.stop_reason)
         try:
-            for segment in sorted(segments, key=_start_of):
+            for segment in sorted(segments, key=start_of):
                 segment.file.sync()
             if names:
                 self._files.sync_dir(self.directory)
@@ -267,68 +266,6 @@ class CommitLog:
             self.stop_reason or f"{error.strerror or error} on {error.filename or self.directory}"
         )
         self._limit = -1
-
-    # --- reading -------------------------------------------------------------------------------------------
-
-    def read(self, position: int, size: int) -> bytes:
-        """Return whole records as they lie. Raises PositionRemoved, PositionNotVisible, DamagedRecord; OSError."""
-        segment = self._segment_to_read(position, size)
-        if position + size > segment.end:
-            first = segment.end - position
-            return self.read(position, first) + self.read(segment.end, size - first)
-        data = segment.file.pread(size, position - segment.start)
-        if position < self.first_read.end:
-            self.first_read.check(position, data)
-        return data
-
-    def read_nowait(self, position: int, size: int) -> bytes | None:
-        """Like read, but None when the bytes are not in the page cache: then read in a thread."""
-        segment = self._segment_to_read(position, size)
-        if position + size > segment.end:
-            return None
-        data = segment.file.pread_nowait(size, position - segment.start)
-        if data is not None and position < self.first_read.end:
-            self.first_read.check(position, data)
-        return data
-
-    def read_record(self, position: int) -> bytes:
-        """Return the record at this position, whose size is not known. Raises what read raises."""
-        head = self.read_unchecked(position, _RECORD_HEAD_BYTES)
-        size = record_size_at(head)
-        if size == 0:
-            raise DamagedRecord(position, "no record begins there")
-        if position + size > self.visible_end:
-            raise DamagedRecord(position, f"its size {size} leads above the visible end")
-        return self.read(position, size)
-
-    def read_unchecked(self, position: int, size: int) -> bytes:
-        """Return visible bytes of one segment without checking what they are."""
-        segment = self._segment_to_read(position, size)
-        return segment.file.pread(size, position - segment.start)
-
-    def segment_at(self, position: int) -> Segment | None:
-        """Return the segment that holds this position."""
-        segments = self.segments
-        place = bisect_right(segments, position, key=_start_of) - 1
-        if place < 0 or position >= segments[place].end:
-            return None
-        return segments[place]
-
-    def _segment_to_read(self, position: int, size: int) -> Segment:
-        if position < self.min_position:
-            raise PositionRemoved(f"position {position} is below the minimum {self.min_position}")
-        if position + size > self.visible_end:
-            raise PositionNotVisible(
-                f"position {position} + {size} is above the visible end {self.visible_end}"
-            )
-        segments = self.segments
-        segment = segments[-1]
-        if position >= segment.start:
-            return segment
-        found = self.segment_at(position)
-        if found is None:
-            raise DamagedRecord(position, "its segment is missing")
-        return found
 
     # --- shrinking -----------------------------------------------------------------------------------------
 

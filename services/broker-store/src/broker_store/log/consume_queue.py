@@ -7,47 +7,28 @@ Used by one thread; only what `take_unsynced` hands out is synced elsewhere.
 from collections.abc import Callable
 
 from broker_store.log.errors import DamagedRecord
-from broker_store.log.file_pool import FilePool
 from broker_store.log.files import File
-from broker_store.log.segment import file_name, parse_file_name
-from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
+from broker_store.log.queue_units import HOLE_SIZE, STEP_UNITS, QueueUnits
+from broker_store.log.segment import parse_file_name
+from broker_store.log.settings import QUEUE_UNIT_BYTES
 from gantry_wire.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
 
-HOLE_SIZE = 0x7FFFFFFF
-"""Size field of a unit that names no record: its message is gone or was never there."""
 TAIL_UNITS_KEPT = 32
 """Newest units that stay in memory after a flush: pulls at the end of the queue need no file."""
 GAP_UNITS_MAX = 20_000_000
 """A record that claims to lie further ahead than this is damaged, not late."""
-_STEP_UNITS = 4096
+LEFTOVER_UNITS_MAX = 1_000_000
+"""Units behind a checkpoint that are kept as proof during a recovery."""
 _pack = CONSUME_QUEUE_UNIT.pack
-_unpack = CONSUME_QUEUE_UNIT.unpack
 
 Proof = Callable[[int, int, int], bool]
 """Whether the log holds a record at this position, of this size, with this queue offset."""
 
 
-class ConsumeQueue:
+class ConsumeQueue(QueueUnits):
     """Units [min_offset, max_offset). `append` is hot: it touches memory only."""
 
-    __slots__ = (
-        "_file_bytes", "_file_units", "_first_file", "_flushed", "_new_file", "_pool", "_tail", "_tail_first",
-        "_unsynced", "directory", "max_offset", "min_offset",
-    )  # fmt: skip
-
-    def __init__(self, pool: FilePool, directory: str, settings: LogSettings) -> None:
-        self.directory = directory
-        self.min_offset = 0
-        self.max_offset = 0
-        self._pool = pool
-        self._file_units = settings.queue_file_units
-        self._file_bytes = settings.queue_file_bytes
-        self._first_file = 0
-        self._tail = bytearray()
-        self._tail_first = 0
-        self._flushed = 0
-        self._unsynced: set[str] = set()
-        self._new_file = False
+    __slots__ = ()
 
     # --- appending -----------------------------------------------------------------------------------------
 
@@ -67,9 +48,11 @@ class ConsumeQueue:
         return holes
 
     def start_at(self, offset: int) -> None:
-        """Let an empty queue begin at this offset: the units before it in its file say that they name nothing."""
-        assert self.max_offset == self.min_offset
-        if offset == self.max_offset:
+        """Let the next unit have this offset. What lies before it in an empty queue, or is skipped, names nothing."""
+        if offset <= self.max_offset:
+            return
+        if self.max_offset > self.min_offset:
+            self._fill_to(offset)
             return
         first = offset - offset % self._file_units
         self._first_file = first
@@ -78,86 +61,18 @@ class ConsumeQueue:
         self.min_offset = self.max_offset = offset
 
     def _leap_to(self, offset: int, position: int) -> int:
-        if self.max_offset == self.min_offset and not self._tail:
-            self.start_at(offset)
-            return 0
-        holes = offset - self.max_offset
+        holes = offset - self.max_offset if self.max_offset > self.min_offset else 0
         if holes > GAP_UNITS_MAX:
             raise DamagedRecord(position, f"its queue offset {offset} leaps from {self.max_offset}")
+        self.start_at(offset)
+        return holes
+
+    def _fill_to(self, offset: int) -> None:
         while self.max_offset < offset:
-            count = min(offset - self.max_offset, _STEP_UNITS)
+            count = min(offset - self.max_offset, STEP_UNITS)
             self._tail += CONSUME_QUEUE_BLANK * count
             self.max_offset += count
             self.flush()
-        return holes
-
-    # --- reading -------------------------------------------------------------------------------------------
-
-    def read(self, offset: int, count: int) -> bytes:
-        """Return up to count units from this offset on, never beyond the end; none for an offset outside."""
-        units = self._read(offset, count, nowait=False)
-        assert units is not None
-        return units
-
-    def read_nowait(self, offset: int, count: int) -> bytes | None:
-        """Like read, but None when they are not in the page cache."""
-        return self._read(offset, count, nowait=True)
-
-    def _read(self, offset: int, count: int, *, nowait: bool) -> bytes | None:
-        end = min(offset + count, self.max_offset)
-        if offset < self.min_offset or offset >= end:
-            return b""
-        if offset >= self._tail_first:
-            start = (offset - self._tail_first) * QUEUE_UNIT_BYTES
-            return bytes(self._tail[start : start + (end - offset) * QUEUE_UNIT_BYTES])
-        parts: list[bytes] = []
-        while offset < min(end, self._tail_first):
-            part_end = min(end, self._tail_first, offset - offset % self._file_units + self._file_units)
-            part = self._read_file(offset, part_end - offset, nowait=nowait)
-            if part is None:
-                return None
-            parts.append(part)
-            offset = part_end
-        if offset < end:
-            parts.append(bytes(self._tail[: (end - offset) * QUEUE_UNIT_BYTES]))
-        return b"".join(parts)
-
-    def _read_file(self, offset: int, count: int, *, nowait: bool) -> bytes | None:
-        within = offset % self._file_units
-        file = self._pool.get(self._path(offset - within))
-        size, at = count * QUEUE_UNIT_BYTES, within * QUEUE_UNIT_BYTES
-        return file.pread_nowait(size, at) if nowait else file.pread(size, at)
-
-    def offset_at(self, position: int) -> int:
-        """Return the first offset whose record lies at or above this position; max_offset if none does.
-
-        Units that are holes take no part: they belong to the next real one.
-        """
-        low, high = self.min_offset, self.max_offset
-        while low < high:
-            middle = (low + high) // 2
-            real, real_position = self._next_real(middle, high)
-            if real < high and real_position < position:
-                low = real + 1
-            else:
-                high = middle
-        return low
-
-    def position_after(self, position: int) -> int | None:
-        """Return the lowest position above this one that a unit names, None if none does."""
-        real, found = self._next_real(self.offset_at(position + 1), self.max_offset)
-        return found if real < self.max_offset else None
-
-    def _next_real(self, offset: int, end: int) -> tuple[int, int]:
-        step = 1
-        while offset < end:
-            units = self.read(offset, min(step, end - offset))
-            for place, (position, size, _) in enumerate(CONSUME_QUEUE_UNIT.iter_unpack(units)):
-                if size != HOLE_SIZE:
-                    return offset + place, position
-            offset += len(units) // QUEUE_UNIT_BYTES
-            step = _STEP_UNITS
-        return end, -1
 
     # --- flushing ------------------------------------------------------------------------------------------
 
@@ -212,11 +127,12 @@ class ConsumeQueue:
 
     # --- opening and shrinking -----------------------------------------------------------------------------
 
-    def load(self, log_min: int, limit: int, proof: Proof | None = None) -> None:
+    def load(self, log_min: int, limit: int, proof: Proof | None = None) -> bytes:
         """Find the units on disk that name records below `limit`.
 
         `proof` is given after a crash: it must confirm the last unit, so that torn ones are stepped over, and
-        what lies behind it is zeroed. After a clean stop nothing lies there.
+        what lies behind it is zeroed and returned: no truth any more, but proof of records it matches. After a
+        clean stop nothing lies there.
         """
         starts = [
             start
@@ -242,9 +158,12 @@ class ConsumeQueue:
         while proof is not None and low > self._first_file and not self._is_proven(low - 1, proof):
             low -= 1
         self.max_offset = self._tail_first = self._flushed = low
+        leftover = b""
         if proof is not None:
+            leftover = self._units_behind(low, end)
             self._end_at(low)
         self.delete_before(log_min)
+        return leftover
 
     def truncate_to_position(self, position: int) -> None:
         """Drop the units of records at or above this position."""
@@ -301,20 +220,27 @@ class ConsumeQueue:
         self._tail.clear()
         self._tail_first = self._flushed
 
+    def _units_behind(self, offset: int, end: int) -> bytes:
+        """Return the units on disk from this offset to the first empty one."""
+        parts: list[bytes] = []
+        while offset < min(end, self.max_offset + LEFTOVER_UNITS_MAX):
+            within = offset % self._file_units
+            count = min(STEP_UNITS if parts else TAIL_UNITS_KEPT, self._file_units - within)
+            units = self._read_file(offset, count, nowait=False) or b""
+            used = units[: len(units.rstrip(b"\0")) + QUEUE_UNIT_BYTES - 1]  # a tags code may end in zeros
+            used = used[: len(used) // QUEUE_UNIT_BYTES * QUEUE_UNIT_BYTES]
+            parts.append(used)
+            if len(used) < count * QUEUE_UNIT_BYTES:
+                break
+            offset += count
+        return b"".join(parts)
+
     def _is_proven(self, offset: int, proof: Proof) -> bool:
         position, size, _ = self._unit_on_disk(offset)
         return size == HOLE_SIZE or proof(position, size, offset)
-
-    def _unit_on_disk(self, offset: int) -> tuple[int, int, int]:
-        within = offset % self._file_units
-        unit = self._pool.get(self._path(offset - within)).pread(QUEUE_UNIT_BYTES, within * QUEUE_UNIT_BYTES)
-        return _unpack(unit) if len(unit) == QUEUE_UNIT_BYTES else (0, 0, 0)
 
     def _remove(self, first: int) -> None:
         path = self._path(first)
         self._pool.files.remove(path)
         self._pool.drop(path)
         self._unsynced.discard(path)
-
-    def _path(self, first: int) -> str:
-        return f"{self.directory}/{file_name(first * QUEUE_UNIT_BYTES)}"

@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_right
 
 from broker_store.log.errors import DamagedRecord
-from broker_store.log.scan import ScannedRecord, scan_records
+from broker_store.log.scan import ScannedRecord, Stop, scan_records
 
 INTERVALS_MAX = 65_536
 """Checked stretches remembered; beyond that all are forgotten and checked again."""
@@ -31,9 +31,9 @@ class FirstReadCheck:
             if known_end >= end:
                 return
             found: list[ScannedRecord] = []
-            at, _, words = scan_records(data, position, max(known_end - position, 0), found)
+            at, stop, words = scan_records(data, position, max(known_end - position, 0), found)
             self._add(position, position + at)
-        if at < len(data):
+        if at < len(data) and stop is not Stop.BLANK:  # behind a blank lies nothing anybody could mean
             raise DamagedRecord(position + at, words or "it is cut short")
 
     def trust(self, start: int, end: int) -> None:

@@ -1,0 +1,166 @@
+"""All index files of a store: the newest is filled, lookups go from new to old. Derived from the log, may be rebuilt."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from broker_store.log.files import Files
+from broker_store.log.index_file import IndexFile, LiveIndexFile
+from broker_store.log.settings import LogSettings
+
+_NAME_DIGITS = 17
+PENDING_BYTES_MAX = 64 * 1024
+"""Entries kept in memory before they are written."""
+_PAGES_PER_SLICE = 256
+"""A megabyte of slots per slice of a checkpoint: copied in well under a millisecond."""
+
+
+class IndexFiles:
+    """Puts and finds keys by hash. Used by one thread; only the jobs of `checkpoint` run in another."""
+
+    def __init__(self, files: Files, directory: str, settings: LogSettings) -> None:
+        self._files = files
+        self._directory = directory
+        self._settings = settings
+        self._full: list[tuple[str, IndexFile]] = []
+        self._live: tuple[str, LiveIndexFile] | None = None
+        self._unsaved: list[tuple[str, LiveIndexFile]] = []  # full, in memory until the next checkpoint
+        self.write_failures = 0
+        """Times that entries could not be written; they stay in memory and are tried again."""
+
+    def load(self, newest_ms_max: int | None = None) -> None:
+        """Open the files. After a crash of a foreign writer those newer than its checkpoint are dropped."""
+        names = [name for name in self._files.listdir(self._directory) if _is_index_name(name)]
+        opened: list[tuple[str, IndexFile]] = []
+        for name in names:
+            path = f"{self._directory}/{name}"
+            file = IndexFile(self._files.open(path, IndexFile.file_bytes(self._settings)), self._settings)
+            if newest_ms_max is not None and file.end_ms > newest_ms_max:
+                self._files.remove(path)
+            else:
+                opened.append((name, file))
+        if opened and opened[-1][1].count < self._settings.index_entries:
+            name, file = opened.pop()
+            self._live = (name, LiveIndexFile(file.file, self._settings))
+        self._full = opened
+        if self._live is not None:
+            self._live[1].skip_to = self.end_position
+
+    @property
+    def end_position(self) -> int:
+        """Records up to here are indexed, -1 if none is."""
+        return max((file.end_position for file in self._all() if file.count > 1), default=-1)
+
+    @property
+    def entries(self) -> int:
+        """Number of entries in all files."""
+        return sum(file.count - 1 for file in self._all())
+
+    def put(self, entries: Sequence[tuple[int, int, int]]) -> None:
+        """Add (key hash, position, store time in ms) entries in log order. OSError: no file could be made."""
+        while entries:
+            live = self._live
+            if live is None or live[1].is_full:
+                live = self._next_file(entries[0][2])
+            taken = live[1].put(entries)
+            entries = entries[taken:] if taken < len(entries) else ()
+            if live[1].pending_bytes >= PENDING_BYTES_MAX:
+                self._flush(live[1])
+
+    def lookup(self, key_hash: int, begin_ms: int, end_ms: int, count_max: int) -> list[int]:
+        """Return positions of records with that hash and store time, newest first; other keys may share the hash."""
+        found: list[int] = []
+        for file in reversed(self._all()):
+            file.lookup(key_hash, begin_ms, end_ms, found, count_max)
+        return found
+
+    def checkpoint(self) -> Iterator[Callable[[], None]]:
+        """Make everything put so far durable, in slices: each job yielded runs in the thread that syncs.
+
+        Entries are synced before slots that lead to them are written, and the header comes last.
+        """
+        for name, live in [*self._unsaved, *([self._live] if self._live else [])]:
+            header = live.header()
+            pages = live.dirty_pages()
+            for first in range(0, len(pages), _PAGES_PER_SLICE):
+                numbers = pages[first : first + _PAGES_PER_SLICE]
+                live.flush_entries()
+                yield _page_job(live, numbers, live.take_pages(numbers))
+            live.flush_entries()
+            yield self._header_job(live, header)
+            if self._live is None or live is not self._live[1]:
+                self._unsaved = [pair for pair in self._unsaved if pair[1] is not live]
+                self._full.append((name, IndexFile(live.file, self._settings)))
+
+    def delete_before(self, position: int) -> int:
+        """Remove files whose newest record lies below this position, never the one being filled; returns how many."""
+        gone = [(name, file) for name, file in self._full if file.end_position < position]
+        for name, _ in gone:
+            self._files.remove(f"{self._directory}/{name}")
+        self._full = [pair for pair in self._full if pair not in gone]
+        return len(gone)
+
+    def destroy(self) -> None:
+        """Remove all files: the index is rebuilt from the log."""
+        for name in self._files.listdir(self._directory):
+            self._files.remove(f"{self._directory}/{name}")
+        self._full, self._unsaved, self._live = [], [], None
+
+    def _all(self) -> list[IndexFile]:
+        files: list[IndexFile] = [file for _, file in self._full]
+        files += [file for _, file in self._unsaved]
+        return [*files, self._live[1]] if self._live is not None else files
+
+    def _flush(self, live: LiveIndexFile) -> None:
+        try:
+            live.flush_entries()
+        except OSError:
+            self.write_failures += 1
+
+    def _next_file(self, store_ms: int) -> tuple[str, LiveIndexFile]:
+        newest = max(
+            (name for name, _ in [*self._full, *self._unsaved, *([self._live] if self._live else [])]),
+            default="0",
+        )
+        name = max(_index_name(store_ms), f"{int(newest) + 1:0{_NAME_DIGITS}d}")
+        self._files.make_dirs(self._directory)
+        file = self._files.open(f"{self._directory}/{name}", IndexFile.file_bytes(self._settings))
+        live = LiveIndexFile(file, self._settings)
+        if self._live is not None:
+            self._unsaved.append(self._live)
+            live.skip_to = self._live[1].skip_to
+        self._live = (name, live)
+        return self._live
+
+    def _header_job(self, live: LiveIndexFile, header: bytes) -> Callable[[], None]:
+        def write() -> None:
+            live.file.sync()
+            live.file.pwrite(header, 0)
+            live.file.sync()
+            self._files.sync_dir(self._directory)
+            self._files.sync_dir(str(Path(self._directory).parent))
+
+        return write
+
+
+def _page_job(live: LiveIndexFile, numbers: list[int], pages: list[tuple[int, bytes]]) -> Callable[[], None]:
+    def write() -> None:
+        try:
+            live.file.sync()
+            for at, content in pages:
+                live.file.pwrite(content, at)
+        except OSError:
+            live.mark_dirty(numbers)
+            raise
+
+    return write
+
+
+def _is_index_name(name: str) -> bool:
+    return len(name) == _NAME_DIGITS and name.isdecimal()
+
+
+def _index_name(store_ms: int) -> str:
+    """Name RocketMQ gives a file made at this time: local time to the millisecond."""
+    moment = datetime.fromtimestamp(store_ms / 1000).astimezone()
+    return f"{moment:%Y%m%d%H%M%S}{store_ms % 1000:03d}"

@@ -1,0 +1,215 @@
+"""One index file: hash slots that lead to chains of entries (key hash, position, seconds). RocketMQ's layout.
+
+The file being filled keeps its slots in memory and writes entries in large pieces; slots and header reach the disk
+at checkpoints only, always behind the entries they lead to, so a crash leaves chains that are whole.
+"""
+
+import mmap
+from array import array
+from collections.abc import Sequence
+
+from broker_store.log.files import File
+from broker_store.log.settings import LogSettings
+from gantry_wire.units import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
+
+PAGE_SLOTS = 1024
+"""Slots are written in pages of 4 KiB."""
+CHAIN_STEPS_MAX = 65_536
+"""Entries of one slot that a lookup follows: keys made to collide must not stall the store."""
+_MS = 1000
+_DIFF_MAX = 2**31 - 1
+_READ_SLOTS = 256 * PAGE_SLOTS
+_pack = INDEX_ENTRY.pack
+
+
+class IndexFile:
+    """An index file that is only read: full, or older than the newest."""
+
+    def __init__(self, file: File, settings: LogSettings) -> None:
+        self.file = file
+        self._settings = settings
+        self.slots = settings.index_slots
+        self.entries_max = settings.index_entries
+        self.entries_start = INDEX_HEADER.size + self.slots * INDEX_SLOT.size
+        (self.begin_ms, self.end_ms, self.begin_position, self.end_position, self.used_slots, count) = (
+            INDEX_HEADER.unpack(file.pread(INDEX_HEADER.size, 0))
+        )
+        self.count = max(count, 1)
+        """Number of the next entry; number 0 is never used."""
+
+    @staticmethod
+    def file_bytes(settings: LogSettings) -> int:
+        """Size of an index file."""
+        return (
+            INDEX_HEADER.size
+            + settings.index_slots * INDEX_SLOT.size
+            + settings.index_entries * INDEX_ENTRY.size
+        )
+
+    def lookup(self, key_hash: int, begin_ms: int, end_ms: int, found: list[int], count_max: int) -> None:
+        """Append positions of entries with this hash and store time, newest first, until there are count_max."""
+        if self.end_ms < begin_ms or self.begin_ms > end_ms:
+            return
+        number = self._slot(key_hash % self.slots)
+        for _ in range(CHAIN_STEPS_MAX):
+            if not 0 < number < self.count or len(found) >= count_max:
+                return
+            entry_hash, position, seconds, previous = INDEX_ENTRY.unpack(self._entry(number))
+            latest_ms = self.begin_ms + seconds * _MS + _MS - 1  # the entry keeps whole seconds
+            if latest_ms < begin_ms or previous >= number:
+                previous = 0
+            if (
+                entry_hash == key_hash
+                and begin_ms <= latest_ms
+                and latest_ms - _MS < end_ms
+                and position not in found
+            ):
+                found.append(position)
+            number = previous
+
+    def _slot(self, slot: int) -> int:
+        return INDEX_SLOT.unpack(
+            self.file.pread(INDEX_SLOT.size, INDEX_HEADER.size + slot * INDEX_SLOT.size)
+        )[0]
+
+    def _entry(self, number: int) -> bytes:
+        return self.file.pread(INDEX_ENTRY.size, self.entries_start + number * INDEX_ENTRY.size)
+
+
+class LiveIndexFile(IndexFile):
+    """The index file that is being filled."""
+
+    def __init__(self, file: File, settings: LogSettings) -> None:
+        super().__init__(file, settings)
+        self.skip_to = self.end_position if self.count > 1 else -1
+        """Records up to this position are in the file already; dispatching them again adds nothing."""
+        # Anonymous memory that stays unused until touched: an idle store pays nothing for five million slots.
+        pages = -(-self.slots // PAGE_SLOTS)
+        self._memory = memoryview(mmap.mmap(-1, pages * PAGE_SLOTS * INDEX_SLOT.size)).cast("i")
+        self._dirty = bytearray(pages)
+        self._pending = bytearray()
+        self._pending_first = self.count
+        self._load_slots()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next entry needs another file."""
+        return self.count >= self.entries_max
+
+    def put(self, entries: Sequence[tuple[int, int, int]]) -> int:
+        """Add (key hash, position, store time ms) entries until the file is full; returns how many were taken."""
+        first, slots, memory, dirty, skip_to = self.count, self.slots, self._memory, self._dirty, self.skip_to
+        count, begin_ms, used = first, self.begin_ms, self.used_slots
+        taken = 0
+        parts: list[bytes] = []
+        position = store_ms = -1
+        for key_hash, position, store_ms in entries:
+            if position <= skip_to:
+                taken += 1
+                continue
+            if count == 1:
+                self.begin_ms = begin_ms = store_ms
+                self.begin_position = position
+            elif count >= self.entries_max:
+                break
+            slot = key_hash % slots
+            previous = memory[slot]
+            if previous == 0:
+                used += 1
+            seconds = (store_ms - begin_ms) // _MS
+            parts.append(
+                _pack(key_hash, position, seconds if 0 <= seconds <= _DIFF_MAX else _clamp(seconds), previous)
+            )
+            memory[slot] = count
+            dirty[slot >> 10] = 1
+            count += 1
+            taken += 1
+        if count > first:
+            self.count, self.used_slots = count, used
+            _, self.end_position, self.end_ms = entries[taken - 1]
+            self._pending += b"".join(parts)
+        return taken
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of entries that are only in memory."""
+        return len(self._pending)
+
+    def flush_entries(self) -> None:
+        """Write the entries that are only in memory. OSError leaves them there."""
+        if self._pending:
+            self.file.pwrite(self._pending, self.entries_start + self._pending_first * INDEX_ENTRY.size)
+            self._pending_first = self.count
+            self._pending = bytearray()
+
+    def header(self) -> bytes:
+        """Return the header as it stands: write it once all entries and slots it counts are durable."""
+        return INDEX_HEADER.pack(
+            self.begin_ms, self.end_ms, self.begin_position, self.end_position, self.used_slots, self.count
+        )
+
+    def dirty_pages(self) -> list[int]:
+        """Return the slot pages changed since they were last taken."""
+        return [page for page, changed in enumerate(self._dirty) if changed]
+
+    def take_pages(self, pages: list[int]) -> list[tuple[int, bytes]]:
+        """Return (byte in the file, content) of these slot pages, now no longer dirty."""
+        taken: list[tuple[int, bytes]] = []
+        for page in pages:
+            first = page * PAGE_SLOTS
+            content = array("i", self._memory[first : min(first + PAGE_SLOTS, self.slots)])
+            content.byteswap()
+            self._dirty[page] = 0
+            taken.append((INDEX_HEADER.size + first * INDEX_SLOT.size, content.tobytes()))
+        return taken
+
+    def mark_dirty(self, pages: list[int]) -> None:
+        """Put pages back that could not be written."""
+        for page in pages:
+            self._dirty[page] = 1
+
+    def _load_slots(self) -> None:
+        """Read the slots, and repair those that lead to entries the header does not count.
+
+        A crash between writing slots and header leaves such slots. Their entries were durable before, so the chain
+        is followed back to the first entry that counts: nothing older is lost.
+        """
+        if self.count <= 1:
+            if self.file.next_data(0) is not None:  # slots of a file that never got its first header
+                self.file.truncate(0)
+                self.file.truncate(self.file_bytes(self._settings))
+            return
+        step = _READ_SLOTS * INDEX_SLOT.size
+        at: int | None = INDEX_HEADER.size
+        while (at := self.file.next_data(at)) is not None and at < self.entries_start:
+            first = max(at - INDEX_HEADER.size, 0) // INDEX_SLOT.size
+            start = INDEX_HEADER.size + first * INDEX_SLOT.size
+            content = array("i", self.file.pread(min(step, self.entries_start - start), start))
+            content.byteswap()
+            self._memory[first : first + len(content)] = memoryview(content)
+            if max(content) >= self.count or min(content) < 0:
+                self._repair(first, len(content))
+            at = start + len(content) * INDEX_SLOT.size
+
+    def _repair(self, first: int, slots: int) -> None:
+        for slot in range(first, first + slots):
+            number = self._memory[slot]
+            while number >= self.count or number < 0:
+                previous = INDEX_ENTRY.unpack(self._entry(number))[3] if 0 < number < self.entries_max else 0
+                number = previous if previous < number else 0
+            if number != self._memory[slot]:
+                self._memory[slot] = number
+                self._dirty[slot // PAGE_SLOTS] = 1
+
+    def _slot(self, slot: int) -> int:
+        return self._memory[slot]
+
+    def _entry(self, number: int) -> bytes:
+        if number < self._pending_first:
+            return super()._entry(number)
+        at = (number - self._pending_first) * INDEX_ENTRY.size
+        return bytes(self._pending[at : at + INDEX_ENTRY.size])
+
+
+def _clamp(seconds: int) -> int:
+    return max(0, min(seconds, _DIFF_MAX))

@@ -1,0 +1,264 @@
+"""Opens a log after any kind of end: checks what is there, finds where it ends, cuts the rest, says what it saw.
+
+A generator in slices: reads of what was already checked may be served between them. It hands every record from the
+starting point on to the layer above, which fills queues and index; doing so twice changes nothing. Below the confirm
+offset a bad record is damage, reported as a hole; above it the first bad record is the end of the log.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from broker_store.log.checkpoint import LastRun
+from broker_store.log.commit_log import CommitLog
+from broker_store.log.consume_queue import ConsumeQueue
+from broker_store.log.errors import LogUnreadable
+from broker_store.log.resume import Leftovers, Resume
+from broker_store.log.scan import ScannedRecord, Stop, record_size_at, scan_records
+from broker_store.log.segment import Segment
+from gantry_wire.record import BLANK
+
+CHUNK_BYTES = 1024 * 1024
+"""Read and checked per slice: some thousand records, a few milliseconds."""
+_EVERYTHING = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Whole, undamaged records in log order; `end` is where the last one ends."""
+
+    records: list[ScannedRecord]
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Bytes below the confirm offset that hold no readable record: messages were lost to damage."""
+
+    start: int
+    end: int
+    words: str
+    suspect: ScannedRecord | None
+    """What the first record there says of itself, if only its body is damaged: its offset must not be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What lay above the end of the log: unacknowledged leftovers of a crash, now zeroed."""
+
+    position: int
+    size: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The log is open for appends; everything below `end` is durable."""
+
+    start: int
+    end: int
+    holes: int
+
+
+Event: TypeAlias = Found | Hole | Cut | Recovered
+
+
+class Recovery:
+    """One opening of a log. `start` is fixed at construction; load the queues with `load_queue`, then `run`.
+
+    With `rebuild` everything is walked from the first record on, and all units are made again.
+    """
+
+    def __init__(self, log: CommitLog, last: LastRun, *, rebuild: bool = False) -> None:
+        self._log = log
+        self._last = last
+        self.is_crash = rebuild or not last.is_clean
+        self.confirm = last.confirm
+        self.start = log.min_position if rebuild else self._find_start()
+        self._queues: list[ConsumeQueue] = []
+        self._leftovers = Leftovers()
+        self._reserved: dict[
+            ConsumeQueue, int
+        ] = {}  # lowest next offset of queues whose last records were lost
+        self._holes = 0
+
+    @property
+    def target(self) -> int:
+        """At least how far the walk will go, for showing progress."""
+        return max(self.confirm, self.start)
+
+    def load_queue(self, queue: ConsumeQueue) -> None:
+        """Open a queue with the units of records below the start; after a clean stop with all."""
+        if self.is_crash:
+            leftover = queue.load(self._log.min_position, self.start, self._is_unit_proven)
+            self._leftovers.add(queue, queue.max_offset, leftover)
+        else:
+            queue.load(self._log.min_position, _EVERYTHING)
+        self._queues.append(queue)
+
+    def run(self) -> Generator[Event, None, None]:
+        """Walk, cut, sync, and leave the log ready. Raises LogUnreadable when the disk refuses."""
+        log = self._log
+        log.show(self.start)
+        if self.is_crash:
+            self._read_anew()
+        end, words = yield from self._walk()
+        dropped = self._drop_above(end)
+        if dropped:
+            yield Cut(end, dropped, words)
+        self._sync_kept(end)
+        if not self.is_crash and dropped:
+            for queue in self._queues:
+                queue.truncate_to_position(end)
+        for queue, next_offset in self._reserved.items():
+            queue.start_at(next_offset)
+        log.start_at(end, min(end, self.confirm))
+        log.set_confirm(end)
+        yield Recovered(self.start, end, self._holes)
+
+    # --- where to begin ------------------------------------------------------------------------------------
+
+    def _find_start(self) -> int:
+        log, last = self._log, self._last
+        if not last.foreign and last.position is not None:
+            return max(last.position, log.min_position)
+        if not log.segments:
+            return log.min_position
+        third_last = log.segments[max(len(log.segments) - 3, 0)].start
+        start = third_last if last.is_clean else self._start_by_times()
+        if last.position is not None:
+            segment = log.segment_at(last.position)
+            start = min(start, segment.start if segment else log.min_position)
+        return start
+
+    def _start_by_times(self) -> int:
+        """As RocketMQ: the newest segment whose first record is older than the checkpoint."""
+        safe_ms = self._last.times.safe_ms
+        for segment in reversed(self._log.segments):
+            found: list[ScannedRecord] = []
+            size = record_size_at(segment.file.pread(BLANK.size, 0))
+            scan_records(segment.file.pread(size, 0), segment.start, 0, found)
+            if found and 0 < found[0][5] <= safe_ms:
+                return segment.start
+        return self._log.min_position
+
+    def _is_unit_proven(self, position: int, size: int, offset: int) -> bool:
+        segment = self._log.segment_at(position)
+        if segment is None:
+            return position < self._log.min_position  # removed by retention: nothing to compare with
+        found: list[ScannedRecord] = []
+        scan_records(
+            segment.file.pread(min(size, segment.end - position), position - segment.start),
+            position,
+            0,
+            found,
+        )
+        return bool(found) and found[0][1] == size and found[0][3] == offset
+
+    # --- walking -------------------------------------------------------------------------------------------
+
+    def _read_anew(self) -> None:
+        """Make sure that what is about to be checked is what the device holds, not what memory remembers.
+
+        After a failed flush the page cache shows bytes the device never took.
+        """
+        anew = max(
+            self.confirm, self.start
+        )  # what is confirmed was checked to be durable by the run that noted it
+        for segment in self._log.segments:
+            if segment.end > min(self.confirm, self.start):
+                try:
+                    segment.file.sync()
+                except OSError as error:
+                    words = f"{segment.path}: the disk does not take its bytes ({error}): check the disk"
+                    raise LogUnreadable(words) from error
+                within = max(anew - segment.start, 0)
+                if within < segment.end - segment.start:
+                    segment.file.drop_cached(within, segment.end - segment.start - within)
+
+    def _walk(self) -> Generator[Event, None, tuple[int, str]]:
+        """Yield what is found from the start on; return where the log ends and what is wrong there."""
+        log, position = self._log, self.start
+        resume = Resume(log, self.confirm, self._queues, self._leftovers)
+        while True:
+            segment = log.segment_at(position)
+            if segment is None:
+                stop, words = Stop.BAD, "its segment is missing"
+            else:
+                found: list[ScannedRecord] = []
+                position, stop, words = _walk_slice(segment, position, found)
+                if found:
+                    log.first_read.trust(found[0][0], found[-1][0] + found[-1][1])
+                    log.show(position)
+                    yield Found(found, position)
+            if stop in (Stop.MORE, Stop.BLANK):
+                continue
+            if position >= self.confirm:
+                return position, words
+            suspect, bad = resume.suspect(position), position
+            position = resume.after(bad)
+            self._leave_hole(bad, position)
+            yield Hole(bad, position, words, suspect)
+
+    def _leave_hole(self, start: int, end: int) -> None:
+        self._holes += 1
+        for queue in self._queues:
+            queue.punch(start, end)
+        for queue, offset in self._leftovers.offsets_used(start, end).items():
+            self._reserved[queue] = offset
+        self._log.show(end)
+
+    # --- the end -------------------------------------------------------------------------------------------
+
+    def _drop_above(self, end: int) -> int:
+        """Zero what lies at or above the end; returns how many bytes of something were there."""
+        above = [segment for segment in self._log.segments if segment.end > end]
+        dropped = sum(_used_bytes(segment, max(end, segment.start)) for segment in above)
+        if dropped or any(segment.start >= end for segment in above):
+            self._log.cut(end)
+        return dropped
+
+    def _sync_kept(self, end: int) -> None:
+        for segment in self._log.segments:
+            if segment.start < end and segment.end > self.start:
+                segment.file.sync()
+
+
+def _walk_slice(segment: Segment, position: int, found: list[ScannedRecord]) -> tuple[int, Stop, str]:
+    """Check about one chunk; returns the new position, which lies in the next segment behind a blank."""
+    left = segment.end - position
+    chunk = _read(segment, position, min(CHUNK_BYTES, left))
+    at, stop, words = scan_records(chunk, position, 0, found)
+    if stop is Stop.MORE and at == 0:
+        size = record_size_at(chunk[: BLANK.size].ljust(BLANK.size, b"\0"))
+        if not len(chunk) < size <= left:
+            return position, Stop.BAD, "it is cut short"
+        at, stop, words = scan_records(_read(segment, position, size), position, 0, found)
+        if at == 0:
+            return position, Stop.BAD, words or "it is cut short"
+    if stop is Stop.BLANK:
+        if BLANK.unpack_from(chunk, at)[0] != left - at:
+            return position + at, Stop.BAD, "it is a blank of the wrong size"
+        return segment.end, Stop.BLANK, ""
+    return position + at, stop, words
+
+
+def _read(segment: Segment, position: int, size: int) -> bytes:
+    """Read, or return what can be read before the first block that the device refuses."""
+    try:
+        return segment.file.pread(size, position - segment.start)
+    except OSError:
+        return b"" if size <= BLANK.size else _read(segment, position, size // 2)
+
+
+def _used_bytes(segment: Segment, start: int) -> int:
+    """How far above the start other bytes than zeros lie in this segment."""
+    used = start
+    at = segment.file.next_data(start - segment.start)
+    while at is not None and segment.start + at < segment.end:
+        data = segment.file.pread(min(CHUNK_BYTES, segment.end - segment.start - at), at)
+        kept = len(data.rstrip(b"\0"))
+        if kept:
+            used = segment.start + at + kept
+        at = segment.file.next_data(at + len(data))
+    return used - start
