@@ -36,7 +36,9 @@ class Peer(asyncio.Protocol):
         "_flush_bound",
         "_gathered_bytes",
         "_handler",
+        "_held",
         "_output_bytes_max",
+        "_output_pause_bytes",
         "_parts",
         "_paused_by_output",
         "_paused_by_owner",
@@ -69,6 +71,8 @@ class Peer(asyncio.Protocol):
         self._parts: list[bytes] = []
         self._gathered_bytes = 0
         self._output_bytes_max = server.limits.output_bytes_max
+        self._output_pause_bytes = server.limits.output_pause_bytes
+        self._held: list[RawFrame] = []
         self._flush_bound = self._flush
         self._transport: asyncio.Transport | None = None
         self._calls: Calls | None = None
@@ -77,8 +81,6 @@ class Peer(asyncio.Protocol):
         self._paused_by_output = False
         self._paused_by_owner = False
         self._reading = True
-
-    # What a handler uses
 
     @property
     def is_closing(self) -> bool:
@@ -158,14 +160,12 @@ class Peer(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What the event loop calls
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the socket."""
         self._transport = cast("asyncio.Transport", transport)
         self.remote = _endpoint(transport.get_extra_info("peername"))
         self.local = _endpoint(transport.get_extra_info("sockname"))
-        pause = self._server.limits.output_pause_bytes
+        pause = self._output_pause_bytes
         self._transport.set_write_buffer_limits(high=pause, low=pause // 4)
         self._server.connected(self)
 
@@ -191,7 +191,7 @@ class Peer(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Go on: the other side has read."""
         self._paused_by_output = False
-        self._set_reading()
+        self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
         """End everything that waits on this connection."""
@@ -216,14 +216,30 @@ class Peer(asyncio.Protocol):
     def _handle(self, frames: list[RawFrame]) -> None:
         if self._calls:
             frames = self._take_answers(frames)
-        handler = self._handler
-        for frame in frames:
+        if self._held:
+            self._held += frames
+            return
+        handler, pause_bytes = self._handler, self._output_pause_bytes
+        for done, frame in enumerate(frames, start=1):
             try:
                 handler(self, frame)
             except Exception as error:  # noqa: BLE001 - one failed request must not take the others of the turn
                 self._server.failed(self, frame, error)
             if self._closing:
                 return
+            if (
+                self._gathered_bytes > pause_bytes
+            ):  # small requests with big answers: the rest waits for the socket
+                self._held += frames[done:]
+                self._set_reading()
+                return
+
+    def _go_on(self) -> None:
+        """Handle what was held back, then read again, as far as the socket has room."""
+        held, self._held = self._held, []
+        if not self._closing:
+            self._handle(held)
+        self._set_reading()
 
     def _take_answers(self, frames: list[RawFrame]) -> list[RawFrame]:
         """Hand answers to our own requests to their callers; return what is left. Only called while some wait."""
@@ -255,7 +271,10 @@ class Peer(asyncio.Protocol):
             transport.write(b"".join(parts))
         else:
             transport.writelines(parts)
-        if self._paused_by_output and transport.get_write_buffer_size() > self._output_bytes_max:
+        if not self._paused_by_output:
+            if self._held:
+                self._turn.at_end(self._go_on)
+        elif transport.get_write_buffer_size() > self._output_bytes_max:
             self._overflow()
 
     def _overflow(self) -> None:
@@ -265,7 +284,7 @@ class Peer(asyncio.Protocol):
     def _set_reading(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        wanted = not (self._paused_by_output or self._paused_by_owner)
+        wanted = not (self._paused_by_output or self._paused_by_owner or self._held)
         if wanted != self._reading:
             self._reading = wanted
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()

@@ -1,0 +1,102 @@
+import asyncio
+
+import pytest
+
+from gantry_link.calls import OPAQUE_MASK, SWEEP_SECONDS, Calls
+from gantry_link.errors import ConnectionBusy, ConnectionLost, RequestTimedOut
+from gantry_wire.frame import Command
+
+pytestmark = pytest.mark.anyio
+
+
+def make_calls(unsent=(), calls_max=100):
+    kept = set(unsent)
+    return Calls(lambda opaque: opaque in kept, calls_max)
+
+
+async def test_an_answer_goes_to_the_call_with_its_opaque():
+    calls = make_calls()
+    first, second = calls.open(1, 5), calls.open(2, 5)
+    assert calls.resolve(Command(opaque=2, remark="two"))
+    assert (await second).remark == "two"
+    assert not first.done()
+    calls.resolve(Command(opaque=1))
+    assert len(calls) == 0
+
+
+async def test_an_answer_nobody_waits_for_is_dropped():
+    calls = make_calls()
+    assert not calls.resolve(Command(opaque=7))
+    call = calls.open(1, 5)
+    call.cancel()
+    assert calls.resolve(Command(opaque=1))
+
+
+async def test_a_call_ends_after_its_time_and_says_whether_it_was_sent():
+    calls = make_calls(unsent=[2])
+    sent, unsent, patient = calls.open(1, 0.01), calls.open(2, 0.02), calls.open(3, 30)
+    with pytest.raises(RequestTimedOut) as error:
+        await asyncio.wait_for(sent, 1)
+    assert error.value.sent
+    with pytest.raises(RequestTimedOut) as error:
+        await asyncio.wait_for(unsent, 1)
+    assert not error.value.sent
+    assert not patient.done()
+    calls.resolve(Command(opaque=3))
+
+
+async def test_a_later_call_with_a_shorter_time_ends_first():
+    calls = make_calls()
+    patient = calls.open(1, 30)
+    await asyncio.sleep(SWEEP_SECONDS * 1.5)
+    hasty = calls.open(2, 0.01)
+    with pytest.raises(RequestTimedOut):
+        await asyncio.wait_for(hasty, 1)
+    assert not patient.done()
+    calls.resolve(Command(opaque=1))
+
+
+async def test_the_timer_rests_when_no_call_is_open_and_starts_again():
+    calls = make_calls()
+    calls.open(1, 5)
+    calls.resolve(Command(opaque=1))
+    await asyncio.sleep(SWEEP_SECONDS * 2)
+    assert not calls.is_watched
+    with pytest.raises(RequestTimedOut):
+        await asyncio.wait_for(calls.open(2, 0.01), 1)
+
+
+async def test_a_lost_connection_ends_every_call():
+    calls = make_calls(unsent=[2])
+    sent, unsent = calls.open(1, 5), calls.open(2, 5)
+    calls.fail_all(lambda was_sent: ConnectionLost("gone", sent=was_sent))
+    for call, was_sent in ((sent, True), (unsent, False)):
+        with pytest.raises(ConnectionLost) as error:
+            await call
+        assert error.value.sent is was_sent
+
+
+async def test_calls_are_bounded():
+    calls = make_calls(calls_max=2)
+    calls.open(1, 5)
+    calls.open(2, 5)
+    with pytest.raises(ConnectionBusy) as error:
+        calls.open(3, 5)
+    assert not error.value.sent
+
+
+async def test_opaques_wrap_and_skip_open_calls():
+    calls = make_calls()
+    calls._opaque = OPAQUE_MASK - 1
+    calls.open(0, 5)
+    calls.open(1, 5)
+    assert [calls.next_opaque() for _ in range(2)] == [OPAQUE_MASK, 2]
+
+
+async def test_silence_is_reported_with_the_start_of_the_call():
+    calls, starts = make_calls(), []
+    calls.on_silence = starts.append
+    now = asyncio.get_running_loop().time()
+    with pytest.raises(RequestTimedOut):
+        await asyncio.wait_for(calls.open(1, 0.01), 1)
+    assert starts[0] == pytest.approx(now, abs=0.05)

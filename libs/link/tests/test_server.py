@@ -1,0 +1,314 @@
+import asyncio
+
+import pytest
+from scripted_link import BULK, ECHO, RAISE, SILENT, RawClient, answer_echo, eventually, serving
+
+from gantry_link.limits import LinkLimits
+from gantry_link.server import RemotingServer
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import MissingField, RefusedRequest
+from gantry_wire.frame import decode_command, encode_request, encode_response
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_frames_cut_at_every_byte_are_answered():
+    request = encode_request(ECHO, 5, {"name": "value"}, b"body")
+    async with serving() as (_, port), RawClient.connected(port) as client:
+        for cut in range(1, len(request)):
+            client.send(request[:cut])
+            await client.writer.drain()
+            await asyncio.sleep(0)
+            client.send(request[cut:])
+            assert (await client.receive()).body == b"body"
+
+
+async def test_pipelined_requests_are_handled_before_anything_is_written():
+    turns = []
+
+    def handler(peer, frame):
+        turns.append(peer.buffered_bytes)
+        answer_echo(peer, frame)
+
+    async with serving(handler) as (_, port), RawClient.connected(port) as client:
+        client.send(b"".join(encode_request(ECHO, n, None, b"%d" % n) for n in range(50)))
+        answers = [await client.receive() for _ in range(50)]
+    assert [(a.opaque, a.body) for a in answers] == [(n, b"%d" % n) for n in range(50)]
+    assert turns[0] == 0
+    assert turns == sorted(turns)  # every answer was still held when the next request was handled
+    assert turns[-1] > 0
+
+
+async def test_oneway_requests_get_no_answer():
+    async with serving(on_failure=lambda *_: None) as (server, port), RawClient.connected(port) as client:
+        client.ask(1, b"told", oneway=True)
+        client.ask(2, oneway=True, code=RAISE)
+        client.ask(3)
+        assert (await client.receive()).opaque == 3
+        assert next(iter(server.peers.values())).attributes["told"] == b"told"
+
+
+async def test_a_failing_handler_answers_code_1_and_harms_no_other_request():
+    failures = []
+    async with (
+        serving(on_failure=lambda _peer, error: failures.append(error)) as (server, port),
+        RawClient.connected(port) as client,
+    ):
+        client.ask(1, code=RAISE)
+        client.ask(2, b"well")
+        failed, well = await client.receive(), await client.receive()
+    assert failed.code == ResponseCode.SYSTEM_ERROR
+    assert failed.opaque == 1
+    assert failed.remark.startswith("ValueError: no luck, answer_echo(scripted_link.py:")
+    assert well.body == b"well"
+    assert server.figures.failed_requests == 1
+    assert len(failures) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "remark"),
+    [
+        (RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, "no topic", {"gantryCode": "X"}), 17, "no topic"),
+        (MissingField("topic"), 1, "header field topic is missing or unreadable"),
+    ],
+)
+async def test_what_a_handler_raises_on_purpose_is_answered_in_its_words(error, code, remark):
+    def handler(_peer, _frame):
+        raise error
+
+    async with serving(handler) as (server, port), RawClient.connected(port) as client:
+        client.ask(9)
+        answer = await client.receive()
+    assert (answer.code, answer.remark, answer.opaque) == (code, remark, 9)
+    assert server.figures.failed_requests == 0
+
+
+async def test_a_lying_length_closes_after_the_whole_frames_before_it_were_answered():
+    async with (
+        serving() as (server, port),
+        RawClient.connected(port) as client,
+        RawClient.connected(port) as other,
+    ):
+        client.send(encode_request(ECHO, 1, None, b"whole") + b"\x7f\xff\xff\xff" + bytes(40))
+        assert (await client.receive()).body == b"whole"
+        assert await client.receive() is None
+        other.ask(2, b"unharmed")
+        assert (await other.receive()).body == b"unharmed"
+    assert server.figures.closed_malformed == 1
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\x16\x03\x01\x02\x00" + bytes(20), b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2\r\n", b"GET / HTTP/1.1\r\n\r\n"],
+)
+async def test_other_protocols_are_closed(garbage):
+    async with serving() as (_, port), RawClient.connected(port) as client:
+        client.send(garbage)
+        assert await client.is_closed()
+
+
+async def test_a_header_that_is_no_json_closes_the_connection():
+    async with serving() as (server, port), RawClient.connected(port) as client:
+        client.send(b"\x00\x00\x00\x08\x00\x00\x00\x04{no}")
+        assert await client.is_closed()
+        await eventually(lambda: not server.peers)
+    assert server.figures.closed_malformed == 1
+
+
+async def test_a_reader_that_stalls_is_closed_and_others_are_unharmed():
+    limits = LinkLimits(output_bytes_max=1_000_000, output_pause_bytes=200_000)
+    async with (
+        serving(limits=limits) as (server, port),
+        RawClient.connected(port) as stalled,
+        RawClient.connected(port) as other,
+    ):
+        stalled.ask(1)
+        await stalled.receive()
+        victim = next(
+            peer
+            for peer in server.peers.values()
+            if peer.remote[1] == stalled.writer.get_extra_info("sockname")[1]
+        )
+        stalled.reader._transport.pause_reading()
+        sent = 0
+        while not victim.is_closing:
+            assert sent < 200_000_000, "the output grew without bound"
+            assert victim.buffered_bytes <= limits.output_bytes_max
+            victim.send(encode_response(0, 1, None, bytes(100_000)))
+            sent += 100_000
+            await asyncio.sleep(0)
+            other.ask(sent, b"still here")
+            assert (await other.receive()).body == b"still here"
+        await eventually(lambda: len(server.peers) == 1)
+    assert server.figures.closed_stalled == 1
+
+
+async def test_one_turn_may_not_gather_more_than_the_limit():
+    limits = LinkLimits(output_bytes_max=100_000, output_pause_bytes=100_000)
+    async with serving(limits=limits) as (server, port), RawClient.connected(port) as client:
+        client.ask(1, b"200000", code=BULK)
+        assert await client.is_closed()
+    assert server.figures.closed_stalled == 1
+
+
+async def test_a_peer_that_does_not_read_is_not_read_from():
+    handled = []
+
+    def handler(peer, frame):
+        handled.append(1)
+        peer.send(encode_response(0, decode_command(frame).opaque, None, bytes(50_000)))
+
+    limits = LinkLimits(output_pause_bytes=100_000, output_bytes_max=50_000_000)
+    async with serving(handler, limits=limits) as (server, port), RawClient.connected(port) as client:
+        client.reader._transport.pause_reading()
+        request = encode_request(ECHO, 1, None, bytes(1000))
+        client.send(request * 5000)
+        before = -1
+        while before != len(handled):
+            before = len(handled)
+            await asyncio.sleep(0.1)
+        assert before < 2000  # the rest waits in the sockets, not in our memory
+        assert next(iter(server.peers.values())).buffered_bytes < limits.output_bytes_max
+        client.reader._transport.resume_reading()
+        for _ in range(5000):
+            await client.receive()
+        assert len(handled) == 5000
+
+
+async def test_a_paused_peer_is_read_again_after_resume():
+    async with serving() as (server, port), RawClient.connected(port) as client:
+        client.ask(1)
+        await client.receive()
+        peer = next(iter(server.peers.values()))
+        peer.pause_reading()
+        peer.pause_reading()
+        client.ask(2)
+        with pytest.raises(TimeoutError):
+            await client.receive(0.1)
+        peer.resume_reading()
+        assert (await client.receive()).opaque == 2
+
+
+async def test_an_idle_connection_is_closed_and_a_used_one_is_kept():
+    limits = LinkLimits(idle_seconds=0.4, client_idle_seconds=0.3)
+    async with (
+        serving(limits=limits) as (server, port),
+        RawClient.connected(port) as idle,
+        RawClient.connected(port) as used,
+    ):
+        closing = asyncio.ensure_future(idle.is_closed(3))
+        for n in range(16):
+            used.ask(n)
+            assert (await used.receive()).opaque == n
+            await asyncio.sleep(0.05)
+        assert await closing
+    assert server.figures.closed_idle == 1
+
+
+async def test_several_ports_share_a_handler_that_sees_which_one():
+    async with serving() as (server, port):
+        second = await server.listen("127.0.0.1", 0)
+        for each in (port, second):
+            async with RawClient.connected(each) as client:
+                client.ask(1)
+                assert (await client.receive()).ext["port"] == str(each)
+
+
+async def test_connects_and_closes_are_announced_once():
+    events = []
+    async with serving(
+        on_connect=lambda peer: events.append(("on", peer.id)),
+        on_close=lambda peer: events.append(("off", peer.id)),
+    ) as (server, port):
+        async with RawClient.connected(port):
+            await eventually(lambda: events)
+            next(iter(server.peers.values())).on_close.append(
+                lambda peer: events.append(("watched", peer.id))
+            )
+        await eventually(lambda: len(events) == 3)
+    assert events == [("on", 1), ("watched", 1), ("off", 1)]
+
+
+async def test_connections_are_bounded():
+    async with (
+        serving(limits=LinkLimits(connections_max=1)) as (server, port),
+        RawClient.connected(port) as first,
+        RawClient.connected(port) as second,
+    ):
+        assert await second.is_closed()
+        first.ask(1)
+        assert (await first.receive()).opaque == 1
+    assert server.figures.refused == 1
+
+
+async def test_the_server_asks_its_client_and_opaques_may_collide():
+    asked = []
+
+    def handler(peer, frame):
+        command = decode_command(frame)
+        if not command.is_response:
+            asked.append(peer.request(307, {"consumerGroup": "g"}, timeout=2))
+            peer.send(encode_response(0, command.opaque))
+
+    async with serving(handler) as (_, port), RawClient.connected(port) as client:
+        client.ask(1)  # our opaque 1 and the server's opaque 1 are two different calls
+        push, answer = sorted([await client.receive(), await client.receive()], key=lambda c: c.is_response)
+        assert (push.code, push.opaque, answer.opaque) == (307, 1, 1)
+        client.send(encode_response(0, push.opaque, None, b"running info"))
+        assert (await asked[0]).body == b"running info"
+
+
+async def test_a_late_answer_of_a_client_reaches_no_handler_call_twice():
+    seen = []
+
+    def handler(peer, frame):
+        command = decode_command(frame)
+        seen.append(command.is_response)
+        if not command.is_response:
+            peer.send(encode_response(0, command.opaque))
+
+    async with serving(handler) as (_, port), RawClient.connected(port) as client:
+        client.send(encode_response(0, 99))
+        client.ask(1)
+        assert (await client.receive()).opaque == 1
+    assert seen == [True, False]
+
+
+async def test_close_lets_answers_leave_and_stops_accepting():
+    server = RemotingServer(answer_echo)
+    port = await server.listen("127.0.0.1", 0)
+    async with RawClient.connected(port) as client:
+        client.ask(1)
+        await client.receive()
+        next(iter(server.peers.values())).send(encode_response(0, 2, None, b"last words"))
+        await server.close(drain_seconds=2)
+        assert (await client.receive()).body == b"last words"
+        assert await client.receive() is None
+    with pytest.raises(OSError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_close_does_not_wait_for_a_stalled_reader_longer_than_it_may():
+    server = RemotingServer(answer_echo)
+    port = await server.listen("127.0.0.1", 0)
+    async with RawClient.connected(port) as client:
+        client.ask(1, b"30000000", code=BULK)
+        await eventually(lambda: server.peers and next(iter(server.peers.values())).buffered_bytes)
+        client.reader._transport.pause_reading()
+        started = asyncio.get_running_loop().time()
+        await server.close(drain_seconds=0.2)
+        assert asyncio.get_running_loop().time() - started < 2
+    assert not server.peers
+
+
+async def test_a_port_that_is_taken_is_an_os_error():
+    async with serving() as (_, port), serving() as (other, _):
+        with pytest.raises(OSError):
+            await other.listen("127.0.0.1", port)
+
+
+async def test_a_silent_request_is_simply_not_answered():
+    async with serving() as (_, port), RawClient.connected(port) as client:
+        client.ask(1, code=SILENT)
+        client.ask(2)
+        assert (await client.receive()).opaque == 2
