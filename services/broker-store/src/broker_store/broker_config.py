@@ -1,0 +1,77 @@
+"""Codes 25 and 26: the broker's settings under RocketMQ's names; what may be changed while it runs, and by whom it is heard.
+
+Pure. Parts bind the keys they can change; every other key is refused in words instead of being taken without effect.
+"""
+
+from collections.abc import Callable, Mapping
+
+from broker_store.config_files import DataVersionCounter
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+
+BLACKLIST = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
+"""Keys nobody may change over the wire (RocketMQ's own list)."""
+
+Change = Callable[[str], None]
+"""Takes a new value as text. Raises ValueError, with words, for one that it cannot take."""
+
+
+class BrokerConfig:
+    """All settings by RocketMQ's key."""
+
+    def __init__(self, values: Mapping[str, str], version: DataVersionCounter) -> None:
+        self._values = dict(values)
+        self._changes: dict[str, list[Change]] = {}
+        self.version = version
+
+    def items(self) -> dict[str, str]:
+        """Return every key with the value now in force, by name."""
+        return dict(sorted(self._values.items()))
+
+    def changeable(self) -> list[str]:
+        """Return the keys that may be changed while the broker runs."""
+        return sorted(self._changes)
+
+    def bind(self, key: str, change: Change) -> None:
+        """Let `change` hear of new values of a key. Several parts may bind one key."""
+        self._changes.setdefault(key, []).append(change)
+
+    def update(self, changes: Mapping[str, str]) -> None:
+        """Change settings: all of them, or none when one of them may not be changed. Raises RefusedRequest."""
+        for key in changes:
+            if key in BLACKLIST:
+                raise RefusedRequest(
+                    ResponseCode.NO_PERMISSION, f"Can not update config in black list: {key}"
+                )
+            if key not in self._changes:
+                words = f"{key} cannot be changed while the broker runs: set it in broker.conf and restart"
+                raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
+        for key, value in changes.items():
+            try:
+                for change in self._changes[key]:
+                    change(value)
+            except ValueError as error:
+                raise RefusedRequest(
+                    ResponseCode.INVALID_PARAMETER, f"{key}={value[:64]}: {error}"
+                ) from error
+            self._values[key] = value
+            self.version.bump()
+
+
+def read_switch(value: str) -> bool:
+    """Return a switch as Java writes it. Raises ValueError."""
+    word = value.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("write true or false")
+    return word == "true"
+
+
+def read_number(value: str, low: int, high: int) -> int:
+    """Return a number within bounds. Raises ValueError."""
+    try:
+        number = int(value.strip())
+    except ValueError:
+        raise ValueError(f"write a whole number from {low} to {high}") from None
+    if not low <= number <= high:
+        raise ValueError(f"write a whole number from {low} to {high}")
+    return number

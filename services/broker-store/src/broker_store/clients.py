@@ -1,0 +1,171 @@
+"""Who is connected: producers and consumers by group, as their heartbeats say. Pure: time is given, notices are returned.
+
+A group's subscriptions belong to the group, not to a client: each heartbeat's set replaces the one before, as in RocketMQ.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from broker_store.ports import Peer
+from gantry_wire.bodies import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+
+EXPIRY_MS = 120_000
+"""A client that sent no heartbeat for so long is gone, and its connection is closed."""
+
+
+@dataclass(slots=True, eq=False)
+class Client:
+    """One client of one group on one connection."""
+
+    peer: Peer
+    client_id: str
+    language: str
+    version: int
+    updated_ms: int
+
+
+class Consumption(NamedTuple):
+    """How a group consumes, as its newest heartbeat says."""
+
+    kind: ConsumeType = ConsumeType.CONSUME_PASSIVELY
+    model: MessageModel = MessageModel.CLUSTERING
+    start: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+
+
+@dataclass(slots=True, eq=False)
+class ConsumerGroup:
+    """A group with at least one client."""
+
+    name: str
+    consumption: Consumption
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict[str, SubscriptionData])
+    clients: dict[int, Client] = field(default_factory=dict[int, Client])
+    """By number of the connection."""
+
+    def client_ids(self) -> list[str]:
+        """Return the ids of the clients, each once."""
+        return list(dict.fromkeys(client.client_id for client in self.clients.values()))
+
+    def find(self, client_id: str) -> Client | None:
+        """Return a client by its id."""
+        return next((client for client in self.clients.values() if client.client_id == client_id), None)
+
+
+class Gone(NamedTuple):
+    """What follows from clients having left."""
+
+    changed_groups: list[str]
+    """Consumer groups whose other members have to be told."""
+    peers: list[Peer]
+    """Connections to close, because nothing was heard on them."""
+
+
+class ClientTable:
+    """All producers and consumers of this store."""
+
+    def __init__(self) -> None:
+        self.producers: dict[str, dict[int, Client]] = {}
+        """Group → connection → client."""
+        self.consumers: dict[str, ConsumerGroup] = {}
+
+    def register_producer(self, group: str, client: Client) -> None:
+        """Note a producer that is alive."""
+        self.producers.setdefault(group, {})[client.peer.id] = client
+
+    def register_consumer(
+        self,
+        group: str,
+        client: Client,
+        consumption: Consumption,
+        subscriptions: Iterable[SubscriptionData] | None,
+    ) -> bool:
+        """Note a consumer that is alive; return whether the group's members have to be told.
+
+        `subscriptions` of None leaves those of the group as they are (a heartbeat without them).
+        """
+        entry = self.consumers.get(group)
+        if entry is None:
+            entry = self.consumers[group] = ConsumerGroup(group, consumption)
+        entry.consumption = consumption
+        known = entry.clients.get(client.peer.id)
+        entry.clients[client.peer.id] = client
+        is_new = known is None or known.client_id != client.client_id
+        if subscriptions is None:
+            return is_new
+        return _replace(entry.subscriptions, {each.topic: each for each in subscriptions}) or is_new
+
+    def unregister(self, peer_id: int, producer_group: str, consumer_group: str) -> bool:
+        """Remove a client from the groups it names ("" is none); return whether the consumer group changed."""
+        self._leave_producers(producer_group, peer_id)
+        return self._leave_consumers(consumer_group, peer_id) is not None
+
+    def close(self, peer_id: int) -> list[str]:
+        """Remove everything of a connection; return the consumer groups that changed."""
+        for group in [group for group, clients in self.producers.items() if peer_id in clients]:
+            self._leave_producers(group, peer_id)
+        groups = [name for name, entry in self.consumers.items() if peer_id in entry.clients]
+        for group in groups:
+            self._leave_consumers(group, peer_id)
+        return groups
+
+    def expire(self, now_ms: int) -> Gone:
+        """Remove clients that were not heard of for EXPIRY_MS."""
+        oldest = now_ms - EXPIRY_MS
+        peers: dict[int, Peer] = {}
+        changed: list[str] = []
+        for group, clients in list(self.producers.items()):
+            for client in [client for client in clients.values() if client.updated_ms < oldest]:
+                self._leave_producers(group, client.peer.id)
+                peers[client.peer.id] = client.peer
+        for group, entry in list(self.consumers.items()):
+            late = [client for client in entry.clients.values() if client.updated_ms < oldest]
+            for client in late:
+                self._leave_consumers(group, client.peer.id)
+                peers[client.peer.id] = client.peer
+            if late:
+                changed.append(group)
+        return Gone(changed, list(peers.values()))
+
+    def listeners(self, group: str) -> list[Peer]:
+        """Return the connections to be told that the group changed; none for a broadcasting group."""
+        entry = self.consumers.get(group)
+        if entry is None or entry.consumption.model is MessageModel.BROADCASTING:
+            return []
+        return [client.peer for client in entry.clients.values()]
+
+    def groups_on(self, topic: str) -> list[str]:
+        """Return the groups that subscribe to a topic and have a client."""
+        return [name for name, entry in self.consumers.items() if topic in entry.subscriptions]
+
+    def _leave_producers(self, group: str, peer_id: int) -> None:
+        clients = self.producers.get(group)
+        if clients is not None and clients.pop(peer_id, None) is not None and not clients:
+            del self.producers[group]
+
+    def _leave_consumers(self, group: str, peer_id: int) -> Client | None:
+        entry = self.consumers.get(group)
+        if entry is None:
+            return None
+        client = entry.clients.pop(peer_id, None)
+        if not entry.clients:
+            del self.consumers[group]
+        return client
+
+
+def _replace(known: dict[str, SubscriptionData], given: dict[str, SubscriptionData]) -> bool:
+    """Make `known` what a heartbeat says; return whether topics came or went.
+
+    A topic that stays is overwritten only by a newer version.
+    """
+    changed = False
+    for topic, subscription in given.items():
+        before = known.get(topic)
+        if before is None:
+            changed = True
+        if before is None or subscription.sub_version > before.sub_version:
+            known[topic] = subscription
+    for topic in [topic for topic in known if topic not in given]:
+        del known[topic]
+        changed = True
+    return changed

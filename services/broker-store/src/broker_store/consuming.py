@@ -1,0 +1,312 @@
+"""The reading side of a store as one part: built once, told of arrivals and closed connections, asked for its commands.
+
+Owns groups, committed offsets, clients and held pulls. Writes to the log only through `append_internal`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import localtime
+from typing import Any
+
+import msgspec
+
+from broker_store.admission import Admission
+from broker_store.broker_config import BrokerConfig
+from broker_store.clients import ClientTable
+from broker_store.config_files import ConfigFile, DataVersionCounter
+from broker_store.figures import Figures, Lag
+from broker_store.groups import GroupTable
+from broker_store.handlers.admin import AdminHandlers
+from broker_store.handlers.clients import ClientHandlers
+from broker_store.handlers.connections import ConnectionHandlers
+from broker_store.handlers.groups import GroupHandlers
+from broker_store.handlers.offsets import OffsetHandlers
+from broker_store.handlers.pull import PullParts, Pulls
+from broker_store.handlers.query import QueryHandlers
+from broker_store.handlers.stats import StatsHandlers
+from broker_store.later import Later
+from broker_store.log.files import Files
+from broker_store.offset_keeper import OffsetKeeper
+from broker_store.offset_samples import samples
+from broker_store.offsets import OffsetTable
+from broker_store.ports import Commands, InternalAppend, KeyIndex, LogReader, Peer, QueueTable, TopicTable
+from broker_store.protection import groups_too_far_behind
+from broker_store.read_settings import ReadSettings, bind_settings
+from broker_store.requests import RequestClass
+from broker_store.runtime_info import RuntimeState
+from broker_store.saver import Saver
+from broker_store.searching import Searching
+from broker_store.topics import OFFSETS_TOPIC
+from gantry_chassis.logs import get_logger
+from gantry_chassis.metrics import Metrics
+from gantry_wire import fastjson
+from gantry_wire.bodies import SubscriptionGroupWrapper
+from gantry_wire.errors import MalformedBody
+
+READER_THREADS = 2
+"""Threads that wait for the disk on behalf of pulls and queries: the loop never does."""
+SAMPLE_SECONDS = 1.0
+FLUSH_OFFSETS_SECONDS = 5.0
+EXPIRE_CLIENTS_SECONDS = 10.0
+
+_log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumingParts:
+    """What the reading side is built on."""
+
+    log: LogReader
+    queues: QueueTable
+    topics: TopicTable
+    index: KeyIndex | None
+    index_trouble: Callable[[], str | None]
+    append_internal: InternalAppend
+    files: Files
+    config_dir: str
+    own_dir: str
+    """`gantry/` inside the store."""
+    now_ms: Callable[[], int]
+    """Store time."""
+    classes: dict[str, RequestClass]
+    metrics: Metrics
+    config: BrokerConfig
+    settings: ReadSettings
+    state: Callable[[], RuntimeState]
+    cluster_name: str
+    broker_name: str
+    address: str
+    """host:port that clients are told."""
+
+
+class Consuming:
+    """Everything that reads."""
+
+    def __init__(self, parts: ConsumingParts) -> None:
+        self._parts = parts
+        self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
+        self._config_thread = ThreadPoolExecutor(1, thread_name_prefix="groups")
+        self.figures = Figures(parts.metrics, _local_s(parts.now_ms()))
+        self.clients = ClientTable()
+        self.groups, self._group_saver = self._load_groups()
+        self.offsets = OffsetTable()
+        offset_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerOffset.json")
+        journal_path = f"{parts.own_dir}/offsets.journal"
+        version = DataVersionCounter(parts.now_ms)
+        self.keeper = OffsetKeeper(self.offsets, offset_file, parts.files, journal_path, version)
+        self.keeper.load()
+        self.pulls = Pulls(self._pull_parts())
+        self._client_handlers = ClientHandlers(self.clients, self.groups, parts.topics, parts.now_ms)
+        self._queries = Later(parts.classes["query"])
+        self._admin = Later(parts.classes["adminBroker"])
+        self._searching = Searching(parts.log, self._in_thread)
+        bind_settings(parts.config, parts.settings, self.groups)
+        self._show_figures()
+
+    # What the rest of the store calls
+
+    @property
+    def holding(self) -> int:
+        """Pulls held now; while there are none nobody needs to tell of arrivals."""
+        return self.pulls.holding
+
+    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
+        """Note messages that became readable, once per queue and batch."""
+        self.pulls.arrived(topic, queue_id, first_offset, tags_codes)
+
+    def answer_arrivals(self) -> None:
+        """Answer the pulls that this batch's arrivals woke."""
+        self.pulls.answer_arrivals()
+
+    def topic_deleted(self, topic: str) -> None:
+        """Forget groups' offsets in a topic, and answer who waits on it."""
+        self.offsets.remove_topic(topic)
+        self.figures.forget_topic(topic)
+        self.pulls.drop_topic(topic)
+
+    def closed(self, peer: Peer) -> None:
+        """Forget a connection that is gone."""
+        self.pulls.close_peer(peer.id)
+        self._client_handlers.close_peer(peer.id)
+
+    def commands(self) -> Commands:
+        """Return all entries of the command table."""
+        parts = self._parts
+        offset_handlers = OffsetHandlers(
+            self.offsets, self.keeper, self.groups, parts.topics, parts.queues, parts.log
+        )
+        group_handlers = GroupHandlers(
+            self.groups, self._group_saver, self.offsets, self.keeper, self.figures
+        )
+        return {
+            **self.pulls.commands(),
+            **offset_handlers.commands(),
+            **group_handlers.commands(),
+            **self._client_handlers.commands(),
+            **ConnectionHandlers(self.clients, self.offsets).commands(),
+            **self._query_handlers().commands(),
+            **self._stats_handlers().commands(),
+            **self._admin_handlers().commands(),
+        }
+
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what runs beside the requests, by name; each ends only by being cancelled."""
+        return {
+            "samples": partial(_every, SAMPLE_SECONDS, self._sample),
+            "offsets": self._flush_offsets,
+            "clients": partial(_every, EXPIRE_CLIENTS_SECONDS, self._expire),
+        }
+
+    async def stop(self) -> None:
+        """Answer what is held, finish what is under way, save everything."""
+        await self.pulls.close()
+        await self._queries.close()
+        await self._admin.close()
+        await self.keeper.close()
+        await self._group_saver.close()
+        self._threads.shutdown(wait=False)
+        self._config_thread.shutdown(wait=False)
+
+    # Loops
+
+    def _sample(self) -> None:
+        now_ms = self._parts.now_ms()
+        self.figures.sample(now_ms // 1000, _local_s(now_ms))
+        for group, body in samples(self.offsets.take_moved(), self._parts.queues, now_ms):
+            self._parts.append_internal(OFFSETS_TOPIC, 0, body, keys=group)
+
+    async def _flush_offsets(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_OFFSETS_SECONDS)
+            await self.keeper.flush()
+
+    def _expire(self) -> None:
+        self._client_handlers.expire()
+        settings = self._parts.settings
+        if not settings.protect_broker:
+            return
+        for group, behind in groups_too_far_behind(self.figures, settings.fallbehind_bytes_max):
+            if (config := self.groups.find(group)) is not None and config.consume_enable:
+                _log.warning("group paused: it reads too far behind", group=group, behind_bytes=behind)
+                self.groups.set_consume_enable(group, enable=False)
+
+    # Building
+
+    def _load_groups(self) -> tuple[GroupTable, Saver]:
+        file = ConfigFile(self._parts.files, f"{self._parts.config_dir}/subscriptionGroup.json")
+        content = file.load()
+        known = SubscriptionGroupWrapper()
+        if content is not None:
+            try:
+                known = msgspec.convert(content, SubscriptionGroupWrapper, strict=False, str_keys=True)
+            except msgspec.ValidationError as error:
+                raise MalformedBody(f"{file.path}: {error}: repair the file or remove it") from error
+        version = DataVersionCounter(self._parts.now_ms, None if content is None else known.data_version)
+        groups = GroupTable(version, known.subscription_group_table.values())
+        groups.forbidden = known.forbidden_table
+        saver = Saver(
+            file.path, lambda: fastjson.dumps(groups.wrapper()), file.store_bytes, self._config_thread
+        )
+        groups.on_change.append(lambda _name: saver.changed())
+        return groups, saver
+
+    def _pull_parts(self) -> PullParts:
+        parts = self._parts
+        return PullParts(
+            log=parts.log,
+            queues=parts.queues,
+            admission=Admission(
+                parts.topics, self.groups, self.clients, parts.settings, parts.address.rpartition(":")[0]
+            ),
+            offsets=self.offsets,
+            figures=self.figures,
+            settings=parts.settings,
+            pulls=parts.classes["pull"],
+            append_internal=parts.append_internal,
+            in_thread=self._in_thread,
+            now_ms=parts.now_ms,
+            broker_name=parts.broker_name,
+        )
+
+    def _query_handlers(self) -> QueryHandlers:
+        parts = self._parts
+        return QueryHandlers(
+            log=parts.log,
+            queues=parts.queues,
+            topics=parts.topics,
+            index=parts.index,
+            index_trouble=parts.index_trouble,
+            searching=self._searching,
+            later=self._queries,
+            in_thread=self._in_thread,
+        )
+
+    def _stats_handlers(self) -> StatsHandlers:
+        parts = self._parts
+        return StatsHandlers(
+            topics=parts.topics,
+            queues=parts.queues,
+            groups=self.groups,
+            clients=self.clients,
+            offsets=self.offsets,
+            figures=self.figures,
+            searching=self._searching,
+            later=self._admin,
+            broker_name=parts.broker_name,
+            cluster_name=parts.cluster_name,
+            address=parts.address,
+        )
+
+    def _admin_handlers(self) -> AdminHandlers:
+        parts = self._parts
+        return AdminHandlers(
+            config=parts.config,
+            topics=parts.topics,
+            figures=self.figures,
+            classes=parts.classes,
+            state=parts.state,
+            now_ms=parts.now_ms,
+            later=self._admin,
+            in_thread=self._in_thread,
+        )
+
+    def _show_figures(self) -> None:
+        watch = self.figures.watch
+        watch("gantry_store_held_pulls", "Pulls that wait for a message.", lambda: self.pulls.holding)
+        watch("gantry_store_consumer_groups", "Groups with a client.", lambda: len(self.clients.consumers))
+        watch(
+            "gantry_store_producer_groups",
+            "Producer groups with a client.",
+            lambda: len(self.clients.producers),
+        )
+        watch(
+            "gantry_store_offsets_went_back",
+            "Commits below the known offset.",
+            lambda: self.offsets.went_back,
+        )
+        self.figures.watch_lag(self._lags)
+
+    def _lags(self) -> Iterator[Lag]:
+        for topic, group, offsets in self.offsets.all():
+            for queue_id, offset in offsets.items():
+                queue = self._parts.queues.find(topic, queue_id)
+                if queue is not None:
+                    yield Lag(group, topic, queue_id, max(queue.max_offset - offset, 0))
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+
+async def _every(seconds: float, action: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        action()
+
+
+def _local_s(now_ms: int) -> int:
+    """Return local time in seconds, so that midnights are those of the machine."""
+    seconds = now_ms // 1000
+    return seconds + (localtime(seconds).tm_gmtoff or 0)

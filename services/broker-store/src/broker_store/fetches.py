@@ -1,0 +1,156 @@
+"""Pulls that are held until a message arrives: who waits on which queue, from which offset, until when.
+
+Pure: the shell tells of arrivals, of closed connections and of the time, and answers what it gets back. Every step costs the
+same with ten held pulls as with ten thousand. Knows no sockets, no topics' settings and no message.
+"""
+
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from gantry_wire.subscription import TagFilter
+
+QueueKey = tuple[str, int]
+"""(topic, queue id)."""
+RequestT = TypeVar("RequestT")
+
+TICK_MS = 50
+"""Deadlines are kept in steps of this size: a pull is answered at most this late."""
+HELD_MAX = 100_000
+"""Pulls held at once; one more is answered empty at once instead (RocketMQ's capacity of its pull queue)."""
+
+
+class HeldPull(Generic[RequestT]):
+    """One pull that waits. `offset` moves on over messages that its filter does not want."""
+
+    __slots__ = ("deadline_ms", "key", "offset", "peer_id", "request", "wanted")
+
+    def __init__(
+        self, key: QueueKey, offset: int, wanted: TagFilter, deadline_ms: int, peer_id: int, request: RequestT
+    ) -> None:
+        self.key = key
+        self.offset = offset
+        self.wanted = wanted
+        self.deadline_ms = deadline_ms
+        self.peer_id = peer_id
+        self.request = request
+        """What the shell needs to answer it; not looked at here."""
+
+
+Held = dict[HeldPull[RequestT], None]
+"""A set in order of arrival."""
+
+
+class Fetches(Generic[RequestT]):
+    """All held pulls of a store."""
+
+    def __init__(self) -> None:
+        self._by_queue: dict[QueueKey, Held[RequestT]] = {}
+        self._by_tick: dict[int, Held[RequestT]] = {}
+        self._by_peer: dict[int, Held[RequestT]] = {}
+        self.count = 0
+        """Pulls held now."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more may not be held."""
+        return self.count >= HELD_MAX
+
+    def is_awaited(self, key: QueueKey) -> bool:
+        """Whether anybody waits on this queue."""
+        return key in self._by_queue
+
+    def hold(self, held: HeldPull[RequestT]) -> None:
+        """Keep a pull that found nothing. The caller has seen that the queue ends at its offset."""
+        assert not self.is_full
+        _enter(self._by_queue, held.key, held)
+        _enter(self._by_tick, _tick(held), held)
+        _enter(self._by_peer, held.peer_id, held)
+        self.count += 1
+
+    def wake(self, key: QueueKey, first_offset: int, tags_codes: Sequence[int]) -> list[HeldPull[RequestT]]:
+        """Take out the pulls that what has arrived at `first_offset` and after answers.
+
+        The others stay, and move on past what they do not want.
+        """
+        waiting = self._by_queue.get(key)
+        if waiting is None:
+            return []
+        end = first_offset + len(tags_codes)
+        woken: list[HeldPull[RequestT]] = []
+        for held in waiting:
+            if held.offset >= end:
+                continue
+            if _is_wanted(held, first_offset, tags_codes):
+                woken.append(held)
+            else:
+                held.offset = end
+        for held in woken:
+            self._drop(held)
+        return woken
+
+    def expire(self, now_ms: int) -> list[HeldPull[RequestT]]:
+        """Take out the pulls whose deadline has passed."""
+        ticks = sorted(tick for tick in self._by_tick if tick * TICK_MS <= now_ms)
+        return self._take([held for tick in ticks for held in self._by_tick[tick]])
+
+    def next_expiry_ms(self) -> int | None:
+        """When `expire` is next worth a call; None while nothing is held."""
+        return min(self._by_tick) * TICK_MS if self._by_tick else None
+
+    def close_peer(self, peer_id: int) -> int:
+        """Forget the pulls of a connection that is gone; return how many there were."""
+        return len(self._take(list(self._by_peer.get(peer_id, ()))))
+
+    def take_topic(self, topic: str) -> list[HeldPull[RequestT]]:
+        """Take out all pulls on queues of a topic."""
+        keys = [key for key in self._by_queue if key[0] == topic]
+        return self._take([held for key in keys for held in self._by_queue[key]])
+
+    def take_all(self) -> list[HeldPull[RequestT]]:
+        """Take out everything, to answer it before the store stops."""
+        return self._take([held for waiting in self._by_queue.values() for held in waiting])
+
+    def _take(self, taken: list[HeldPull[RequestT]]) -> list[HeldPull[RequestT]]:
+        for held in taken:
+            self._drop(held)
+        return taken
+
+    def _drop(self, held: HeldPull[RequestT]) -> None:
+        _leave(self._by_queue, held.key, held)
+        _leave(self._by_tick, _tick(held), held)
+        _leave(self._by_peer, held.peer_id, held)
+        self.count -= 1
+
+
+KeyT = TypeVar("KeyT")
+
+
+def _tick(held: HeldPull[RequestT]) -> int:
+    """Return the first step that lies at or after the deadline."""
+    return -(-held.deadline_ms // TICK_MS)
+
+
+def _enter(table: dict[KeyT, Held[RequestT]], key: KeyT, held: HeldPull[RequestT]) -> None:
+    waiting = table.get(key)
+    if waiting is None:
+        table[key] = {held: None}
+    else:
+        waiting[held] = None
+
+
+def _leave(table: dict[KeyT, Held[RequestT]], key: KeyT, held: HeldPull[RequestT]) -> None:
+    waiting = table[key]
+    del waiting[held]
+    if not waiting:
+        del table[key]
+
+
+def _is_wanted(held: HeldPull[RequestT], first_offset: int, tags_codes: Sequence[int]) -> bool:
+    """Whether one of the messages from the pull's offset on passes its filter."""
+    wanted = held.wanted
+    if (
+        wanted.codes is None or held.offset < first_offset
+    ):  # what lies before was never shown to it: look again
+        return True
+    skip = held.offset - first_offset
+    return any(map(wanted.matches, tags_codes[skip:] if skip else tags_codes))

@@ -1,0 +1,247 @@
+"""What the store counts. The hot path adds to plain numbers; rates, totals and Prometheus' text are made from them when asked.
+
+Names of metrics begin with gantry_store_. RocketMQ's own names for the same figures stand in runtime_info and stats.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from broker_store.rates import MINUTE_STEP_S, Meter, Mornings, Triple
+from gantry_chassis.metrics import Counter, Histogram, Metrics
+
+Labels = tuple[str, ...]
+PUT_SECONDS = (
+    0.0002,
+    0.0005,
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+    2.0,
+    3.0,
+    4.0,
+    5.0,
+    10.0,
+)
+"""Bounds of put latency: fine where sends usually are, RocketMQ's own beyond 10 ms."""
+FLUSH_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+BATCH_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
+
+
+class TopicFigures:
+    """What came into one topic."""
+
+    __slots__ = ("bytes", "messages", "messages_meter", "size_meter")
+
+    def __init__(self, messages: Counter, size: Counter) -> None:
+        self.messages = messages
+        self.bytes = size
+        self.messages_meter = Meter()
+        self.size_meter = Meter()
+
+
+class GroupFigures:
+    """What one group read of one topic."""
+
+    __slots__ = ("behind_bytes", "bytes", "messages", "messages_meter", "size_meter")
+
+    def __init__(self, messages: Counter, size: Counter) -> None:
+        self.messages = messages
+        self.bytes = size
+        self.messages_meter = Meter()
+        self.size_meter = Meter()
+        self.behind_bytes = 0
+        """Log bytes between what it read last and the end."""
+
+
+class Lag(NamedTuple):
+    """How far a group is behind in one queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+    messages: int
+
+
+class Figures:
+    """All counters of one store."""
+
+    def __init__(self, metrics: Metrics, local_s: int) -> None:
+        self._metrics = metrics
+        self.topics: dict[str, TopicFigures] = {}
+        self.groups: dict[tuple[str, str], GroupFigures] = {}
+        """By (topic, group)."""
+        self._put_messages = metrics.counters("gantry_store_put_messages", "Messages stored.", ("topic",))
+        self._put_bytes = metrics.counters("gantry_store_put_bytes", "Record bytes stored.", ("topic",))
+        labels = ("topic", "group")
+        self._get_messages = metrics.counters("gantry_store_get_messages", "Messages read by groups.", labels)
+        self._get_bytes = metrics.counters("gantry_store_get_bytes", "Record bytes read by groups.", labels)
+        self.put_latency = metrics.histogram(
+            "gantry_store_put_seconds", "From the first request of a batch to its answer.", PUT_SECONDS
+        )
+        self.flush_time = metrics.histogram(
+            "gantry_store_flush_seconds", "From the write of a batch to its flush.", FLUSH_SECONDS
+        )
+        self.flush_batch = metrics.histogram(
+            "gantry_store_flush_messages", "Messages answered by one flush.", BATCH_COUNTS
+        )
+        self.put_latency_max_us = 0
+        self.get_misses = 0
+        self.get_found = 0
+        self.cold_reads = 0
+        self.damaged_records = 0
+        for name, words, read in (
+            ("gantry_store_pulls_found", "Pulls answered with messages.", lambda: self.get_found),
+            ("gantry_store_pulls_empty", "Pulls answered without a message.", lambda: self.get_misses),
+            ("gantry_store_cold_reads", "Pulls that had to wait for the disk.", lambda: self.cold_reads),
+            (
+                "gantry_store_damaged_records",
+                "Records left out of replies: damaged.",
+                lambda: self.damaged_records,
+            ),
+        ):
+            metrics.gauge(name, words, read)
+        metrics.gauge(
+            "gantry_store_group_behind_bytes",
+            "Log bytes a group is behind its last read.",
+            self._behind,
+            labels,
+        )
+        self.put_rate, self.get_rate = Triple(), Triple()
+        self.found_rate, self.miss_rate = Triple(), Triple()
+        self.put_meter, self.get_meter = Meter(), Meter()
+        self.put_mornings, self.get_mornings = Mornings(local_s), Mornings(local_s)
+        self.sampled_s = 0
+        """When the rates were last sampled."""
+
+    # The hot path
+
+    def on_put(self, topic: str, count: int, size: int) -> None:
+        """Count messages stored in a topic; `size` is that of their records."""
+        figures = self.topics.get(topic) or self._add_topic(topic)
+        figures.messages.value += count
+        figures.bytes.value += size
+
+    def put_took_us(self, us: int, count: int) -> None:
+        """Count `count` messages answered `us` after the first of them arrived."""
+        self.put_latency.observe(us / 1e6, count)
+        self.put_latency_max_us = max(us, self.put_latency_max_us)
+
+    def on_flush(self, us: int, batch_count: int) -> None:
+        """Count one flush that answered `batch_count` messages."""
+        self.flush_time.observe(us / 1e6)
+        self.flush_batch.observe(batch_count)
+
+    def on_get(self, topic: str, group: str, count: int, size: int, behind_bytes: int) -> None:
+        """Count messages read by a group; `behind_bytes` lie between the last of them and the log's end."""
+        figures = self.groups.get((topic, group)) or self._add_group(topic, group)
+        figures.messages.value += count
+        figures.bytes.value += size
+        figures.behind_bytes = behind_bytes
+        self.get_found += 1
+
+    # Once a second
+
+    def sample(self, now_s: int, local_s: int) -> None:
+        """Take the rates' samples. `local_s` is local time in seconds, for midnights."""
+        puts, gets = self.put_total, self.get_total
+        self.put_rate.sample(now_s, puts)
+        self.get_rate.sample(now_s, gets)
+        self.found_rate.sample(now_s, self.get_found)
+        self.miss_rate.sample(now_s, self.get_misses)
+        self.put_mornings.pass_time(local_s, puts)
+        self.get_mornings.pass_time(local_s, gets)
+        if now_s // MINUTE_STEP_S > self.sampled_s // MINUTE_STEP_S:
+            self._sample_meters(now_s // MINUTE_STEP_S * MINUTE_STEP_S, puts, gets)
+        self.sampled_s = now_s
+
+    def _sample_meters(self, now_s: int, puts: int, gets: int) -> None:
+        self.put_meter.sample(now_s, puts)
+        self.get_meter.sample(now_s, gets)
+        for figures in (*self.topics.values(), *self.groups.values()):
+            figures.messages_meter.sample(now_s, int(figures.messages.value))
+            figures.size_meter.sample(now_s, int(figures.bytes.value))
+
+    # Readings
+
+    @property
+    def put_total(self) -> int:
+        """Messages stored since the start."""
+        return int(sum(figures.messages.value for figures in self.topics.values()))
+
+    @property
+    def put_bytes_total(self) -> int:
+        """Record bytes stored since the start."""
+        return int(sum(figures.bytes.value for figures in self.topics.values()))
+
+    @property
+    def get_total(self) -> int:
+        """Messages read since the start."""
+        return int(sum(figures.messages.value for figures in self.groups.values()))
+
+    def put_latency_us(self, share: float) -> int:
+        """Return the upper bound, in µs, under which this share of the puts was answered."""
+        return int(quantile(self.put_latency, share) * 1e6)
+
+    def watch_lag(self, lags: Callable[[], Iterable[Lag]]) -> None:
+        """Show the lag of groups, read when asked."""
+        self._metrics.gauge(
+            "gantry_store_group_lag_messages",
+            "Messages in a queue that a group has not committed.",
+            lambda: [((lag.group, lag.topic, str(lag.queue_id)), lag.messages) for lag in lags()],
+            ("group", "topic", "queue"),
+        )
+
+    def watch(self, name: str, words: str, read: Callable[[], float]) -> None:
+        """Show one number, read when asked."""
+        self._metrics.gauge(name, words, read)
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the figures of a topic that was deleted."""
+        if self.topics.pop(topic, None) is not None:
+            self._put_messages.forget(topic)
+            self._put_bytes.forget(topic)
+        for key in [key for key in self.groups if key[0] == topic]:
+            self._forget_group(key)
+
+    def forget_group(self, group: str) -> None:
+        """Drop the figures of a group that was deleted."""
+        for key in [key for key in self.groups if key[1] == group]:
+            self._forget_group(key)
+
+    def _forget_group(self, key: tuple[str, str]) -> None:
+        del self.groups[key]
+        self._get_messages.forget(*key)
+        self._get_bytes.forget(*key)
+
+    def _add_topic(self, topic: str) -> TopicFigures:
+        figures = TopicFigures(self._put_messages.labels(topic), self._put_bytes.labels(topic))
+        self.topics[topic] = figures
+        return figures
+
+    def _add_group(self, topic: str, group: str) -> GroupFigures:
+        messages, size = self._get_messages.labels(topic, group), self._get_bytes.labels(topic, group)
+        figures = self.groups[(topic, group)] = GroupFigures(messages, size)
+        return figures
+
+    def _behind(self) -> dict[Labels, float]:
+        return {key: figures.behind_bytes for key, figures in self.groups.items()}
+
+
+def quantile(histogram: Histogram, share: float) -> float:
+    """Return the bound of the bucket in which this share of the observations is reached; 0 without any."""
+    wanted = sum(histogram.counts) * share
+    if wanted == 0:
+        return 0.0
+    running = 0
+    for bound, count in zip(histogram.bounds, histogram.counts, strict=False):
+        running += count
+        if running >= wanted:
+            return bound
+    return histogram.bounds[-1]

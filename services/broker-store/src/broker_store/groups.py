@@ -1,0 +1,88 @@
+"""Consumer groups of this broker: which exist, what each may do, and how a consumer may make one. Pure; saving is not done here."""
+
+from collections.abc import Callable, Iterable
+
+from broker_store.config_files import DataVersionCounter
+from gantry_wire.bodies import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from gantry_wire.errors import IllegalName
+from gantry_wire.names import GATEWAY_GROUP, PRESET_GROUPS, SYSTEM_GROUP_PREFIX, check_group
+
+GATEWAY = SubscriptionGroupConfig(group_name=GATEWAY_GROUP, notify_consumer_ids_changed_enable=False)
+"""Reads on behalf of HTTP clients; every store has it, no list shows it, no file holds it."""
+
+
+class GroupTable:
+    """All subscription groups by name. Every change raises the data version and is told to `on_change`."""
+
+    def __init__(self, version: DataVersionCounter, known: Iterable[SubscriptionGroupConfig] = ()) -> None:
+        self.version = version
+        self.auto_create = True
+        """Whether naming a group makes it (autoCreateSubscriptionGroup)."""
+        self.on_change: list[Callable[[str], None]] = []
+        """Called with the group's name after each change."""
+        self.forbidden: dict[str, dict[str, int]] = {}
+        """Topics a group may not read, as an imported file may say: group → topic → bits."""
+        self._groups = {group.group_name: group for group in known}
+        for name in PRESET_GROUPS:
+            self._groups.setdefault(name, SubscriptionGroupConfig(group_name=name))
+
+    def find(self, name: str) -> SubscriptionGroupConfig | None:
+        """Return a group that exists."""
+        return self._groups.get(name) or (GATEWAY if name == GATEWAY_GROUP else None)
+
+    def find_or_create(self, name: str) -> SubscriptionGroupConfig | None:
+        """Return the group, made with defaults where that is allowed; None for an unknown group otherwise."""
+        group = self._groups.get(name)
+        if group is not None:
+            return group
+        if name == GATEWAY_GROUP:
+            return GATEWAY
+        if not (self.auto_create or name.startswith(SYSTEM_GROUP_PREFIX)):
+            return None
+        try:
+            check_group(name)
+        except IllegalName:
+            return None
+        group = SubscriptionGroupConfig(group_name=name)
+        self.put(group)
+        return group
+
+    def names(self) -> list[str]:
+        """Return the names of all groups a client may know of."""
+        return list(self._groups)
+
+    def put(self, group: SubscriptionGroupConfig) -> None:
+        """Make or replace a group. Raises IllegalName."""
+        check_group(group.group_name)
+        if group.group_name == GATEWAY_GROUP:
+            raise IllegalName(f"the group {GATEWAY_GROUP} belongs to the gateways and cannot be changed")
+        self._groups[group.group_name] = group
+        self._changed(group.group_name)
+
+    def set_consume_enable(self, name: str, enable: bool) -> None:
+        """Pause a group, or let it go on."""
+        group = self._groups.get(name)
+        if group is not None and group.consume_enable is not enable:
+            group.consume_enable = enable
+            self._changed(name)
+
+    def delete(self, name: str) -> bool:
+        """Forget a group; False when there was none."""
+        if self._groups.pop(name, None) is None:
+            return False
+        self.forbidden.pop(name, None)
+        self._changed(name)
+        return True
+
+    def wrapper(self) -> SubscriptionGroupWrapper:
+        """Return everything, as subscriptionGroup.json and code 201 hold it."""
+        return SubscriptionGroupWrapper(
+            data_version=self.version.value,
+            forbidden_table=self.forbidden,
+            subscription_group_table=self._groups,
+        )
+
+    def _changed(self, name: str) -> None:
+        self.version.bump()
+        for listener in self.on_change:
+            listener(name)

@@ -1,0 +1,212 @@
+"""One pull: from a queue, an offset and a filter to a status and to where the answer lies in the log.
+
+Looks at ConsumeQueue units only. Statuses, next offsets and limits are those of RocketMQ's DefaultMessageStore.getMessage.
+Knows no connection and no group.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from struct import Struct
+from typing import NamedTuple
+
+from broker_store.log.consume_queue import HOLE_SIZE
+from broker_store.ports import LogReader, QueueReader
+from gantry_wire.codes import ResponseCode
+from gantry_wire.limits import PULL_MESSAGES_MAX
+from gantry_wire.subscription import EVERYTHING, TagFilter
+from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES, CONSUME_QUEUE_UNITS_PER_FILE
+
+SCAN_UNITS_MAX = 800
+"""Units looked at for one filtered pull (RocketMQ: 16,000 bytes of queue), or as many as messages are asked for."""
+
+Span = tuple[int, int]
+"""Position and size of records that lie one after the other."""
+
+
+class PullStatus(Enum):
+    """RocketMQ's GetMessageStatus; the name is the remark of the reply."""
+
+    FOUND = 0
+    NO_MATCHED_MESSAGE = 1
+    MESSAGE_WAS_REMOVING = 2
+    OFFSET_FOUND_NULL = 3
+    OFFSET_OVERFLOW_BADLY = 4
+    OFFSET_OVERFLOW_ONE = 5
+    OFFSET_TOO_SMALL = 6
+    NO_MESSAGE_IN_QUEUE = 7
+
+
+REPLY_CODES: dict[PullStatus, ResponseCode] = {
+    PullStatus.FOUND: ResponseCode.SUCCESS,
+    PullStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    PullStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    PullStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    PullStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    PullStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    PullStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    PullStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_NOT_FOUND,
+}
+
+
+def reply_code(status: PullStatus, asked_offset: int) -> ResponseCode:
+    """Return the code of a pull reply; an empty queue is "moved" for whoever asked above 0."""
+    if status is PullStatus.NO_MESSAGE_IN_QUEUE and asked_offset != 0:
+        return ResponseCode.PULL_OFFSET_MOVED
+    return REPLY_CODES[status]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How much one reply carries; one message is always allowed."""
+
+    count: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PullLimits:
+    """Limits by where the messages lie: what is recent is in memory, and cheap."""
+
+    memory: BatchLimits = BatchLimits(32, 256 * 1024)
+    disk: BatchLimits = BatchLimits(8, 64 * 1024)
+    memory_bytes: int = 1 << 30
+    """Records this near to the end of the log count as being in memory (RocketMQ: 40 % of the machine's)."""
+
+    def with_count(self, count: int, size: int) -> "PullLimits":
+        """Return wider limits, for a reader that asks for more than RocketMQ's clients do."""
+        return replace(self, memory=BatchLimits(count, size), disk=BatchLimits(count, size))
+
+
+class Selection:
+    """What a pull found. `spans` are merged where records touch, unless they were asked for one by one."""
+
+    __slots__ = ("count", "max_offset", "min_offset", "next_offset", "size", "spans", "status")
+
+    def __init__(self, status: PullStatus, next_offset: int, min_offset: int, max_offset: int) -> None:
+        self.status = status
+        self.next_offset = next_offset
+        self.min_offset = min_offset
+        self.max_offset = max_offset
+        self.spans: list[Span] = []
+        self.count = 0
+        self.size = 0
+
+
+class Ask(NamedTuple):
+    """What is asked of a queue."""
+
+    offset: int
+    count_max: int
+    wanted: TagFilter = EVERYTHING
+    limits: PullLimits = PullLimits()
+
+
+def select(queue: QueueReader | None, log: LogReader, ask: Ask) -> Selection:
+    """Find the records that answer a pull, without touching the log."""
+    offset, count_max, wanted, limits = ask
+    max_offset = 0 if queue is None else queue.max_offset
+    if queue is None or max_offset == 0:
+        return Selection(PullStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
+    min_offset = queue.min_offset
+    if offset < min_offset:
+        return Selection(PullStatus.OFFSET_TOO_SMALL, min_offset, min_offset, max_offset)
+    if offset >= max_offset:
+        status = PullStatus.OFFSET_OVERFLOW_ONE if offset == max_offset else PullStatus.OFFSET_OVERFLOW_BADLY
+        return Selection(status, max_offset, min_offset, max_offset)
+    found = Selection(PullStatus.FOUND, offset, min_offset, max_offset)
+    if wanted.codes is None:
+        units = queue.read(offset, min(max(count_max, 1), limits.memory.count, max_offset - offset))
+        if _take_run(found, units, log, limits):
+            return found
+    return _scan(found, queue, log, ask, merge=True)
+
+
+def select_singly(queue: QueueReader, log: LogReader, ask: Ask) -> Selection:
+    """As `select` within the queue's bounds, with one span per record: for a stretch that holds damage."""
+    found = Selection(PullStatus.FOUND, ask.offset, queue.min_offset, queue.max_offset)
+    return _scan(found, queue, log, ask, merge=False)
+
+
+def _take_run(found: Selection, units: bytes, log: LogReader, limits: PullLimits) -> bool:
+    """Take units as one span when their records touch and fit the limits: the usual case, in one step."""
+    count = len(units) // CONSUME_QUEUE_UNIT_BYTES
+    if count == 0:
+        return False
+    values = _units_struct(count).unpack(units)
+    position = values[0]
+    size = sum(values[1::3])
+    # Records never overlap and lie in order, so they touch exactly when their sizes fill the distance.
+    if values[-3] + values[-2] - position != size or position < log.min_position:
+        return False
+    batch = limits.memory if log.visible_end - position <= limits.memory_bytes else limits.disk
+    if size > batch.size or count > batch.count:
+        return False
+    found.spans.append((position, size))
+    found.count = count
+    found.size = size
+    found.next_offset += count
+    return True
+
+
+def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask, *, merge: bool) -> Selection:
+    """Look at units one by one: filters, holes, gaps between records, limits."""
+    count = min(max(ask.count_max, 1), PULL_MESSAGES_MAX)
+    scan_end = min(found.max_offset, ask.offset + max(SCAN_UNITS_MAX, count))
+    removed_below = log.min_position
+    is_removed = False
+    batch: BatchLimits | None = None
+    chunk = 2 * count
+    matches = ask.wanted.matches
+    while found.next_offset < scan_end:
+        units = queue.read(found.next_offset, min(chunk, scan_end - found.next_offset))
+        if not units:
+            return _at_gap(found)
+        chunk = SCAN_UNITS_MAX
+        for position, size, code in CONSUME_QUEUE_UNIT.iter_unpack(units):
+            if size == HOLE_SIZE or size <= 0:
+                pass
+            elif position < removed_below:
+                is_removed = True
+            elif matches(code):
+                if batch is None:
+                    near = log.visible_end - position <= ask.limits.memory_bytes
+                    batch = ask.limits.memory if near else ask.limits.disk
+                elif found.count >= min(count, batch.count) or found.size + size > batch.size:
+                    return found
+                _add(found, position, size, merge=merge)
+            found.next_offset += 1
+    if not found.spans:
+        found.status = PullStatus.MESSAGE_WAS_REMOVING if is_removed else PullStatus.NO_MATCHED_MESSAGE
+    return found
+
+
+def _add(found: Selection, position: int, size: int, *, merge: bool) -> None:
+    spans = found.spans
+    if merge and spans and sum(spans[-1]) == position:
+        start, so_far = spans[-1]
+        spans[-1] = (start, so_far + size)
+    else:
+        spans.append((position, size))
+    found.count += 1
+    found.size += size
+
+
+def _at_gap(found: Selection) -> Selection:
+    """Pass over a gap in the queue: go on at its next file, unless something was found before."""
+    if not found.spans:
+        found.status = PullStatus.OFFSET_FOUND_NULL
+        per_file = CONSUME_QUEUE_UNITS_PER_FILE
+        found.next_offset = min((found.next_offset // per_file + 1) * per_file, found.max_offset)
+    return found
+
+
+_structs: dict[int, Struct] = {}
+
+
+def _units_struct(count: int) -> Struct:
+    """Return the layout of `count` units in a row."""
+    layout = _structs.get(count)
+    if layout is None:
+        assert 0 < count <= PULL_MESSAGES_MAX
+        layout = _structs[count] = Struct(">" + CONSUME_QUEUE_UNIT.format[1:] * count)
+    return layout

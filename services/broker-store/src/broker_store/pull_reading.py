@@ -1,0 +1,111 @@
+"""Reads what a pull selected: the log's own bytes, in as few reads as they lie in. No message is decoded.
+
+Damaged records are never returned: where a read meets one, the stretch is read again record by record.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from broker_store.log.errors import DamagedRecord, PositionRemoved
+from broker_store.ports import LogReader, QueueReader
+from broker_store.pull import Ask, PullStatus, Selection, Span, select, select_singly
+
+GAP_BYTES_MAX = 16 * 1024
+"""Records of a queue that lie further apart are read one by one: copying the gap would cost more than a system call."""
+READ_BYTES_MAX = 1024 * 1024
+"""One log read is not stretched over gaps beyond this size."""
+RETRIES_MAX = 2
+"""How often a pull is selected again after retention took the ground from under it."""
+
+ReadLog = Callable[[int, int], bytes | None]
+InThread = Callable[..., Awaitable[Any]]
+"""Runs a function beside the event loop."""
+
+
+def read_spans(spans: list[Span], read: ReadLog) -> list[bytes] | None:
+    """Return the bytes of the spans; None when `read` cannot give some of them now.
+
+    Spans that lie near each other are read in one go and cut out.
+    """
+    if len(spans) == 1:
+        data = read(*spans[0])
+        return None if data is None else [data]
+    parts: list[bytes] = []
+    for group in _near(spans):
+        start = group[0][0]
+        data = read(start, sum(group[-1]) - start)
+        if data is None:
+            return None
+        if len(group) == 1:
+            parts.append(data)
+        else:
+            parts.extend(data[position - start : position - start + size] for position, size in group)
+    return parts
+
+
+def _near(spans: list[Span]) -> list[list[Span]]:
+    """Group spans that one read may cover."""
+    groups: list[list[Span]] = []
+    start = end = -1
+    for position, size in spans:
+        if groups and position - end <= GAP_BYTES_MAX and position + size - start <= READ_BYTES_MAX:
+            groups[-1].append((position, size))
+        else:
+            groups.append([(position, size)])
+            start = position
+        end = position + size
+    return groups
+
+
+class Bytes(NamedTuple):
+    """A pull's answer, read; `parts` is empty for every status but FOUND."""
+
+    selection: Selection
+    parts: list[bytes]
+    damaged: int = 0
+    """Records that were left out because they fail their check."""
+
+
+async def read_slowly(
+    queue: QueueReader, log: LogReader, ask: Ask, selection: Selection, in_thread: InThread
+) -> Bytes:
+    """Read what was selected where it may wait for the disk.
+
+    Damaged records are left out; what retention removed in between is selected again.
+    """
+    for _ in range(RETRIES_MAX):
+        try:
+            return Bytes(selection, await in_thread(_read_all, selection.spans, log.read))
+        except DamagedRecord:
+            return await in_thread(_read_around_damage, select_singly(queue, log, ask), log.read)
+        except PositionRemoved:
+            selection = select(queue, log, ask)
+            if not selection.spans:
+                return Bytes(selection, [])
+    return Bytes(
+        Selection(PullStatus.MESSAGE_WAS_REMOVING, ask.offset, queue.min_offset, queue.max_offset), []
+    )
+
+
+def _read_all(spans: list[Span], read: Callable[[int, int], bytes]) -> list[bytes]:
+    parts = read_spans(spans, read)
+    assert parts is not None
+    return parts
+
+
+def _read_around_damage(selection: Selection, read: Callable[[int, int], bytes]) -> Bytes:
+    """Read record by record and keep the whole ones."""
+    parts: list[bytes] = []
+    damaged = 0
+    for position, size in selection.spans:
+        try:
+            parts.append(read(position, size))
+        except DamagedRecord:
+            damaged += 1
+        except PositionRemoved:
+            pass
+    selection.count = len(parts)
+    selection.size = sum(map(len, parts))
+    if not parts:
+        selection.status = PullStatus.NO_MATCHED_MESSAGE
+    return Bytes(selection, parts, damaged)

@@ -1,0 +1,59 @@
+"""What the reading side lets be changed while it runs. One plain object; code 25 writes it, handlers read it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from broker_store.broker_config import BrokerConfig, read_number, read_switch
+from broker_store.groups import GroupTable
+from broker_store.pull import BatchLimits, PullLimits
+
+PERM_READ = 4
+
+
+@dataclass(slots=True)
+class ReadSettings:
+    """Values now in force."""
+
+    broker_permission: int = 6
+    long_polling_enable: bool = True
+    """Off: a pull that may be held waits `short_polling_ms` only."""
+    short_polling_ms: int = 1000
+    limits: PullLimits = field(default_factory=PullLimits)
+    gateway_limits: PullLimits = field(default_factory=lambda: PullLimits().with_count(1024, 1024 * 1024))
+    """HTTP clients may ask for more messages at once than RocketMQ's."""
+    protect_broker: bool = False
+    """Pause groups that fell behind `fallbehind_bytes_max` (disableConsumeIfConsumerReadSlowly)."""
+    fallbehind_bytes_max: int = 16 * 1024 * 1024 * 1024
+
+    def set_pull_bytes_max(self, size: int) -> None:
+        """Change how many bytes of recent messages one reply carries."""
+        self.limits = PullLimits(
+            BatchLimits(self.limits.memory.count, size), self.limits.disk, self.limits.memory_bytes
+        )
+
+
+def bind_settings(config: BrokerConfig, settings: ReadSettings, groups: GroupTable) -> None:
+    """Let code 25 change what the reading side can change."""
+
+    def set_value(name: str, read: Callable[[str], Any], value: str) -> None:
+        setattr(settings, name, read(value))
+
+    def set_auto_create(value: str) -> None:
+        groups.auto_create = read_switch(value)
+
+    def number(low: int, high: int) -> Callable[[str], int]:
+        return lambda value: read_number(value, low, high)
+
+    def set_pull_bytes_max(value: str) -> None:
+        settings.set_pull_bytes_max(read_number(value, 1024, 1 << 24))
+
+    bind = config.bind
+    bind("brokerPermission", partial(set_value, "broker_permission", number(0, 6)))
+    bind("longPollingEnable", partial(set_value, "long_polling_enable", read_switch))
+    bind("shortPollingTimeMills", partial(set_value, "short_polling_ms", number(1, 60_000)))
+    bind("disableConsumeIfConsumerReadSlowly", partial(set_value, "protect_broker", read_switch))
+    bind("consumerFallbehindThreshold", partial(set_value, "fallbehind_bytes_max", number(1 << 20, 1 << 50)))
+    bind("maxTransferBytesOnMessageInMemory", set_pull_bytes_max)
+    bind("autoCreateSubscriptionGroup", set_auto_create)

@@ -1,0 +1,79 @@
+"""Saves one configuration table behind its changes: many changes, one write at a time, each the newest state."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from gantry_chassis.logs import get_logger
+
+RETRY_SECONDS = 5.0
+
+Answer = Callable[[OSError | None], None]
+
+_log = get_logger()
+
+
+class Saver:
+    """Writes `encode()` with `store` in a thread whenever `changed` was called."""
+
+    def __init__(
+        self, name: str, encode: Callable[[], bytes], store: Callable[[bytes], None], thread: Executor
+    ) -> None:
+        self._name = name
+        self._encode = encode
+        self._store = store
+        self._thread = thread
+        self._is_dirty = False
+        self._waiting: list[Answer] = []
+        self._writing: asyncio.Future[None] | None = None
+
+    def changed(self) -> None:
+        """Save soon. Changes of one turn of the loop are one write."""
+        self._is_dirty = True
+        if self._writing is None:
+            asyncio.get_running_loop().call_soon(self._write)
+
+    def when_saved(self, answer: Answer) -> None:
+        """Call `answer` once all changes so far are durable, or with the reason why they may not be."""
+        if not self._is_dirty and self._writing is None:
+            answer(None)
+            return
+        self._waiting.append(answer)
+
+    async def close(self) -> None:
+        """Wait until everything is saved; a failure was logged."""
+        while self._is_dirty or self._writing is not None:
+            if self._writing is None:
+                self._write()
+            writing = self._writing
+            if writing is not None:
+                await asyncio.wait([writing])
+                if writing.exception() is not None:
+                    return
+
+    def _write(self) -> None:
+        if not self._is_dirty or self._writing is not None:
+            return
+        # Who asks while this write runs waits for the next one, unless nothing has changed since.
+        waiting, self._waiting = self._waiting, []
+        self._is_dirty = False
+        content = self._encode()
+        self._writing = asyncio.get_running_loop().run_in_executor(self._thread, self._store, content)
+        self._writing.add_done_callback(lambda done: self._written(done, waiting))
+
+    def _written(self, done: "asyncio.Future[None]", waiting: list[Answer]) -> None:
+        self._writing = None
+        error = None if done.cancelled() else done.exception()
+        if error is not None and not isinstance(error, OSError):
+            raise error
+        if error is not None:
+            self._is_dirty = True
+            _log.error("configuration could not be saved, trying again", file=self._name, error=str(error))
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._write)
+        elif self._is_dirty:
+            asyncio.get_running_loop().call_soon(self._write)
+        else:
+            waiting += self._waiting
+            self._waiting = []
+        for answer in waiting:
+            answer(error)
