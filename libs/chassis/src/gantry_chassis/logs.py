@@ -57,7 +57,7 @@ def configure(service: str, level: str = "info", *, json: bool = False) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_StandardError,
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
@@ -66,6 +66,20 @@ def configure(service: str, level: str = "info", *, json: bool = False) -> None:
 def get_logger(**fields: object) -> FilteringBoundLogger:
     """Return a logger that adds `fields` to every event. Safe to call at import, before `configure`."""
     return structlog.get_logger(**fields)
+
+
+class _StandardError:
+    """Writes lines to stderr. Where nobody reads them any more the process goes on: it may be draining just then."""
+
+    def __init__(self, *_args: object) -> None:
+        pass
+
+    def msg(self, line: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+
+    debug = info = warning = warn = error = critical = fatal = exception = log = msg
 
 
 class _Forward(logging.Handler):

@@ -99,7 +99,6 @@ def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
     except Exception:  # noqa: BLE001 - the last place that can say it
         _log.exception("process failed")
         status = 1
-    sys.stderr.flush()
     raise SystemExit(status)
 
 
@@ -131,8 +130,8 @@ def _listen_for_signals(life: Life) -> None:
         if life.stopping.is_set():
             _log.warning("second signal: ending without drain", signal=number.name)
             os._exit(128 + number)
-        _log.info("stopping", signal=number.name)
         life.stop()
+        _log.info("stopping", signal=number.name)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)

@@ -1,0 +1,93 @@
+"""The small HTTP side of a service, over a real socket."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+from gantry_chassis.http import (
+    BODY_BYTES_MAX,
+    HttpServer,
+    Request,
+    Response,
+    Routes,
+    health_routes,
+    json_response,
+)
+from gantry_chassis.metrics import Metrics
+
+
+async def call(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    raw = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    head_bytes, _, rest = raw.partition(b"\r\n\r\n")
+    first, *lines = head_bytes.decode().split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return int(first.split()[1]), headers, rest
+
+
+@contextlib.asynccontextmanager
+async def serving(routes: Routes) -> AsyncIterator[int]:
+    server = HttpServer("127.0.0.1", 0, routes)
+    try:
+        yield await server.start()
+    finally:
+        await server.close()
+
+
+def test_readiness_is_503_with_the_reason_until_it_is_200() -> None:
+    reason: str | None = "recovering: 40 %"
+
+    async def scenario() -> None:
+        nonlocal reason
+        async with serving(health_routes(lambda: reason, Metrics())) as port:
+            status, _, body = await call(port, "GET", "/health/ready")
+            assert (status, json.loads(body)) == (503, {"ready": False, "reason": "recovering: 40 %"})
+            reason = None
+            status, headers, body = await call(port, "GET", "/health/ready")
+            assert (status, json.loads(body)) == (200, {"ready": True, "reason": None})
+            assert headers["date"].endswith("GMT")
+            assert (await call(port, "GET", "/health/live"))[0] == 200
+            assert (await call(port, "HEAD", "/health/live"))[::2] == (200, b"")
+            assert (await call(port, "GET", "/metrics"))[1]["content-type"].startswith("text/plain")
+
+    asyncio.run(scenario())
+
+
+def test_a_handler_gets_path_parameters_query_and_body() -> None:
+    async def handler(request: Request) -> Response:
+        await asyncio.sleep(0)
+        return json_response([request.path_params, request.query, request.body.decode()], 201)
+
+    async def scenario() -> None:
+        async with serving({("POST", "/snapshots/{name}"): handler}) as port:
+            status, _, body = await call(port, "POST", "/snapshots/one?ttl=5&empty=", b"hi")
+            assert (status, json.loads(body)) == (201, [{"name": "one"}, {"ttl": "5", "empty": ""}, "hi"])
+            assert (await call(port, "GET", "/snapshots/one"))[0] == 405
+            assert (await call(port, "GET", "/snapshots/one/two"))[0] == 404
+
+    asyncio.run(scenario())
+
+
+def test_a_body_over_the_limit_is_413_and_the_server_goes_on() -> None:
+    async def scenario() -> None:
+        async with serving({("POST", "/x"): lambda _request: json_response({})}) as port:
+            assert (await call(port, "POST", "/x", bytes(BODY_BYTES_MAX + 1)))[0] == 413
+            assert (await call(port, "POST", "/x", bytes(BODY_BYTES_MAX)))[0] == 200
+
+    asyncio.run(scenario())
+
+
+def test_a_handler_that_raises_is_500_and_the_server_goes_on() -> None:
+    def broken(_request: Request) -> Response:
+        raise ValueError("boom")
+
+    async def scenario() -> None:
+        async with serving({("GET", "/broken"): broken}) as port:
+            assert (await call(port, "GET", "/broken"))[0] == 500
+            assert (await call(port, "GET", "/broken"))[0] == 500
+
+    asyncio.run(scenario())

@@ -1,0 +1,69 @@
+"""Log lines carry what belongs to them, as text and as JSON."""
+
+import json
+import logging
+import sys
+
+import pytest
+import structlog
+
+from gantry_chassis.logs import configure, get_logger, request_id
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    structlog.reset_defaults()
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def test_json_lines_carry_service_request_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("gateway", json=True)
+    token = request_id.set("r-1")
+    get_logger(part="routes").info("sent", topic="orders")
+    request_id.reset(token)
+    event = json.loads(capsys.readouterr().err)
+    assert event.pop("timestamp").endswith("Z")
+    assert event == {
+        "event": "sent", "level": "info", "service": "gateway", "request_id": "r-1", "part": "routes", "topic": "orders",
+    }  # fmt: skip
+
+
+def test_text_lines_quote_what_has_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("gateway")
+    get_logger().warning("refused", reason="too long", size=7)
+    line = capsys.readouterr().err
+    assert line.endswith("Z warning refused reason='too long' size=7\n")
+
+
+def test_a_traceback_stands_below_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("gateway")
+    try:
+        raise ValueError("boom")
+    except ValueError:
+        get_logger().exception("failed")
+    first, *rest = capsys.readouterr().err.splitlines()
+    assert first.endswith("error   failed")
+    assert rest[-1] == "ValueError: boom"
+
+
+def test_less_than_the_level_is_not_said(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("gateway", "warning")
+    get_logger().info("chatter")
+    logging.getLogger("uvicorn.error").info("chatter")
+    assert capsys.readouterr().err == ""
+
+
+def test_other_libraries_speak_the_same_way(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("gateway")
+    logging.getLogger("nats").warning("slow consumer")
+    assert "warning slow consumer source=nats" in capsys.readouterr().err
+
+
+def test_rich_is_not_loaded_by_our_logs() -> None:
+    import subprocess
+
+    code = "import sys, gantry_chassis.logs; raise SystemExit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,113 @@
+"""Hints over a real NATS server: they travel while it is there, are dropped while it is not, and it heals by itself."""
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from gantry_chassis.nats_hints import Hints
+
+SERVER = Path(sys.executable).parent / "nats-server"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def nats_server(port: int):
+    words = [str(SERVER), "-a", "127.0.0.1", "-p", str(port), "-l", "/dev/null"]
+    process = subprocess.Popen(words)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.asynccontextmanager
+async def running(*hints: Hints) -> AsyncIterator[None]:
+    tasks = [asyncio.ensure_future(one.run()) for one in hints]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(15):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_a_hint_reaches_whoever_subscribed_and_repeats_of_a_turn_are_one() -> None:
+    async def scenario() -> None:
+        port = free_port()
+        got: list[tuple[str, bytes]] = []
+        sender, receiver = Hints(f"nats://127.0.0.1:{port}", "a"), Hints(f"nats://127.0.0.1:{port}", "b")
+        receiver.subscribe("gantry.route.*", lambda subject, payload: got.append((subject, payload)))
+        with nats_server(port):
+            async with running(sender, receiver):
+                await until(lambda: sender.is_connected and receiver.is_connected)
+                await asyncio.sleep(0.1)
+                for _ in range(3):
+                    sender.publish("gantry.route.orders", b"1")
+                sender.publish("gantry.data", b"nobody listens")
+                await until(lambda: sender.sent == 2)
+                await until(lambda: got)
+        assert got == [("gantry.route.orders", b"1")]
+
+    asyncio.run(scenario())
+
+
+def test_without_a_server_hints_are_dropped_and_nothing_raises() -> None:
+    async def scenario() -> None:
+        hints = Hints(f"nats://127.0.0.1:{free_port()}", "a")
+        async with running(hints):
+            await asyncio.sleep(0.05)
+            hints.publish("gantry.data", b"x")
+            await asyncio.sleep(0.05)
+        assert (hints.sent, hints.dropped, hints.is_connected) == (0, 1, False)
+
+    asyncio.run(scenario())
+
+
+def test_no_address_means_no_hints() -> None:
+    async def scenario() -> None:
+        hints = Hints("", "a")
+        await hints.run()
+        hints.publish("gantry.data", b"x")
+        assert hints.dropped == 1
+
+    asyncio.run(scenario())
+
+
+def test_it_heals_when_the_server_comes_late_and_when_it_comes_back() -> None:
+    async def scenario() -> None:
+        port = free_port()
+        got: list[bytes] = []
+        hints = Hints(f"nats://127.0.0.1:{port}", "a")
+        hints.subscribe("gantry.data", lambda _subject, payload: got.append(payload))
+
+        async def arrives(payload: bytes) -> None:
+            async with asyncio.timeout(15):
+                while payload not in got:
+                    hints.publish("gantry.data", payload)
+                    await asyncio.sleep(0.02)
+
+        async with running(hints):
+            await asyncio.sleep(0.1)
+            with nats_server(port):
+                await arrives(b"came late")
+            await until(lambda: not hints.is_connected)
+            with nats_server(port):
+                await arrives(b"came back")
+
+    asyncio.run(scenario())

@@ -1,0 +1,135 @@
+"""A process lives as promised: signals drain it, loops come back, refusals are one line."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+PROLOGUE = """
+import asyncio, sys
+from gantry_chassis.process import run, StartRefused
+from gantry_chassis import logs
+logs.configure("trial")
+def say(*words): print(*words, flush=True)
+"""
+
+
+def program(body: str) -> subprocess.Popen[str]:
+    source = PROLOGUE + textwrap.dedent(body) + '\nrun(main, service="trial")\n'
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", source], stdout=pipe, stderr=pipe, text=True)
+
+
+def test_sigterm_drains_and_ends_with_status_0() -> None:
+    process = program("""
+        async def main(life):
+            say("up")
+            await life.stopping.wait()
+            say("drained")
+    """)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=10)
+    assert (out, process.returncode) == ("drained\n", 0)
+
+
+def test_a_second_signal_ends_it_without_drain() -> None:
+    process = program("""
+        async def main(life):
+            say("up")
+            await life.stopping.wait()
+            say("draining")
+            await asyncio.sleep(60)
+    """)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.readline() == "draining\n"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    assert process.returncode == 128 + signal.SIGINT
+
+
+def test_it_drains_also_when_nobody_reads_its_log() -> None:
+    process = program("""
+        async def main(life):
+            say("up")
+            await life.stopping.wait()
+            logs.get_logger().info("into the void")
+            say("drained")
+    """)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "up\n"
+    process.stderr.close()
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout.read() == "drained\n"
+    assert process.wait(10) == 0
+    process.stdout.close()
+
+
+def test_a_loop_that_raises_is_started_again_and_counted() -> None:
+    process = program("""
+        async def main(life):
+            turns = 0
+            async def flaky():
+                nonlocal turns
+                turns += 1
+                if turns < 3:
+                    raise ValueError("boom")
+                life.stop()
+            life.supervise("flaky", flaky)
+            await life.stopping.wait()
+            say(turns, life.restarts["flaky"])
+    """)
+    out, err = process.communicate(timeout=10)
+    assert (out, process.returncode) == ("3 2\n", 0)
+    assert err.count("ValueError: boom") == 2
+
+
+def test_supervised_loops_are_cancelled_when_main_returns() -> None:
+    process = program("""
+        async def main(life):
+            async def endless():
+                try:
+                    await asyncio.sleep(600)
+                finally:
+                    say("ended")
+            life.supervise("endless", endless)
+            await asyncio.sleep(0.01)
+    """)
+    out, _ = process.communicate(timeout=10)
+    assert (out, process.returncode) == ("ended\n", 0)
+
+
+def test_a_refused_start_is_one_line_and_status_2() -> None:
+    process = program("""
+        async def main(life):
+            raise StartRefused("port 1 is taken")
+    """)
+    _, err = process.communicate(timeout=10)
+    assert (err, process.returncode) == ("trial: port 1 is taken\n", 2)
+
+
+def test_an_unexpected_error_is_logged_and_status_1() -> None:
+    process = program("""
+        async def main(life):
+            raise KeyError("boom")
+    """)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert "KeyError: 'boom'" in err
+
+
+def test_sleep_is_cut_short_by_the_wish_to_stop() -> None:
+    began = time.monotonic()
+    process = program("""
+        async def main(life):
+            asyncio.get_running_loop().call_later(0.05, life.stop)
+            say(await life.sleep(0.001), await life.sleep(60))
+    """)
+    out, _ = process.communicate(timeout=10)
+    assert out == "False True\n"
+    assert time.monotonic() - began < 8

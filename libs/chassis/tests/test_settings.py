@@ -1,0 +1,88 @@
+"""Settings come in layers, are bounded, and say where a wrong one came from."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+from gantry_chassis.settings import (
+    MASK,
+    SettingsRefused,
+    describe,
+    help_text,
+    load_settings,
+    masked,
+    parse_arguments,
+    settings_or_exit,
+)
+
+
+class Knobs(msgspec.Struct, frozen=True):
+    port: Annotated[int, Meta(ge=0, le=65535, description="TCP port.")] = 10911
+    flush: str = "sync"
+    token: Annotated[str, Meta(extra={"secret": True})] = ""
+    origins: tuple[str, ...] = ()
+    trace: bool = False
+    folder: Path = Path("data")
+
+
+def test_a_stronger_layer_wins(tmp_path: Path) -> None:
+    file = tmp_path / "knobs.toml"
+    file.write_text('port = 1\nflush = "async"\ntoken = "from-file"\n')
+    environ = {"KNOBS_PORT": "2", "KNOBS_TOKEN": "from-environment"}
+    knobs = load_settings(Knobs, "KNOBS", ["-c", str(file), "--set", "port=3"], environ=environ)
+    assert (knobs.port, knobs.token, knobs.flush, knobs.trace) == (3, "from-environment", "async", False)
+
+
+def test_text_becomes_the_type_of_the_setting() -> None:
+    words = ["--set", "origins=a, b", "--set", "trace=true", "--set", "folder=/x/y"]
+    knobs = load_settings(Knobs, "KNOBS", words, environ={})
+    assert (knobs.origins, knobs.trace, knobs.folder) == (("a", "b"), True, Path("/x/y"))
+
+
+def test_a_value_out_of_bounds_names_setting_source_and_bound() -> None:
+    with pytest.raises(SettingsRefused, match=r"port \(from KNOBS_PORT\): .*<= 65535"):
+        load_settings(Knobs, "KNOBS", [], environ={"KNOBS_PORT": "70000"})
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--set", "prt=1"], "unknown setting 'prt'; known: flush"),
+        (["--set", "port"], "write name=value"),
+        (["--set"], "needs a value"),
+        (["--frobnicate"], "unknown argument '--frobnicate'"),
+        (["-c", "/nonexistent/file.toml"], "cannot read the settings file"),
+    ],
+)
+def test_a_wrong_word_is_refused_in_words(words: list[str], complaint: str) -> None:
+    with pytest.raises(SettingsRefused, match=complaint):
+        load_settings(Knobs, "KNOBS", words, environ={})
+
+
+def test_own_options_and_switches_are_cut_out() -> None:
+    arguments = parse_arguments(["-n", "a:1", "-p"], options={"-n": "nameservers"}, switches=("-p", "-m"))
+    assert arguments.sets == {"nameservers": "a:1"}
+    assert arguments.switches == {"-p"}
+
+
+def test_secrets_are_masked_only_when_set() -> None:
+    assert masked(Knobs(token="abc"))["token"] == MASK
+    assert masked(Knobs())["token"] == ""
+
+
+def test_every_setting_is_described() -> None:
+    settings = {setting.name: setting for setting in describe(Knobs)}
+    assert list(settings) == ["port", "flush", "token", "origins", "trace", "folder"]
+    assert settings["port"].description == "TCP port."
+    assert settings["token"].secret
+    assert "port (int, default 10911)" in help_text(Knobs, "knobs")
+
+
+def test_a_refused_start_is_one_line_and_exit_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        settings_or_exit(Knobs, "broker-store", ["--set", "port=x"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
