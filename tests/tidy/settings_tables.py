@@ -1,0 +1,52 @@
+"""The tables of settings in docs/operations.md, made from the settings themselves.
+
+`python tests/tidy/settings_tables.py` writes them anew; the tidy test only compares.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from nameserver.settings import Settings as NameserverSettings
+
+from broker_store.settings import Settings as BrokerStoreSettings
+from gantry_chassis.settings import Setting, describe
+from gateway.settings import GatewaySettings
+
+GUIDE = Path(__file__).parents[2] / "docs/operations.md"
+SERVICES: dict[str, type[msgspec.Struct]] = {
+    "nameserver": NameserverSettings,
+    "broker-store": BrokerStoreSettings,
+    "gateway": GatewaySettings,
+}
+NOT_SETTABLE = {"extra"}
+HEAD = "| setting | default | what it does |\n|---|---|---|\n"
+
+
+def table(service: str) -> str:
+    """The table of one service, in the order of its settings file."""
+    settings = [setting for setting in describe(SERVICES[service]) if setting.name not in NOT_SETTABLE]
+    return HEAD + "".join(f"| `{s.name}` | {_default(s)} | {s.description} |\n" for s in settings)
+
+
+def section(guide: str, service: str) -> str:
+    """What stands in the guide under the heading of a service."""
+    return guide.split(f"### Settings of {service}\n\n", 1)[1].split("\n#", 1)[0]
+
+
+def written_anew(guide: str) -> str:
+    """The guide with the tables as they should be."""
+    for service in SERVICES:
+        guide = guide.replace(section(guide, service), table(service), 1)
+    return guide
+
+
+def _default(setting: Setting) -> str:
+    if isinstance(setting.default, str | Path):
+        return f"`{setting.default}`" if str(setting.default) else "empty"
+    return f"`{msgspec.json.encode(setting.default).decode()}`"
+
+
+if __name__ == "__main__":
+    GUIDE.write_text(written_anew(GUIDE.read_text()))

@@ -1,0 +1,119 @@
+"""The code base itself keeps its rules: sizes, links, settings in the documentation, nothing of somebody's machine."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gantry_chassis.settings import describe
+
+from .settings_tables import GUIDE, SERVICES, section, table
+
+ROOT = Path(__file__).parents[2]
+FILE_LINES_MAX = 350
+FUNCTION_LINES_MAX = 60
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files of the repository (known to git or about to be) that exist."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [ROOT / name for name in sorted(set(listed.stdout.splitlines())) if (ROOT / name).is_file()]
+
+
+PYTHON = tracked("*.py", "gantry")
+DOCUMENTS = tracked("*.md")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_there_is_something_to_judge() -> None:
+    assert len(PYTHON) > 100
+    assert len(DOCUMENTS) > 8
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=named)
+def test_no_file_and_no_function_is_longer_than_one_can_hold(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= FILE_LINES_MAX
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", [p for p in PYTHON if p.name != "__init__.py" and p.suffix], ids=named)
+def test_every_module_opens_by_saying_what_it_owns(path: Path) -> None:
+    words = ast.get_docstring(ast.parse(path.read_text()))
+    assert words, "no module docstring"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_every_link_of_a_document_leads_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        aim = (path.parent / file).resolve() if file else path
+        assert aim.exists(), f"{target} leads nowhere"
+        if anchor and aim.suffix == ".md":
+            assert anchor in anchors(aim), f"{target}: no such heading"
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors GitHub makes of the headings."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_setting_stands_in_the_operations_guide(service: str) -> None:
+    words = "run .venv/bin/python tests/tidy/settings_tables.py"
+    assert section(GUIDE.read_text(), service).strip() == table(service).strip(), words
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_setting_says_what_it_does(service: str) -> None:
+    assert [setting.name for setting in describe(SERVICES[service]) if not setting.description] == []
+
+
+def test_nothing_of_somebodys_machine_is_in_the_tree() -> None:
+    machine = re.compile(r"(?:^|[^A-Za-z0-9_.])/(?:home|root|Users)/\w|\bfile:///")
+    host = re.compile(r"https?://[^ \"]*(?:/simple/?(?:\"|$| )|/packages/[0-9a-f]{2}/[0-9a-f]{2}/)")
+    for path in tracked():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        found = host.search(text) or (machine.search(text) if path != Path(__file__) else None)
+        assert not found, f"{named(path)}: {found[0]!r}"
+
+
+def test_locks_pin_with_hashes_and_name_no_index() -> None:
+    for lock in tracked("requirements*.lock"):
+        lines = lock.read_text().splitlines()
+        pins = [line for line in lines if re.match(r"[A-Za-z0-9]", line)]
+        assert len(pins) > 10
+        assert all(re.match(r"[A-Za-z0-9._-]+==\S+ .*\\$", line) for line in pins), named(lock)
+        assert not [line for line in lines if line.startswith("-") or "://" in line], named(lock)
+
+
+def test_the_test_lock_agrees_with_the_run_lock() -> None:
+    def pins(name: str) -> dict[str, str]:
+        return dict(re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", (ROOT / name).read_text(), re.MULTILINE))
+
+    assert pins("requirements.lock").items() <= pins("requirements-test.lock").items()
+
+
+def test_nothing_large_is_tracked() -> None:
+    for path in tracked():
+        assert path.stat().st_size <= 1024 * 1024, named(path)
