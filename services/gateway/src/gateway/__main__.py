@@ -1,0 +1,85 @@
+"""The gateway's composition root: settings → ports → server. The only file that makes connections."""
+
+import sys
+
+from gantry_chassis.logs import configure, get_logger
+from gantry_chassis.nats_hints import Hints
+from gantry_chassis.process import Life, StartRefused, run
+from gantry_chassis.settings import masked, settings_or_exit
+from gantry_link import ConnectionPool, NameserverClient
+from gateway.assembly import Ports, assemble
+from gateway.clocks import RequestIds, SystemClocks, unique_ids
+from gateway.link_names import LinkNames
+from gateway.link_store import LinkStores
+from gateway.redis_limits import RedisLimits
+from gateway.serving import HttpServer
+from gateway.settings import GatewaySettings
+
+ROUTE_IDLE_SECONDS = 600.0
+_log = get_logger()
+
+
+def main() -> None:
+    """Run a gateway until it is asked to stop."""
+    settings = settings_or_exit(GatewaySettings, "gateway", sys.argv[1:])
+    configure("gateway", settings.log_level, json=settings.log_json)
+
+    async def serve(life: Life) -> None:
+        await _serve(settings, life)
+
+    run(serve, service="gateway")
+
+
+async def _serve(settings: GatewaySettings, life: Life) -> None:
+    timeout_seconds = settings.request_timeout_ms / 1000
+    clocks = SystemClocks()
+    pool = ConnectionPool()
+    names = LinkNames(pool, NameserverClient(pool, settings.nameservers, timeout_seconds), timeout_seconds)
+    stores = LinkStores(pool, clocks.wall_ms, timeout_seconds)
+    hints = Hints(settings.nats_url, "gateway")
+    limits = _limits(settings)
+    ids = unique_ids(settings.listen)
+    gateway = assemble(settings, Ports(names, stores, hints, limits, clocks, ids, RequestIds().next))
+    hints.subscribe(
+        "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])
+    )
+    life.supervise("hints", hints.run)
+
+    async def poll_routes() -> None:
+        while not await life.sleep(settings.route_poll_seconds):
+            await gateway.routes.refresh(ROUTE_IDLE_SECONDS)
+
+    life.supervise("route poll", poll_routes)
+    server = HttpServer(gateway.app, drain_seconds=settings.drain_seconds)
+    try:
+        port = await server.start(settings.listen, settings.port, reuse_port=settings.reuse_port)
+    except OSError as error:
+        where = f"{settings.listen}:{settings.port}"
+        raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
+    if not settings.token:
+        _log.warning(
+            "no access control: whoever reaches this port may send, read and delete", listen=settings.listen
+        )
+    _log.info("ready", http=f"http://{settings.listen}:{port}", **masked(settings))
+    await life.stopping.wait()
+    gateway.drain()
+    await server.close()
+    await pool.close()
+    if limits is not None:
+        await limits.close()
+
+
+def _limits(settings: GatewaySettings) -> RedisLimits | None:
+    client_rate, topic_rate = settings.client_messages_per_second, settings.topic_messages_per_second
+    if not settings.redis_url or not (client_rate or topic_rate):
+        return None
+    return RedisLimits(
+        settings.redis_url,
+        client_rate=client_rate,
+        topic_rate=topic_rate,
+        burst_seconds=settings.rate_burst_seconds,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Who may call: an optional bearer token, and browsers of the origins that are set. Pure but for the call."""
+
+import hmac
+
+from gateway.call import Call, Reply
+from gateway.problems import Problem
+
+OPEN_PATHS = ("/health/live", "/health/ready", "/docs", "/openapi.json")
+"""Need no token: probes carry none, and the API's description is no secret."""
+_METHODS = b"GET, POST, PUT, DELETE"
+_EXPOSED = b"x-request-id, retry-after"
+_PREFLIGHT_SECONDS = b"600"
+
+
+class Access:
+    """Checks the token, answers browsers' preflights, and names the origins in replies."""
+
+    def __init__(self, token: str, cors_origins: str) -> None:
+        self._token = token.encode()
+        self._origins = frozenset(part.strip().encode() for part in cors_origins.split(",") if part.strip())
+
+    @property
+    def has_token(self) -> bool:
+        """Whether calls need a token."""
+        return bool(self._token)
+
+    def check(self, call: Call) -> None:
+        """Raise 401 unless the call carries the token."""
+        if not self._token or call.path in OPEN_PATHS:
+            return
+        scheme, _, given = call.headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
+            problem = Problem(
+                401, "UNAUTHORIZED", "add the header Authorization: Bearer …", field="Authorization"
+            )
+            problem.headers.append((b"www-authenticate", b"Bearer"))
+            raise problem
+
+    def browser(self, call: Call) -> Reply | None:
+        """Add the headers that let an allowed origin read the reply; return the answer to a preflight."""
+        if not self._origins:
+            return None
+        call.extra_headers.append((b"vary", b"origin"))
+        origin = call.headers.get(b"origin")
+        if origin is None or not ({b"*", origin} & self._origins):
+            return None
+        call.extra_headers += [
+            (b"access-control-allow-origin", origin),
+            (b"access-control-expose-headers", _EXPOSED),
+        ]
+        if call.method != "OPTIONS" or b"access-control-request-method" not in call.headers:
+            return None
+        asked = call.headers.get(b"access-control-request-headers", b"content-type, authorization")
+        allowed = (
+            (b"access-control-allow-methods", _METHODS),
+            (b"access-control-allow-headers", asked),
+            (b"access-control-max-age", _PREFLIGHT_SECONDS),
+        )
+        return Reply(204, b"", headers=allowed)

@@ -1,0 +1,121 @@
+"""Puts the gateway together from its ports: used by the process with real ones, by tests with ones in memory."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gantry_chassis.metrics import Metrics
+from gantry_wire.ids import UniqueIds
+from gateway import openapi
+from gateway.access import Access
+from gateway.app import GatewayApp
+from gateway.brokers import KnownBrokers
+from gateway.cluster_view import ClusterView
+from gateway.figures import Figures
+from gateway.fleet import Fleet
+from gateway.group_admin import GroupAdmin
+from gateway.ports import Clocks, Hints, Names, RateLimits, Stores, TopicSettings
+from gateway.probe import Probe
+from gateway.problems import Problem
+from gateway.pulling import Puller
+from gateway.queries import Queries
+from gateway.route_cache import RouteCache
+from gateway.routes.cluster import cluster_routes
+from gateway.routes.groups import group_routes
+from gateway.routes.health import health_routes
+from gateway.routes.messages import message_routes
+from gateway.routes.next_version import next_version_routes
+from gateway.routes.pull import PullRoute
+from gateway.routes.send import EnsureTopic, SendRoute
+from gateway.routes.topics import topic_routes
+from gateway.sending import Sender
+from gateway.settings import GatewaySettings
+from gateway.topic_admin import TopicAdmin, perm_bits
+
+VERSION = "0.1.0"
+
+
+class Ports(NamedTuple):
+    """Everything outside the gateway."""
+
+    names: Names
+    stores: Stores
+    hints: Hints
+    limits: RateLimits | None
+    clocks: Clocks
+    ids: UniqueIds
+    new_request_id: Callable[[], str]
+
+
+class Gateway(NamedTuple):
+    """The parts the process must reach."""
+
+    app: GatewayApp
+    routes: RouteCache
+    puller: Puller
+    drain: Callable[[], None]
+
+
+def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
+    """Return the gateway over these ports."""
+    names, stores, clocks = ports.names, ports.stores, ports.clocks
+    window_ms = settings.idempotency_window_seconds * 1000
+    known = KnownBrokers(settings.known_broker_seconds)
+    routes = RouteCache(names, known, clocks.monotonic, settings.worker)
+    fleet = Fleet(names, stores, known, clocks.monotonic)
+    topics = TopicAdmin(
+        fleet,
+        routes,
+        names,
+        stores,
+        ports.hints,
+        clocks,
+        window_ms=window_ms,
+        ready_seconds=settings.topic_ready_seconds,
+    )
+    groups = GroupAdmin(fleet, routes, stores, clocks.wall_ms)
+    puller = Puller(routes, stores, known, clocks.monotonic)
+    sender = Sender(routes, stores, known, clocks, window_ms)
+    ensure_topic = (
+        _topic_maker(routes, topics, settings.auto_create_queues) if settings.auto_create_topic else None
+    )
+    send = SendRoute(sender, ports.ids, clocks.wall_ms, ports.limits, ensure_topic)
+    pull = PullRoute(puller, ports.limits)
+    metrics = Metrics()
+    figures = Figures(metrics)
+    figures.show(sent=lambda: send.messages, pulled=lambda: pull.messages, held=lambda: puller.held_count)
+    access = Access(settings.token, settings.cors_origins)
+    app = GatewayApp(
+        send=send,
+        pull=pull,
+        access=access,
+        figures=figures,
+        limits=ports.limits,
+        new_request_id=ports.new_request_id,
+        gzip_bytes_min=settings.gzip_bytes_min,
+        title="Gantry",
+        version=VERSION,
+    )
+    probe = Probe(fleet, ports.ids, clocks.wall_ms)
+    app.include_router(topic_routes(topics))
+    app.include_router(group_routes(groups))
+    app.include_router(message_routes(Queries(fleet, routes, stores, known, clocks.monotonic)))
+    app.include_router(cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic))
+    app.include_router(health_routes(probe, metrics, lambda: puller.is_draining))
+    app.include_router(next_version_routes())
+    app.describe = lambda: openapi.build(app, has_token=access.has_token)
+    app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
+    return Gateway(app, routes, puller, puller.drain)
+
+
+def _topic_maker(routes: RouteCache, topics: TopicAdmin, queues: int) -> EnsureTopic:
+    async def ensure(topic: str) -> None:
+        if routes.fresh(topic) is not None:
+            return
+        try:
+            await routes.get(topic)
+        except Problem as problem:
+            if problem.code != "TOPIC_NOT_EXIST":
+                raise
+            await topics.put(TopicSettings(topic, queues, queues, perm_bits("rw")))
+
+    return ensure

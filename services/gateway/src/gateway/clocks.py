@@ -1,0 +1,42 @@
+"""The clocks of the process, and ids made from them: the only place that looks at the time."""
+
+import ipaddress
+import os
+import secrets
+import time
+
+from gantry_wire.ids import UniqueIds
+
+
+class SystemClocks:
+    """Wall clock and monotonic clock."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+
+def unique_ids(listen: str) -> UniqueIds:
+    """Return a maker of message ids that no other process shares."""
+    try:
+        address = ipaddress.ip_address(listen).packed
+    except ValueError:
+        address = bytes((127, 0, 0, 1))
+    return UniqueIds(address, os.getpid(), secrets.randbits(32))
+
+
+class RequestIds:
+    """Ids of calls that brought none: a part of the process's own, and a number."""
+
+    def __init__(self) -> None:
+        self._prefix = secrets.token_hex(6)
+        self._count = 0
+
+    def next(self) -> str:
+        """Return a new id."""
+        self._count += 1
+        return f"{self._prefix}-{self._count:x}"

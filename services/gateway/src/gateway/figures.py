@@ -1,0 +1,32 @@
+"""The gateway's figures: calls by route and status, their durations, messages in and out, pulls being held."""
+
+from collections.abc import Callable
+
+from gantry_chassis.metrics import Counter, Histogram, Metrics
+
+
+class Figures:
+    """Counts calls; the children that are hot are looked up once."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self._calls = metrics.counters("gateway_calls", "HTTP calls answered", ("route", "status"))
+        self._seconds = metrics.histograms("gateway_call_seconds", "Duration of HTTP calls", ("route",))
+        self._hot: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """Count one call."""
+        pair = self._hot.get((route, status))
+        if pair is None:
+            pair = self._hot[route, status] = (
+                self._calls.labels(route, str(status)),
+                self._seconds.labels(route),
+            )
+        pair[0].value += 1
+        pair[1].observe(seconds)
+
+    def show(self, *, sent: Callable[[], int], pulled: Callable[[], int], held: Callable[[], int]) -> None:
+        """Add the figures that the routes keep themselves."""
+        self.metrics.gauge("gateway_messages_sent", "Messages acknowledged since the start", sent)
+        self.metrics.gauge("gateway_messages_pulled", "Messages answered to pulls since the start", pulled)
+        self.metrics.gauge("gateway_pulls_held", "Pulls that wait for a message", held)

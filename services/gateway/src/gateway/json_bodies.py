@@ -1,0 +1,44 @@
+"""JSON bodies read into msgspec Structs; what is wrong with one becomes a problem that names the field. Pure."""
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from gateway.problems import Problem, invalid
+
+T = TypeVar("T")
+
+_PATH = re.compile(r"^(?P<words>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
+_REQUIRED = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
+_BOUND = re.compile(r"^Expected (?P<kind>`[^`]*`) (?P<limit>(?:of length )?[<>=]=? ?.*)$")
+WORDS_MAX = 300
+
+
+def read_json(decode: Callable[[bytes], T], body: bytes) -> T:
+    """Decode a body; raise the problem 400 that says which field is wrong, and its limit."""
+    try:
+        return decode(body)
+    except msgspec.ValidationError as error:
+        raise _problem(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise invalid("body", "the body is not UTF-8") from error
+    except msgspec.DecodeError as error:
+        raise invalid("body", f"the body is no JSON: {error}") from error
+    except RecursionError as error:
+        raise invalid("body", "the body is nested too deeply", "nesting depth") from error
+
+
+def _problem(words: str) -> Problem:
+    match = _PATH.match(words)
+    assert match is not None, "the pattern takes any text"
+    words, path = match["words"], match["path"] or ""
+    if named := _UNKNOWN.match(words) or _REQUIRED.match(words):
+        path = f"{path}.{named['name']}" if path else named["name"]
+        words = "no such field" if words.startswith("Object contains") else "the field is missing"
+    bound = _BOUND.match(words)
+    return invalid(
+        path[:WORDS_MAX] or "body", words[:WORDS_MAX], bound["limit"].removeprefix("of ") if bound else ""
+    )

@@ -1,0 +1,262 @@
+"""Bodies of the calls that are not hot: pydantic models, from which FastAPI makes checks and OpenAPI."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from gantry_wire.limits import INT32_MAX, INT64_MAX
+
+QUEUES_MAX = 1024
+OFFSETS_MAX = 1024
+DEFINITIONS_MAX = 10_000
+TOPIC_PATTERN = r"^(?:[%|a-zA-Z0-9_-]{1,127}|%(?:RETRY|DLQ)%[%|a-zA-Z0-9_-]{1,248})$"
+GROUP_PATTERN = r"^[%|a-zA-Z0-9_-]{1,120}$"
+
+Queues = Annotated[int, Field(ge=1, le=QUEUES_MAX)]
+Perm = Literal["rw", "r", "w"]
+PermShown = Literal["rw", "r", "w", "none"]
+Offset = Annotated[int, Field(ge=0, le=INT64_MAX)]
+TopicText = Annotated[str, Field(pattern=TOPIC_PATTERN, max_length=255)]
+GroupText = Annotated[str, Field(pattern=GROUP_PATTERN, max_length=120)]
+BrokerText = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class Body(BaseModel):
+    """Names in camelCase, nothing unknown, no conversions: what is wrong is said, not guessed."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", strict=True)
+
+
+class Shown(BaseModel):
+    """A reply; names in camelCase."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class TopicBody(Body):
+    """How a topic shall be, on every broker."""
+
+    read_queues: Queues = 8
+    write_queues: Queues = 8
+    perm: Perm = "rw"
+
+
+class QueueShown(Shown):
+    """One queue: offsets from `minOffset` up to, without, `maxOffset` can be read."""
+
+    broker: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+
+
+class TopicHolder(Shown):
+    """A broker's share of a topic."""
+
+    broker: str
+    read_queues: int
+    write_queues: int
+    perm: PermShown
+
+
+class TopicShown(Shown):
+    """A topic; queues of the brokers in `missing` cannot be asked at the moment."""
+
+    topic: str
+    perm: PermShown
+    brokers: list[TopicHolder]
+    queues: list[QueueShown]
+    missing: list[str]
+
+
+class TopicListed(Shown):
+    """A topic in the list; the largest counts of any broker."""
+
+    topic: str
+    perm: PermShown
+    read_queues: int
+    write_queues: int
+    brokers: list[str]
+
+
+class TopicList(Shown):
+    """All topics."""
+
+    topics: list[TopicListed]
+
+
+class TopicPut(Shown):
+    """A topic that every broker and nameserver has."""
+
+    topic: str
+    read_queues: int
+    write_queues: int
+    perm: Perm
+    brokers: list[str]
+
+
+class Status(Shown):
+    """What was done."""
+
+    status: Literal["deleted", "paused", "resumed", "stored", "ok"]
+
+
+class GroupBody(Body):
+    """How a consumer group shall be, on every broker."""
+
+    retry_max_times: Annotated[int, Field(ge=-1, le=1000)] = 16
+    retry_queues: Annotated[int, Field(ge=1, le=QUEUES_MAX)] = 1
+    broadcast: bool = True
+    paused: bool = False
+
+
+class GroupShown(Shown):
+    """A consumer group."""
+
+    group: str
+    paused: bool
+    broadcast: bool
+    retry_max_times: int
+    retry_queues: int
+    brokers: list[str]
+
+
+class GroupList(Shown):
+    """All consumer groups of clients."""
+
+    groups: list[GroupShown]
+
+
+class OffsetBody(Body):
+    """Where a group shall go on in one queue."""
+
+    topic: TopicText
+    broker: BrokerText
+    queue_id: Annotated[int, Field(ge=0, le=INT32_MAX)]
+    offset: Offset
+
+
+class OffsetsBody(Body):
+    """Offsets to set; every one is checked before any is set."""
+
+    offsets: Annotated[list[OffsetBody], Field(min_length=1, max_length=OFFSETS_MAX)]
+
+
+class LagQueue(Shown):
+    """How far a group is behind in one queue; the age is 0 when nothing waits."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    offset: int
+    max_offset: int
+    lag: int
+    oldest_unacked_age_ms: int
+
+
+class LagShown(Shown):
+    """How far a group is behind in all."""
+
+    group: str
+    total: int
+    queues: list[LagQueue]
+
+
+class BrokerShown(Shown):
+    """A broker, with the most telling of its own figures."""
+
+    broker: str
+    cluster: str
+    address: str
+    alive: bool
+    version: str
+    put_tps: str
+    get_tps: str
+    messages_today: int
+    runtime: dict[str, str]
+
+
+class BrokerList(Shown):
+    """All brokers that are known here."""
+
+    brokers: list[BrokerShown]
+
+
+class ClusterPart(Shown):
+    """A cluster and its brokers."""
+
+    name: str
+    brokers: list[str]
+
+
+class NameserverShown(Shown):
+    """A nameserver, and whether it answers."""
+
+    address: str
+    alive: bool
+
+
+class ClusterShown(Shown):
+    """Who takes part."""
+
+    clusters: list[ClusterPart]
+    nameservers: list[NameserverShown]
+    missing: list[str]
+
+
+class TopicDefinition(TopicBody):
+    """A topic to have."""
+
+    topic: Annotated[str, Field(pattern=r"^[%|a-zA-Z0-9_-]{1,127}$", max_length=127)]
+
+
+class GroupDefinition(GroupBody):
+    """A group to have."""
+
+    group: GroupText
+
+
+class Definitions(Body):
+    """Topics and groups as a whole. Applying creates and changes; what is not named stays as it is."""
+
+    topics: Annotated[list[TopicDefinition], Field(max_length=DEFINITIONS_MAX)] = []
+    groups: Annotated[list[GroupDefinition], Field(max_length=DEFINITIONS_MAX)] = []
+
+
+class Applied(Shown):
+    """How much was applied."""
+
+    topics: int
+    groups: int
+
+
+class ProblemShown(BaseModel):
+    """A refusal, as RFC 9457 says; `field` and `limit` name what to change in the request."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, title="Problem")
+
+    type: str
+    title: str
+    status: int
+    code: str
+    retryable: bool
+    request_id: str
+    detail: str | None = None
+    field: str | None = None
+    limit: str | None = None
+    retry_after_ms: int | None = None
+    missing: list[str] | None = None
+
+
+class Live(Shown):
+    """The process runs."""
+
+    status: Literal["live"]
+
+
+class Ready(Shown):
+    """Whether a message made the round trip through each store, and why not."""
+
+    status: Literal["ready", "starting", "draining"]
+    stores: dict[str, str]

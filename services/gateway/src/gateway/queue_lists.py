@@ -1,0 +1,80 @@
+"""The queue list of a topic that keyed and sharded sends hash over: stable, whatever is alive at the moment.
+
+Kept in the nameservers' KV config (`broker-a:8;broker-b:8`, as RocketMQ's order configuration). After a change keyed
+sends keep to the list before until the idempotency window has passed, so that a repeat meets its first.
+"""
+
+from typing import NamedTuple
+
+from gantry_wire.properties import java_hash
+
+ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
+PREVIOUS_NAMESPACE = "GANTRY_ORDER_PREVIOUS"
+
+Queue = tuple[str, int]
+"""Broker name and queue id."""
+
+
+class QueueList(NamedTuple):
+    """Queues in their fixed order: brokers by name, queue ids ascending."""
+
+    counts: tuple[tuple[str, int], ...]
+    queues: tuple[Queue, ...]
+
+    def queue_of(self, key: str) -> Queue:
+        """Return the queue of a key: the Java clients' hash, so that both choose alike over the same list."""
+        return self.queues[abs(java_hash(key)) % len(self.queues)]
+
+    def text(self) -> str:
+        """Return the list as the KV config keeps it."""
+        return ";".join(f"{broker}:{count}" for broker, count in self.counts)
+
+    def only(self, broker: str) -> "QueueList | None":
+        """Return the part of one broker."""
+        return of_counts({name: count for name, count in self.counts if name == broker})
+
+
+class ListHistory(NamedTuple):
+    """The list of a topic and, after a change, the one before with the time of the change (ms)."""
+
+    current: QueueList
+    previous: QueueList | None = None
+    changed_ms: int = 0
+
+    def in_use(self, now_ms: int, window_ms: int) -> QueueList:
+        """Return the list that keyed sends hash over at `now_ms`."""
+        if self.previous is not None and now_ms < self.changed_ms + window_ms:
+            return self.previous
+        return self.current
+
+
+def of_counts(counts: dict[str, int]) -> QueueList | None:
+    """Return the list for so many write queues per broker, or None where there is none at all."""
+    kept = tuple(sorted((broker, count) for broker, count in counts.items() if count > 0))
+    queues = tuple((broker, queue_id) for broker, count in kept for queue_id in range(count))
+    return QueueList(kept, queues) if queues else None
+
+
+def parse(text: str) -> QueueList | None:
+    """Read `broker-a:8;broker-b:8`; None when it is no such list."""
+    counts: dict[str, int] = {}
+    for part in filter(None, text.split(";")):
+        broker, colon, count = part.rpartition(":")
+        if not colon or not broker or not count.isascii() or not count.isdigit():
+            return None
+        counts[broker.strip()] = int(count)
+    return of_counts(counts)
+
+
+def parse_previous(text: str) -> tuple[QueueList, int] | None:
+    """Read `<list>@<ms of the change>`."""
+    words, at, changed_ms = text.rpartition("@")
+    queue_list = parse(words)
+    if not at or queue_list is None or not (changed_ms.isascii() and changed_ms.isdigit()):
+        return None
+    return queue_list, int(changed_ms)
+
+
+def previous_text(queue_list: QueueList, changed_ms: int) -> str:
+    """Write what `parse_previous` reads."""
+    return f"{queue_list.text()}@{changed_ms}"

@@ -1,0 +1,96 @@
+"""Rate limits as token buckets in Redis, shared by all gateways. The only file that knows Redis.
+
+Without Redis everything passes: a limit may be forgotten, a message may not.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from gantry_chassis.logs import get_logger
+
+ANSWER_SECONDS = 0.1
+AWAY_SECONDS = 1.0
+"""How long Redis is not asked after it did not answer."""
+
+# KEYS: buckets; ARGV: cost, then rate per second and burst of each. Takes from all or from none; returns ms to wait.
+# The server's own clock is used, so that gateways need not agree on the time.
+_TAKE = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local cost = tonumber(ARGV[1])
+local wait = 0
+local left = {}
+for n, key in ipairs(KEYS) do
+  local rate, burst = tonumber(ARGV[2 * n]), tonumber(ARGV[2 * n + 1])
+  local held = redis.call('HMGET', key, 'tokens', 'at')
+  local tokens = tonumber(held[1]) or burst
+  local at = tonumber(held[2]) or now
+  tokens = math.min(burst, tokens + math.max(0, now - at) * rate / 1000)
+  -- A request larger than the burst passes a full bucket and leaves a debt: it could never pass otherwise.
+  local need = math.min(cost, burst)
+  if tokens < need then wait = math.max(wait, math.ceil((need - tokens) * 1000 / rate)) end
+  left[n] = tokens
+end
+if wait > 0 then return wait end
+for n, key in ipairs(KEYS) do
+  local rate, burst = tonumber(ARGV[2 * n]), tonumber(ARGV[2 * n + 1])
+  redis.call('HSET', key, 'tokens', left[n] - cost, 'at', now)
+  redis.call('PEXPIRE', key, math.ceil((burst + cost) * 1000 / rate) + 1000)
+end
+return 0
+"""
+
+_log = get_logger()
+
+
+class RedisLimits:
+    """Token buckets `gantry:rate:client:<address>` and `gantry:rate:topic:<topic>`."""
+
+    def __init__(self, url: str, *, client_rate: int, topic_rate: int, burst_seconds: float) -> None:
+        """Rates in messages per second; 0 means that there is no such limit."""
+        self._redis = Redis.from_url(
+            url, socket_timeout=ANSWER_SECONDS, socket_connect_timeout=ANSWER_SECONDS
+        )
+        self._take = cast("Callable[..., Awaitable[Any]]", self._redis.register_script(_TAKE))
+        self._rates = {"client": client_rate, "topic": topic_rate}
+        self._burst_seconds = burst_seconds
+        self._away_until = 0.0
+        self.refused = 0
+        self.passed_unseen = 0
+        """Calls that passed because Redis was away."""
+
+    async def take(self, client: str, topic: str, count: int) -> int:
+        """Take `count` tokens of the client and, where `topic` is given, of the topic; return ms to wait, or 0."""
+        keys: list[str] = []
+        arguments: list[float] = [max(1, count)]
+        for kind, name in (("client", client), ("topic", topic)):
+            rate = self._rates[kind]
+            if rate and name:
+                keys.append(f"gantry:rate:{kind}:{name}")
+                arguments += [rate, max(1.0, rate * self._burst_seconds)]
+        if not keys:
+            return 0
+        if time.monotonic() < self._away_until:
+            self.passed_unseen += 1
+            return 0
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                wait_ms = int(await self._take(keys=keys, args=arguments))
+        except (RedisError, OSError, TimeoutError) as error:
+            if not self._away_until:
+                _log.warning("no rate limits: Redis is away", error=str(error))
+            self._away_until = time.monotonic() + AWAY_SECONDS
+            self.passed_unseen += 1
+            return 0
+        self._away_until = 0.0
+        self.refused += wait_ms > 0
+        return wait_ms
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()

@@ -1,0 +1,179 @@
+"""Routes by topic: asked once, kept, refreshed by hint and by a slow poll. A miss is never kept.
+
+Also knows how a missing route is meant: no such topic, or every broker of it away.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from gateway.brokers import KnownBrokers
+from gateway.ports import Broker, Names, PeerAway, QueueData, RouteData
+from gateway.problems import Problem, away, topic_missing
+from gateway.queue_lists import (
+    ORDER_NAMESPACE,
+    PREVIOUS_NAMESPACE,
+    ListHistory,
+    Queue,
+    QueueList,
+    of_counts,
+    parse,
+    parse_previous,
+)
+
+TOPICS_MAX = 10_000
+PERM_WRITE = 2
+PERM_READ = 4
+
+
+class Route:
+    """Where the queues of a topic lie."""
+
+    __slots__ = ("addresses", "brokers", "next_queue", "topic", "used", "writable")
+
+    def __init__(self, topic: str, data: RouteData, first_queue: int, now: float) -> None:
+        self.topic = topic
+        self.addresses = data.addresses
+        self.brokers: dict[str, QueueData] = {queue.broker: queue for queue in data.queues}
+        self.writable: list[Queue] = [
+            (queue.broker, queue_id)
+            for queue in sorted(data.queues)
+            if queue.perm & PERM_WRITE and queue.broker in data.addresses
+            for queue_id in range(queue.write_queues)
+        ]
+        self.next_queue = first_queue
+        self.used = now
+
+    def round_robin(self) -> Queue | None:
+        """Return the next writable queue in turn."""
+        if not self.writable:
+            return None
+        self.next_queue += 1
+        return self.writable[self.next_queue % len(self.writable)]
+
+
+class RouteCache:
+    """Routes and queue lists of the topics in use."""
+
+    def __init__(self, names: Names, known: KnownBrokers, now: Callable[[], float], worker: int = 0) -> None:
+        self._names, self._known, self._now = names, known, now
+        self._first_queue = worker
+        self._routes: dict[str, Route] = {}
+        self._stale: set[str] = set()
+        self._lists: dict[str, ListHistory] = {}
+        self._asking: dict[str, asyncio.Future[Route | None]] = {}
+
+    def fresh(self, topic: str) -> Route | None:
+        """Return the route when it is at hand; the hot path's way round `get`."""
+        route = self._routes.get(topic)
+        if route is None or topic in self._stale:
+            return None
+        route.used = self._now()
+        return route
+
+    async def get(self, topic: str) -> Route:
+        """Return the route; raise the problem 404 (no such topic) or 503 (its brokers, or all nameservers, away)."""
+        route = self.fresh(topic) or await self._ask_once(topic)
+        if route is None:
+            raise await self._missing(topic)
+        return route
+
+    def forget(self, topic: str) -> None:
+        """Ask again before the next use; called for a hint, and when a broker of the route did not answer."""
+        if topic in self._routes:
+            self._stale.add(topic)
+        self._lists.pop(topic, None)
+
+    async def refresh(self, idle_seconds: float) -> None:
+        """Ask for every route again; drop those not used for `idle_seconds`. The slow poll behind the hints."""
+        await self._see_brokers()
+        self._lists.clear()
+        for topic, route in list(self._routes.items()):
+            if self._now() - route.used > idle_seconds:
+                self._drop(topic)
+                continue
+            used = route.used
+            self._stale.add(topic)
+            again = await self._ask_once(topic)
+            if again is not None:
+                again.used = used
+
+    async def queue_list(self, topic: str) -> ListHistory:
+        """Return the configured queue list; made from the route when the topic has none yet."""
+        history = self._lists.get(topic) or await self.read_list(topic)
+        if history is None:
+            route = await self.get(topic)
+            current = of_counts({name: queue.write_queues for name, queue in route.brokers.items()})
+            if current is None:
+                raise away(f"topic {topic} has no queue to write to")
+            await self._names.put_value(ORDER_NAMESPACE, topic, current.text())
+            # Another gateway may have written at the same moment: what stands there now is the list.
+            history = await self.read_list(topic) or ListHistory(current)
+        self._lists[topic] = history
+        return history
+
+    async def read_list(self, topic: str) -> ListHistory | None:
+        """Read the configured list from the nameservers, past the cache."""
+        text = await self._names.value(ORDER_NAMESPACE, topic)
+        current: QueueList | None = parse(text) if text else None
+        if current is None:
+            return None
+        before = await self._names.value(PREVIOUS_NAMESPACE, topic)
+        previous = parse_previous(before) if before else None
+        return ListHistory(current, *previous) if previous else ListHistory(current)
+
+    async def _ask_once(self, topic: str) -> Route | None:
+        """Ask the nameservers; callers that ask for one topic at the same time share the answer."""
+        asking = self._asking.get(topic)
+        if asking is None:
+            asking = asyncio.ensure_future(self._ask(topic))
+            self._asking[topic] = asking
+            asking.add_done_callback(lambda _done: self._asking.pop(topic, None))
+        return await asyncio.shield(asking)
+
+    async def _ask(self, topic: str) -> Route | None:
+        try:
+            data = await self._names.route(topic)
+        except PeerAway as error:
+            if topic in self._routes:  # better an old route than none: the stores go on without nameservers
+                self._stale.discard(topic)
+                return self._routes[topic]
+            raise away("no nameserver answers; try again") from error
+        if data is None:
+            self.forget(topic)
+            return None
+        self._stale.discard(topic)
+        now = self._now()
+        self._known.saw((Broker(name, "", address) for name, address in data.addresses.items()), now)
+        old = self._routes.get(topic)
+        route = Route(topic, data, old.next_queue if old else self._first_queue, now)
+        self._routes[topic] = route
+        if len(self._routes) > TOPICS_MAX:
+            self._drop(min(self._routes, key=lambda name: self._routes[name].used))
+        return route
+
+    async def _missing(self, topic: str) -> Problem:
+        """Say why there is no route: a topic whose brokers are all away is no missing topic."""
+        old = self._routes.get(topic)
+        listed = await self._names.value(ORDER_NAMESPACE, topic)
+        queue_list = parse(listed) if listed else None
+        names = (
+            {name for name, _count in queue_list.counts} if queue_list else set(old.brokers if old else ())
+        )
+        alive = {broker.name for broker in await self._see_brokers()}
+        if names and not names & alive:
+            return away(f"every broker of topic {topic} is away: {', '.join(sorted(names))}")
+        self._drop(topic)
+        return topic_missing(topic)
+
+    async def _see_brokers(self) -> list[Broker]:
+        try:
+            brokers = await self._names.brokers()
+        except PeerAway:
+            return []
+        self._known.saw(brokers, self._now())
+        return brokers
+
+    def _drop(self, topic: str) -> None:
+        self._routes.pop(topic, None)
+        self._stale.discard(topic)
+        self._lists.pop(topic, None)

@@ -1,0 +1,117 @@
+"""Brokers, the cluster, and its definitions (topics and groups as a whole)."""
+
+from collections.abc import Callable
+
+from fastapi import APIRouter
+
+from gateway.cluster_view import BrokerView, ClusterView
+from gateway.group_admin import GroupAdmin
+from gateway.group_admin import refuse_to_change as refuse_to_change_group
+from gateway.models import (
+    Applied,
+    BrokerList,
+    BrokerShown,
+    ClusterPart,
+    ClusterShown,
+    Definitions,
+    GroupDefinition,
+    NameserverShown,
+    TopicDefinition,
+)
+from gateway.ports import GroupSettings, TopicSettings
+from gateway.routes.groups import settings_of
+from gateway.routes.parameters import problems
+from gateway.routes.topics import refuse_to_change
+from gateway.topic_admin import TopicAdmin, perm_bits, perm_words
+
+
+def cluster_routes(
+    view: ClusterView, topics: TopicAdmin, groups: GroupAdmin, now: Callable[[], float]
+) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["cluster"])
+
+    @router.get("/v1/brokers", responses=problems())
+    async def list_brokers() -> BrokerList:
+        """List the brokers with their own figures."""
+        return BrokerList(brokers=[_broker(one) for one in await view.brokers(now())])
+
+    @router.get("/v1/cluster", responses=problems())
+    async def show_cluster() -> ClusterShown:
+        """Show clusters, brokers and nameservers, and who does not answer."""
+        brokers = await view.brokers(now())
+        nameservers = await view.nameservers()
+        members: dict[str, list[str]] = {}
+        for one in brokers:
+            members.setdefault(one.broker.cluster, []).append(one.broker.name)
+        return ClusterShown(
+            clusters=[ClusterPart(name=name, brokers=held) for name, held in sorted(members.items())],
+            nameservers=[
+                NameserverShown(address=address, alive=alive) for address, alive in nameservers.items()
+            ],
+            missing=[one.broker.name for one in brokers if not one.is_alive],
+        )
+
+    @router.get("/v1/definitions", responses=problems())
+    async def export_definitions() -> Definitions:
+        """Export topics and groups, in the form that PUT takes."""
+        held_topics = await topics.all(with_system=False)
+        held_groups = await groups.all()
+        return Definitions(
+            topics=[definition for held in held_topics.values() for definition in _topic_definition(held)],
+            groups=[_group_definition(next(iter(held.values()))) for held in held_groups.values()],
+        )
+
+    @router.put("/v1/definitions", responses=problems(400, 403, 413, 415))
+    async def apply_definitions(body: Definitions) -> Applied:
+        """Create and change what is named; safe to repeat. What is not named stays as it is."""
+        for one in body.topics:
+            refuse_to_change(one.topic)
+        for one in body.groups:
+            refuse_to_change_group(one.group)
+        for one in body.topics:
+            await topics.put(TopicSettings(one.topic, one.read_queues, one.write_queues, perm_bits(one.perm)))
+        for one in body.groups:
+            await groups.put(settings_of(one.group, one))
+        return Applied(topics=len(body.topics), groups=len(body.groups))
+
+    return router
+
+
+def _broker(one: BrokerView) -> BrokerShown:
+    runtime = one.runtime
+    now, morning = (runtime.get(name, "0") for name in ("msgPutTotalTodayNow", "msgPutTotalTodayMorning"))
+    return BrokerShown(
+        broker=one.broker.name,
+        cluster=one.broker.cluster,
+        address=one.broker.address,
+        alive=one.is_alive,
+        version=runtime.get("brokerVersionDesc", ""),
+        put_tps=runtime.get("putTps", ""),
+        get_tps=runtime.get("getTransferredTps", ""),
+        messages_today=int(now) - int(morning) if now.isdigit() and morning.isdigit() else 0,
+        runtime=runtime,
+    )
+
+
+def _topic_definition(held: dict[str, TopicSettings]) -> list[TopicDefinition]:
+    """Return a topic as its first broker has it; one that may be neither read nor written cannot be defined here."""
+    for settings in held.values():
+        perm = perm_words(settings.perm)
+        if perm != "none":
+            counts = {
+                "read_queues": max(1, settings.read_queues),
+                "write_queues": max(1, settings.write_queues),
+            }
+            return [TopicDefinition(topic=settings.topic, perm=perm, **counts)]
+    return []
+
+
+def _group_definition(settings: GroupSettings) -> GroupDefinition:
+    return GroupDefinition(
+        group=settings.group,
+        paused=not settings.is_enabled,
+        broadcast=settings.is_broadcast_enabled,
+        retry_max_times=settings.retry_max_times,
+        retry_queues=settings.retry_queues,
+    )

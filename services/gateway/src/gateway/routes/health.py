@@ -1,0 +1,52 @@
+"""Liveness, readiness, figures, and the page that shows the API."""
+
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+
+from gantry_chassis.metrics import CONTENT_TYPE, Metrics
+from gateway.models import Live, Ready
+from gateway.probe import Probe
+
+BROKERS_MAX = 1000
+
+
+def health_routes(probe: Probe, metrics: Metrics, is_draining: Callable[[], bool]) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/health/live")
+    async def live() -> Live:
+        """Say that the process runs."""
+        return Live(status="live")
+
+    @router.get(
+        "/health/ready",
+        response_model=Ready,
+        responses={503: {"model": Ready, "description": "Not ready; `stores` says why."}},
+    )
+    async def ready(
+        brokers: Annotated[
+            int, Query(ge=1, le=BROKERS_MAX, description="How many stores there must be.")
+        ] = 1,
+    ) -> Response:
+        """Say whether a message has made the round trip through every store that is registered."""
+        if is_draining():
+            return JSONResponse(Ready(status="draining", stores={}).model_dump(), 503)
+        is_ready, stores = await probe.check(brokers)
+        body = Ready(status="ready" if is_ready else "starting", stores=stores)
+        return JSONResponse(body.model_dump(), 200 if is_ready else 503)
+
+    @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    async def figures() -> Response:
+        """Figures in Prometheus' text format."""
+        return Response(await metrics.text(), headers={"content-type": CONTENT_TYPE})
+
+    @router.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(files("gateway").joinpath("docs_page.html").read_text(encoding="utf-8"))
+
+    return router

@@ -1,0 +1,68 @@
+"""Messages looked up by id, key or time. Replies are built by msgspec, as those of pulls are."""
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from gateway.checks import time_ms, topic_of
+from gateway.problems import invalid
+from gateway.queries import FOREVER_MS, Queries
+from gateway.routes.parameters import IdPath, TopicOrAll, TopicQuery, problems
+from gateway.schemas import MessagesReply
+
+COUNT_MAX = 1024
+_TIME = "RFC 3339, or milliseconds since 1970."
+
+
+def _answers(schema: str, words: str) -> dict[int | str, dict[str, Any]]:
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {200: {"description": words, "content": content}}
+
+
+def message_routes(queries: Queries) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["messages"])
+
+    @router.get(
+        "/v1/messages",
+        responses=problems(400, 403, 404) | _answers("MessagesReply", "What was found, oldest first."),
+        response_class=Response,
+    )
+    async def find_messages(
+        topic: TopicQuery,
+        key: Annotated[
+            str, Query(max_length=1024, description="One of the message's keys; empty: any.")
+        ] = "",
+        begin: Annotated[str, Query(alias="from", max_length=64, description=_TIME)] = "0",
+        end: Annotated[str, Query(alias="to", max_length=64, description=_TIME)] = "",
+        count_max: Annotated[int, Query(alias="max", ge=1, le=COUNT_MAX)] = 64,
+    ) -> Response:
+        """Find messages of a topic by key, by store time, or both."""
+        begin_ms = time_ms(begin or "0", "from")
+        end_ms = time_ms(end, "to") if end else FOREVER_MS
+        if begin_ms > end_ms:
+            raise invalid("from", "from lies after to", "≤ to")
+        if key.split() not in ([], [key]):
+            raise invalid("key", "a key has no blanks", "no blanks")
+        if key:
+            found = await queries.by_key(topic_of(topic), key, begin_ms, end_ms, count_max)
+        else:
+            found = await queries.by_time(topic_of(topic), begin_ms, end_ms, count_max)
+        return _json(MessagesReply(*found))
+
+    @router.get(
+        "/v1/messages/{id}",
+        responses=problems(400, 403, 404) | _answers("MessageOut", "The message."),
+        response_class=Response,
+    )
+    async def show_message(id: IdPath, topic: TopicOrAll = "") -> Response:  # noqa: A002 - the name in the path
+        """Show one message by its offset id, or by its unique id and topic."""
+        return _json(await queries.by_id(id, topic_of(topic) if topic else ""))
+
+    return router
+
+
+def _json(value: object) -> Response:
+    return Response(msgspec.json.encode(value), media_type="application/json")

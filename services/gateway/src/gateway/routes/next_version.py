@@ -1,0 +1,40 @@
+"""Calls that come with the next version: 501 NOT_YET in words, and no entry in the OpenAPI."""
+
+from fastapi import APIRouter
+
+from gateway.problems import not_yet
+
+_CALLS = (
+    ("/v1/topics/{topic}/groups/{group}/messages:receive", "POST", "receiving with leases"),
+    ("/v1/topics/{topic}/groups/{group}/messages:ack", "POST", "acknowledging leases"),
+    ("/v1/topics/{topic}/groups/{group}/messages:extend", "POST", "extending leases"),
+    ("/v1/topics/{topic}/transactions", "POST", "transactions"),
+    ("/v1/transactions/{id}:commit", "POST", "transactions"),
+    ("/v1/transactions/{id}:rollback", "POST", "transactions"),
+    ("/v1/producerGroups/{group}/checks:receive", "POST", "transaction checks"),
+    ("/v1/schedules", "GET", "schedules"),
+    ("/v1/schedules/{id}", "DELETE", "schedules"),
+    ("/v1/schedules/{id}", "PATCH", "schedules"),
+    ("/v1/schedules/{id}:deliverNow", "POST", "schedules"),
+    ("/v1/groups/{group}/deadLetters", "GET", "dead letters"),
+    ("/v1/groups/{group}/deadLetters:redrive", "POST", "redriving dead letters"),
+    ("/v1/groups/{group}/offsets:reset", "POST", "resetting offsets; PUT …/offsets sets them one by one"),
+    ("/v1/tasks/{id}", "GET", "tasks"),
+    ("/v1/tasks/{id}:cancel", "POST", "tasks"),
+    ("/v1/messages/{id}/timeline", "GET", "timelines of messages"),
+)
+
+
+def next_version_routes() -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(include_in_schema=False)
+    for path, method, words in _CALLS:
+        _add(router, path, method, words)
+    return router
+
+
+def _add(router: APIRouter, path: str, method: str, words: str) -> None:
+    async def refuse() -> None:
+        raise not_yet(f"comes with the next version: {words}")
+
+    router.add_api_route(path, refuse, methods=[method])

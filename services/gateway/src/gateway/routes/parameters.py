@@ -1,0 +1,50 @@
+"""Parameters of paths and queries, with the bounds that stand in the OpenAPI."""
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query
+
+from gateway.models import GROUP_PATTERN, TOPIC_PATTERN
+
+ID_PATTERN = r"^[A-Za-z0-9._~-]+$"
+
+TopicPath = Annotated[str, Path(pattern=TOPIC_PATTERN, max_length=255, description="Name of the topic.")]
+GroupPath = Annotated[
+    str, Path(pattern=GROUP_PATTERN, max_length=120, description="Name of the consumer group.")
+]
+IdPath = Annotated[
+    str,
+    Path(pattern=ID_PATTERN, max_length=255, description="An offset id; or a unique id, then with `topic`."),
+]
+TopicQuery = Annotated[str, Query(pattern=TOPIC_PATTERN, max_length=255, description="Name of the topic.")]
+TopicOrAll = Annotated[
+    str, Query(pattern=r"^[%|a-zA-Z0-9_-]*$", max_length=255, description="Only this topic; empty: all.")
+]
+
+_WORDS = {
+    400: "A field is malformed or out of bounds; `field` and `limit` say which.",
+    401: "The bearer token is missing or wrong.",
+    403: "Belongs to the system, or the topic's permission forbids it.",
+    404: "No such topic, group, broker or message.",
+    405: "The resource does not have this method.",
+    408: "The body did not arrive in time.",
+    413: "The request or a body is over the limit.",
+    415: "The media type is not taken here.",
+    422: "Well formed, but cannot be carried out as it is.",
+    429: "Overload or rate limit; wait `retryAfterMs`.",
+    501: "Comes with the next version.",
+    503: "Something that is needed is away or not ready; try again.",
+    504: "Unknown whether stored: retry with the same idempotency key.",
+    507: "The store's disk is full.",
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the problem responses of a call for its OpenAPI entry; those every call can give are added."""
+    return {
+        status: {
+            "description": _WORDS[status],
+            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in sorted({401, 503, *statuses})
+    }

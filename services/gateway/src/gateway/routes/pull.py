@@ -1,0 +1,74 @@
+"""GET /v1/topics/{topic}/queues/{broker}/{queueId}/messages: the other hot call; held while there is nothing."""
+
+import msgspec
+
+from gantry_wire.errors import MalformedExpression
+from gantry_wire.limits import PULL_MESSAGES_MAX
+from gantry_wire.subscription import TagFilter
+from gateway.call import Call, Reply
+from gateway.checks import number, offset_in, query_of, queue_id_of, topic_of
+from gateway.ports import RateLimits
+from gateway.problems import invalid, not_yet, rate_limited
+from gateway.pulling import Puller
+
+COUNT_DEFAULT = 32
+WAIT_SECONDS_MAX = 30
+FILTER_CHARS_MAX = 4096
+
+_encode = msgspec.json.encode
+
+
+class PullRoute:
+    """Turns requests into pulls."""
+
+    def __init__(self, puller: Puller, limits: RateLimits | None) -> None:
+        self._puller, self._limits = puller, limits
+        self.messages = 0
+        """How many messages were answered."""
+
+    async def __call__(self, call: Call, topic: str, broker: str, queue: str) -> Reply:
+        """Answer one pull."""
+        topic_of(topic)
+        queue_id = queue_id_of(queue)
+        query = query_of(call.scope["query_string"])
+        if "sql" in query:
+            raise not_yet("filters in SQL come with the next version; use filter= with tags")
+        offset = offset_in(query)
+        count_max = number(query.get("max", str(COUNT_DEFAULT)), "max", 1, PULL_MESSAGES_MAX)
+        wait_seconds = number(query.get("waitSeconds", "0"), "waitSeconds", 0, WAIT_SECONDS_MAX)
+        tags = tags_of(query.get("filter", ""))
+        as_base64 = base64_wanted(query.get("encoding"))
+        if self._limits is not None:
+            wait_ms = await self._limits.take(call.client, "", 1)
+            if wait_ms:
+                raise rate_limited(wait_ms)
+        reply = await self._puller.pull(
+            topic,
+            broker,
+            queue_id,
+            offset,
+            count_max=count_max,
+            wait_ms=wait_seconds * 1000,
+            tags=tags,
+            as_base64=as_base64,
+        )
+        self.messages += len(reply.messages)
+        return Reply(200, _encode(reply))
+
+
+def tags_of(expression: str) -> TagFilter:
+    """Return the filter of a tag expression such as `a || b`; nothing and `*` mean everything."""
+    if len(expression) > FILTER_CHARS_MAX:
+        limit = f"{FILTER_CHARS_MAX} characters"
+        raise invalid("filter", f"the filter has {len(expression)} characters, the limit is {limit}", limit)
+    try:
+        return TagFilter.parse(expression.strip())
+    except MalformedExpression as error:
+        raise invalid("filter", str(error)) from error
+
+
+def base64_wanted(encoding: str | None) -> bool:
+    """Read `encoding=base64`."""
+    if encoding not in {None, "", "base64"}:
+        raise invalid("encoding", "encoding may be base64", "base64")
+    return encoding == "base64"

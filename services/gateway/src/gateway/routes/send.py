@@ -1,0 +1,149 @@
+"""POST /v1/topics/{topic}/messages: the hot call. JSON, a raw body with Mq-* headers, or CloudEvents."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from gantry_wire.ids import UniqueIds
+from gantry_wire.limits import BODY_BYTES_MAX
+from gateway.call import Call, Reply, json_reply
+from gateway.checks import sendable, topic_of
+from gateway.drafts import Draft, FieldName, draft
+from gateway.json_bodies import read_json
+from gateway.ports import RateLimits
+from gateway.problems import Problem, invalid, rate_limited
+from gateway.raw_messages import (
+    HEADER_OF,
+    cloud_event,
+    event_batch,
+    is_cloud_event,
+    raw_message,
+    structured_event,
+)
+from gateway.schemas import MessageIn, SendReply, SendRequest
+from gateway.sending import Result, Sender, refusal_of
+from gateway.trace import trace_properties
+
+_decode = msgspec.json.Decoder(SendRequest).decode
+_encode = msgspec.json.encode
+_FORMS = frozenset({b"application/x-www-form-urlencoded", b"multipart/form-data"})
+_EVENT = b"application/cloudevents+json"
+_EVENT_BATCH = b"application/cloudevents-batch+json"
+
+EnsureTopic = Callable[[str], Awaitable[None]]
+
+
+class SendRoute:
+    """Turns requests into drafts and results into replies."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        ids: UniqueIds,
+        wall_ms: Callable[[], int],
+        limits: RateLimits | None,
+        ensure_topic: EnsureTopic | None,
+    ) -> None:
+        self._sender, self._ids, self._wall_ms = sender, ids, wall_ms
+        self._limits, self._ensure_topic = limits, ensure_topic
+        self.messages = 0
+        """How many messages were acknowledged."""
+
+    async def __call__(self, call: Call, topic: str) -> Reply:
+        """Answer one send."""
+        sendable(topic_of(topic))
+        headers = call.headers
+        media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        is_single = False
+        if media_type == b"application/json" and not is_cloud_event(headers):
+            items = read_json(_decode, await call.body()).messages
+            name_of = _json_names
+        else:
+            is_single, items = await _other(call, media_type)
+            name_of = _header_names if is_single else _batch_names
+        drafts = self._drafts(items, trace_properties(headers), name_of)
+        if self._limits is not None:
+            await _take(self._limits, call, topic, len(drafts))
+        if self._ensure_topic is not None:
+            await self._ensure_topic(topic)
+        return self._reply(await self._sender.send(topic, drafts))
+
+    def _drafts(
+        self, items: Sequence[MessageIn], trace: str, name_of: Callable[[int], FieldName]
+    ) -> list[Draft]:
+        now_ms = self._wall_ms()
+        next_id = self._ids.next
+        return [draft(item, next_id(now_ms), trace, name_of(place)) for place, item in enumerate(items)]
+
+    def _reply(self, results: list[Result]) -> Reply:
+        if len(results) == 1:
+            only = results[0]
+            if isinstance(only, Problem):
+                raise only
+            self.messages += 1
+            return Reply(200, b'{"results":[' + _encode(only) + b"]}")
+        shown = [refusal_of(one) if isinstance(one, Problem) else one for one in results]
+        self.messages += sum(one is result for one, result in zip(shown, results, strict=True))
+        return json_reply(SendReply(shown))
+
+
+async def _other(call: Call, media_type: bytes) -> tuple[bool, list[MessageIn]]:
+    """Read what is not our JSON; the first value says whether its fields came as headers of one message."""
+    headers = call.headers
+    if media_type in _FORMS:
+        raise Problem(
+            415,
+            "UNSUPPORTED_MEDIA_TYPE",
+            "a form is no message: add the header Content-Type: application/json for messages as JSON, "
+            "or Content-Type: application/octet-stream for the raw body of one message",
+            field="Content-Type",
+        )
+    if media_type == _EVENT_BATCH:
+        return False, event_batch(await call.body())
+    if media_type == _EVENT:
+        return True, [structured_event(await call.body())]
+    if media_type.startswith(b"application/cloudevents"):
+        raise Problem(
+            415,
+            "UNSUPPORTED_MEDIA_TYPE",
+            f"CloudEvents come as {_EVENT.decode()}, {_EVENT_BATCH.decode()} or with ce-* headers",
+            field="Content-Type",
+        )
+    if is_cloud_event(headers):
+        return True, [cloud_event(headers, await call.body(BODY_BYTES_MAX))]
+    body = await call.body(BODY_BYTES_MAX)
+    if not body:
+        raise invalid(
+            "body", 'the raw body is empty; an empty message is sent as JSON with "body":""', "1 byte"
+        )
+    return True, [raw_message(headers, body)]
+
+
+async def _take(limits: RateLimits, call: Call, topic: str, count: int) -> None:
+    wait_ms = await limits.take(call.client, topic, count)
+    if wait_ms:
+        raise rate_limited(wait_ms)
+
+
+class _Names:
+    """Names the fields of the n-th message as the client wrote them; made for every message, used for the bad one."""
+
+    __slots__ = ("_format", "_place")
+
+    def __init__(self, form: str, place: int) -> None:
+        self._format, self._place = form, place
+
+    def __call__(self, field: str) -> str:
+        return f"{self._format.format(self._place)}{field}"
+
+
+def _json_names(place: int) -> FieldName:
+    return _Names("messages[{}].", place)
+
+
+def _batch_names(place: int) -> FieldName:
+    return _Names("[{}].", place)
+
+
+def _header_names(_place: int) -> FieldName:
+    return lambda field: HEADER_OF.get(field, field)

@@ -1,0 +1,156 @@
+"""Sends: messages grouped by queue, one request per queue, results in the order of the messages.
+
+A free message goes to another broker only where the first surely did not store it. A doubtful result is never
+called success: it is 504 "unknown whether stored".
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from gantry_wire.batch import BatchItem
+from gantry_wire.codes import ResponseCode
+from gateway.brokers import KnownBrokers
+from gateway.drafts import Draft
+from gateway.ports import Clocks, PeerAway, Store, Stored, StoreRefused, Stores
+from gateway.problems import Problem, refused, topic_missing, unanswered, unknown_whether_stored
+from gateway.queue_choice import Group, QueueChoice
+from gateway.queue_lists import Queue
+from gateway.route_cache import Route, RouteCache
+from gateway.schemas import SendRefusal, SendResult
+
+ATTEMPTS_MAX = 3
+"""RocketMQ's producers try so often: once, and two retries."""
+AVOID_SECONDS = 1.0
+"""How long free messages go round a broker that did not answer."""
+
+_ELSEWHERE = frozenset(
+    {
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+    }
+)
+"""Refusals that are made before anything is stored, and that another broker may not share."""
+_DOUBTFUL = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    }
+)
+"""Answers after which the message may be there, or may be lost again."""
+
+Result = SendResult | Problem
+
+
+class Sender:
+    """Sends drafts to the stores that hold their queues."""
+
+    def __init__(
+        self, routes: RouteCache, stores: Stores, known: KnownBrokers, clocks: Clocks, window_ms: int
+    ) -> None:
+        self._routes, self._stores, self._known, self._clocks = routes, stores, known, clocks
+        self._window_ms = window_ms
+        self._avoid_until: dict[str, float] = {}
+
+    async def send(self, topic: str, drafts: Sequence[Draft]) -> list[Result]:
+        """Store the drafts; return one result or problem for each. Raises a problem when none could be routed."""
+        route = self._routes.fresh(topic) or await self._routes.get(topic)
+        needs_list = any(draft.hash_key is not None and draft.queue_id is None for draft in drafts)
+        history = await self._routes.queue_list(topic) if needs_list else None
+        choice = QueueChoice(
+            route,
+            self._known,
+            self._clocks.monotonic(),
+            now_ms=self._clocks.wall_ms(),
+            window_ms=self._window_ms,
+        )
+        groups = choice.groups(drafts, history)
+        if len(groups) == 1:
+            return await self._send_group(route, groups[0], drafts)
+        results: dict[int, Result] = {}
+        answers = await asyncio.gather(
+            *(self._send_group(route, group, [drafts[place] for place in group.places]) for group in groups)
+        )
+        for group, answer in zip(groups, answers, strict=True):
+            results.update(zip(group.places, answer, strict=True))
+        return [results[place] for place in range(len(drafts))]
+
+    async def _send_group(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
+        """Send what goes to one queue; a free group looks for another queue while it is surely not stored."""
+        queue = (
+            self._around(route, group.queue, set()) if group.is_free and self._avoid_until else group.queue
+        )
+        tried: set[str] = set()
+        while True:
+            broker = queue[0]
+            try:
+                stored = await self._store(self._at(route, broker), route.topic, queue[1], drafts)
+                return [_result(broker, one, draft) for one, draft in zip(stored, drafts, strict=True)]
+            except StoreRefused as error:
+                problem = _refusal(route.topic, broker, error)
+                may_go_on = error.code in _ELSEWHERE and error.gantry_code != "STORE_STOPPED"
+            except PeerAway as error:
+                problem = unanswered(error, is_write=True)
+                may_go_on = not error.sent
+                self._avoid_until[broker] = self._clocks.monotonic() + AVOID_SECONDS
+                self._routes.forget(route.topic)
+            tried.add(broker)
+            other = self._around(route, queue, tried)
+            if not (group.is_free and may_go_on and other[0] not in tried and len(tried) < ATTEMPTS_MAX):
+                return [problem] * len(drafts)
+            queue = other
+
+    async def _store(self, store: Store, topic: str, queue_id: int, drafts: Sequence[Draft]) -> list[Stored]:
+        if len(drafts) == 1:
+            return [await store.send(topic, queue_id, drafts[0].message)]
+        items = [
+            BatchItem(message.flag, message.body, message.properties.encode())
+            for message in (d.message for d in drafts)
+        ]
+        return await store.send_batch(topic, queue_id, items)
+
+    def _at(self, route: Route, broker: str) -> Store:
+        return self._stores.at(broker, route.addresses[broker])
+
+    def _around(self, route: Route, queue: Queue, tried: set[str]) -> Queue:
+        """Return the queue, or the next one on a broker that is neither tried nor known not to answer just now."""
+        now = self._clocks.monotonic()
+        self._avoid_until = {broker: until for broker, until in self._avoid_until.items() if until > now}
+        others = [q for q in route.writable if q[0] not in tried and q[0] not in self._avoid_until]
+        if not others or queue in others:
+            return queue
+        return others[route.next_queue % len(others)]
+
+
+def _refusal(topic: str, broker: str, error: StoreRefused) -> Problem:
+    if error.code in _DOUBTFUL:
+        return unknown_whether_stored(broker)
+    if error.code == ResponseCode.TOPIC_NOT_EXIST:
+        return topic_missing(topic)
+    return refused(error)
+
+
+def _result(broker: str, stored: Stored, draft: Draft) -> Result:
+    if stored.code != 0:
+        conflict = "the idempotency key is known with another content" if stored.gantry_code else ""
+        problem = refused(StoreRefused(stored.code, conflict, stored.gantry_code))
+        problem.field = draft.field_name("idempotencyKey") if stored.gantry_code else ""
+        return problem
+    return SendResult(
+        "SEND_OK",
+        stored.message_id or draft.message_id,
+        stored.offset_message_id,
+        broker,
+        stored.queue_id,
+        stored.queue_offset,
+        "fsync" if stored.is_durable else "written",
+        stored.is_duplicate,
+    )
+
+
+def refusal_of(problem: Problem) -> SendRefusal:
+    """Return the problem of one message among several as its entry in `results`."""
+    return SendRefusal(problem.code, problem.detail, problem.retryable, problem.retry_after_ms, problem.field)

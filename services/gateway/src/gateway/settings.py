@@ -1,0 +1,100 @@
+"""Every setting of the gateway with default, unit and bounds. Read once at start, passed down as plain values."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings, as TOML in the file of -c, GATEWAY_NAME in the environment, or --set name=value."""
+
+    listen: Annotated[str, Meta(min_length=1, description="Address to bind.")] = "127.0.0.1"
+    port: Annotated[Port, Meta(description="HTTP port; 0 takes a free one.")] = 8080
+    reuse_port: Annotated[
+        bool,
+        Meta(description="Share the port with other gateway processes (SO_REUSEPORT). Set on all of them."),
+    ] = False
+    worker: Annotated[
+        int, Meta(ge=0, le=255, description="Number of this process among those that share a port.")
+    ] = 0
+    nameservers: Annotated[
+        str,
+        Meta(description="host:port;host:port, or an http(s):// address server that answers such a line."),
+    ] = "127.0.0.1:9876"
+    nats_url: Annotated[str, Meta(description="NATS for hints; empty: only the slow polls.")] = ""
+    redis_url: Annotated[str, Meta(description="Redis for rate limits; needed only when one is set.")] = ""
+    token: Annotated[
+        str,
+        Meta(
+            description="Bearer token that every call must carry; empty: no access control.",
+            extra={"secret": True},
+        ),
+    ] = ""
+    cors_origins: Annotated[
+        str,
+        Meta(
+            description="Origins that browsers may call from, divided by commas; * for all, empty for none."
+        ),
+    ] = ""
+    auto_create_topic: Annotated[
+        bool, Meta(description="Create a topic at its first send instead of answering 404.")
+    ] = False
+    auto_create_queues: Annotated[
+        int, Meta(ge=1, le=1024, description="Queues per broker of topics created at their first send.")
+    ] = 8
+    client_messages_per_second: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=10_000_000,
+            description="Rate limit per client address (a call without messages counts one); 0: none.",
+        ),
+    ] = 0
+    topic_messages_per_second: Annotated[
+        int,
+        Meta(ge=0, le=10_000_000, description="Rate limit of sends per topic, over all gateways; 0: none."),
+    ] = 0
+    rate_burst_seconds: Annotated[
+        float, Meta(ge=0.1, le=3600, description="How many seconds' worth of a rate may come at once.")
+    ] = 2.0
+    request_timeout_ms: Annotated[
+        int, Meta(ge=100, le=60_000, description="How long a store or nameserver may take to answer.")
+    ] = 5000
+    route_poll_seconds: Annotated[
+        float, Meta(ge=1, le=600, description="Slow poll behind the route hints.")
+    ] = 30.0
+    known_broker_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86_400,
+            description="How long a broker that went away is 503 (away) instead of 404 (unknown).",
+        ),
+    ] = 600.0
+    idempotency_window_seconds: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=86_400,
+            description="The stores' idempotency window: keyed sends keep to a changed queue list's predecessor that long.",
+        ),
+    ] = 600
+    topic_ready_seconds: Annotated[
+        float, Meta(ge=0.1, le=60, description="How long a changed topic may take to reach every nameserver.")
+    ] = 5.0
+    drain_seconds: Annotated[
+        int, Meta(ge=1, le=300, description="How long running requests may take at shutdown.")
+    ] = 10
+    gzip_bytes_min: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=2**31,
+            description="Replies of at least this size are compressed where the client takes gzip; 0: never.",
+        ),
+    ] = 2048
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_json: bool = False

@@ -1,0 +1,44 @@
+"""What FastAPI and pydantic say about a request, as problems that name the field and the limit. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from gateway.problems import Problem, invalid
+
+_LIMITS = ("ge", "le", "gt", "lt", "min_length", "max_length", "pattern", "expected")
+_SIGNS = {"ge": "≥ ", "le": "≤ ", "gt": "> ", "lt": "< ", "min_length": "≥ ", "max_length": "≤ "}
+_PLACES = frozenset({"body", "query", "path", "header"})
+
+
+def validation_problem(errors: Sequence[Mapping[str, Any]]) -> Problem:
+    """Return the problem of the first of pydantic's errors."""
+    first = errors[0]
+    context: Mapping[str, Any] = first.get("ctx") or {}
+    limit = next((f"{_SIGNS.get(name, '')}{context[name]}" for name in _LIMITS if name in context), "")
+    return invalid(_field(first.get("loc", ())), str(first.get("msg", "invalid")), limit)
+
+
+def http_problem(error: HTTPException) -> Problem:
+    """Return the problem for what the router itself refuses."""
+    match error.status_code:
+        case 404:
+            problem = Problem(404, "NOT_FOUND", "there is no such resource; see /docs")
+        case 405:
+            problem = Problem(405, "METHOD_NOT_ALLOWED", "the resource does not have this method; see Allow")
+        case _:
+            problem = Problem(error.status_code, "INVALID_PARAMETER", str(error.detail), field="body")
+    problem.headers = [
+        (name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()
+    ]
+    return problem
+
+
+def _field(location: Sequence[str | int]) -> str:
+    """Return `offsets[0].queueId` for ("body", "offsets", 0, "queueId")."""
+    parts = location[1:] if location and location[0] in _PLACES else location
+    text = ""
+    for part in parts:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "body"
