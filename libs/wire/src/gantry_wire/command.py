@@ -164,8 +164,9 @@ def _command_from(content: dict[str, object]) -> Command:
 
 
 def _number(content: dict[str, object], name: str) -> int:
+    value = content.get(name)
     try:
-        number = msgspec.convert(content.get(name) or 0, int, strict=False)
+        number = 0 if value is None else msgspec.convert(value, int, strict=False)
     except msgspec.ValidationError as error:
         raise MalformedHeader(f"{name} is no integer") from error
     if not INT32_MIN <= number <= INT32_MAX:

@@ -52,7 +52,7 @@ _FIXED = (
 )
 """By which of the two hosts is IPv6: index = (system flag >> 4) & 3."""
 _NO_HOST_BITS = ~(SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
-_BYTE, _SHORT = Struct(">B"), Struct(">h")
+_BYTE, _SHORT = Struct(">b"), Struct(">h")
 _TAIL_V1_BYTES = 3  # topic length and properties length
 _ONE_BYTE = tuple(bytes((n,)) for n in range(TOPIC_BYTES_MAX + 1))
 _PUT_FIXED, _PUT_SHORT, _TAKE_SHORT = _FIXED_V4_V4.pack, _SHORT.pack, _SHORT.unpack_from

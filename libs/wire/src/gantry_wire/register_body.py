@@ -26,6 +26,7 @@ from gantry_wire.limits import INFLATED_BYTES_MAX
 _INT = Struct(">i")
 _CRC_MASK = 0x7FFFFFFF
 _TOPIC_PARTS_MIN = 5
+_ZLIB_START = b"x"  # no JSON begins with it
 
 
 def body_crc(body: bytes) -> int:
@@ -34,10 +35,13 @@ def body_crc(body: bytes) -> int:
 
 
 def decode_register_body(body: bytes, *, compressed: bool) -> RegisterBrokerBody:
-    """Return what a broker says it holds; MalformedBody for lengths that lie. An empty body holds nothing."""
+    """Return what a broker says it holds; MalformedBody for lengths that lie. An empty body holds nothing.
+
+    RocketMQ 5.3.3 with compressedRegister=true labels its zlib body as not compressed, so the body itself decides too.
+    """
     if not body:
         return RegisterBrokerBody()
-    if not compressed:
+    if not compressed and not body.startswith(_ZLIB_START):
         return decode_body(body, RegisterBrokerBody)
     parts = _Parts(_inflate(body))
     version = decode_body(parts.take(), DataVersion)

@@ -1,0 +1,90 @@
+"""A batch body divides into its messages exactly, or is refused as a whole."""
+
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantry_wire.batch import BatchItem, decode_batch, encode_batch
+from gantry_wire.errors import MalformedBatch
+from gantry_wire.limits import BODY_BYTES_MAX
+
+ITEMS = st.lists(
+    st.builds(BatchItem, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=40), st.binary(max_size=40)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def item(size: int, body_size: int, body: bytes, properties_size: int, properties: bytes = b"") -> bytes:
+    return (
+        struct.pack(">iiiii", size, 0, 0, 0, body_size)
+        + body
+        + struct.pack(">h", properties_size)
+        + properties
+    )
+
+
+@given(ITEMS)
+def test_a_batch_reads_back_as_written(items):
+    assert decode_batch(encode_batch(items)) == items
+
+
+def test_the_layout_is_the_one_java_writes():
+    expected = struct.pack(">iiiii", 27, 0, 0, 7, 3) + b"abc" + struct.pack(">h", 2) + b"pp"
+    assert encode_batch([BatchItem(7, b"abc", b"pp")]) == expected
+
+
+@given(ITEMS, st.data())
+def test_a_flipped_bit_or_a_cut_gives_messages_or_the_documented_error(items, data):
+    body = bytearray(encode_batch(items))
+    bit = data.draw(st.integers(0, len(body) * 8 - 1))
+    body[bit // 8] ^= 1 << bit % 8
+    for candidate in (bytes(body), bytes(body)[: bit // 8]):
+        try:
+            found = decode_batch(candidate)
+        except MalformedBatch:
+            continue
+        assert sum(22 + len(part.body) + len(part.properties) for part in found) == len(candidate)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_give_messages_or_the_documented_error(data):
+    with suppress(MalformedBatch):
+        assert len(encode_batch(decode_batch(data))) == len(data)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "empty"),
+        (bytes(19), "inside its lengths"),
+        (bytes(20), "does not fit"),
+        (bytes(22), "contradict its size"),
+        (item(22, -1, b"", 0), "body of -1"),
+        (item(22, 2**31 - 1, b"", 0), "body of 2147483647"),
+        (item(21, 0, b"", -1), "contradict"),
+        (item(24, 0, b"", 2, b"p"), "contradict"),
+        (item(23, 0, b"", 0, b"p"), "contradict"),
+        (item(22, 0, b"", 0) + b"x", "item 1 ends inside"),
+    ],
+)
+def test_lengths_that_lie_refuse_the_whole_batch(body, words):
+    with pytest.raises(MalformedBatch, match=words) as caught:
+        decode_batch(body)
+    assert caught.value.code == 13
+
+
+@pytest.mark.parametrize(
+    "items",
+    [[], [BatchItem(0, bytes(BODY_BYTES_MAX - 21), b"")], [BatchItem(0, b"", bytes(32768))]],
+)
+def test_a_batch_beyond_a_limit_is_not_written(items):
+    with pytest.raises(MalformedBatch, match="the limit is"):
+        encode_batch(items)
+
+
+def test_a_batch_may_fill_its_limit():
+    assert len(encode_batch([BatchItem(0, bytes(BODY_BYTES_MAX - 22), b"")])) == BODY_BYTES_MAX

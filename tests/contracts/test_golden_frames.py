@@ -1,0 +1,276 @@
+"""Frames captured from RocketMQ's own broker, nameserver and clients mean to our codecs what they meant to RocketMQ.
+
+Every `# name: value` line of a golden file is compared; format in golden/README.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from gantry_wire.batch import decode_batch, encode_batch
+from gantry_wire.binary_header import decode_binary_header, encode_binary_header
+from gantry_wire.bodies import (
+    ClusterInfo,
+    ConsumerIdList,
+    HeartbeatData,
+    KVTable,
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    RegisterBrokerBody,
+    TopicList,
+    TopicRouteData,
+    decode_body,
+    encode_body,
+)
+from gantry_wire.codes import LanguageCode, RequestCode
+from gantry_wire.frame import BINARY, Command, FrameDecoder, RawFrame, decode_command
+from gantry_wire.header import Header
+from gantry_wire.headers import (
+    BrokerIdentityHeader,
+    ConsumerGroupHeader,
+    ConsumerSendBackHeader,
+    CreateTopicHeader,
+    EndTransactionHeader,
+    OffsetReplyHeader,
+    PullHeader,
+    PullReplyHeader,
+    QueryConsumerOffsetHeader,
+    QueryMessageHeader,
+    QueryMessageReplyHeader,
+    QueueHeader,
+    RegisterBrokerHeader,
+    RegisterBrokerReplyHeader,
+    RouteHeader,
+    SearchOffsetHeader,
+    SendHeader,
+    SendHeaderV2,
+    SendReplyHeader,
+    TimestampReplyHeader,
+    UnregisterClientHeader,
+    UpdateConsumerOffsetHeader,
+    ViewMessageHeader,
+)
+from gantry_wire.record import rebuild_record, scan_records
+from gantry_wire.register_body import decode_register_body
+
+FRAMES = Path(__file__).parent / "golden" / "frames"
+FILES = sorted(FRAMES.glob("*.hex"))
+
+REQUEST_HEADERS: dict[int, type[Header]] = {
+    10: SendHeader, 310: SendHeaderV2, 320: SendHeaderV2, 11: PullHeader, 361: PullHeader, 12: QueryMessageHeader,
+    14: QueryConsumerOffsetHeader, 15: UpdateConsumerOffsetHeader, 17: CreateTopicHeader, 29: SearchOffsetHeader,
+    30: QueueHeader, 31: QueueHeader, 32: QueueHeader, 33: ViewMessageHeader, 35: UnregisterClientHeader,
+    36: ConsumerSendBackHeader, 37: EndTransactionHeader, 38: ConsumerGroupHeader, 40: ConsumerGroupHeader,
+    103: RegisterBrokerHeader, 104: BrokerIdentityHeader, 105: RouteHeader,
+}  # fmt: skip
+REPLY_HEADERS: dict[int, type[Header]] = {
+    10: SendReplyHeader, 310: SendReplyHeader, 320: SendReplyHeader, 11: PullReplyHeader, 361: PullReplyHeader,
+    12: QueryMessageReplyHeader, 14: OffsetReplyHeader, 29: OffsetReplyHeader, 30: OffsetReplyHeader,
+    31: OffsetReplyHeader, 32: TimestampReplyHeader, 103: RegisterBrokerReplyHeader,
+}  # fmt: skip
+WITH_HEADER = {0, 10, 11, 12, 19, 20, 21}
+"""Reply codes that carry their header; a refusal has none."""
+REQUEST_BODIES: dict[int, type] = {34: HeartbeatData, 41: LockBatchRequestBody, 42: LockBatchRequestBody}
+REPLY_BODIES: dict[int, type] = {
+    38: ConsumerIdList, 41: LockBatchResponseBody, 103: KVTable, 105: TopicRouteData, 106: ClusterInfo, 206: TopicList,
+}  # fmt: skip
+MESSAGE_FIELDS: dict[str, Callable] = {
+    "totalSize": lambda record: record.size,
+    "magicCode": lambda record: record.magic - 2**32,
+    "bodyCRC": lambda record: record.body_crc,
+    "queueId": lambda record: record.queue_id,
+    "flag": lambda record: record.flag,
+    "queueOffset": lambda record: record.queue_offset,
+    "physicalOffset": lambda record: record.position,
+    "sysFlag": lambda record: record.sys_flag,
+    "bornTimestamp": lambda record: record.born_timestamp,
+    "bornHost": lambda record: record.born_address[0],
+    "bornHostPort": lambda record: record.born_address[1],
+    "storeTimestamp": lambda record: record.store_timestamp,
+    "storeHost": lambda record: record.store_address[0],
+    "storeHostPort": lambda record: record.store_address[1],
+    "reconsumeTimes": lambda record: record.reconsume_times,
+    "preparedTransactionOffset": lambda record: record.prepared_position,
+    "topic": lambda record: record.topic.decode(),
+    "properties": lambda record: record.properties.decode(),
+    "body": lambda record: record.body.decode(),
+    "bodyHex": lambda record: record.body.hex(),
+    "bodyLength": lambda record: len(record.body),
+    "version": lambda record: "V1" if record.magic == 0xDAA320A7 else "V2",
+}
+
+
+def read_golden(path: Path) -> tuple[dict[str, object], bytes]:
+    fields: dict[str, object] = {}
+    digits: list[str] = []
+    for line in path.read_text().splitlines():
+        if not line.startswith("# "):
+            digits.append(line)
+            continue
+        name, separator, value = line[2:].partition(": ")
+        if separator and " " not in name:
+            fields[name] = json.loads(value)
+    return fields, bytes.fromhex("".join(digits))
+
+
+def request_code(path: Path) -> int:
+    fields, _ = read_golden(path.with_name(path.name.replace(".reply.", ".request.")))
+    return int(str(fields["code"]))
+
+
+def is_reply(path: Path) -> bool:
+    return ".reply." in path.name
+
+
+@pytest.fixture(params=FILES, ids=lambda path: path.name.removesuffix(".hex"))
+def golden(request) -> Golden:
+    return Golden(request.param)
+
+
+class Golden:
+    """One golden file, its frame already taken apart by our codecs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fields, self.data = read_golden(path)
+        (self.raw,) = FrameDecoder().receive(self.data)
+        self.command = decode_command(self.raw)
+        self.request_code = request_code(path)
+        self.is_reply = is_reply(path)
+
+    @property
+    def ext(self) -> dict[str, str]:
+        return {
+            name[4:]: value if isinstance(value, str) else json.dumps(value)
+            for name, value in self.fields.items()
+            if name.startswith("ext.")
+        }
+
+    def items(self, kind: str) -> list[dict[str, object]]:
+        count = self.fields.get(kind + "s", self.fields.get(kind, 0))
+        assert isinstance(count, int)
+        prefix = [f"{kind}.{n}." for n in range(count)]
+        return [
+            {name.removeprefix(start): value for name, value in self.fields.items() if name.startswith(start)}
+            for start in prefix
+        ]
+
+
+def test_the_capture_is_there():
+    assert len(FILES) >= 140
+
+
+def test_frame_and_header_mean_what_was_captured(golden):
+    fields, raw, command = golden.fields, golden.raw, golden.command
+    assert fields["frame.length"] == len(golden.data) - 4
+    assert (fields["frame.serializeType"], fields["header.length"]) == (raw.serialize_type, len(raw.header))
+    assert (fields["code"], fields["version"], fields["opaque"]) == (
+        command.code,
+        command.version,
+        command.opaque,
+    )
+    assert (fields["flag"], fields["remark"]) == (command.flag, command.remark)
+    language = LanguageCode[command.language].value if raw.serialize_type == BINARY else command.language
+    assert fields["language"] == language
+    assert command.is_response is golden.is_reply
+    assert (fields["body.length"], fields.get("body.crc32", 0)) == (len(raw.body), crc32(raw.body))
+    if "body.text" in fields:
+        assert fields["body.text"] == raw.body.decode()
+
+
+def test_ext_fields_mean_what_was_captured(golden):
+    command, ext = golden.command, golden.ext
+    assert golden.fields["extFields"] in (None, len(ext))
+    if isinstance(command.fields, dict):
+        assert command.fields == ext
+    kinds = REPLY_HEADERS if golden.is_reply else REQUEST_HEADERS
+    kind = kinds.get(golden.request_code)
+    if kind is None or (golden.is_reply and (not ext or command.code not in WITH_HEADER)):
+        return
+    known = command.read(kind).to_fields()
+    assert known
+    for name, value in known.items():
+        expected = {"1": "true", "0": "false"}.get(ext[name]) if value in {"true", "false"} else ext[name]
+        assert value == (expected or ext[name]), name
+
+
+def test_stored_messages_mean_what_was_captured_and_are_rebuilt_to_the_byte(golden):
+    wanted = golden.items("message")
+    if "messages" not in golden.fields:
+        assert not wanted
+        return
+    records = list(scan_records(golden.raw.body))
+    assert len(records) == len(wanted) > 0
+    for record, fields in zip(records, wanted, strict=True):
+        compared = {name: MESSAGE_FIELDS[name](record) for name in fields if name in MESSAGE_FIELDS}
+        assert compared == {name: fields[name] for name in compared}
+        assert len(compared) >= 18
+    assert b"".join(map(rebuild_record, records)) == golden.raw.body
+
+
+def test_batches_mean_what_was_captured_and_are_rebuilt_to_the_byte(golden):
+    if "batch" not in golden.fields:
+        return
+    items = decode_batch(golden.raw.body)
+    wanted = golden.items("batch")
+    assert len(items) == len(wanted) > 0
+    for item, fields in zip(items, wanted, strict=True):
+        assert (item.flag, item.body.decode(), item.properties.decode()) == (
+            fields["flag"],
+            fields["body"],
+            fields["properties"],
+        )
+    assert encode_batch(items) == golden.raw.body
+
+
+def test_typed_bodies_are_read_and_mean_the_same_when_written_again(golden):
+    kinds = REPLY_BODIES if golden.is_reply else REQUEST_BODIES
+    kind = kinds.get(golden.request_code)
+    if kind is None or not golden.raw.body:
+        return
+    body = decode_body(golden.raw.body, kind)
+    assert decode_body(encode_body(body), kind) == body
+    assert decode_body(encode_body(body, standard=True), kind) == body
+
+
+def test_binary_headers_are_rebuilt_to_the_byte():
+    binary = [golden for golden in map(Golden, FILES) if golden.raw.serialize_type == BINARY]
+    assert len(binary) >= 8
+    for golden in binary:
+        assert encode_binary_header(decode_binary_header(golden.raw.header)) == golden.raw.header
+
+
+def test_register_bodies_hold_the_same_topics_in_both_forms():
+    plain = Golden(FRAMES / "register-103-json.request.hex")
+    zipped = Golden(FRAMES / "register-103-zlib-mislabelled.request.hex")
+    for golden in (plain, zipped):
+        header = golden.command.read(RegisterBrokerHeader)
+        body = decode_register_body(golden.raw.body, compressed=header.compressed)
+        assert isinstance(body, RegisterBrokerBody)
+        topics = body.topic_config_serialize_wrapper.topic_config_table
+        assert topics["TBW102"].perm == 7
+        assert all(name == topic.topic_name for name, topic in topics.items())
+
+
+def test_any_cut_of_the_captured_stream_gives_the_captured_frames():
+    stream = b"".join(read_golden(path)[1] for path in FILES)
+    whole = FrameDecoder().receive(stream)
+    assert len(whole) == len(FILES)
+    for step in (1, 7, 1000):
+        decoder = FrameDecoder()
+        found: list[RawFrame] = []
+        for at in range(0, len(stream), step):
+            found += decoder.receive(stream[at : at + step])
+        assert found == whole
+        assert decoder.buffered_bytes == 0
+
+
+def test_every_captured_request_code_is_known():
+    codes = {request_code(path) for path in FILES} - {9999}
+    assert codes <= {int(code) for code in RequestCode}
+    assert all(isinstance(Golden(path).command, Command) for path in FILES[:1])
