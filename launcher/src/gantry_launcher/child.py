@@ -20,7 +20,8 @@ BACKOFF_SECONDS_MAX = 5.0
 TAIL_LINES_MAX = 20
 LINE_BYTES_MAX = 64 * 1024
 PR_SET_PDEATHSIG = 1
-READY_LINE = re.compile(rb"\bready\b")
+# The line each service logs when it serves, as text or as JSON.
+READY_LINE = re.compile(rb"\binfo +ready\b|\"event\":\"ready\"")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -65,7 +65,14 @@ def _ask_http(connection: socket.socket) -> Health:
     status, rest = _http(connection, "/health/ready")
     body: dict[str, Any] = json.loads(rest) if rest.startswith(b"{") else {}
     ready = status == 200
-    return Health(ready, "ready" if ready else str(body.get("reason") or f"HTTP status {status}"), body)
+    return Health(ready, "ready" if ready else _reason(body) or f"HTTP status {status}", body)
+
+
+def _reason(body: dict[str, Any]) -> str:
+    """Return why a service is not ready: its own reason, or those of the stores a gateway waits for."""
+    stores: dict[str, str] = body.get("stores") or {}
+    waits = [f"{name} {words}" for name, words in stores.items() if words != "ok"]
+    return str(body.get("reason") or ", ".join(waits) or body.get("status") or "")
 
 
 def _ask_nats(connection: socket.socket) -> Health:

@@ -165,8 +165,8 @@ class Supervisor:
         """
         if child.plan.role != "gateway":
             return True
-        stores: dict[str, bool] = health.body.get("stores") or {}
-        self._stores_seen = {store.name: stores.get(store.name, False) for store in self._plan.stores}
+        stores: dict[str, str] = health.body.get("stores") or {}
+        self._stores_seen = {store.name: stores.get(store.name) == "ok" for store in self._plan.stores}
         probed = all(self._stores_seen.values()) or self._seconds is not None
         shared = sum(other.plan.role == "gateway" for other in self._children) > 1
         return probed and (child.said_ready or not shared)

@@ -1,0 +1,87 @@
+"""One process: its words, its death, and when it is started again."""
+
+import os
+import select
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gantry_launcher.child import BACKOFF_SECONDS_MAX, Child
+from gantry_launcher.health import Check
+from gantry_launcher.output import Output
+from gantry_launcher.plan import ProcessPlan
+
+
+@pytest.fixture
+def make(tmp_path: Path):
+    output = Output(tmp_path / "gantry.log", echo=False)
+    lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+
+    def child(code: str) -> Child:
+        command = (sys.executable, "-c", code)
+        check = Check("http", "127.0.0.1", 1)
+        return Child(
+            ProcessPlan("trial", "broker", command, str(tmp_path / "trial"), check, 0, 1), output, lock
+        )
+
+    yield child
+    os.close(lock)
+    output.close()
+
+
+def wait_for_death(child: Child) -> str:
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        descriptor = child.descriptor()
+        if descriptor is not None and select.select([descriptor], [], [], 0.05)[0]:
+            child.read()
+        how = child.died(100.0)
+        if how is not None:
+            return how
+    raise AssertionError("it did not die")
+
+
+def test_a_death_before_ready_backs_off_longer_each_time(make) -> None:
+    child = make("raise SystemExit(3)")
+    pauses = []
+    for _ in range(8):
+        child.start(100.0)
+        assert wait_for_death(child) == "exit status 3"
+        pauses.append(child.start_at - 100.0)
+    assert pauses[:4] == pytest.approx([0.1, 0.2, 0.4, 0.8])
+    assert pauses[-1] == BACKOFF_SECONDS_MAX
+
+
+def test_a_death_after_ready_starts_it_again_at_once(make) -> None:
+    child = make("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    child.start(100.0)
+    child.is_ready_now()
+    assert wait_for_death(child) == "SIGKILL"
+    assert child.start_at == 100.0
+    child.start(101.0)
+    assert child.restarts == 1
+    wait_for_death(child)
+
+
+def test_its_last_words_are_kept_also_without_a_line_end(make, tmp_path: Path) -> None:
+    child = make("import sys; print('one'); sys.stderr.write('two'); raise SystemExit(2)")
+    child.start(100.0)
+    assert wait_for_death(child) == "exit status 2"
+    assert list(child.tail) == ["one", "two"]
+
+
+def test_only_the_line_of_being_ready_counts_as_that(make) -> None:
+    child = make("")
+    child._say(b"2026-01-01T00:00:00Z warning not ready yet")
+    assert not child.said_ready
+    child._say(b"2026-01-01T00:00:00Z info    ready http=http://127.0.0.1:1")
+    assert child.said_ready
+
+
+def test_it_reads_nothing_from_the_terminal_and_cannot_be_stopped_by_its_ctrl_c(make) -> None:
+    child = make("import os, sys; print(repr(sys.stdin.read()), os.getpgid(0) == os.getpid())")
+    child.start(100.0)
+    wait_for_death(child)
+    assert list(child.tail) == ["'' True"]

@@ -1,0 +1,56 @@
+"""Ports are free when they are given out, and kept from others."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from gantry_launcher.errors import Refused
+from gantry_launcher.ports import STORE_BLOCK, Ports
+
+HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def ports():
+    ports = Ports((HOST,))
+    yield ports
+    ports.close()
+
+
+def test_a_free_block_can_be_bound_whole(ports: Ports) -> None:
+    port = ports.free(STORE_BLOCK)
+    for step in STORE_BLOCK:
+        with socket.create_server((HOST, port + step)):
+            pass
+
+
+def test_a_port_once_given_is_not_given_again_here_or_to_another_launcher(ports: Ports) -> None:
+    given = {ports.free() for _ in range(50)}
+    assert len(given) == 50
+    other = Ports((HOST,))
+    port = given.pop()
+    assert not other._reserve(port)
+    ports.close()
+    assert other._reserve(port)
+    other.close()
+
+
+def test_free_ports_lie_below_those_of_outgoing_connections(ports: Ports) -> None:
+    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    limit = low if low > 17000 else 32768
+    assert all(port < limit for port in (ports.free() for _ in range(20)))
+
+
+def test_a_taken_port_is_refused_with_its_number_and_its_use(ports: Ports) -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(Refused, match=rf"port {port} \(broker-a\).* is taken"):
+            ports.fixed(port - 1, "broker-a", (0, 1))
+
+
+def test_the_same_port_twice_is_refused(ports: Ports) -> None:
+    port = Ports((HOST,)).free()
+    ports.fixed(port, "gateway")
+    with pytest.raises(Refused, match=r"asked for twice .*nameserver"):
+        ports.fixed(port, "nameserver")
