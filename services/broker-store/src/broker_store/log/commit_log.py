@@ -77,7 +77,9 @@ class CommitLog(LogReader):
         self._unsynced_names = False
         self.put: Callable[[Data], None] = self._batch.append
         """Add bytes to the open batch: those of the last reservation, before the next one is made."""
-        self.prezero = Prezero(files, directory, settings, self._stop_on)
+        self.prezero = Prezero(
+            files, directory, settings, self._stop_on, lambda: self.state is LogState.RUNNING
+        )
 
     # --- writing -------------------------------------------------------------------------------------------
 
@@ -199,7 +201,7 @@ class CommitLog(LogReader):
             segment = self.prezero.take_spare(start)
         except OSError as error:
             if error.errno in _SPACE_ERRORS:
-                self.state = LogState.DISK_FULL
+                self.mark_disk_full(full=True)
                 raise DiskFull(f"no room for the next segment of {self.directory}") from error
             self._stop_on(error)
             raise LogStopped(self.stop_reason) from error
@@ -236,7 +238,7 @@ class CommitLog(LogReader):
             self._stop_on(error)
             raise LogStopped(self.stop_reason) from error
         self._take_back()
-        self.state = LogState.DISK_FULL
+        self.mark_disk_full(full=True)
         raise DiskFull(f"no room for {self.directory}: the batch was taken back") from error
 
     def _take_back(self) -> None:
@@ -260,24 +262,33 @@ class CommitLog(LogReader):
         self.end = self._run_start = self.written_end
         self._limit = tail.end - BLANK_BYTES
 
+    def mark_disk_full(self, *, full: bool) -> None:
+        """Say that sends are to be refused for want of space, or may go on again; a stopped log stays stopped."""
+        with self._lock:
+            if self.state is not LogState.STOPPED:
+                self.state = LogState.DISK_FULL if full else LogState.RUNNING
+
     def _stop_on(self, error: OSError) -> None:
-        self.state = LogState.STOPPED
-        self.stop_reason = (
-            self.stop_reason or f"{error.strerror or error} on {error.filename or self.directory}"
-        )
-        self._limit = -1
+        with self._lock:
+            self.state = LogState.STOPPED
+            self.stop_reason = (
+                self.stop_reason or f"{error.strerror or error} on {error.filename or self.directory}"
+            )
+            self._limit = -1
 
     # --- shrinking -----------------------------------------------------------------------------------------
 
-    def delete_first_segment(self) -> int:
-        """Unlink the oldest segment, never the tail, and return the new minimum. Readers of it finish undisturbed."""
+    def drop_first_segment(self) -> str:
+        """Forget the oldest segment, never the tail; returns its path, to be unlinked where that may take its time.
+
+        Readers of it finish undisturbed. A crash before the unlinking leaves it to be deleted again.
+        """
         first = self.segments[0]
         assert first.end <= self.visible_end
         assert first is not self._tail
-        self._files.remove(first.path)
         self.segments = self.segments[1:]
         self.min_position = self.segments[0].start
-        return self.min_position
+        return first.path
 
     def cut(self, end: int) -> None:
         """Leave nothing at or above this position: used by recovery, before appends start."""

@@ -110,6 +110,15 @@ class ConsumeQueue(QueueUnits):
         topic_directory = self.directory.rpartition("/")[0]
         return files, [self.directory, topic_directory, topic_directory.rpartition("/")[0]] if names else []
 
+    def file_parts(self) -> list[tuple[str, str, int | None]]:
+        """Return (path, name, bytes in use) of the files with flushed units in reach; None in use = full."""
+        parts: list[tuple[str, str, int | None]] = []
+        for first in range(self._first_file, self._flushed, self._file_units):
+            path = self._path(first)
+            used = (self._flushed - first) * QUEUE_UNIT_BYTES
+            parts.append((path, path.rpartition("/")[2], None if used >= self._file_bytes else used))
+        return parts
+
     def sync(self) -> None:
         """Flush, and return once all units are durable."""
         self.flush()

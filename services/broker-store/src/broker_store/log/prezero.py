@@ -20,12 +20,18 @@ class Prezero:
     """Zeroes [claimed end, claimed end + prezero_bytes) in the tail and prepares the next segment."""
 
     def __init__(
-        self, files: Files, directory: str, settings: LogSettings, on_failure: Callable[[OSError], None]
+        self,
+        files: Files,
+        directory: str,
+        settings: LogSettings,
+        on_failure: Callable[[OSError], None],
+        may_work: Callable[[], bool],
     ) -> None:
         self._files = files
         self._directory = directory
         self._settings = settings
         self._on_failure = on_failure
+        self._may_work = may_work  # on a full disk the last blocks are for acks and offsets
         self._lock = threading.Condition()
         self._busy_start = _NOBODY
         self._claimed = 0
@@ -130,7 +136,7 @@ class Prezero:
 
     def _next_slice(self) -> tuple[Segment | None, int, int] | None:
         segment, slice_bytes = self._segment, self._settings.prezero_slice_bytes
-        if segment is None or self._closing or self._full_at == self._claimed:
+        if segment is None or self._closing or self._full_at == self._claimed or not self._may_work():
             return None
         start = max(self._zeroed_end, self._claimed)
         limit = self._claimed + self._settings.prezero_bytes

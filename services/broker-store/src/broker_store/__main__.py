@@ -1,0 +1,69 @@
+"""Starts a broker-store: `python -m broker_store [-c broker.conf] [-n nameservers] [-p | -m] [--set name=value]`."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from broker_store.broker_conf import read_broker_conf
+from broker_store.settings import IMPORTANT, Settings
+from gantry_chassis.logs import configure, get_logger
+from gantry_chassis.process import Life, run
+from gantry_chassis.settings import (
+    SettingsRefused,
+    help_text,
+    load_settings,
+    masked,
+    parse_arguments,
+    refuse_start,
+)
+
+SERVICE = "broker-store"
+
+
+def main(argv: list[str]) -> None:
+    """Read the settings, then print them or run."""
+    if {"-h", "--help"} & set(argv):
+        sys.stdout.write(help_text(Settings, SERVICE))
+        return
+    ignored: list[str] = []
+
+    def read_file(path: Path) -> Mapping[str, Any]:
+        conf = read_broker_conf(path)
+        ignored.extend(conf.ignored)
+        return conf.values
+
+    try:
+        arguments = parse_arguments(argv, options={"-n": "nameservers"}, switches=("-p", "-m"))
+        settings = load_settings(Settings, "BROKER_STORE", arguments, read_file=read_file)
+    except SettingsRefused as refused:
+        refuse_start(SERVICE, str(refused))
+    if arguments.switches:
+        print_settings(settings, important_only="-p" not in arguments.switches)
+        return
+    configure(SERVICE, settings.log_level, json=settings.log_json)
+    for key in ignored:
+        get_logger().warning("key of the settings file has no meaning here and is ignored", key=key)
+
+    async def live(life: Life) -> None:
+        from broker_store.assembly import StoreProcess
+
+        get_logger().info("starting", **masked(settings))
+        if settings.listen not in {"127.0.0.1", "localhost", "::1"}:
+            get_logger().warning("there is no access control: everybody who reaches this port may send and read")
+        await StoreProcess(settings, life).run()
+
+    run(live, service=SERVICE)
+
+
+def print_settings(settings: Settings, *, important_only: bool) -> None:
+    """Print `name=value` lines, as RocketMQ's BrokerStartup does for -p and -m."""
+    values = msgspec.structs.asdict(settings)
+    for name in IMPORTANT if important_only else values:
+        sys.stdout.write(f"{name}={values[name]}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,150 @@
+"""Reads RocketMQ's broker.conf: what has a meaning here becomes a setting, what has none is named, what contradicts is refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from broker_store.settings import Settings
+from gantry_chassis.settings import SettingsRefused, read_toml
+
+
+class BrokerConf(NamedTuple):
+    """Settings found in a broker.conf, and the keys in it that change nothing here."""
+
+    values: dict[str, str]
+    ignored: list[str]
+
+
+RENAMED = {
+    "brokerName": "broker_name",
+    "brokerClusterName": "cluster_name",
+    "namesrvAddr": "nameservers",
+    "listenPort": "port",
+    "fastListenPort": "fast_port",
+    "brokerIP1": "advertise",
+    "storePathRootDir": "store_dir",
+    "mappedFileSizeCommitLog": "segment_bytes",
+    "maxMessageSize": "message_bytes_max",
+    "messageIndexEnable": "index_enable",
+    "fileReservedTime": "reserved_hours",
+    "deleteWhen": "delete_when",
+    "diskMaxUsedSpaceRatio": "disk_ratio_max",
+    "autoCreateTopicEnable": "auto_create_topics",
+    "autoCreateSubscriptionGroup": "auto_create_groups",
+    "defaultTopicQueueNums": "topic_queues_default",
+    "brokerPermission": "broker_permission",
+    "clusterTopicEnable": "cluster_topic_enable",
+    "brokerTopicEnable": "broker_topic_enable",
+    "traceTopicEnable": "trace_topic_enable",
+    "regionId": "region",
+    "traceOn": "trace_on",
+    "sendThreadPoolQueueCapacity": "send_pending_max",
+    "waitTimeMillsInSendQueue": "send_wait_ms_max",
+    "startAcceptSendRequestTimeStamp": "accept_sends_after_ms",
+    "syncFlushTimeout": "flush_timeout_ms",
+    "flushIntervalCommitLog": "flush_interval_ms",
+    "longPollingEnable": "long_polling_enable",
+    "maxTransferBytesOnMessageInMemory": "pull_bytes_max",
+    "disableConsumeIfConsumerReadSlowly": "protect_broker",
+    "consumerFallbehindThreshold": "fallbehind_bytes_max",
+    "bindAddress": "listen",
+}
+"""RocketMQ's key: our setting of the same meaning and unit."""
+
+FLUSH = {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}
+
+
+def _is_on(value: str) -> bool:
+    return value.strip().lower() == "true"
+
+
+def _is_positive(value: str) -> bool:
+    return value.strip().lstrip("+").isdigit() and int(value) > 0
+
+
+REFUSED: dict[str, tuple[Callable[[str], bool], str]] = {
+    "brokerId": (lambda value: value.strip() != "0", "only a master (brokerId=0) runs in this version"),
+    "brokerRole": (
+        lambda value: value.strip() != "ASYNC_MASTER",
+        "only ASYNC_MASTER runs in this version: a slave's copy is not yet made, so none can be promised",
+    ),
+    "enableConsumeQueueExt": (_is_on, "ConsumeQueue extensions belong to old RocketMQ versions; they are read, never written"),
+    "enableCalcFilterBitMap": (_is_on, "bitmap filters belong to old RocketMQ versions; remove the key"),
+    "filterServerNums": (_is_positive, "filter servers belong to old RocketMQ versions; remove the key"),
+    "enablePropertyFilter": (_is_on, "SQL92 filters are not in this version yet"),
+    "enableDLegerCommitLog": (_is_on, "DLedger replaces the CommitLog; it is not supported"),
+    "enableControllerMode": (_is_on, "controllers are not supported"),
+    "enableSlaveActingMaster": (_is_on, "slaves are not in this version yet"),
+    "transientStorePoolEnable": (_is_on, "a pool outside the page cache would answer before a write: it breaks the promise of an answer"),
+    "aclEnable": (_is_on, "access control lists are not in this version yet; starting without them would leave the broker open"),
+    "authenticationEnabled": (_is_on, "authentication is not in this version yet; starting without it would leave the broker open"),
+    "authorizationEnabled": (_is_on, "authorization is not in this version yet; starting without it would leave the broker open"),
+    "storeType": (lambda value: value.strip() not in {"", "default"}, "only the file store (storeType=default) is supported"),
+}
+"""Keys whose value asks for what this broker cannot do: (whether it does, why not)."""
+
+
+def read_broker_conf(path: Path) -> BrokerConf:
+    """Read a file given with -c: TOML with our own names when it ends in .toml, else RocketMQ's keys.
+
+    Raises SettingsRefused naming the key for a contradiction.
+    """
+    if path.suffix == ".toml":
+        return BrokerConf({name: str(value) for name, value in read_toml(path).items()}, [])
+    try:
+        return translate(parse_properties_file(path.read_text(encoding="utf-8")), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsRefused(f"cannot read the settings file {path}: {error}") from error
+
+
+def translate(keys: dict[str, str], source: str) -> BrokerConf:
+    """Turn RocketMQ's keys into settings. Pure."""
+    values: dict[str, str] = {}
+    ignored: list[str] = []
+    for key, value in keys.items():
+        refusal = REFUSED.get(key)
+        if refusal is not None and refusal[0](value):
+            raise SettingsRefused(f"{source}: {key}={value}: {refusal[1]}")
+        if key == "flushDiskType":
+            if value not in FLUSH:
+                raise SettingsRefused(f"{source}: flushDiskType={value}: write SYNC_FLUSH or ASYNC_FLUSH")
+            values["flush"] = FLUSH[value]
+        elif key in RENAMED:
+            values[RENAMED[key]] = value
+        elif refusal is None and key not in {"storePathCommitLog", "haListenPort"}:
+            ignored.append(key)
+    _refuse_contradictions(keys, source)
+    return BrokerConf(values, ignored)
+
+
+def _refuse_contradictions(keys: dict[str, str], source: str) -> None:
+    root, log_path = keys.get("storePathRootDir"), keys.get("storePathCommitLog")
+    if log_path is not None and (root is None or Path(log_path) != Path(root) / "commitlog"):
+        raise SettingsRefused(f"{source}: storePathCommitLog={log_path}: the log lies in storePathRootDir/commitlog, nowhere else")
+    ports = {name: keys[name] for name in ("listenPort", "fastListenPort", "haListenPort") if name in keys}
+    if len(set(ports.values())) < len(ports):
+        raise SettingsRefused(f"{source}: {ports}: each port needs its own number")
+    if keys.get("brokerName", "x") == "" or keys.get("brokerClusterName", "x") == "":
+        raise SettingsRefused(f"{source}: brokerName and brokerClusterName cannot be empty")
+
+
+def parse_properties_file(text: str) -> dict[str, str]:
+    """Read Java's properties format as far as broker.conf uses it: comments, `key = value`, `key: value`."""
+    keys: dict[str, str] = {}
+    for raw in text.splitlines():
+        line = raw.strip()
+        if not line or line[0] in "#!":
+            continue
+        cut = min((at for at in (line.find("="), line.find(":")) if at >= 0), default=len(line))
+        keys[line[:cut].strip()] = line[cut + 1 :].strip()
+    return keys
+
+
+def describe_values(settings: Settings) -> dict[str, str]:
+    """Return settings under RocketMQ's keys, for its tools (code 26)."""
+    values: dict[str, str] = {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
+    values["flushDiskType"] = {ours: theirs for theirs, ours in FLUSH.items()}[settings.flush]
+    for key, name in RENAMED.items():
+        value: object = getattr(settings, name)
+        values[key] = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    return values

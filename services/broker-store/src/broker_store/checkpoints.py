@@ -1,0 +1,124 @@
+"""Checkpoints: make queues, index and key window durable, then note up to which log position they are. Bounds what a crash re-reads.
+
+Works in slices beside the sends: memory is taken in the loop a little at a time, files are synced in a thread.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+from broker_store.appends import Appends
+from broker_store.config_files import ConfigFile
+from broker_store.idempotency import Window
+from broker_store.key_journal import KeyJournal
+from broker_store.log.checkpoint import Checkpoint
+from broker_store.log.checkpoint_file import Times
+from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.files import File, Files
+from broker_store.log.index import IndexFiles
+from broker_store.queue_note import take_note
+from broker_store.queues import Queue, QueueTable
+
+QUEUES_PER_SLICE = 128
+"""Queues whose tails are written between two looks at the sockets: about a millisecond."""
+
+
+class CheckpointParts(NamedTuple):
+    """What a checkpoint brings together."""
+
+    files: Files
+    log: CommitLog
+    appends: Appends
+    queues: QueueTable
+    index: IndexFiles | None
+    window: Window
+    window_ms: int
+    journal: KeyJournal
+    note_file: ConfigFile
+    checkpoint: Checkpoint
+    thread: Executor
+    now_ms: Callable[[], int]
+
+
+class Checkpoints:
+    """Takes checkpoints, one at a time."""
+
+    def __init__(self, parts: CheckpointParts) -> None:
+        self._parts = parts
+        self._lock = asyncio.Lock()
+        self.position = parts.checkpoint.position
+        self.count = 0
+
+    @property
+    def behind_bytes(self) -> int:
+        """Log bytes a crash of this moment would have recovery read."""
+        return self._parts.log.written_end - self.position
+
+    async def take(self) -> int:
+        """Take one; returns the position it covers. Raises OSError or LogStopped: then the last one stays in force."""
+        async with self._lock:
+            return await self._take()
+
+    async def close(self) -> None:
+        """Take the last one of a stop in order. Everything must be written and answered before."""
+        async with self._lock:
+            position = await self._take()
+            parts = self._parts
+            if parts.log.state is LogState.RUNNING and position == parts.log.written_end:
+                await self._in_thread(lambda: parts.checkpoint.close(position, self._times()))
+            else:
+                parts.checkpoint.abandon()  # a disk that failed: the next start treats this as a crash
+
+    async def _take(self) -> int:
+        parts = self._parts
+        # One moment of all parts: what is visible now is in the queues, the index and the window, and nothing later matters.
+        position = parts.appends.appeared_end
+        index_end = -1 if parts.index is None else parts.index.end_position
+        note = take_note(parts.queues, position, index_end, parts.window.newest_ms)
+        keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
+        oldest_ms = parts.now_ms() - parts.window_ms
+        times = self._times()
+        await self._in_thread(parts.log.sync)
+        await self._sync_queues()
+        if parts.index is not None:
+            for job in parts.index.checkpoint():
+                await self._in_thread(job)
+        await self._in_thread(lambda: parts.journal.append(keys, keys_end, position, oldest_ms))
+        await self._in_thread(lambda: parts.note_file.store_bytes(note))
+        confirm, end = parts.log.confirm, parts.log.written_end
+        await self._in_thread(lambda: parts.checkpoint.write(position, end, confirm, times))
+        self.position = position
+        self.count += 1
+        return position
+
+    async def _sync_queues(self) -> None:
+        files: list[File] = []
+        directories: set[str] = set()
+        dirty = [queue for queue in self._parts.queues.all() if not queue.units.is_flushed]
+        for first in range(0, len(dirty), QUEUES_PER_SLICE):
+            self._write_tails(dirty[first : first + QUEUES_PER_SLICE])
+            await asyncio.sleep(0)
+        for queue in list(self._parts.queues.all()):
+            unsynced, names = queue.units.take_unsynced()
+            files += unsynced
+            directories.update(names)
+        await self._in_thread(lambda: self._sync_all(files, directories))
+
+    def _write_tails(self, queues: list[Queue]) -> None:
+        for queue in queues:
+            queue.units.flush()
+
+    def _sync_all(self, files: list[File], directories: set[str]) -> None:
+        for file in files:
+            file.sync()
+        for directory in directories:
+            if self._parts.files.exists(directory):  # a topic may have been deleted meanwhile
+                self._parts.files.sync_dir(directory)
+
+    def _times(self) -> Times:
+        newest_ms = self._parts.appends.appeared_ms
+        return Times(newest_ms, newest_ms, newest_ms)
+
+    async def _in_thread(self, work: Callable[[], object]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._parts.thread, work)

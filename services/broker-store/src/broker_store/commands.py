@@ -1,0 +1,53 @@
+"""The command table: request code → handler, filled by both halves of the store. Frames in, reply frames out."""
+
+from collections.abc import Iterable
+
+from broker_store.ports import Commands, Handler
+from broker_store.requests import RequestClass
+from gantry_link.peer import Peer
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.command import FLAG_ONEWAY, FLAG_RESPONSE
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import RawFrame, decode_command
+
+NOT_ON_FAST_PORT = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+"""The fast port serves everything but pulls, so that held pulls never sit beside sends."""
+
+
+class CommandTable:
+    """Which code is handled by whom. `receive` is called for every frame that arrives."""
+
+    def __init__(self, classes: dict[str, RequestClass]) -> None:
+        self._classes = classes
+        self._handlers: dict[int, Handler] = {}
+
+    def add_all(self, commands: Commands) -> None:
+        """Take entries in; a code has one handler."""
+        for code, (class_name, handler) in commands.items():
+            assert code not in self._handlers, f"two handlers for code {code}"
+            assert class_name in self._classes, class_name
+            self._handlers[int(code)] = handler
+
+    def without(self, codes: Iterable[int]) -> "CommandTable":
+        """Return the same table without some codes."""
+        table = CommandTable(self._classes)
+        table._handlers = {code: handler for code, handler in self._handlers.items() if code not in codes}
+        return table
+
+    def codes(self) -> list[int]:
+        """Return the codes that are handled."""
+        return sorted(self._handlers)
+
+    def receive(self, peer: Peer, raw: RawFrame) -> None:
+        """Handle one frame. What is raised here, the server answers: a refusal in its words, a bug as code 1."""
+        command = decode_command(raw)
+        handler = self._handlers.get(command.code)
+        if command.flag & FLAG_RESPONSE:
+            return  # an answer to a question of ours that nobody waits for any more
+        if handler is None:
+            raise RefusedRequest(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+            )
+        reply = handler(peer, command)
+        if reply is not None and not command.flag & FLAG_ONEWAY:
+            peer.send(reply)

@@ -1,0 +1,132 @@
+"""Looks after the disk: refuses sends in time when it fills, deletes old segments, drops expired snapshots."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from datetime import datetime
+
+from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.files import Files
+from broker_store.log.index import IndexFiles
+from broker_store.log.retention import DiskUse, RetentionSettings, SegmentAge, Verdict, judge_oldest
+from broker_store.log.snapshot import Snapshots
+from broker_store.log.space import Space
+from broker_store.queues import QueueTable
+from broker_store.settings import Settings
+from gantry_chassis.logs import get_logger
+
+SPACE_SECONDS = 1.0
+RETENTION_SECONDS = 10.0
+SEGMENTS_PER_ROUND = 10
+QUEUES_PER_SLICE = 16
+
+_log = get_logger()
+
+
+class DiskCare:
+    """The loops that keep the disk in order."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        files: Files,
+        log: CommitLog,
+        queues: QueueTable,
+        index: IndexFiles | None,
+        snapshots: Snapshots,
+        thread: Executor,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._files = files
+        self._directory = str(settings.store_dir)
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._snapshots = snapshots
+        self._thread = thread
+        self._now_ms = now_ms
+        self._space = Space(files, self._directory, log)
+        self._retention = retention_settings(settings)
+        self._told = LogState.RUNNING
+        self._wake = asyncio.Event()
+        self.deleted_segments = 0
+
+    def disk_full_met(self) -> None:
+        """A write found no room: look at once."""
+        self._wake.set()
+
+    def use(self) -> DiskUse:
+        """Return how full the disk is."""
+        return DiskUse(self._files.total_bytes(self._directory), self._files.free_bytes(self._directory))
+
+    async def watch_space(self) -> None:
+        """Check free space about once a second. Supervised."""
+        while True:
+            state = await asyncio.get_running_loop().run_in_executor(self._thread, self._space.check)
+            if state is not self._told:
+                _log.warning("the state of the store changed", was=self._told.value, now=state.value)
+                self._told = state
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(SPACE_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def delete_old(self) -> None:
+        """Delete what is too old, or what must go, a few files a round. Supervised."""
+        while True:
+            await asyncio.sleep(RETENTION_SECONDS)
+            for _ in range(SEGMENTS_PER_ROUND):
+                if not await self._delete_oldest():
+                    break
+            expire = self._snapshots.expire
+            await asyncio.get_running_loop().run_in_executor(self._thread, expire, self._now_ms())
+
+    async def _delete_oldest(self) -> bool:
+        ages = [
+            SegmentAge(segment.start, segment.end, self._files.modified_ms(segment.path))
+            for segment in self._log.segments[:2]
+        ]
+        hour = datetime.now().astimezone().hour
+        verdict = judge_oldest(self._retention, ages, self.use(), self._now_ms(), hour)
+        if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
+            return False
+        oldest = self._log.segments[0]
+        if oldest.end > self._log.visible_end:
+            return False
+        # Unlinking a gigabyte takes long: the loop removes one of two names, a thread the bytes.
+        doomed = f"{self._directory}/gantry/doomed-{oldest.start:020d}"
+        self._files.link(oldest.path, doomed)
+        minimum = self._log.delete_first_segment()
+        _log.info("segment deleted", start=oldest.start, why=verdict.value, minimum=minimum)
+        self.deleted_segments += 1
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._files.remove, doomed)
+        await self._forget_before(minimum)
+        return True
+
+    async def _forget_before(self, minimum: int) -> None:
+        queues = list(self._queues.all())
+        for first in range(0, len(queues), QUEUES_PER_SLICE):
+            for queue in queues[first : first + QUEUES_PER_SLICE]:
+                queue.units.delete_before(minimum)
+            await asyncio.sleep(0)
+        if self._index is not None:
+            self._index.delete_before(minimum)
+
+
+def retention_settings(settings: Settings) -> RetentionSettings:
+    """Return the settings as retention wants them. Raises ValueError for an hour that no day has."""
+    return RetentionSettings(
+        keep_ms=settings.reserved_hours * 3_600_000,
+        delete_hours=frozenset(int(hour) for hour in settings.delete_when.split(";")),
+        full_ratio=settings.disk_ratio_max / 100,
+        forced_free_bytes=settings.free_bytes_min + 4 * settings.ballast_bytes,
+    )
+
+
+def remove_doomed(files: Files, directory: str) -> None:
+    """Remove what a crash left of deleted segments."""
+    for name in files.listdir(f"{directory}/gantry"):
+        if name.startswith("doomed-"):
+            files.remove(f"{directory}/gantry/{name}")

@@ -1,0 +1,66 @@
+"""After visibility: units into queues, keys into the index, waiting readers woken. Decides nothing about durability."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from broker_store.message import Arrivals, Entry, IndexEntry
+
+
+class KeyIndexWriter(Protocol):
+    """The index files, as the writing side needs them."""
+
+    def put(self, entries: Sequence[IndexEntry]) -> None:
+        """Add (hash, position, store time in ms) entries, in log order."""
+        ...
+
+
+class Readers(Protocol):
+    """The reading side: told what arrived, then asked once per batch to answer the pulls that this woke."""
+
+    @property
+    def holding(self) -> int:
+        """How many pulls are held; nobody is told of arrivals while none is."""
+        ...
+
+    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
+        """Messages from `first_offset` on became readable."""
+        ...
+
+    def answer_arrivals(self) -> None:
+        """Answer what the arrivals of this batch woke."""
+        ...
+
+
+class NoReaders:
+    """Stands in until the reading side is there (while the store recovers)."""
+
+    holding = 0
+
+    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
+        raise AssertionError("nothing is held here")
+
+    def answer_arrivals(self) -> None:
+        raise AssertionError("nothing is held here")
+
+
+class Dispatch:
+    """Makes entries visible. The index may be None (switched off)."""
+
+    def __init__(self, index: KeyIndexWriter | None) -> None:
+        self._index = index
+        self.readers: Readers = NoReaders()
+        self.behind_bytes = 0
+
+    def appear(self, entries: Sequence[Entry]) -> None:
+        """Make `entries`, in log order, readable, and wake who waits for them."""
+        readers = self.readers
+        index: list[IndexEntry] = []
+        arrivals: Arrivals | None = {} if readers.holding else None
+        for entry in entries:
+            entry.appear(index, arrivals)
+        if index and self._index is not None:
+            self._index.put(index)
+        if arrivals:
+            for queue, tags_codes in arrivals.items():
+                readers.arrived(queue.topic, queue.queue_id, queue.max_offset - len(tags_codes), tags_codes)
+            readers.answer_arrivals()

@@ -1,0 +1,190 @@
+"""10, 310: one message; 320: a batch. The checks of semantics.md section 4 in their order, then into the group commit."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker_store.appends import Appends
+from broker_store.keyed import KeyedSends
+from broker_store.message import Message, Mode
+from broker_store.ports import Commands, Peer
+from broker_store.refused_yet import SPECIAL, refuse_special
+from broker_store.retries import Retries
+from broker_store.send_batch import Item, SendBatch
+from broker_store.stamp import Stamp
+from broker_store.targets import Target, Targets
+from gantry_wire.batch import BatchItem, decode_batch
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.command import FLAG_ONEWAY, Command
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.headers import SendHeader, SendHeaderV2
+from gantry_wire.ids import pack_host
+from gantry_wire.limits import PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
+from gantry_wire.names import RETRY_PREFIX
+from gantry_wire.properties import GANTRY_KEY, KEYS, TAGS, WAIT, parse_properties, tags_code
+
+BORN_HOST = "born_host"
+"""Attribute of a peer: its address as records hold it."""
+
+
+class SendParts(NamedTuple):
+    """What sending needs."""
+
+    targets: Targets
+    appends: Appends
+    stamp: Stamp
+    retries: Retries
+    keyed: KeyedSends
+    body_bytes_max: int
+    accept_after_ms: int
+    wall_ms: Callable[[], int]
+
+
+class SendHandler:
+    """Handles sends. `single` runs once per message of the hot path: no closures, no tasks, no logging."""
+
+    def __init__(self, parts: SendParts) -> None:
+        self._targets = parts.targets
+        self._known = parts.targets.known
+        self._appends = parts.appends
+        self._finish = parts.stamp.finish
+        self._finish_bytes = parts.stamp.finish_bytes
+        self._retries = parts.retries
+        self._keyed = parts.keyed
+        self._body_bytes_max = parts.body_bytes_max
+        self._accept_after_ms = parts.accept_after_ms
+        self._wall_ms = parts.wall_ms
+
+    def commands(self) -> Commands:
+        """Return the table entries of this family."""
+        return {
+            RequestCode.SEND_MESSAGE: ("send", self.single),
+            RequestCode.SEND_MESSAGE_V2: ("send", self.single),
+            RequestCode.SEND_BATCH_MESSAGE: ("send", self.batch),
+        }
+
+    def single(self, peer: Peer, command: Command) -> None:
+        """Store one message; answered when it is as durable as its topic promises."""
+        header = self._header(command)
+        if self._accept_after_ms:
+            self._refuse_before_start()
+        target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
+        text = header.properties or ""
+        properties = parse_properties(text)
+        queue_id = header.queue_id
+        if target.topic.startswith(RETRY_PREFIX):
+            target, queue_id, text, properties = self._retries.route(header, command.version, target, text, properties)
+        queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
+        if queue is None:
+            queue = self._targets.queue(target, queue_id, peer.remote)
+        if header.sys_flag or not SPECIAL.isdisjoint(properties):
+            refuse_special(properties, header.sys_flag)
+        body = command.body
+        raw, unique_key = self._finish(text, properties)
+        if len(body) > self._body_bytes_max or len(raw) > PROPERTIES_BYTES_MAX:
+            raise _too_large(len(body), self._body_bytes_max, len(raw))
+        mode = target.mode
+        if mode == Mode.SYNC and properties.get(WAIT) == "false":
+            mode = Mode.EARLY
+        tag = properties.get(TAGS)
+        message = Message(
+            queue,
+            body,
+            raw,
+            tags_code(tag) if tag else 0,
+            unique_key,
+            properties.get(KEYS),
+            mode,
+            None if command.flag & FLAG_ONEWAY else peer,
+            command.opaque,
+            header.flag,
+            header.sys_flag,
+            header.born_timestamp,
+            peer.attributes.get(BORN_HOST) or born_host(peer),
+            header.reconsume_times or 0,
+        )
+        if GANTRY_KEY in properties:
+            self._keyed.submit(message, properties)
+        else:
+            self._appends.submit(message, len(body))
+
+    def batch(self, peer: Peer, command: Command) -> None:
+        """Store the messages of a batch together."""
+        header = self._header(command)
+        if self._accept_after_ms:
+            self._refuse_before_start()
+        target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
+        queue = self._targets.queue(target, header.queue_id, peer.remote)
+        _check_batch_topic(target)
+        shared = parse_properties(header.properties or "")
+        refuse_special(shared, header.sys_flag)
+        if len(command.body) > self._body_bytes_max:
+            raise _too_large(len(command.body), self._body_bytes_max, 0)
+        found = decode_batch(command.body)
+        has_special = any(name.encode() in command.body for name in SPECIAL)
+        items = [self._item(item, header.sys_flag, has_special) for item in found]
+        mode = target.mode
+        if mode == Mode.SYNC and shared.get(WAIT) == "false":
+            mode = Mode.EARLY
+        batch = SendBatch(
+            queue,
+            items,
+            mode,
+            None if command.flag & FLAG_ONEWAY else peer,
+            command.opaque,
+            header.sys_flag,
+            header.born_timestamp,
+            peer.attributes.get(BORN_HOST) or born_host(peer),
+            header.reconsume_times or 0,
+            bool(header.per_item),
+        )
+        if GANTRY_KEY.encode() in command.body:
+            self._keyed.submit_batch(batch)
+        else:
+            self._appends.submit(batch, len(command.body))
+
+    def _item(self, item: BatchItem, sys_flag: int, has_special: bool) -> Item:
+        flag, body, raw = item
+        properties = parse_properties(raw)
+        if has_special:
+            refuse_special(properties, sys_flag)
+        raw, unique_key = self._finish_bytes(raw, properties)
+        if len(raw) > PROPERTIES_BYTES_MAX:
+            raise _too_large(len(body), self._body_bytes_max, len(raw))
+        tag = properties.get(TAGS)
+        return Item(flag, body, raw, tags_code(tag) if tag else 0, unique_key, properties.get(KEYS))
+
+    def _header(self, command: Command) -> SendHeader:
+        fields = command.fields
+        if isinstance(fields, SendHeader):
+            return fields
+        return command.read(SendHeader if command.code == RequestCode.SEND_MESSAGE else SendHeaderV2)
+
+    def _refuse_before_start(self) -> None:
+        if self._wall_ms() < self._accept_after_ms:
+            raise RefusedRequest(
+                ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {self._accept_after_ms} (ms since 1970)"
+            )
+        self._accept_after_ms = 0
+
+
+def born_host(peer: Peer) -> bytes:
+    """Return the peer's address as records hold it, and remember it with the peer."""
+    packed = pack_host(*peer.remote)
+    peer.attributes[BORN_HOST] = packed
+    return packed
+
+
+def _check_batch_topic(target: Target) -> None:
+    if len(target.topic) > TOPIC_BYTES_MAX:
+        raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, f"message topic length over {TOPIC_BYTES_MAX}")
+    if target.topic.startswith(RETRY_PREFIX):
+        group = target.topic.removeprefix(RETRY_PREFIX)
+        raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {group}")
+
+
+def _too_large(body_size: int, body_bytes_max: int, properties_size: int) -> RefusedRequest:
+    if body_size > body_bytes_max:
+        words = f"the message body has {body_size} bytes, the limit is {body_bytes_max}"
+    else:
+        words = f"the message properties have {properties_size} bytes, the limit is {PROPERTIES_BYTES_MAX}"
+    return RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)

@@ -1,0 +1,186 @@
+"""The idempotency window: which keyed sends were stored lately, and where. Pure: told records and `now`, answers decisions.
+
+A key is known by a 16-byte digest of topic and key. One remembered send costs 48 bytes in a ring ordered by store time
+plus at most 16 bytes in a table of ring places. Both tables are allocated whole at the first key and become real memory
+as they fill: nothing is ever moved, so no send waits for a table to grow.
+"""
+
+from enum import Enum
+from hashlib import blake2b
+from struct import Struct
+from typing import NamedTuple
+from zlib import crc32
+
+ENTRY = Struct(">16sIqqqi")
+"""digest, content CRC, store time (ms), position, queue offset, queue id."""
+ENTRY_BYTES = ENTRY.size
+_EMPTY = 0
+_SLOTS_PER_KEY = 2
+
+IGNORED_IN_CONTENT = frozenset(
+    {
+        "UNIQ_KEY", "WAIT", "MSG_REGION", "TRACE_ON", "CLUSTER", "traceparent", "tracestate", "__BORNHOST",
+        "BORN_TIMESTAMP", "INSTANCE_ID",
+    }
+)
+"""Properties that differ between two attempts to send the same message."""
+
+
+class Remembered(NamedTuple):
+    """The first message that was stored under a key."""
+
+    digest: bytes
+    content_crc: int
+    store_ms: int
+    position: int
+    queue_offset: int
+    queue_id: int
+
+
+class Verdict(Enum):
+    """What a key means for a send."""
+
+    NEW = "new"
+    REPEAT = "repeat"
+    CONFLICT = "conflict"
+
+
+def key_digest(topic: str, key: str) -> bytes:
+    """Name of a key in the window: topics do not share keys."""
+    return blake2b(f"{topic}\0{key}".encode(), digest_size=16).digest()
+
+
+def content_crc(body_crc: int, properties: dict[str, str]) -> int:
+    """CRC over what makes a message the same one: its body (by the CRC its record holds) and its sender's properties, in any order."""
+    chosen = sorted(item for item in properties.items() if item[0] not in IGNORED_IN_CONTENT)
+    return crc32("\x02".join(f"{name}\x01{value}" for name, value in chosen).encode(), body_crc)
+
+
+class Window:
+    """Keys of the last `window_ms`, at most `keys_max` of them: when more come, the oldest is forgotten."""
+
+    def __init__(self, window_ms: int, keys_max: int) -> None:
+        self._window_ms = window_ms
+        self._keys_max = keys_max
+        self._ring = bytearray()
+        self._slots = memoryview(bytearray(4)).cast("I")
+        self._mask = 0
+        self.first = 0  # number of the oldest entry; numbers only grow, an entry lies at number % keys_max
+        self.end = 0
+        self.forgotten_early = 0
+
+    @property
+    def newest_ms(self) -> int:
+        """Store time of the newest entry, 0 when there is none."""
+        return self._read((self.end - 1) % self._keys_max).store_ms if self.end > self.first else 0
+
+    def __len__(self) -> int:
+        """Return how many keys are remembered."""
+        return self.end - self.first
+
+    def find(self, digest: bytes, now_ms: int) -> Remembered | None:
+        """Return what is remembered under a key, unless it is older than the window."""
+        slot = self._slot_of(digest)
+        if slot < 0:
+            return None
+        found = self._read(self._slots[slot] - 1)
+        return found if now_ms - found.store_ms < self._window_ms else None
+
+    def judge(self, digest: bytes, crc: int, now_ms: int) -> tuple[Verdict, Remembered | None]:
+        """Decide about a send: new, a repeat of a remembered one, or the same key on other content."""
+        found = self.find(digest, now_ms)
+        if found is None:
+            return Verdict.NEW, None
+        return (Verdict.REPEAT if found.content_crc == crc else Verdict.CONFLICT), found
+
+    def remember(self, entry: Remembered) -> None:
+        """Take in a stored message; entries come in the order of their store time. Replay may repeat one: no effect."""
+        self._forget_before(entry.store_ms - self._window_ms)
+        slot = self._slot_of(entry.digest)
+        if slot >= 0:
+            if self._read(self._slots[slot] - 1).position >= entry.position:
+                return
+            self._free(slot)  # its ring place stays behind as a ghost and goes when its time comes
+        if len(self) >= self._keys_max:
+            self.forgotten_early += 1
+            self._drop_first()
+        if not self._ring:
+            self._allocate()
+        ENTRY.pack_into(self._ring, (self.end % self._keys_max) * ENTRY_BYTES, *entry)
+        self._insert(entry.digest, self.end % self._keys_max)
+        self.end += 1
+
+    def forget_from(self, position: int) -> None:
+        """Take back what was remembered at or above a log position (a tail that was cut)."""
+        while self.end > self.first and self._read((self.end - 1) % self._keys_max).position >= position:
+            self._unlink((self.end - 1) % self._keys_max)
+            self.end -= 1
+
+    def packed(self, first: int) -> bytes:
+        """Return the entries from number `first` on as they are saved, ENTRY_BYTES each."""
+        start, end = max(first, self.first), self.end
+        if start >= end:
+            return b""
+        low, high = start % self._keys_max, (end - 1) % self._keys_max + 1
+        if low < high:
+            return bytes(self._ring[low * ENTRY_BYTES : high * ENTRY_BYTES])
+        return bytes(self._ring[low * ENTRY_BYTES :]) + bytes(self._ring[: high * ENTRY_BYTES])
+
+    def _forget_before(self, oldest_ms: int) -> None:
+        while self.end > self.first and self._read(self.first % self._keys_max).store_ms <= oldest_ms:
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        self._unlink(self.first % self._keys_max)
+        self.first += 1
+
+    def _unlink(self, at: int) -> None:
+        """Free the slot of a ring place, unless a later entry took the key over."""
+        slot = self._slot_of(self._digest(at))
+        if slot >= 0 and self._slots[slot] == at + 1:
+            self._free(slot)
+
+    def _read(self, at: int) -> Remembered:
+        return Remembered(*ENTRY.unpack_from(self._ring, at * ENTRY_BYTES))
+
+    def _digest(self, at: int) -> bytes:
+        return bytes(self._ring[at * ENTRY_BYTES : at * ENTRY_BYTES + 16])
+
+    def _allocate(self) -> None:
+        """Make the tables. There are twice as many slots as keys, a power of two, so chains stay short."""
+        slot_count = 1 << (self._keys_max * _SLOTS_PER_KEY - 1).bit_length()
+        self._ring = bytearray(self._keys_max * ENTRY_BYTES)
+        self._slots = memoryview(bytearray(slot_count * 4)).cast("I")
+        self._mask = slot_count - 1
+
+    def _home(self, digest: bytes) -> int:
+        return int.from_bytes(digest[:8], "big") & self._mask
+
+    def _slot_of(self, digest: bytes) -> int:
+        """Slot that holds a digest, -1 when none does."""
+        slot = self._home(digest)
+        while (value := self._slots[slot]) != _EMPTY:
+            if self._digest(value - 1) == digest:
+                return slot
+            slot = (slot + 1) & self._mask
+        return -1
+
+    def _insert(self, digest: bytes, at: int) -> None:
+        slot = self._home(digest)
+        while self._slots[slot] != _EMPTY:
+            slot = (slot + 1) & self._mask
+        self._slots[slot] = at + 1
+
+    def _free(self, slot: int) -> None:
+        """Empty a slot and move later ones of its chain back, so that no search ends too early (linear probing)."""
+        hole = slot
+        while True:
+            slot = (slot + 1) & self._mask
+            value = self._slots[slot]
+            if value == _EMPTY:
+                break
+            home = self._home(self._digest(value - 1))
+            if (slot - home) & self._mask >= (slot - hole) & self._mask:
+                self._slots[hole] = value
+                hole = slot
+        self._slots[hole] = _EMPTY

@@ -1,0 +1,59 @@
+"""Messages of the store's own: offset samples, moved offsets. Nobody waits for them; when the disk is full they are dropped."""
+
+from collections.abc import Callable
+
+from broker_store.appends import Appends
+from broker_store.log.commit_log import LogState
+from broker_store.message import Message
+from broker_store.queues import QueueTable
+from broker_store.stamp import Stamp
+from broker_store.targets import Targets
+from broker_store.topics import TopicTable
+from gantry_wire.properties import KEYS, TAGS, format_properties, tags_code
+
+
+class InternalSends:
+    """Appends system messages; makes their topic and queue when missing."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        targets: Targets,
+        queues: QueueTable,
+        appends: Appends,
+        stamp: Stamp,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._topics = topics
+        self._targets = targets
+        self._queues = queues
+        self._appends = appends
+        self._stamp = stamp
+        self._now_ms = now_ms
+        self.dropped = 0
+
+    def append(self, topic: str, queue_id: int, body: bytes, *, tags: str = "", keys: str = "") -> None:
+        """Append one message to a queue of a system topic."""
+        if self._appends.log.state is not LogState.RUNNING:
+            self.dropped += 1
+            return
+        target = self._targets.of(self._topics.ensure(topic, queue_id + 1))
+        properties = {name: value for name, value in ((TAGS, tags), (KEYS, keys)) if value}
+        raw, unique_key = self._stamp.finish_bytes(format_properties(properties), properties)
+        message = Message(
+            self._queues.open(topic, queue_id),
+            body,
+            raw,
+            tags_code(tags) if tags else 0,
+            unique_key,
+            keys or None,
+            target.mode,
+            None,
+            0,
+            0,
+            0,
+            self._now_ms(),
+            self._appends.store_host,
+            0,
+        )
+        self._appends.enqueue(message, len(body))

@@ -1,0 +1,253 @@
+"""Sends with an idempotency key: a repeat is answered with the first message's place, other content is a conflict.
+
+A key is claimed when its message enters the group commit and remembered in the window when it became visible. A repeat of a claimed
+key joins the group commit itself, so it is answered after the flush that the first message waits for.
+"""
+
+from collections.abc import Callable
+from zlib import crc32
+
+from broker_store.appends import Appends
+from broker_store.idempotency import Remembered, Verdict, Window, content_crc, key_digest
+from broker_store.log.errors import LogError
+from broker_store.message import Arrivals, IndexEntry, Message, Mode, Placement, ReplyTo, refusal_frame
+from broker_store.send_batch import Item, ItemResult, SendBatch
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response, encode_send_reply
+from gantry_wire.errors import RefusedRequest, WireError
+from gantry_wire.ids import offset_message_id
+from gantry_wire.properties import GANTRY_KEY, UNIQ_KEY, parse_properties
+from gantry_wire.record import CRC_MASK, decode_record
+
+DUPLICATE_FIELD = b',"duplicate":"true"'
+
+
+class Claim:
+    """A key whose first message is on its way; `stored` is set when it became visible, None for ever if it failed."""
+
+    __slots__ = ("crc", "digest", "stored", "unique_key")
+
+    def __init__(self, digest: bytes, crc: int, unique_key: str) -> None:
+        self.digest = digest
+        self.crc = crc
+        self.unique_key = unique_key
+        self.stored: Remembered | None = None
+
+
+class KeyedSends:
+    """Judges keyed sends and keeps claims and window true."""
+
+    def __init__(self, window: Window, appends: Appends, read_record: Callable[[int], bytes], now_ms: Callable[[], int]) -> None:
+        self.window = window
+        self._appends = appends
+        self._read_record = read_record
+        self._now_ms = now_ms
+        self._claims: dict[bytes, Claim] = {}
+
+    def submit(self, message: Message, properties: dict[str, str]) -> None:
+        """Store a keyed message, or answer the repeat of one. Raises RefusedRequest for a conflict."""
+        digest = key_digest(message.queue.topic, properties[GANTRY_KEY])
+        crc = content_crc(crc32(message.body) & CRC_MASK, properties)
+        verdict, claim = self.judge(digest, crc, message.unique_key)
+        if verdict is Verdict.CONFLICT:
+            raise conflict(properties[GANTRY_KEY])
+        if verdict is Verdict.REPEAT:
+            self._appends.submit(_Repeat(message, claim))
+            return
+        try:
+            self._appends.submit(_KeyedMessage(message, claim, self), len(message.body))
+        except RefusedRequest:
+            self.failed(claim)
+            raise
+
+    def submit_batch(self, batch: SendBatch) -> None:
+        """Store those messages of a batch that are new; the others get the place of their first copy, or their conflict."""
+        fates: list[tuple[Verdict, Claim | None]] = []
+        for item in batch.items:
+            properties = parse_properties(item.properties)
+            key = properties.get(GANTRY_KEY)
+            if key is None:
+                fates.append((Verdict.NEW, None))
+                continue
+            crc = content_crc(crc32(item.body) & CRC_MASK, properties)
+            verdict, claim = self.judge(key_digest(batch.queue.topic, key), crc, item.unique_key)
+            if verdict is Verdict.CONFLICT and not batch.per_item:
+                self._release(fates)
+                raise conflict(key)
+            fates.append((verdict, claim))
+        try:
+            self._appends.submit(_KeyedBatch(batch, fates, self), sum(len(item.body) for item in batch.items))
+        except RefusedRequest:
+            self._release(fates)
+            raise
+
+    def judge(self, digest: bytes, crc: int, unique_key: str) -> tuple[Verdict, Claim]:
+        """Decide about a key; a new one is claimed from now on."""
+        claim = self._claims.get(digest)
+        if claim is not None:
+            return (Verdict.REPEAT if claim.crc == crc else Verdict.CONFLICT), claim
+        verdict, found = self.window.judge(digest, crc, self._now_ms())
+        claim = Claim(digest, crc, unique_key)
+        if verdict is Verdict.NEW:
+            self._claims[digest] = claim
+        elif found is not None:
+            claim.stored = found
+            claim.unique_key = self._unique_key_at(found.position)
+        return verdict, claim
+
+    def stored(self, claim: Claim, entry: Remembered) -> None:
+        """The first message of a key became visible."""
+        claim.stored = entry
+        self._claims.pop(claim.digest, None)
+        self.window.remember(entry)
+
+    def failed(self, claim: Claim) -> None:
+        """The first message of a key was not stored: the next one is new again."""
+        if self._claims.get(claim.digest) is claim:
+            del self._claims[claim.digest]
+
+    def _release(self, fates: list[tuple[Verdict, Claim | None]]) -> None:
+        for verdict, claim in fates:
+            if verdict is Verdict.NEW and claim is not None:
+                self.failed(claim)
+
+    def _unique_key_at(self, position: int) -> str:
+        """Read the first message's id back; its record is young, so this hardly ever waits for the disk."""
+        try:
+            return parse_properties(decode_record(self._read_record(position)).properties).get(UNIQ_KEY, "")
+        except (LogError, WireError, OSError):
+            return ""  # gone or damaged: its place is still the answer
+
+
+class _KeyedMessage(Message):
+    """The first message under a key."""
+
+    __slots__ = ("_claim", "_keyed")
+
+    def __init__(self, message: Message, claim: Claim, keyed: KeyedSends) -> None:
+        for name in Message.__slots__:
+            setattr(self, name, getattr(message, name))
+        self._claim = claim
+        self._keyed = keyed
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        super().appear(index, arrivals)
+        claim = self._claim
+        entry = Remembered(claim.digest, claim.crc, self.store_ms, self.position, self.offset, self.queue.queue_id)
+        self._keyed.stored(claim, entry)
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        self._keyed.failed(self._claim)
+        super().refuse(refusal)
+
+
+class _Repeat:
+    """A message that was stored before, or is on its way: waits with the batch of its turn, stores nothing."""
+
+    def __init__(self, message: Message, claim: Claim) -> None:
+        self.mode = Mode.SYNC if message.mode == Mode.EARLY else message.mode
+        self._peer: ReplyTo | None = message.peer
+        self._opaque = message.opaque
+        self._claim = claim
+
+    def place(self, at: Placement) -> None:
+        """Nothing to place."""
+
+    def take_back(self) -> None:
+        """Nothing to take back."""
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        """Nothing becomes visible."""
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        peer, self._peer = self._peer, None
+        if peer is None:
+            return
+        stored = self._claim.stored
+        if stored is None:
+            words = "the first message of this idempotency key is not known to be stored: send again with the same key"
+            peer.send(encode_response(code or ResponseCode.SYSTEM_BUSY, self._opaque, {"gantryCode": "FIRST_UNKNOWN"}, remark=words))
+            return
+        extra = DUPLICATE_FIELD + (b',"durability":"fsync"' if self.mode == Mode.SYNC else b',"durability":"written"')
+        message_id = offset_message_id(at.store_host, stored.position)
+        peer.send(
+            encode_send_reply(self._opaque, message_id, stored.queue_id, stored.queue_offset, self._claim.unique_key, extra)
+        )
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.send(refusal_frame(self._opaque, refusal))
+
+
+class _KeyedBatch(SendBatch):
+    """A batch of which only the new messages are stored."""
+
+    __slots__ = ("_all_items", "_fates", "_keyed")
+
+    def __init__(self, batch: SendBatch, fates: list[tuple[Verdict, Claim | None]], keyed: KeyedSends) -> None:
+        for name in SendBatch.__slots__:
+            setattr(self, name, getattr(batch, name))
+        self._all_items = batch.items
+        self._fates = fates
+        self._keyed = keyed
+        self.items = [item for item, fate in zip(batch.items, fates, strict=True) if fate[0] is Verdict.NEW]
+
+    def place(self, at: Placement) -> None:
+        if self.items:
+            super().place(at)
+
+    def take_back(self) -> None:
+        if self.items:
+            super().take_back()
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        if self.items:
+            super().appear(index, arrivals)
+        number = 0
+        for verdict, claim in self._fates:
+            if verdict is not Verdict.NEW:
+                continue
+            if claim is not None:
+                place = (self.positions[number], self.first_offset + number, self.queue.queue_id)
+                self._keyed.stored(claim, Remembered(claim.digest, claim.crc, self.store_ms, *place))
+            number += 1
+
+    def place_of_reply(self) -> tuple[list[int], int, int]:
+        results = self.results()
+        return [result.position for result in results], results[0].queue_id, results[0].queue_offset
+
+    def results(self) -> list[ItemResult]:
+        new = iter(super().results())
+        return [
+            next(new) if verdict is Verdict.NEW else self._result_of(item, verdict, claim)
+            for item, (verdict, claim) in zip(self._all_items, self._fates, strict=True)
+        ]
+
+    def _result_of(self, item: Item, verdict: Verdict, claim: Claim | None) -> ItemResult:
+        assert claim is not None
+        stored = claim.stored
+        if verdict is Verdict.CONFLICT:
+            words = "this idempotency key was used for another message"
+            return ItemResult(-1, -1, -1, 0, item.unique_key, code=ResponseCode.MESSAGE_ILLEGAL, remark=words)
+        if stored is None:
+            words = "the first message of this idempotency key is not known to be stored: send again with the same key"
+            return ItemResult(-1, -1, -1, 0, item.unique_key, code=ResponseCode.SYSTEM_BUSY, remark=words)
+        return ItemResult(
+            stored.queue_id, stored.queue_offset, stored.position, stored.store_ms, claim.unique_key, duplicate=True
+        )
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        for verdict, claim in self._fates:
+            if verdict is Verdict.NEW and claim is not None:
+                self._keyed.failed(claim)
+        super().refuse(refusal)
+
+
+def conflict(key: str) -> RefusedRequest:
+    """Other content under a key that is still remembered."""
+    return RefusedRequest(
+        ResponseCode.MESSAGE_ILLEGAL,
+        f"idempotency key {key!r} was used for another message of this topic; use a new key for new content",
+        {"gantryCode": "IDEMPOTENCY_CONFLICT"},
+    )

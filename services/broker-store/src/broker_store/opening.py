@@ -1,0 +1,250 @@
+"""Opens a store directory: lock, configuration, log, queues, index, key window; recovers them; rebuilds what was lost.
+
+In slices, so that the loop serves reads meanwhile. Nothing here accepts a send.
+"""
+
+import os
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import cast
+
+from broker_store.clock import StoreClock
+from broker_store.config_files import ConfigFile, DataVersionCounter
+from broker_store.idempotency import Window
+from broker_store.key_journal import KeyJournal
+from broker_store.log.checkpoint import Checkpoint
+from broker_store.log.commit_log import CommitLog
+from broker_store.log.consume_queue import ConsumeQueue
+from broker_store.log.errors import LogError
+from broker_store.log.file_pool import FilePool
+from broker_store.log.files import Files
+from broker_store.log.index import IndexFiles
+from broker_store.log.recovery import Cut, Found, Hole, Recovered, Recovery
+from broker_store.log.settings import LogSettings
+from broker_store.message import Mode
+from broker_store.queue_note import QueueNote, load_note, what_is_missing
+from broker_store.queues import QueueTable
+from broker_store.restore import Restore
+from broker_store.settings import Settings
+from broker_store.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
+from broker_store.topics import TopicPolicy, TopicTable
+from gantry_chassis.logs import get_logger
+from gantry_wire import fastjson
+from gantry_wire.bodies import TopicConfigSerializeWrapper, decode_body
+from gantry_wire.errors import WireError
+
+Slices = Generator[None, None, None]
+
+_log = get_logger()
+
+
+@dataclass(slots=True)
+class OpenedStore:
+    """The parts of an open store directory."""
+
+    settings: Settings
+    files: Files
+    clock: StoreClock
+    store_host: bytes
+    checkpoint: Checkpoint
+    log: CommitLog
+    queues: QueueTable
+    index: IndexFiles | None
+    topics: TopicTable
+    topics_file: ConfigFile
+    window: Window
+    journal: KeyJournal
+    note_file: ConfigFile
+    preambles: Preambles
+    recovered_ms: int = 0
+    """Store time of the newest record, 0 in an empty log."""
+    holes: int = 0
+
+    @property
+    def directory(self) -> str:
+        """Where it lies."""
+        return str(self.settings.store_dir)
+
+    @property
+    def config_dir(self) -> str:
+        """Where the tables of topics, groups and offsets lie."""
+        return f"{self.directory}/config"
+
+
+class Opening:
+    """One start of a store. `run` yields between slices; `store` is complete when it has ended."""
+
+    def __init__(self, settings: Settings, files: Files, clock: StoreClock, store_host: bytes) -> None:
+        self._settings = settings
+        self._files = files
+        self._clock = clock
+        self._store_host = store_host
+        self._directory = str(settings.store_dir)
+        self._checkpoint = Checkpoint(files, self._directory)
+        self.is_rebuild = False
+        self.store = self._open()
+        self.records = 0
+
+    @property
+    def _is_ours(self) -> bool:
+        return not self._checkpoint.last.foreign
+
+    def run(self) -> Slices:
+        """Recover; rebuild what the note of the last checkpoint misses. Raises LogError when the log cannot be opened."""
+        note = load_note(self.store.note_file) if self._is_ours else None
+        has_log = bool(self.store.log.segments)
+        self._checkpoint.begin(os.getpid())
+        if self._is_ours and note is None and has_log:
+            _log.warning("rebuilding queues and index: the note of the last checkpoint is missing")
+            self._start_anew()
+        yield from self._recover(note)
+        missing = self._missing(note) if note is not None and not self.is_rebuild else ""
+        if missing:
+            _log.warning("rebuilding queues and index", reason=missing)
+            self._start_anew()
+            yield from self._recover(note)
+        self._adopt_topics()
+
+    def _start_anew(self) -> None:
+        self.is_rebuild = True
+        self.store.log.close()
+        if self.store.index is not None:
+            self.store.index.destroy()
+        self.store.journal.destroy()
+        self.store = self._open()
+
+    def _open(self) -> OpenedStore:
+        settings, files, directory = self._settings, self._files, self._directory
+        log_settings = LogSettings(
+            segment_bytes=settings.segment_bytes,
+            prezero_bytes=settings.zero_ahead_bytes,
+            free_bytes_min=settings.free_bytes_min,
+            reserve_bytes=settings.ballast_bytes,
+            checkpoint_bytes=settings.checkpoint_bytes,
+        )
+        pool = FilePool(files)
+
+        def open_units(topic: str, queue_id: int) -> ConsumeQueue:
+            return ConsumeQueue(pool, f"{directory}/consumequeue/{topic}/{queue_id}", log_settings)
+
+        queues = QueueTable(open_units)
+        mode = Mode.SYNC if settings.flush == "sync" else Mode.ASYNC
+        preambles = Preambles(queues, self._clock, self._store_host, mode)
+        log = CommitLog(
+            files, f"{directory}/commitlog", log_settings, preambles.build, preambles.on_placed, self._checkpoint
+        )
+        topics_file = ConfigFile(files, f"{directory}/config/topics.json")
+        return OpenedStore(
+            settings=settings,
+            files=files,
+            clock=self._clock,
+            store_host=self._store_host,
+            checkpoint=self._checkpoint,
+            log=log,
+            queues=queues,
+            index=IndexFiles(files, f"{directory}/index", log_settings) if settings.index_enable else None,
+            topics=load_topics(topics_file, settings, self._clock),
+            topics_file=topics_file,
+            window=Window(settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max),
+            journal=KeyJournal(files, f"{directory}/gantry/keys"),
+            note_file=ConfigFile(files, f"{directory}/gantry/queues.json"),
+            preambles=preambles,
+        )
+
+    def _recover(self, note: QueueNote | None) -> Slices:
+        store = self.store
+        recovery = Recovery(store.log, self._checkpoint.last, rebuild=self.is_rebuild)
+        self._load_queues(recovery)
+        if note is not None:
+            for topic, of_topic in note.retired.items():
+                for queue_id, offset in of_topic.items():
+                    store.queues.continue_at(topic, queue_id, offset)
+        if store.index is not None and not self.is_rebuild:
+            times = self._checkpoint.last.times
+            is_foreign_crash = bool(self._checkpoint.last.foreign) and not self._checkpoint.last.is_clean
+            store.index.load(times.index_ms if is_foreign_crash else None)
+        if not self.is_rebuild and self._is_ours:
+            store.journal.load(store.window)
+        restore = Restore(store.queues, store.index, store.window, self._read_system, self._forget_topic)
+        for event in recovery.run():
+            if isinstance(event, Found):
+                restore.take(event.records)
+            else:
+                _report(event)
+            yield
+        for queue in store.queues.all():
+            queue.next_offset = max(queue.next_offset, queue.units.max_offset)
+        self.records += restore.records
+        store.holes += restore.holes
+        store.recovered_ms = max(restore.newest_store_ms, self._checkpoint.last.times.log_ms)
+        self._clock.advance_to(store.recovered_ms)
+
+    def _load_queues(self, recovery: Recovery) -> None:
+        base = f"{self._directory}/consumequeue"
+        for topic in self._files.listdir(base):
+            for name in self._files.listdir(f"{base}/{topic}"):
+                if name.isdecimal():
+                    queue = self.store.queues.open(topic, int(name))
+                    recovery.load_queue(queue.units)
+                    queue.next_offset = queue.units.max_offset
+
+    def _missing(self, note: QueueNote) -> str:
+        store = self.store
+        index_end = None if store.index is None else store.index.end_position
+        missing = what_is_missing(note, store.queues, index_end)
+        if not missing and store.window.newest_ms < note.newest_key_ms:
+            return "the journal of idempotency keys lost entries"
+        return missing
+
+    def _read_system(self, position: int, size: int) -> SegmentOffsets | TopicDeleted | None:
+        try:
+            return read_system_record(self.store.log.read(position, size))
+        except (LogError, WireError, ValueError) as error:
+            _log.warning("a system record cannot be read", position=position, error=str(error))
+            return None
+
+    def _forget_topic(self, topic: str) -> None:
+        if self.store.topics.find(topic) is not None and not self.store.topics.is_system(topic):
+            self.store.topics.delete(topic)
+
+    def _adopt_topics(self) -> None:
+        """Make the configuration of topics that only the log knows: topics.json was lost, or a crash came before it."""
+        queues, topics = self.store.queues, self.store.topics
+        for topic in queues.topics():
+            if topics.find(topic) is None:
+                count = max(queue.queue_id for queue in queues.of_topic(topic)) + 1
+                topics.ensure(topic, count)
+                _log.warning("topic known to the log only: configuration made again", topic=topic, queues=count)
+
+
+def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> TopicTable:
+    """Return the topics of topics.json, with those every broker has."""
+    policy = TopicPolicy(
+        settings.cluster_name,
+        settings.broker_name,
+        settings.auto_create_topics,
+        settings.topic_queues_default,
+        settings.cluster_topic_enable,
+        settings.broker_topic_enable,
+        settings.trace_topic_enable,
+    )
+    wrapper = TopicConfigSerializeWrapper(data_version=DataVersionCounter(clock.now_ms).value)
+    content = file.load()
+    if isinstance(content, dict):
+        try:
+            wrapper = decode_body(fastjson.dumps(cast("dict[str, object]", content)), TopicConfigSerializeWrapper)
+        except WireError as error:
+            _log.error("topics.json is of another shape and is not used", reason=str(error))
+    version = DataVersionCounter(clock.now_ms, wrapper.data_version)
+    return TopicTable(policy, version, wrapper.topic_config_table.values())
+
+
+def _report(event: Hole | Cut | Recovered) -> None:
+    if isinstance(event, Hole):
+        _log.error(
+            "damaged bytes in the log are skipped", start=event.start, end=event.end, reason=event.words, units=event.units
+        )
+    elif isinstance(event, Cut):
+        _log.warning("unconfirmed tail of the log cut", position=event.position, bytes=event.size, reason=event.words)
+    else:
+        _log.info("log recovered", start=event.start, end=event.end, holes=event.holes)

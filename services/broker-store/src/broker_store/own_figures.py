@@ -1,0 +1,56 @@
+"""The sending half's figures: read when asked, so that counting costs the hot path nothing."""
+
+import asyncio
+
+from broker_store.disk_care import DiskCare
+from broker_store.figures import Figures
+from broker_store.opening import OpenedStore
+from broker_store.queues import Queue, QueueTable
+from broker_store.sending import Sending
+from gantry_chassis.metrics import Metrics
+from gantry_link.server import RemotingServer
+
+COUNT_SECONDS = 1.0
+
+
+async def count_puts(queues: QueueTable, figures: Figures) -> None:
+    """Turn the growth of every queue into counts by topic, once a second. Supervised."""
+    seen: dict[Queue, tuple[int, int]] = {queue: (queue.next_offset, queue.put_bytes) for queue in queues.all()}
+    while True:
+        await asyncio.sleep(COUNT_SECONDS)
+        for queue in list(queues.all()):
+            offset, size = seen.get(queue, (queue.next_offset if not queue.put_bytes else queue.first_offset, 0))
+            if queue.next_offset > offset:
+                figures.on_put(queue.topic, queue.next_offset - offset, queue.put_bytes - size)
+            seen[queue] = (queue.next_offset, queue.put_bytes)
+
+
+def show_figures(
+    metrics: Metrics, store: OpenedStore, sending: Sending, server: RemotingServer, care: DiskCare
+) -> None:
+    """Name what can be read of the sending half."""
+    appends, log, checkpoints = sending.appends, store.log, sending.checkpoints
+
+    def gauge(name: str, words: str, read: object) -> None:
+        metrics.gauge(f"gantry_store_{name}", words, read)  # pyright: ignore[reportArgumentType]
+
+    gauge("append_batches", "Batches written to the log.", lambda: appends.batches)
+    gauge("append_records", "Entries written to the log.", lambda: appends.written)
+    gauge("append_refused", "Entries refused after they were taken.", lambda: appends.refused)
+    gauge("append_syncs", "Calls of fdatasync on the log.", lambda: appends.syncs)
+    gauge("sends_in_flight", "Sends taken and not yet visible.", lambda: appends.pending)
+    gauge("log_end_position", "End of what is written.", lambda: log.written_end)
+    gauge("log_visible_position", "End of what can be read.", lambda: log.visible_end)
+    gauge("log_confirm_position", "End of what is durable and complete.", lambda: log.confirm)
+    gauge("log_min_position", "Where the log begins.", lambda: log.min_position)
+    gauge("log_state", "0 running, 1 disk full, 2 stopped.", lambda: list(type(log.state)).index(log.state))
+    gauge("checkpoint_behind_bytes", "Log bytes a crash would have recovery read.", lambda: checkpoints.behind_bytes)
+    gauge("checkpoints", "Checkpoints taken.", lambda: checkpoints.count)
+    gauge("idempotency_keys", "Keys remembered.", lambda: len(store.window))
+    gauge("idempotency_forgotten_early", "Keys dropped before their time.", lambda: store.window.forgotten_early)
+    gauge("disk_used_ratio", "Used part of the disk.", lambda: care.use().used_ratio)
+    gauge("disk_free_bytes", "Free bytes of the disk.", lambda: care.use().free_bytes)
+    gauge("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
+    gauge("recovery_holes", "Queue units left as holes.", lambda: store.holes)
+    gauge("connections", "Open connections.", lambda: len(server.peers))
+    gauge("connections_closed_stalled", "Readers closed because they did not read.", lambda: server.figures.closed_stalled)

@@ -1,0 +1,127 @@
+"""Takes the records that recovery finds back into queues, index and idempotency window. Doing so twice changes nothing.
+
+Runs once per record of a rebuild, so it looks at property bytes only for what they may hold.
+"""
+
+from collections.abc import Callable
+
+from broker_store.dispatch import KeyIndexWriter
+from broker_store.idempotency import Remembered, Window, content_crc, key_digest
+from broker_store.log.scan import ScannedRecord
+from broker_store.message import IndexEntry, key_entries
+from broker_store.queues import Queue, QueueTable
+from broker_store.system_records import SegmentOffsets, TopicDeleted
+from broker_store.topics import SEGMENT_TOPIC
+from gantry_wire.names import SCHEDULE_TOPIC
+from gantry_wire.properties import (
+    DELAY,
+    GANTRY_KEY,
+    find_property,
+    index_key_hash,
+    parse_properties,
+    tags_code,
+)
+from gantry_wire.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
+
+LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""messageDelayLevel of RocketMQ: 1s 5s 10s 30s 1m 2m … 10m 20m 30m 1h 2h."""
+_UNDISPATCHED = frozenset({SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK})
+_KEYS_MARK = b"KEYS\x01"
+_TAGS_MARK = b"TAGS\x01"
+_GANTRY_MARK = GANTRY_KEY.encode() + b"\x01"
+
+ReadSystem = Callable[[int, int], SegmentOffsets | TopicDeleted | None]
+"""Reads our own record at (position, size)."""
+
+
+class Restore:
+    """Feeds found records to the derived parts, in log order."""
+
+    def __init__(
+        self,
+        queues: QueueTable,
+        index: KeyIndexWriter | None,
+        window: Window,
+        read_system: ReadSystem,
+        on_deleted: Callable[[str], None],
+    ) -> None:
+        self._queues = queues
+        self._index = index
+        self._window = window
+        self._read_system = read_system
+        self._on_deleted = on_deleted
+        self._by_name: dict[tuple[bytes, int], Queue] = {}
+        self.newest_store_ms = 0
+        self.records = 0
+        self.holes = 0
+
+    def take(self, records: list[ScannedRecord]) -> None:
+        """Take records in."""
+        index: list[IndexEntry] = []
+        for position, size, queue_id, offset, sys_flag, store_ms, body_crc, topic, properties in records:
+            queue = self._by_name.get((topic, queue_id)) or self._open(topic, queue_id)
+            kind = sys_flag & SYS_TRANSACTION_MASK
+            if kind not in _UNDISPATCHED:
+                self.holes += queue.units.append(offset, position, size, self._code(queue, properties, store_ms))
+                if offset >= queue.next_offset:
+                    queue.next_offset = offset + 1
+            if kind != SYS_TRANSACTION_ROLLBACK:
+                _add_keys(index, queue.topic, properties, position, store_ms)
+            if _GANTRY_MARK in properties:
+                self._remember(queue, properties, (body_crc, store_ms, position, offset))
+            if queue.topic == SEGMENT_TOPIC:
+                self._apply_system(position, size)
+            self.newest_store_ms = max(self.newest_store_ms, store_ms)
+        self.records += len(records)
+        if index and self._index is not None:
+            self._index.put(index)
+
+    def _code(self, queue: Queue, properties: bytes, store_ms: int) -> int:
+        if queue.topic == SCHEDULE_TOPIC:
+            return deliver_ms(find_property(properties, DELAY.encode()), store_ms)
+        if _TAGS_MARK not in properties:
+            return 0
+        tag = find_property(properties, b"TAGS")
+        return tags_code(tag) if tag else 0
+
+    def _open(self, topic: bytes, queue_id: int) -> Queue:
+        queue = self._queues.open(topic.decode(errors="replace"), queue_id)
+        self._by_name[(topic, queue_id)] = queue
+        return queue
+
+    def _remember(self, queue: Queue, raw: bytes, place: tuple[int, int, int, int]) -> None:
+        body_crc, store_ms, position, offset = place
+        properties = parse_properties(raw)
+        key = properties.get(GANTRY_KEY)
+        if key is not None:
+            digest, crc = key_digest(queue.topic, key), content_crc(body_crc, properties)
+            self._window.remember(Remembered(digest, crc, store_ms, position, offset, queue.queue_id))
+
+    def _apply_system(self, position: int, size: int) -> None:
+        system = self._read_system(position, size)
+        if isinstance(system, SegmentOffsets):
+            for topic, of_topic in system.next_offsets.items():
+                for queue_id, offset in of_topic.items():
+                    self._queues.continue_at(topic, queue_id, offset)
+        elif isinstance(system, TopicDeleted):
+            for queue_id, offset in system.next_offsets.items():
+                self._queues.continue_at(system.topic, queue_id, offset)
+            self._queues.remove(system.topic)
+            self._by_name.clear()
+            self._on_deleted(system.topic)
+
+
+def _add_keys(index: list[IndexEntry], topic: str, properties: bytes, position: int, store_ms: int) -> None:
+    unique_key = find_property(properties, b"UNIQ_KEY")
+    if unique_key:
+        index.append((index_key_hash(topic, unique_key.decode(errors="replace")), position, store_ms))
+    if _KEYS_MARK in properties:
+        keys = find_property(properties, b"KEYS")
+        if keys:
+            index += key_entries(topic, keys.decode(errors="replace"), position, store_ms)
+
+
+def deliver_ms(level: bytes | None, store_ms: int) -> int:
+    """Return when a delayed message is due: what its unit holds in place of a tags code."""
+    number = int(level) if level is not None and level.isdigit() else 0
+    return store_ms + LEVELS_S[min(max(number, 1), len(LEVELS_S)) - 1] * 1000

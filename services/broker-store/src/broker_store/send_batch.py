@@ -1,0 +1,164 @@
+"""A send batch in the group commit: its messages lie together, are visible together and get one answer."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from broker_store.message import (
+    FSYNC_FIELD,
+    WRITTEN_FIELD,
+    Arrivals,
+    IndexEntry,
+    Mode,
+    Placement,
+    ReplyTo,
+    fixed_bytes,
+    key_entries,
+    refusal_frame,
+)
+from broker_store.queues import Queue
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response, encode_send_reply
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.ids import offset_message_id
+from gantry_wire.properties import index_key_hash
+from gantry_wire.record import build_record
+
+
+class Item(NamedTuple):
+    """One message of a batch, ready to be stored."""
+
+    flag: int
+    body: bytes
+    properties: bytes
+    tags_code: int
+    unique_key: str
+    keys: str | None
+
+
+class ItemResult(msgspec.Struct, rename="camel"):
+    """What a sender that asked for it is told about one message of its batch (`gantryPerItem`)."""
+
+    queue_id: int
+    queue_offset: int
+    position: int
+    store_timestamp: int
+    uniq_key: str
+    duplicate: bool = False
+    code: int = 0
+    remark: str = ""
+
+
+class SendBatch:
+    """Messages of one request, all for one queue: stored as one or not at all."""
+
+    __slots__ = (
+        "born_host", "born_ms", "first_offset", "items", "mode", "opaque", "peer", "per_item", "positions", "queue",
+        "reconsume_times", "size", "store_ms", "sys_flag",
+    )
+
+    def __init__(  # noqa: PLR0913 - what the items share
+        self,
+        queue: Queue,
+        items: list[Item],
+        mode: Mode,
+        peer: ReplyTo | None,
+        opaque: int,
+        sys_flag: int,
+        born_ms: int,
+        born_host: bytes,
+        reconsume_times: int,
+        per_item: bool,
+    ) -> None:
+        self.queue = queue
+        self.items = items
+        self.mode = mode
+        self.peer = peer
+        self.opaque = opaque
+        self.sys_flag = sys_flag
+        self.born_ms = born_ms
+        self.born_host = born_host
+        self.reconsume_times = reconsume_times
+        self.per_item = per_item
+        self.positions: list[int] = []
+        self.first_offset = -1
+        self.size = 0
+        self.store_ms = 0
+
+    def place(self, at: Placement) -> None:
+        queue, topic = self.queue, self.queue.topic_bytes
+        queue_id, born_ms, born_host, reconsume_times = queue.queue_id, self.born_ms, self.born_host, self.reconsume_times
+        store_ms, store_host, sys_flag = at.store_ms, at.store_host, self.sys_flag
+        fixed = fixed_bytes(born_host, store_host, len(topic)) + len(topic)
+        self.size = sum(fixed + len(item.body) + len(item.properties) for item in self.items)
+        position = start = at.log.reserve(self.size)
+        offset = self.first_offset = queue.next_offset
+        records: list[bytes] = []
+        positions: list[int] = []
+        for flag, body, properties, _, _, _ in self.items:
+            record = build_record(
+                topic, queue_id, offset, position, body, properties, flag, sys_flag, born_ms, born_host, store_ms,
+                store_host, reconsume_times,
+            )
+            records.append(record)
+            positions.append(position)
+            position += len(record)
+            offset += 1
+        assert position - start == self.size, "reserved and built sizes differ"
+        at.log.put(b"".join(records))
+        self.positions, self.store_ms = positions, store_ms
+        queue.next_offset = offset
+        queue.put_bytes += self.size
+
+    def take_back(self) -> None:
+        self.queue.next_offset = self.first_offset
+        self.queue.put_bytes -= self.size
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        queue, topic, store_ms = self.queue, self.queue.topic, self.store_ms
+        append = queue.units.append
+        ends = [*self.positions[1:], self.positions[0] + self.size]
+        offset = self.first_offset
+        for item, position, end in zip(self.items, self.positions, ends, strict=True):
+            append(offset, position, end - position, item.tags_code)
+            offset += 1
+            index.append((index_key_hash(topic, item.unique_key), position, store_ms))
+            if item.keys:
+                index += key_entries(topic, item.keys, position, store_ms)
+        if arrivals is not None:
+            arrivals.setdefault(queue, []).extend([item.tags_code for item in self.items])
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        peer, self.peer = self.peer, None
+        if peer is None:
+            return
+        positions, queue_id, first_offset = self.place_of_reply()
+        ids = ",".join([offset_message_id(at.store_host, position) for position in positions])
+        is_durable = self.mode == Mode.SYNC and not code
+        if not code and not self.per_item:
+            extra = FSYNC_FIELD if is_durable else WRITTEN_FIELD
+            peer.send(encode_send_reply(self.opaque, ids, queue_id, first_offset, "", extra))
+            return
+        fields = {
+            "msgId": ids, "queueId": str(queue_id), "queueOffset": str(first_offset),
+            "durability": "fsync" if is_durable else "written",
+        }
+        body = msgspec.json.encode(self.results()) if self.per_item else b""
+        peer.send(encode_response(code, self.opaque, fields, body, remark=code.name if code else None))
+
+    def place_of_reply(self) -> tuple[list[int], int, int]:
+        """Return the positions of all messages, and queue id and offset of the first."""
+        return self.positions, self.queue.queue_id, self.first_offset
+
+    def results(self) -> list[ItemResult]:
+        """Return what became of each message, in the order of the request."""
+        queue_id = self.queue.queue_id
+        return [
+            ItemResult(queue_id, self.first_offset + number, position, self.store_ms, item.unique_key)
+            for number, (item, position) in enumerate(zip(self.items, self.positions, strict=True))
+        ]
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        peer, self.peer = self.peer, None
+        if peer is not None:
+            peer.send(refusal_frame(self.opaque, refusal))

@@ -1,0 +1,175 @@
+"""The sending half of a store, put together: group commit, checks, topics, idempotency, and the loops behind them."""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from broker_store.checkpoints import CheckpointParts, Checkpoints
+from broker_store.config_files import ConfigFile
+from broker_store.dispatch import Dispatch, Readers
+from broker_store.handlers.send import SendHandler, SendParts
+from broker_store.handlers.topics import TopicHandler, TopicParts
+from broker_store.internal_sends import InternalSends
+from broker_store.keyed import KeyedSends
+from broker_store.log.commit_log import LogState
+from broker_store.opening import OpenedStore
+from broker_store.ports import Commands
+from broker_store.queue_note import take_note
+from broker_store.requests import RequestClass
+from broker_store.retries import Retries
+from broker_store.saver import Saver
+from broker_store.stamp import Stamp
+from broker_store.sync_thread import SyncThread
+from broker_store.targets import Targets
+from broker_store.topic_removal import TopicRemoval
+from broker_store.appends import Appends, AtTurnEnd
+from gantry_chassis.logs import get_logger
+from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body
+from gantry_wire.ids import UniqueIds, unpack_host
+
+LATE_CHECK_SECONDS = 0.1
+CHECKPOINT_LOOK_SECONDS = 0.25
+
+_log = get_logger()
+
+
+class Sending:
+    """Everything that changes the log. Built once over an opened store, inside the running loop."""
+
+    def __init__(
+        self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor, address: str
+    ) -> None:
+        settings = store.settings
+        classes["send"].capacity = settings.send_pending_max
+        classes["send"].wait_ms_max = settings.send_wait_ms_max
+        self.store = store
+        self.dispatch = Dispatch(store.index)
+        self.appends = Appends(
+            store.log, self.dispatch, store.clock, at_turn_end, classes["send"], store.store_host,
+            settings.flush_timeout_ms / 1000,
+        )  # fmt: skip
+        store.preambles.placed = self.appends.placed
+        self._loop = asyncio.get_running_loop()
+        self._sync = SyncThread(
+            store.log.sync, self._loop.call_soon_threadsafe, self.appends.synced, self.appends.failed
+        )
+        self.appends.request_sync = self._sync.request
+        ids = UniqueIds(store.store_host[:-4], os.getpid(), random.getrandbits(32))
+        stamp = Stamp(
+            settings.region,
+            settings.cluster_name,
+            trace_on=settings.trace_on,
+            next_unique_key=lambda: ids.next(store.clock.now_ms()),
+        )
+        self.targets = Targets(
+            store.topics,
+            store.queues,
+            flush_sync=settings.flush == "sync",
+            broker_address=unpack_host(store.store_host)[0],
+            random_below=random.randrange,
+        )
+        self.retries = Retries(store.topics, self.targets)
+        self.keyed = KeyedSends(store.window, self.appends, store.log.read_record, store.clock.now_ms)
+        self.internal = InternalSends(store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms)
+        self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)
+        self._note_saver = Saver("queues.json", self._encode_note, store.note_file.store_bytes, thread)
+        self.removal = TopicRemoval(
+            store.topics, store.queues, self.appends, self._note_saver, store.clock.now_ms
+        )
+        store.topics.on_change += [self.targets.forget, self._topic_changed]
+        self._sends = SendHandler(
+            SendParts(
+                self.targets,
+                self.appends,
+                stamp,
+                self.retries,
+                self.keyed,
+                settings.message_bytes_max,
+                settings.accept_sends_after_ms,
+                store.clock.now_ms,
+            )
+        )
+        self._topics = TopicHandler(
+            TopicParts(store.topics, self.topics_saver, self.removal, self.appends.flush)
+        )
+        window_ms = settings.idempotency_window_seconds * 1000
+        self.checkpoints = Checkpoints(
+            CheckpointParts(
+                store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms,
+                store.journal, store.note_file, store.checkpoint, thread, store.clock.now_ms,
+            )
+        )  # fmt: skip
+
+    def commands(self) -> Commands:
+        """Return the table entries of this half."""
+        return {**self._sends.commands(), **self._topics.commands()}
+
+    def start(self, readers: Readers | None) -> None:
+        """Begin to accept sends: recovery is over."""
+        if readers is not None:
+            self.dispatch.readers = readers
+        self.store.log.prezero.start_thread()
+        self._sync.start()
+        self.topics_saver.changed()
+
+    async def look_after_flushes(self) -> None:
+        """Under async flush, have everything synced within its interval; answer what waits too long. Supervised."""
+        log, interval_s = self.store.log, self.store.settings.flush_interval_ms / 1000
+        pause_s = min(interval_s / 2, LATE_CHECK_SECONDS)
+        while True:
+            await asyncio.sleep(pause_s)
+            if log.written_end > log.durable_end and log.state is not LogState.STOPPED:
+                self._sync.request()
+            self.appends.answer_late()
+
+    async def take_checkpoints(self) -> None:
+        """Take a checkpoint when enough time or log has passed and something changed. Supervised."""
+        settings, taken_s = self.store.settings, self._loop.time()
+        while True:
+            await asyncio.sleep(min(CHECKPOINT_LOOK_SECONDS, settings.checkpoint_seconds))
+            behind = self.checkpoints.behind_bytes
+            due = self._loop.time() - taken_s >= settings.checkpoint_seconds
+            if behind >= settings.checkpoint_bytes or (due and behind > 0):
+                await self.checkpoints.take()
+                taken_s = self._loop.time()
+
+    async def drain(self, seconds: float) -> None:
+        """Let what was submitted become durable and answered, for at most so long."""
+        self.appends.flush()
+        end_s = self._loop.time() + seconds
+        while not self.appends.is_idle and self._loop.time() < end_s:
+            self._sync.request()
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """Save everything and leave the directory as after a stop in order, if the disk allows it."""
+        await self.drain(self.store.settings.drain_seconds)
+        await self.topics_saver.close()
+        await self._note_saver.close()
+        await self._loop.run_in_executor(None, self._sync.stop)
+        await self.checkpoints.close()
+        self.store.log.close()
+
+    def _topic_changed(self, _topic: str) -> None:
+        self.topics_saver.changed()
+
+    def _encode_topics(self) -> bytes:
+        topics = self.store.topics
+        return encode_body(
+            TopicConfigSerializeWrapper(data_version=topics.version.value, topic_config_table=topics.all())
+        )
+
+    def _encode_note(self) -> bytes:
+        """The note of the last checkpoint with the offsets of topics deleted since."""
+        store = self.store
+        index_end = -1 if store.index is None else store.index.end_position
+        return take_note(store.queues, self.checkpoints.position, index_end, store.window.newest_ms)
+
+
+def config_file(store: OpenedStore, name: str) -> ConfigFile:
+    """Return the configuration file of this name."""
+    return ConfigFile(store.files, f"{store.config_dir}/{name}")
+
+

@@ -1,0 +1,44 @@
+"""What a broker adds to a message's properties: behind the client's own bytes, which stay as they came. Pure."""
+
+from collections.abc import Callable
+
+from gantry_wire.properties import CLUSTER, MSG_REGION, TRACE_ON, TRANSIENT_PREFIX, UNIQ_KEY
+
+ADDED = (MSG_REGION, TRACE_ON, CLUSTER)
+_ADDED = frozenset(ADDED)
+_END = 2
+_SEPARATOR = b"\x02"
+
+
+class Stamp:
+    """Adds UNIQ_KEY, MSG_REGION, TRACE_ON and CLUSTER where the client has none."""
+
+    def __init__(self, region: str, cluster_name: str, *, trace_on: bool, next_unique_key: Callable[[], str]) -> None:
+        self._values = {MSG_REGION: region, TRACE_ON: "true" if trace_on else "false", CLUSTER: cluster_name}
+        self._next_unique_key = next_unique_key
+        self.suffix = _pairs(self._values)
+        """All three, as most messages get them."""
+
+    def finish(self, text: str, properties: dict[str, str]) -> tuple[bytes, str]:
+        """Return the bytes to store and the unique key, for properties that came as `text` and were parsed."""
+        if TRANSIENT_PREFIX in text:
+            text = "".join(
+                f"{name}\x01{value}\x02" for name, value in properties.items() if not name.startswith(TRANSIENT_PREFIX)
+            )
+        return self.finish_bytes(text.encode(), properties)
+
+    def finish_bytes(self, raw: bytes, properties: dict[str, str]) -> tuple[bytes, str]:
+        """As `finish`, for the bytes of a batch item."""
+        if raw and raw[-1] != _END:
+            raw += _SEPARATOR
+        unique_key = properties.get(UNIQ_KEY)
+        if unique_key is None:
+            unique_key = self._next_unique_key()
+            raw += _pairs({UNIQ_KEY: unique_key})
+        if _ADDED.isdisjoint(properties):
+            return raw + self.suffix, unique_key
+        return raw + _pairs({name: value for name, value in self._values.items() if name not in properties}), unique_key
+
+
+def _pairs(properties: dict[str, str]) -> bytes:
+    return "".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode()

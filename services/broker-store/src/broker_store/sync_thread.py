@@ -1,0 +1,61 @@
+"""The one thread that calls fdatasync: it takes everything that waits, then tells the loop how far it came."""
+
+import queue
+import threading
+from collections.abc import Callable
+
+from broker_store.log.errors import LogStopped
+
+Later = Callable[..., object]
+"""Runs a function with its arguments in the event loop: call_soon_threadsafe."""
+
+
+class SyncThread:
+    """Runs `sync` once for however many requests came while the last one ran."""
+
+    def __init__(
+        self,
+        sync: Callable[[], int],
+        in_loop: Later,
+        on_synced: Callable[[int], None],
+        on_failed: Callable[[LogStopped], None],
+    ) -> None:
+        self._sync = sync
+        self._in_loop = in_loop
+        self._on_synced = on_synced
+        self._on_failed = on_failed
+        self._wishes: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
+        self.request: Callable[[], None] = self._request
+
+    def start(self) -> None:
+        """Begin to take requests."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the sync under way; blocks until then."""
+        self._wishes.put(False)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _request(self) -> None:
+        """Ask for a sync of everything written until now. Never blocks."""
+        self._wishes.put(True)
+
+    def _run(self) -> None:
+        wishes = self._wishes
+        while wishes.get():
+            goes_on = True
+            while goes_on:
+                try:
+                    goes_on = wishes.get_nowait()
+                except queue.Empty:
+                    break
+            try:
+                position = self._sync()
+            except LogStopped as stopped:
+                self._in_loop(self._on_failed, stopped)
+                return  # never retried into a success
+            self._in_loop(self._on_synced, position)
+            if not goes_on:
+                return

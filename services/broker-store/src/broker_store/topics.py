@@ -1,0 +1,201 @@
+"""Topics of this broker: which exist, with how many queues and which permission, and how a send may make one. Pure."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from broker_store.config_files import DataVersionCounter
+from gantry_wire.bodies import TopicConfig
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.names import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    GANTRY_SYSTEM_PREFIX,
+    HALF_TOPIC,
+    OFFSET_MOVED_TOPIC,
+    OP_HALF_TOPIC,
+    REPLY_TOPIC_SUFFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    TRACE_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
+
+PERM_INHERIT = 1
+PERM_WRITE = 2
+PERM_READ = 4
+PERM_RW = PERM_READ | PERM_WRITE
+
+UNIT_FLAG = 1
+UNIT_SUB_FLAG = 2
+
+QUEUES_MAX = 65_536
+"""RocketMQ sets no bound; this one keeps a typing error from making a million directories."""
+DELAY_LEVELS = 18
+
+SEGMENT_TOPIC = f"{GANTRY_SYSTEM_PREFIX}SEGMENT"
+PROBE_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PROBE"
+OFFSETS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}OFFSETS"
+
+FLUSH_ATTRIBUTE = "gantry.flush"
+FLUSH_VALUES = frozenset({"sync", "async"})
+
+
+class TopicPolicy(NamedTuple):
+    """What of the settings decides about topics."""
+
+    cluster_name: str
+    broker_name: str
+    auto_create: bool = True
+    template_queues: int = 8
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    trace_topic_enable: bool = True
+
+
+class IllegalAttributes(ValueError):
+    """Attributes of a topic are not `+name=value,-name`, or a value is not one of those allowed."""
+
+
+class TopicTable:
+    """All topics by name. Every change raises the data version and is told to `on_change`."""
+
+    def __init__(self, policy: TopicPolicy, version: DataVersionCounter, known: Iterable[TopicConfig] = ()) -> None:
+        self._policy = policy
+        self.version = version
+        self._topics = {topic.topic_name: topic for topic in known}
+        self.on_change: list[Callable[[str], None]] = []
+        """Called with the topic's name after each change."""
+        self.removing: set[str] = set()
+        """Topics whose deletion is being logged: they cannot be made until that is done."""
+        presets = preset_topics(policy)
+        self._system = frozenset(preset.topic_name for preset in presets) | {TRACE_TOPIC}
+        for preset in presets:
+            self._topics.setdefault(preset.topic_name, preset)
+        template = self._topics[AUTO_CREATE_TOPIC]
+        template.perm = PERM_RW | PERM_INHERIT if policy.auto_create else PERM_RW
+
+    def find(self, name: str) -> TopicConfig | None:
+        """Return a topic's configuration, None when there is no such topic."""
+        return self._topics.get(name)
+
+    def names(self) -> list[str]:
+        """Return the names of all topics, internal ones included."""
+        return list(self._topics)
+
+    def all(self) -> dict[str, TopicConfig]:
+        """Return all topics by name; not to be changed."""
+        return self._topics
+
+    def is_system(self, name: str) -> bool:
+        """Whether a client may neither make, change nor delete this topic."""
+        return name in self._system or name.startswith((SYSTEM_TOPIC_PREFIX, GANTRY_SYSTEM_PREFIX))
+
+    def is_internal(self, name: str) -> bool:
+        """Whether the topic is Gantry's own: refused to clients and hidden from lists and nameservers."""
+        return name.startswith(GANTRY_SYSTEM_PREFIX)
+
+    def system_names(self) -> list[str]:
+        """Return the system topics a client may know of."""
+        return sorted(self._system)
+
+    def put(self, topic: TopicConfig) -> None:
+        """Make or replace a topic."""
+        self._topics[topic.topic_name] = topic
+        self._changed(topic.topic_name)
+
+    def delete(self, name: str) -> bool:
+        """Forget a topic; False when there was none."""
+        if self._topics.pop(name, None) is None:
+            return False
+        self._changed(name)
+        return True
+
+    def ensure(self, name: str, queues: int, perm: int = PERM_RW, sys_flag: int = 0) -> TopicConfig:
+        """Return the topic, made with so many queues if it is not there (retry, dead-letter and system topics)."""
+        topic = self._topics.get(name)
+        if topic is None:
+            self._refuse_removing(name)
+            topic = new_topic(name, queues, perm, sys_flag)
+            self.put(topic)
+        return topic
+
+    def create_for_send(self, name: str, template_name: str, client_queues: int, *, unit_mode: bool = False) -> TopicConfig | None:
+        """Make an unknown topic as a send asks for it (semantics.md 1.1); None where nothing allows it.
+
+        The template is any existing topic with the INHERIT permission; retry topics need none.
+        """
+        self._refuse_removing(name)
+        sys_flag = UNIT_FLAG if unit_mode else 0
+        template = self._topics.get(template_name)
+        if template is not None and template.perm & PERM_INHERIT:
+            queues = max(0, min(client_queues, template.write_queue_nums))
+            topic = new_topic(name, queues, template.perm & ~PERM_INHERIT, sys_flag)
+            topic.topic_filter_type = template.topic_filter_type
+            self.put(topic)
+            return topic
+        if name.startswith(RETRY_PREFIX):
+            return self.ensure(name, 1, PERM_RW, UNIT_SUB_FLAG if unit_mode else 0)
+        return None
+
+    def _refuse_removing(self, name: str) -> None:
+        if name in self.removing:
+            raise RefusedRequest(ResponseCode.SYSTEM_BUSY, f"topic[{name}] is being deleted, try again in a moment")
+
+    def _changed(self, name: str) -> None:
+        self.version.bump()
+        for listener in self.on_change:
+            listener(name)
+
+
+def new_topic(name: str, queues: int, perm: int = PERM_RW, sys_flag: int = 0) -> TopicConfig:
+    """Return the configuration of a topic with as many read as write queues."""
+    return TopicConfig(
+        topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=sys_flag
+    )
+
+
+def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
+    """Return the topics every broker has (semantics.md 1), and ours."""
+    cluster_perm = PERM_RW | PERM_INHERIT if policy.cluster_topic_enable else PERM_INHERIT
+    broker_perm = PERM_RW | PERM_INHERIT if policy.broker_topic_enable else PERM_INHERIT
+    topics = [
+        new_topic(AUTO_CREATE_TOPIC, policy.template_queues, PERM_RW | PERM_INHERIT),
+        new_topic(SELF_TEST_TOPIC, 1),
+        new_topic(BENCHMARK_TOPIC, 1024),
+        new_topic(policy.cluster_name, 16, cluster_perm),
+        new_topic(policy.broker_name, 1, broker_perm),
+        new_topic(OFFSET_MOVED_TOPIC, 1),
+        new_topic(SCHEDULE_TOPIC, DELAY_LEVELS),
+        new_topic(f"{policy.cluster_name}_{REPLY_TOPIC_SUFFIX}", 1),
+        new_topic(HALF_TOPIC, 1),
+        new_topic(OP_HALF_TOPIC, 1),
+        new_topic(TRANS_CHECK_MAX_TIME_TOPIC, 1),
+        new_topic(f"rmq_sys_REVIVE_LOG_{policy.cluster_name}", 8),
+        new_topic("rmq_sys_wheel_timer", 1),
+        new_topic(f"rmq_sys_SYNC_BROKER_MEMBER_{policy.broker_name}", 1, PERM_INHERIT),
+        new_topic(SEGMENT_TOPIC, 1),
+        new_topic(PROBE_TOPIC, 1),
+        new_topic(OFFSETS_TOPIC, 1),
+    ]
+    if policy.trace_topic_enable:
+        topics.append(new_topic(TRACE_TOPIC, 1))
+    return topics
+
+
+def change_attributes(present: dict[str, str], text: str) -> dict[str, str]:
+    """Apply `+name=value,-name` to a topic's attributes. Raises IllegalAttributes, whose words say what to write."""
+    attributes = dict(present)
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        sign, name, equals, value = part[0], *part[1:].partition("=")
+        if sign == "+" and name and equals and value:
+            if name == FLUSH_ATTRIBUTE and value not in FLUSH_VALUES:
+                raise IllegalAttributes(f"attribute {name}={value}: write sync or async")
+            attributes[name] = value
+        elif sign == "-" and name and not equals:
+            attributes.pop(name, None)
+        else:
+            raise IllegalAttributes(f"attribute {part!r}: write +name=value or -name")
+    return attributes
