@@ -6,20 +6,18 @@ Used by one thread; only what `take_unsynced` hands out is synced elsewhere.
 
 from collections.abc import Callable
 
-from broker_store.log.errors import DamagedRecord
 from broker_store.log.files import File
 from broker_store.log.queue_units import HOLE_SIZE, STEP_UNITS, QueueUnits
 from broker_store.log.segment import parse_file_name
 from broker_store.log.settings import QUEUE_UNIT_BYTES
+from gantry_wire.record import RECORD_BYTES_MIN
 from gantry_wire.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
 
 TAIL_UNITS_KEPT = 32
 """Newest units that stay in memory after a flush: pulls at the end of the queue need no file."""
-GAP_UNITS_MAX = 20_000_000
-"""A record that claims to lie further ahead than this is damaged, not late."""
 LEFTOVER_UNITS_MAX = 1_000_000
 """Units behind a checkpoint that are kept as proof during a recovery."""
-_pack = CONSUME_QUEUE_UNIT.pack
+_pack, _unpack = CONSUME_QUEUE_UNIT.pack, CONSUME_QUEUE_UNIT.unpack
 
 Proof = Callable[[int, int, int], bool]
 """Whether the log holds a record at this position, of this size, with this queue offset."""
@@ -35,17 +33,20 @@ class ConsumeQueue(QueueUnits):
     def append(self, offset: int, position: int, size: int, tags_code: int) -> int:
         """Add the unit of message `offset`. One that is there already is left alone, so dispatch may be repeated.
 
-        Returns how many holes had to be left in front of it (0 in any healthy log). Raises DamagedRecord for an
-        offset that no gap explains.
+        Returns how many holes are left: in front of it, or 1 if its offset cannot be true (no checksum covers that
+        field) and it is left out. 0 in any healthy log.
         """
-        holes = 0
         if offset != self.max_offset:
-            if offset < self.max_offset:
-                return 0
-            holes = self._leap_to(offset, position)
+            return self._append_elsewhere(offset, position, _pack(position, size, tags_code))
         self._tail += _pack(position, size, tags_code)
         self.max_offset = offset + 1
-        return holes
+        return 0
+
+    def leave_hole(self, offset: int, position: int) -> int:
+        """Use up the offset of a damaged record, unless it cannot be true; returns how many holes that leaves."""
+        if offset < self.max_offset:
+            return 0
+        return self._append_elsewhere(offset, position, CONSUME_QUEUE_BLANK) + 1
 
     def start_at(self, offset: int) -> None:
         """Let the next unit have this offset. What lies before it in an empty queue, or is skipped, names nothing."""
@@ -60,12 +61,35 @@ class ConsumeQueue(QueueUnits):
         self._tail_first = self._flushed = first
         self.min_offset = self.max_offset = offset
 
-    def _leap_to(self, offset: int, position: int) -> int:
-        holes = offset - self.max_offset if self.max_offset > self.min_offset else 0
-        if holes > GAP_UNITS_MAX:
-            raise DamagedRecord(position, f"its queue offset {offset} leaps from {self.max_offset}")
+    def _append_elsewhere(self, offset: int, position: int, unit: bytes) -> int:
+        if offset < self.max_offset:
+            self._fill_hole(offset, unit)
+            return 0
+        is_empty = self.max_offset == self.min_offset
+        if not self._is_plausible(offset, position):
+            return 1
+        holes = 0 if is_empty else offset - self.max_offset
         self.start_at(offset)
+        self._tail += unit
+        self.max_offset = offset + 1
         return holes
+
+    def _is_plausible(self, offset: int, position: int) -> bool:
+        """Whether the messages skipped can lie between the previous record of this queue and this one."""
+        real = self.max_offset
+        last_position = -1
+        while last_position < 0 and real > max(self.min_offset, self.max_offset - STEP_UNITS):
+            real -= 1
+            last_position, size, _ = _unpack(self.read(real, 1))
+            last_position = -1 if size == HOLE_SIZE else last_position
+        return (offset - real - 1) * RECORD_BYTES_MIN <= position - max(last_position, 0)
+
+    def _fill_hole(self, offset: int, unit: bytes) -> None:
+        """Give a hole its unit after all: a damaged record had claimed a later offset than its own."""
+        if _unpack(self.read(offset, 1) or unit)[1] == HOLE_SIZE:
+            self.flush()
+            self._write_unit(offset, unit)
+            self._forget_tail()
 
     def _fill_to(self, offset: int) -> None:
         while self.max_offset < offset:
@@ -184,10 +208,7 @@ class ConsumeQueue(QueueUnits):
         self.flush()
         first, last = self.offset_at(start), self.offset_at(end)
         for offset in range(first, last):
-            within = offset % self._file_units
-            path = self._path(offset - within)
-            self._pool.get(path).pwrite(CONSUME_QUEUE_BLANK, within * QUEUE_UNIT_BYTES)
-            self._unsynced.add(path)
+            self._write_unit(offset, CONSUME_QUEUE_BLANK)
         self._forget_tail()
         return last - first
 
@@ -224,6 +245,12 @@ class ConsumeQueue(QueueUnits):
             file.truncate(within * QUEUE_UNIT_BYTES)
             file.truncate(self._file_bytes)
             self._unsynced.add(path)
+
+    def _write_unit(self, offset: int, unit: bytes) -> None:
+        within = offset % self._file_units
+        path = self._path(offset - within)
+        self._pool.get(path).pwrite(unit, within * QUEUE_UNIT_BYTES)
+        self._unsynced.add(path)
 
     def _forget_tail(self) -> None:
         self._tail.clear()

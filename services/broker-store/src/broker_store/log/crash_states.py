@@ -21,15 +21,27 @@ class Inode:
     versions: list[bytes] = field(default_factory=list[bytes])
     """Whole contents after each unsynced change, oldest first."""
     blocks: set[int] = field(default_factory=set[int])
+    dirty: set[int] = field(default_factory=set[int])
+    """Sectors that the next sync writes."""
     modified_ms: int = 0
 
-    def changed(self) -> None:
-        """Note a change that the device may hold from now on."""
+    def changed(self, start: int, end: int) -> None:
+        """Note a change of these bytes that the device may hold from now on."""
+        self.dirty.update(range(start // SECTOR_BYTES, -(-end // SECTOR_BYTES)))
         self.versions.append(bytes(self.seen))
 
     def synced(self) -> None:
-        """Note that the device holds all of it."""
-        self.durable = bytes(self.seen)
+        """Note that the device holds everything that was dirty."""
+        content = bytearray(self.durable[: len(self.seen)].ljust(len(self.seen), b"\0"))
+        for sector in self.dirty:
+            at = sector * SECTOR_BYTES
+            content[at : at + SECTOR_BYTES] = self.seen[at : at + SECTOR_BYTES]
+        self.durable = bytes(content)
+        self.forget_dirty()
+
+    def forget_dirty(self) -> None:
+        """Count everything as clean, as a failed sync does, though the device holds only what it held."""
+        self.dirty.clear()
         self.versions.clear()
 
 

@@ -195,7 +195,9 @@ class LiveIndexFile(IndexFile):
         for slot in range(first, first + slots):
             number = self._memory[slot]
             while number >= self.count or number < 0:
-                previous = INDEX_ENTRY.unpack(super()._entry(number))[3] if 0 < number < self.entries_max else 0
+                previous = (
+                    INDEX_ENTRY.unpack(super()._entry(number))[3] if 0 < number < self.entries_max else 0
+                )
                 number = previous if previous < number else 0
             if number != self._memory[slot]:
                 self._memory[slot] = number

@@ -45,7 +45,7 @@ class SimulatedFile:
             seen = self._inode.seen
             seen.extend(bytes(max(position + room - len(seen), 0)))
             seen[position : position + room] = data[:room]
-            self._inode.changed()
+            self._inode.changed(position, position + room)
         if room < len(data):
             raise OSError(errno.ENOSPC, "no space left on device", self.path)
 
@@ -61,7 +61,7 @@ class SimulatedFile:
         try:
             self._files.step("sync", self.path)
         except OSError:
-            self._inode.versions.clear()  # the pages count as clean now, but the device never took them
+            self._inode.forget_dirty()
             raise
         self._inode.synced()
 
@@ -71,10 +71,11 @@ class SimulatedFile:
     def truncate(self, size: int) -> None:
         self._files.step("truncate", self.path)
         seen = self._inode.seen
+        before = len(seen)
         del seen[size:]
         seen.extend(bytes(size - len(seen)))
         self._inode.blocks = {block for block in self._inode.blocks if block * _BLOCK_BYTES < size}
-        self._inode.changed()
+        self._inode.changed(min(size, before), max(size, before))
 
     def next_data(self, position: int) -> int | None:
         data = bytes(self._inode.seen)
@@ -228,12 +229,14 @@ class SimulatedFiles:
         """Damage a byte on the device and in the cache."""
         inode = self._inode(path)
         inode.seen[position] ^= mask
+        inode.changed(position, position + 1)
         inode.synced()
 
     def write_at(self, path: str, position: int, data: bytes) -> None:
         """Put bytes onto the device past every rule."""
         inode = self._inode(path)
         inode.seen[position : position + len(data)] = data
+        inode.changed(position, position + len(data))
         inode.synced()
 
     # --- crashes -------------------------------------------------------------------------------------------
@@ -260,7 +263,7 @@ class SimulatedFiles:
                 for at in range(0, len(content), _BLOCK_BYTES)
                 if any(content[at : at + _BLOCK_BYTES])
             }
-            inode = Inode(bytearray(content), content, [], blocks, self._modified(name))
+            inode = Inode(bytearray(content), content, [], blocks, modified_ms=self._modified(name))
             copy._names[name] = copy._durable_names[name] = inode
         return copy
 

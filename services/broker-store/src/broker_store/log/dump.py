@@ -1,0 +1,132 @@
+"""Shows what a store directory holds, reading without a lock: `python -m broker_store.log.dump DIR [options]`.
+
+Opens files read-only and changes nothing, so it may look at a running store, a broken one, or RocketMQ's.
+"""
+
+import argparse
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from broker_store.log.scan import ScannedRecord, Stop, record_size_at, scan_records
+from broker_store.log.segment import parse_file_name
+from gantry_wire.record import BLANK
+from gantry_wire.units import CHECKPOINT, CONSUME_QUEUE_UNIT, INDEX_HEADER
+
+_CHUNK_BYTES = 4 * 1024 * 1024
+_UNITS_SHOWN = 20
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the summary, or the records or units asked for; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="broker_store.log.dump", description=__doc__)
+    parser.add_argument("directory", type=Path, help="the store directory, which holds commitlog/")
+    parser.add_argument("--records", type=int, default=0, metavar="N", help="print the first N records")
+    parser.add_argument(
+        "--from", type=int, default=0, dest="start", metavar="POSITION", help="begin at this record"
+    )
+    parser.add_argument("--queue", metavar="TOPIC/ID", help="print the last units of this queue")
+    options = parser.parse_args(arguments)
+    if not (options.directory / "commitlog").is_dir():
+        sys.stderr.write(f"{options.directory} holds no commitlog directory: give the store directory\n")
+        return 2
+    lines = queue_lines(options.directory, options.queue) if options.queue else _all_lines(options)
+    for line in lines:
+        sys.stdout.write(line + "\n")
+    return 0
+
+
+def _all_lines(options: argparse.Namespace) -> Iterator[str]:
+    yield from checkpoint_lines(options.directory)
+    yield from log_lines(options.directory, options.start, options.records)
+    if not options.records:
+        yield from index_lines(options.directory)
+
+
+def checkpoint_lines(directory: Path) -> Iterator[str]:
+    """Say what the small files hold."""
+    try:
+        log_ms, queues_ms, index_ms, _, confirm = CHECKPOINT.unpack_from(
+            (directory / "checkpoint").read_bytes()
+        )
+        yield f"checkpoint  log {log_ms} ms, queues {queues_ms} ms, index {index_ms} ms, confirm {confirm}"
+    except (OSError, struct.error) as problem:
+        yield f"checkpoint  unreadable: {problem}"
+    yield f"last stop   {'unclean (abort file is there)' if (directory / 'abort').exists() else 'clean, or in use no more'}"
+
+
+def log_lines(directory: Path, start: int, records_max: int) -> Iterator[str]:
+    """Walk the segments; one line each, one per record asked for, and one per stretch that holds no record."""
+    shown = 0
+    for path in sorted((directory / "commitlog").iterdir()):
+        base = parse_file_name(path.name)
+        size = path.stat().st_size
+        if base is None or base + size <= start:
+            continue
+        count = bytes_used = 0
+        end, stop, words = base, Stop.MORE, ""
+        for found, end, stop, words in _walk(path, base, max(start, base)):  # noqa: B007 - the last values are shown
+            count += len(found)
+            bytes_used += sum(record[1] for record in found)
+            for record in found[: records_max - shown]:
+                shown += 1
+                yield _record_line(record)
+        reason = f", {words}" if stop is Stop.BAD else ""
+        yield f"segment     {path.name}: {count} records, {bytes_used} bytes, ends at {end} ({stop.value}{reason})"
+
+
+def queue_lines(directory: Path, name: str) -> Iterator[str]:
+    """Show how many units each file of a queue holds, and the last of them."""
+    for path in sorted((directory / "consumequeue" / name).iterdir()):
+        first = parse_file_name(path.name)
+        if first is None:
+            continue
+        units = [unit for unit in CONSUME_QUEUE_UNIT.iter_unpack(path.read_bytes()) if unit[1] > 0]
+        first //= CONSUME_QUEUE_UNIT.size
+        yield f"queue file  {path.name}: {len(units)} units from offset {first}"
+        for place, (position, size, code) in list(enumerate(units))[-_UNITS_SHOWN:]:
+            yield f"  offset {first + place}: position {position}, size {size}, tags code {code}"
+
+
+def index_lines(directory: Path) -> Iterator[str]:
+    """Show the header of each index file."""
+    folder = directory / "index"
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        with path.open("rb") as file:
+            header = file.read(INDEX_HEADER.size)
+        if len(header) == INDEX_HEADER.size:
+            begin_ms, end_ms, _, end, slots, count = INDEX_HEADER.unpack(header)
+            yield f"index file  {path.name}: {max(count - 1, 0)} entries in {slots} slots, {begin_ms}..{end_ms} ms, up to {end}"
+
+
+def _walk(path: Path, base: int, start: int) -> Iterator[tuple[list[ScannedRecord], int, Stop, str]]:
+    with path.open("rb") as file:
+        stop = Stop.MORE
+        while stop is Stop.MORE:
+            file.seek(start - base)
+            chunk = file.read(_CHUNK_BYTES)
+            found: list[ScannedRecord] = []
+            at, stop, words = scan_records(chunk, start, 0, found)
+            if stop is Stop.MORE and at == 0:
+                size = record_size_at(chunk[: BLANK.size].ljust(BLANK.size, b"\0"))
+                if size <= len(chunk):
+                    yield [], start, Stop.BAD if chunk else Stop.MORE, "it is cut short"
+                    return
+                file.seek(start - base)
+                at, stop, words = scan_records(file.read(size), start, 0, found)
+                if at == 0:
+                    stop = Stop.BAD
+            start += at
+            yield found, start, stop, words
+
+
+def _record_line(record: ScannedRecord) -> str:
+    position, size, queue_id, queue_offset, sys_flag, store_ms, crc, topic, properties = record
+    shown = properties.replace(b"\x01", b"=").replace(b"\x02", b" ").decode(errors="replace")
+    name = topic.decode(errors="replace")
+    return f"{position} +{size} {name}/{queue_id}@{queue_offset} stored {store_ms} flag {sys_flag:#x} crc {crc:#010x} {shown}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""Snapshots for readers of the files: hard links of segments and full queue files, copies of the rest, a manifest.
+
+Everything below the manifest's end is immutable, so whoever reads a snapshot twice reads the same bytes. Retention
+unlinks and never truncates, so links keep what it deletes until the snapshot goes.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from broker_store.log.commit_log import CommitLog
+from broker_store.log.consume_queue import ConsumeQueue
+from broker_store.log.errors import LogError
+from broker_store.log.files import Files
+from broker_store.log.segment import file_name
+
+_COPY_BYTES = 1024 * 1024
+
+
+class SnapshotUnknown(LogError):
+    """No snapshot has this id, or its time to live is over: make a new one."""
+
+
+class QueueRange(msgspec.Struct, frozen=True, rename="camel"):
+    """One queue of a snapshot: its units lie in `directory`, below the snapshot's."""
+
+    directory: str
+    min_offset: int
+    max_offset: int
+
+
+class Manifest(msgspec.Struct, frozen=True, rename="camel"):
+    """What a snapshot holds. Positions at or above `end_position`, units at or above `max_offset` mean nothing."""
+
+    id: str
+    directory: str
+    log_id: str
+    created_ms: int
+    expires_ms: int
+    min_position: int
+    end_position: int
+    segment_bytes: int
+    queue_file_units: int
+    segments: list[str]
+    queues: list[QueueRange]
+    config: list[str]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is still to be copied for a manifest: (source, target, bytes); None = link it."""
+
+    manifest: Manifest
+    copies: list[tuple[str, str, int | None]]
+
+
+class Snapshots:
+    """Makes and drops snapshots below `gantry/snapshots` of a store."""
+
+    def __init__(self, files: Files, store_directory: str, log_id: bytes) -> None:
+        self._files = files
+        self._store = store_directory
+        self._root = f"{store_directory}/gantry/snapshots"
+        self._log_id = log_id.hex()
+
+    def plan(self, log: CommitLog, queues: Iterable[ConsumeQueue], now_ms: int, ttl_ms: int) -> Plan:
+        """Fix what the snapshot holds and link the segments; called in the loop, which owns log and queues.
+
+        Consumer offsets are copied before queues are measured, queues before the end: lag is never negative.
+        """
+        snapshot_id = os.urandom(8).hex()
+        directory = f"{self._root}/{snapshot_id}"
+        self._files.make_dirs(f"{directory}/config")
+        config = [name for name in self._files.listdir(f"{self._store}/config") if name.endswith(".json")]
+        for name in config:
+            self._write(
+                f"{directory}/config/{name}", self._files.read_bytes(f"{self._store}/config/{name}") or b""
+            )
+        ranges: list[QueueRange] = []
+        copies: list[tuple[str, str, int | None]] = []
+        for queue in queues:
+            queue.flush()
+            relative = queue.directory[len(self._store) + 1 :]
+            ranges.append(QueueRange(relative, queue.min_offset, queue.max_offset))
+            copies += [
+                (source, f"{directory}/{relative}/{name}", size) for source, name, size in queue.file_parts()
+            ]
+        end = log.confirm
+        segments = [segment for segment in log.segments if segment.start < end]
+        self._files.make_dirs(f"{directory}/commitlog")
+        for segment in segments:
+            self._files.link(segment.path, f"{directory}/commitlog/{file_name(segment.start)}")
+        manifest = Manifest(
+            id=snapshot_id,
+            directory=directory,
+            log_id=self._log_id,
+            created_ms=now_ms,
+            expires_ms=now_ms + ttl_ms,
+            min_position=log.min_position,
+            end_position=end,
+            segment_bytes=log.settings.segment_bytes,
+            queue_file_units=log.settings.queue_file_units,
+            segments=[file_name(segment.start) for segment in segments],
+            queues=ranges,
+            config=config,
+        )
+        self._write(f"{directory}/manifest.json", msgspec.json.encode(manifest))
+        return Plan(manifest, copies)
+
+    def finish(self, plan: Plan) -> Manifest:
+        """Copy the queues; called in a thread. OSError: the snapshot is incomplete, drop it."""
+        for source, target, size in plan.copies:
+            self._files.make_dirs(target.rpartition("/")[0])
+            if size is None:
+                self._files.link(source, target)
+            else:
+                self._copy(source, target, size)
+        return plan.manifest
+
+    def drop(self, snapshot_id: str) -> None:
+        """Remove a snapshot. Raises SnapshotUnknown."""
+        if snapshot_id not in self._files.listdir(self._root):
+            raise SnapshotUnknown(f"there is no snapshot {snapshot_id}")
+        self._files.remove_dir(f"{self._root}/{snapshot_id}")
+
+    def expire(self, now_ms: int) -> list[str]:
+        """Remove snapshots whose time is over, and incomplete ones of an earlier run; returns their ids."""
+        gone = [
+            snapshot_id
+            for snapshot_id in self._files.listdir(self._root)
+            if (manifest := self.find(snapshot_id)) is None or manifest.expires_ms <= now_ms
+        ]
+        for snapshot_id in gone:
+            self._files.remove_dir(f"{self._root}/{snapshot_id}")
+        return gone
+
+    def find(self, snapshot_id: str) -> Manifest | None:
+        """Return the manifest of a snapshot, None if there is none that can be read."""
+        content = self._files.read_bytes(f"{self._root}/{snapshot_id}/manifest.json")
+        try:
+            return msgspec.json.decode(content, type=Manifest) if content else None
+        except msgspec.DecodeError:
+            return None
+
+    def _copy(self, source: str, target: str, size: int) -> None:
+        reader, writer = self._files.open(source), self._files.open(target, create_bytes=0)
+        for at in range(0, size, _COPY_BYTES):
+            writer.pwrite(reader.pread(min(_COPY_BYTES, size - at), at), at)
+        reader.close()
+        writer.close()
+
+    def _write(self, path: str, content: bytes) -> None:
+        file = self._files.open(path, create_bytes=0)
+        file.pwrite(content, 0)
+        file.close()
+
+
+def to_json(manifest: Manifest) -> dict[str, Any]:
+    """Return the manifest as plain values, for an answer over HTTP."""
+    return msgspec.to_builtins(manifest)

@@ -1,0 +1,61 @@
+"""Free space: when sends are refused, the ballast that keeps acks and offsets going meanwhile, and how it heals."""
+
+from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.files import Files
+
+HEALED_MARGIN_BYTES = 16 * 1024 * 1024
+"""Space beyond minimum and ballast before sends resume, so that the state does not flap."""
+
+
+class Space:
+    """Keeps `gantry/reserve` as long as there is room, gives it up when the disk fills. Called in one thread."""
+
+    def __init__(self, files: Files, store_directory: str, log: CommitLog) -> None:
+        self._files = files
+        self._directory = store_directory
+        self._path = f"{store_directory}/gantry/reserve"
+        self._log = log
+        self._free_bytes_min = log.settings.free_bytes_min
+        self._reserve_bytes = log.settings.reserve_bytes
+
+    @property
+    def has_ballast(self) -> bool:
+        """Whether the reserve is whole."""
+        return self._files.exists(self._path) and self._files.size(self._path) == self._reserve_bytes
+
+    def check(self) -> LogState:
+        """Compare free space with the limits, about once a second and after every DiskFull; returns the state.
+
+        May take as long as writing the ballast takes.
+        """
+        free = self._files.free_bytes(self._directory)
+        if self._log.state is LogState.RUNNING:
+            if free < self._free_bytes_min:
+                self._log.mark_disk_full(full=True)
+                self._give_up_ballast()
+            elif not self.has_ballast and free >= self._free_bytes_min + self._reserve_bytes:
+                self._make_ballast()
+        elif self._log.state is LogState.DISK_FULL:
+            if self._files.exists(self._path):
+                self._give_up_ballast()
+            elif (
+                free >= self._free_bytes_min + self._reserve_bytes + HEALED_MARGIN_BYTES
+                and self._make_ballast()
+            ):
+                self._log.mark_disk_full(full=False)
+        return self._log.state
+
+    def _give_up_ballast(self) -> None:
+        self._files.remove(self._path)
+
+    def _make_ballast(self) -> bool:
+        file = self._files.open(self._path, create_bytes=0)
+        try:
+            file.zero(0, self._reserve_bytes)
+            file.sync()
+        except OSError:  # the space went elsewhere meanwhile; the next check decides anew
+            self._files.remove(self._path)
+            return False
+        finally:
+            file.close()
+        return True
