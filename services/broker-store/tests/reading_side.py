@@ -1,0 +1,121 @@
+"""A whole reading side on in-memory ports, and requests to it as clients write them."""
+
+import asyncio
+from functools import partial
+
+from broker_store.broker_config import BrokerConfig
+from broker_store.config_files import DataVersionCounter
+from broker_store.consuming import Consuming, ConsumingParts
+from broker_store.log.files import RealFiles
+from broker_store.read_settings import ReadSettings
+from broker_store.requests import request_classes
+from broker_store.runtime_info import RuntimeState
+from gantry_chassis.metrics import Metrics
+from gantry_wire.codes import ResponseCode
+from gantry_wire.command import FLAG_ONEWAY
+from gantry_wire.encode import encode_request, encode_response
+from gantry_wire.errors import WireError
+from gantry_wire.frame import Command, FrameDecoder, decode_command
+from memory_store import MemoryPeer, MemoryStore
+
+SUSPEND, WITH_SUBSCRIPTION, COMMIT = 2, 4, 1
+
+
+class ReadingSide:
+    """Consuming, and a table of its commands that answers as the store's does."""
+
+    def __init__(self, directory, **settings):
+        self.store = MemoryStore()
+        self.directory = directory
+        self.clock_ms = 1_700_000_000_000
+        self.settings = ReadSettings(**settings)
+        self.index_trouble = None
+        self.metrics = Metrics()
+        self.classes = request_classes()
+        self.config = BrokerConfig({"brokerName": "broker-a"}, DataVersionCounter(self.now_ms))
+        self.consuming = Consuming(
+            ConsumingParts(
+                log=self.store.log,
+                queues=self.store,
+                topics=self.store.topics,
+                index=self.store.index,
+                index_trouble=lambda: self.index_trouble,
+                append_internal=self.store.append_internal,
+                files=RealFiles(),
+                config_dir=str(directory / "config"),
+                own_dir=str(directory / "gantry"),
+                now_ms=self.now_ms,
+                classes=self.classes,
+                metrics=self.metrics,
+                config=self.config,
+                settings=self.settings,
+                state=self.state,
+                cluster_name="DefaultCluster",
+                broker_name="broker-a",
+                address="127.0.0.1:10911",
+            )
+        )
+        self.commands = self.consuming.commands()
+        self.peer = MemoryPeer()
+        self._opaque = 0
+
+    def now_ms(self):
+        return self.clock_ms
+
+    def state(self):
+        return RuntimeState(self.clock_ms, 0, 0, self.store.log.end, self.clock_ms, 100, 60, "/s", 0, 0)
+
+    def send(self, code, fields=None, body=b"", *, peer=None, oneway=False):
+        """Hand a request over; whatever is answered at once or later goes to the peer."""
+        peer = peer or self.peer
+        self._opaque += 1
+        frame = encode_request(code, self._opaque, fields, body, oneway=oneway)
+        command: Command = decode_command(FrameDecoder().receive(frame)[0])
+        try:
+            reply = self.commands[code][1](peer, command)
+        except WireError as error:
+            reply = encode_response(error.code, command.opaque, remark=str(error))
+        if reply is not None and not command.flag & FLAG_ONEWAY:
+            peer.send(reply)
+        return self._opaque
+
+    async def ask(self, code, fields=None, body=b"", *, peer=None):
+        """Send a request and wait for its answer."""
+        peer = peer or self.peer
+        opaque = self.send(code, fields, body, peer=peer)
+        for _ in range(400):
+            for answer in peer.answers():
+                if answer.is_response:
+                    assert answer.opaque == opaque
+                    return answer
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"no answer to {code}")
+
+    def put(self, *args, topic="orders", queue_id=0, **kwargs):
+        """Store a message and tell the reading side, as the group commit does."""
+        queue = self.store.find(topic, queue_id)
+        first = 0 if queue is None else queue.max_offset
+        code = self.store.put(*args, topic=topic, queue_id=queue_id, **kwargs)
+        if self.consuming.holding:
+            self.consuming.arrived(topic, queue_id, first, [code])
+            self.consuming.answer_arrivals()
+
+
+def pull_fields(offset=0, **changes):
+    fields = {
+        "consumerGroup": "readers",
+        "topic": "orders",
+        "queueId": "0",
+        "queueOffset": str(offset),
+        "maxMsgNums": "32",
+        "sysFlag": str(WITH_SUBSCRIPTION),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "15000",
+        "subscription": "*",
+        "subVersion": "0",
+    }
+    return {**fields, **{name: str(value) for name, value in changes.items()}}
+
+
+SUCCESS = ResponseCode.SUCCESS
+pull_held = partial(pull_fields, sysFlag=SUSPEND | WITH_SUBSCRIPTION)

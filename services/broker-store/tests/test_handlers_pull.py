@@ -1,0 +1,269 @@
+"""Pulls from request to reply: checks in order, holding, waking, expiry, offsets on the way."""
+
+import asyncio
+
+import msgspec
+import pytest
+from gantry_wire.bodies import ConsumerData, HeartbeatData, MessageModel, SubscriptionData, encode_body
+from gantry_wire.codes import ResponseCode
+from gantry_wire.headers import PullReplyHeader
+from gantry_wire.names import GATEWAY_GROUP
+from memory_store import MemoryPeer, bodies_of
+from reading_side import COMMIT, SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_fields, pull_held
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def side(tmp_path):
+    side = ReadingSide(tmp_path)
+    yield side
+    await side.consuming.stop()
+
+
+def heartbeat(topic="orders", *, expression="*", version=1, model=MessageModel.CLUSTERING, kind="TAG"):
+    subscription = SubscriptionData(
+        topic=topic, sub_string=expression, sub_version=version, expression_type=kind
+    )
+    consumer = ConsumerData(group_name="readers", message_model=model, subscription_data_set=[subscription])
+    return encode_body(HeartbeatData(client_id="c1", consumer_data_set=[consumer]))
+
+
+async def test_a_reply_is_the_logs_own_bytes_with_all_its_offsets(side):
+    for number in range(3):
+        side.put(b"m%d" % number)
+    reply = await side.ask(11, pull_fields(1))
+    header = reply.read(PullReplyHeader)
+    assert reply.code == ResponseCode.SUCCESS
+    assert reply.remark == "FOUND"
+    assert (header.next_begin_offset, header.min_offset, header.max_offset) == (3, 0, 3)
+    assert header.suggest_which_broker_id == 0
+    assert reply.body in bytes(side.store.log.data)
+    assert bodies_of(reply.body) == [b"m1", b"m2"]
+
+
+async def test_lite_pull_is_the_same_request(side):
+    side.put(b"m")
+    assert bodies_of((await side.ask(361, pull_fields())).body) == [b"m"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        ({"consumerGroup": "not a group"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "does not exist"),
+        ({"topic": "nowhere"}, ResponseCode.TOPIC_NOT_EXIST, "topic[nowhere] not exist, apply first please!"),
+        ({"queueId": 4}, ResponseCode.INVALID_PARAMETER, "queueId[4] is illegal"),
+        ({"queueId": -1}, ResponseCode.INVALID_PARAMETER, "queueId[-1] is illegal"),
+        ({"subscription": "||"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription"),
+        ({"expressionType": "SQL92"}, ResponseCode.SYSTEM_ERROR, "filter message by SQL92"),
+        ({"sysFlag": 0}, ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist"),
+    ],
+)
+async def test_a_refused_pull_says_why(side, changes, code, words):
+    reply = await side.ask(11, pull_fields(**changes))
+    assert reply.code == code
+    assert words in (reply.remark or "")
+
+
+async def test_permissions_are_checked_from_the_broker_down_to_the_topic(side):
+    side.settings.broker_permission = 2
+    assert "the broker[127.0.0.1]" in ((await side.ask(11, pull_fields())).remark or "")
+    side.settings.broker_permission = 6
+    side.consuming.groups.find_or_create("readers")
+    side.consuming.groups.set_consume_enable("readers", enable=False)
+    reply = await side.ask(11, pull_fields(topic="nowhere"))  # the group is looked at before the topic
+    assert (reply.code, reply.remark) == (
+        ResponseCode.NO_PERMISSION,
+        "subscription group no permission, readers",
+    )
+    side.consuming.groups.set_consume_enable("readers", enable=True)
+    side.store.topics.find("orders").perm = 2
+    reply = await side.ask(11, pull_fields(queueId=99))  # the topic before the queue
+    assert (reply.code, reply.remark) == (
+        ResponseCode.NO_PERMISSION,
+        "the topic[orders] pulling message is forbidden",
+    )
+
+
+async def test_internal_topics_are_read_by_gateways_only(side):
+    side.store.topics.ensure("GANTRY_SYS_PROBE", 1, 6)
+    side.put(b"probe", topic="GANTRY_SYS_PROBE")
+    assert (await side.ask(11, pull_fields(topic="GANTRY_SYS_PROBE"))).code == ResponseCode.NO_PERMISSION
+    fields = pull_fields(topic="GANTRY_SYS_PROBE", consumerGroup=GATEWAY_GROUP)
+    assert bodies_of((await side.ask(11, fields)).body) == [b"probe"]
+
+
+async def test_without_its_own_subscription_a_pull_uses_that_of_the_heartbeat(side):
+    side.put(b"r", tags="red")
+    side.put(b"b", tags="blue")
+    await side.ask(34, body=heartbeat(expression="blue", version=5))
+    assert bodies_of((await side.ask(11, pull_fields(sysFlag=0, subVersion=5))).body) == [b"b"]
+    reply = await side.ask(11, pull_fields(sysFlag=0, subVersion=6))
+    assert reply.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+    await side.ask(34, body=heartbeat("other"))
+    reply = await side.ask(11, pull_fields(sysFlag=0))
+    assert (reply.code, reply.remark.split(",")[0]) == (24, "the consumer's subscription not exist")
+
+
+async def test_a_group_that_may_not_broadcast_is_refused_when_it_does(side):
+    await side.ask(34, body=heartbeat(model=MessageModel.BROADCASTING))
+    side.consuming.groups.find("readers").consume_broadcast_enable = False
+    reply = await side.ask(11, pull_fields(sysFlag=0))
+    assert reply.remark == "the consumer group[readers] can not consume by broadcast way"
+
+
+async def test_a_pull_at_the_end_is_held_and_answered_by_the_message_it_waits_for(side):
+    side.put(b"old")
+    side.send(11, pull_held(1))
+    assert side.peer.answers() == []
+    assert side.consuming.holding == 1
+    side.put(b"new")
+    reply = side.peer.answer()
+    assert (reply.code, bodies_of(reply.body)) == (0, [b"new"])
+    assert side.consuming.holding == 0
+
+
+async def test_a_pull_on_a_queue_that_never_had_a_message_is_held_too(side):
+    side.send(11, pull_held(0, queueId=3))
+    side.put(b"first", queue_id=3)
+    assert bodies_of(side.peer.answer().body) == [b"first"]
+
+
+@pytest.mark.parametrize("changes", [{"sysFlag": WITH_SUBSCRIPTION}, {"suspendTimeoutMillis": 0}])
+async def test_a_pull_that_may_not_wait_is_answered_at_once(side, changes):
+    side.put(b"old")
+    reply = await side.ask(11, pull_held(1, **changes))
+    assert (reply.code, reply.remark) == (ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE")
+
+
+async def test_a_held_pull_is_answered_empty_at_its_deadline_not_before(side):
+    side.put(b"old")
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    reply = await side.ask(11, pull_held(1, suspendTimeoutMillis=120))
+    assert loop.time() - started >= 0.12
+    assert (reply.code, reply.read(PullReplyHeader).next_begin_offset) == (ResponseCode.PULL_NOT_FOUND, 1)
+
+
+async def test_long_polling_switched_off_holds_for_the_short_time_only(side):
+    side.settings.long_polling_enable = False
+    side.settings.short_polling_ms = 60
+    assert (await side.ask(11, pull_held(0))).code == ResponseCode.PULL_NOT_FOUND
+
+
+async def test_unwanted_messages_do_not_answer_a_held_pull_but_are_behind_it_afterwards(side):
+    side.send(11, pull_held(0, subscription="red", suspendTimeoutMillis=150))
+    side.put(b"b", tags="blue")
+    assert side.peer.answers() == []
+    await asyncio.sleep(0.25)
+    reply = side.peer.answer()
+    assert (reply.code, reply.remark) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE")
+    assert reply.read(PullReplyHeader).next_begin_offset == 1
+
+
+async def test_a_wanted_message_behind_unwanted_ones_is_found_without_looking_at_them_again(side):
+    side.send(11, pull_held(0, subscription="red"))
+    for _ in range(2000):
+        side.put(b"b", tags="blue")
+    side.put(b"r", tags="red")
+    assert bodies_of(side.peer.answer().body) == [b"r"]
+
+
+async def test_a_held_pull_is_checked_again_when_it_is_answered(side):
+    side.send(11, pull_held(0))
+    side.consuming.groups.set_consume_enable("readers", enable=False)
+    side.put(b"m")
+    assert side.peer.answer().code == ResponseCode.NO_PERMISSION
+
+
+async def test_a_deleted_topic_answers_who_waits_on_it(side):
+    side.send(11, pull_held(0))
+    del side.store.topics.configs["orders"]
+    side.consuming.topic_deleted("orders")
+    assert side.peer.answer().code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_a_closed_connection_is_not_answered_any_more(side):
+    side.send(11, pull_held(0))
+    side.consuming.closed(side.peer)
+    side.put(b"m")
+    assert side.peer.answers() == []
+
+
+async def test_stopping_answers_everything_held(tmp_path):
+    side = ReadingSide(tmp_path)
+    side.send(11, pull_held(0))
+    await side.consuming.stop()
+    assert side.peer.answer().code == ResponseCode.PULL_NOT_FOUND
+
+
+async def test_offsets_come_with_pulls_only_when_marked_and_never_from_gateways(side):
+    side.put(b"m")
+    await side.ask(11, pull_fields(0, commitOffset=7))
+    assert side.consuming.offsets.find("readers", "orders", 0) is None
+    await side.ask(11, pull_fields(0, commitOffset=7, sysFlag=WITH_SUBSCRIPTION | COMMIT))
+    assert side.consuming.offsets.find("readers", "orders", 0) == 7
+    fields = pull_fields(0, commitOffset=9, sysFlag=WITH_SUBSCRIPTION | COMMIT, consumerGroup=GATEWAY_GROUP)
+    await side.ask(11, fields)
+    assert side.consuming.offsets.find(GATEWAY_GROUP, "orders", 0) is None
+    assert GATEWAY_GROUP not in side.consuming.groups.names()
+
+
+async def test_a_held_pull_commits_once_when_it_arrives(side):
+    side.send(11, pull_held(0, commitOffset=3, sysFlag=SUSPEND | WITH_SUBSCRIPTION | COMMIT))
+    side.consuming.offsets.commit("readers", "orders", 0, 5)
+    side.put(b"m")
+    assert side.consuming.offsets.find("readers", "orders", 0) == 5
+
+
+async def test_a_corrected_offset_is_told_and_stored_as_an_event(side):
+    side.put(b"m")
+    reply = await side.ask(11, pull_held(9))
+    assert (reply.code, reply.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY")
+    assert reply.read(PullReplyHeader).next_begin_offset == 1
+    ((topic, queue_id, body, tags, keys),) = side.store.internal
+    assert (topic, queue_id, tags, keys) == ("OFFSET_MOVED_EVENT", 0, "readers", "readers")
+    event = msgspec.json.decode(body)
+    assert (event["offsetRequest"], event["offsetNew"]) == (9, 1)
+
+
+async def test_cold_bytes_are_read_beside_the_loop_and_answered_all_the_same(side):
+    side.put(b"m")
+    side.store.log.cold = True
+    side.send(11, pull_fields(0))
+    assert side.peer.answers() == []
+    assert side.classes["pull"].in_flight == 1
+    await asyncio.sleep(0.05)
+    assert bodies_of(side.peer.answer().body) == [b"m"]
+    assert side.classes["pull"].in_flight == 0
+    assert side.consuming.figures.cold_reads == 1
+
+
+async def test_damage_is_left_out_of_the_reply_and_counted(side):
+    for number in range(3):
+        side.put(b"m%d" % number)
+    side.store.log.damaged = {50}
+    assert bodies_of((await side.ask(11, pull_fields(0))).body) == [b"m1", b"m2"]
+    assert side.consuming.figures.damaged_records == 1
+
+
+async def test_an_error_of_the_disk_is_told_and_harms_nobody_else(side):
+    side.put(b"m")
+
+    def fails(position, size):
+        raise OSError(5, "Input/output error")
+
+    side.store.log.cold, side.store.log.read = True, fails
+    reply = await side.ask(11, pull_fields(0))
+    assert (reply.code, "Input/output error" in reply.remark) == (ResponseCode.SYSTEM_ERROR, True)
+
+
+async def test_an_arrival_answers_only_the_pulls_that_wait_for_it_however_many_are_held(side):
+    side.store.topics.ensure("wide", 1000, 6)
+    peers = [MemoryPeer() for _ in range(10)]
+    for number in range(1000):
+        side.send(11, pull_held(0, topic="wide", queueId=number), peer=peers[number % 10])
+    side.put(b"m", topic="wide", queue_id=777)
+    assert bodies_of(peers[7].answer().body) == [b"m"]
+    assert all(peer.answers() == [] for peer in peers)
+    assert side.consuming.holding == 999
