@@ -3,6 +3,8 @@
 import asyncio
 from functools import partial
 
+from memory_store import MemoryPeer, MemoryStore
+
 from broker_store.broker_config import BrokerConfig
 from broker_store.config_files import DataVersionCounter
 from broker_store.consuming import Consuming, ConsumingParts
@@ -16,7 +18,6 @@ from gantry_wire.command import FLAG_ONEWAY
 from gantry_wire.encode import encode_request, encode_response
 from gantry_wire.errors import WireError
 from gantry_wire.frame import Command, FrameDecoder, decode_command
-from memory_store import MemoryPeer, MemoryStore
 
 SUSPEND, WITH_SUBSCRIPTION, COMMIT = 2, 4, 1
 

@@ -1,8 +1,9 @@
 """Registries of clients: who is told of what, what a group subscribes to, who expires."""
 
+from memory_store import MemoryPeer
+
 from broker_store.clients import EXPIRY_MS, Client, ClientTable, Consumption
 from gantry_wire.bodies import MessageModel, SubscriptionData
-from memory_store import MemoryPeer
 
 CLUSTERING = Consumption()
 

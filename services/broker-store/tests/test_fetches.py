@@ -1,12 +1,13 @@
 """Held pulls: who is woken by what, who waits on, and that nobody is lost."""
 
 import pytest
-from broker_store.fetches import TICK_MS, Fetches, HeldPull
-from gantry_wire.properties import tags_code
-from gantry_wire.subscription import EVERYTHING, TagFilter
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from broker_store.fetches import TICK_MS, Fetches, HeldPull
+from gantry_wire.properties import tags_code
+from gantry_wire.subscription import EVERYTHING, TagFilter
 
 RED, BLUE = tags_code("red"), tags_code("blue")
 WANTS_RED = TagFilter.parse("red")

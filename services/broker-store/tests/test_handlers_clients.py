@@ -3,11 +3,12 @@
 import asyncio
 
 import pytest
+from memory_store import MemoryPeer
+from reading_side import ReadingSide
+
 from gantry_wire.bodies import ConsumerIdList, decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.names import GATEWAY_GROUP
-from memory_store import MemoryPeer
-from reading_side import ReadingSide
 
 pytestmark = pytest.mark.anyio
 

@@ -1,10 +1,11 @@
 """14, 15, 43: RocketMQ 5.3.3's start positions, checks and answers."""
 
 import pytest
+from reading_side import ReadingSide
+
 from gantry_wire import fastjson
 from gantry_wire.codes import ResponseCode
 from gantry_wire.headers import OffsetReplyHeader
-from reading_side import ReadingSide
 
 pytestmark = pytest.mark.anyio
 

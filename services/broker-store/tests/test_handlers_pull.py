@@ -4,12 +4,13 @@ import asyncio
 
 import msgspec
 import pytest
+from memory_store import MemoryPeer, bodies_of
+from reading_side import COMMIT, SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_fields, pull_held
+
 from gantry_wire.bodies import ConsumerData, HeartbeatData, MessageModel, SubscriptionData, encode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.headers import PullReplyHeader
 from gantry_wire.names import GATEWAY_GROUP
-from memory_store import MemoryPeer, bodies_of
-from reading_side import COMMIT, SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_fields, pull_held
 
 pytestmark = pytest.mark.anyio
 

@@ -3,12 +3,13 @@
 import asyncio
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from broker_store.config_files import ConfigFile, DataVersionCounter
 from broker_store.log.files import RealFiles
 from broker_store.offset_keeper import OffsetKeeper
 from broker_store.offsets import OffsetTable
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 pytestmark = pytest.mark.anyio
 

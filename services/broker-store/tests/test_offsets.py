@@ -1,9 +1,10 @@
 """The table of committed offsets, and its file in RocketMQ's shape."""
 
-from broker_store.offsets import Moved, OffsetTable
-from gantry_wire import fastjson
 from hypothesis import given
 from hypothesis import strategies as st
+
+from broker_store.offsets import Moved, OffsetTable
+from gantry_wire import fastjson
 
 NAMES = st.text(alphabet="abz%_-", min_size=1, max_size=6)
 VERSION = b'{"counter":1,"stateVersion":0,"timestamp":5}'

@@ -3,15 +3,16 @@
 import asyncio
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from memory_store import MemoryQueue, MemoryStore, bodies_of
+
 from broker_store.log.errors import PositionRemoved
 from broker_store.pull import Ask, BatchLimits, PullLimits, PullStatus, reply_code, select
 from broker_store.pull_reading import read_slowly, read_spans
 from gantry_wire.codes import ResponseCode
 from gantry_wire.subscription import EVERYTHING, TagFilter
 from gantry_wire.units import CONSUME_QUEUE_UNIT
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from memory_store import MemoryQueue, MemoryStore, bodies_of
 
 RED = TagFilter.parse("red")
 
