@@ -27,11 +27,11 @@ def disk_full() -> RefusedRequest:
     )
 
 
-def stopped() -> RefusedRequest:
+def stopped(reason: str) -> RefusedRequest:
     """Surely not stored: the disk failed earlier."""
     return RefusedRequest(
         ResponseCode.SERVICE_NOT_AVAILABLE,
-        "this store is stopped after an error of its disk: nothing was stored, restart it to have its log checked",
+        f"this store is stopped ({reason}): nothing was stored, restart it to have its log checked",
         {"gantryCode": "STORE_STOPPED"},
     )
 
@@ -133,7 +133,7 @@ class Appends:
     def submit(self, entry: Entry, body_bytes: int = 0) -> None:
         """Take an entry into this turn's batch. Raises RefusedRequest when the store cannot take it now."""
         if self.log.state is not LogState.RUNNING:
-            raise stopped() if self.log.state is LogState.STOPPED else disk_full()
+            raise stopped(self.log.stop_reason) if self.log.state is LogState.STOPPED else disk_full()
         if self._sends.in_flight >= self._sends.capacity:
             self._sends.refused_full += 1
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
@@ -184,7 +184,7 @@ class Appends:
                 self._refuse(entries[number:], disk_full())
                 break
             except LogStopped:
-                self._refuse(entries[number:], stopped())
+                self._refuse(entries[number:], stopped(self.log.stop_reason))
                 break
             except LogError as error:
                 self._refuse([entry], RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, str(error)))

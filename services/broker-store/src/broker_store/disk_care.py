@@ -64,7 +64,8 @@ class DiskCare:
         while True:
             state = await asyncio.get_running_loop().run_in_executor(self._thread, self._space.check)
             if state is not self._told:
-                _log.warning("the state of the store changed", was=self._told.value, now=state.value)
+                reason = self._log.stop_reason if state is LogState.STOPPED else ""
+                _log.error("the state of the log changed", was=self._told.value, now=state.value, reason=reason)
                 self._told = state
             self._wake.clear()
             try:

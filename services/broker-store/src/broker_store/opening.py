@@ -80,6 +80,8 @@ class Opening:
         self._clock = clock
         self._store_host = store_host
         self._directory = str(settings.store_dir)
+        for name in ("commitlog", "consumequeue", "index", "config"):
+            files.make_dirs(f"{self._directory}/{name}")
         self._checkpoint = Checkpoint(files, self._directory)
         self.is_rebuild = False
         self.store = self._open()
