@@ -116,9 +116,10 @@ async def test_a_server_that_does_not_read_makes_calls_fail_unsent_and_withdraws
             calls.append(connection.request(ECHO, None, bytes(50_000), timeout=0.2))
             await asyncio.sleep(0)
         calls += [connection.request(ECHO, None, b"held back", timeout=0.2) for _ in range(3)]
+        while connection._unsent_bytes < 2_950_000:
+            connection.oneway(ECHO, None, bytes(50_000))
         with pytest.raises(ConnectionBusy):
-            for _ in range(100):
-                connection.oneway(ECHO, None, bytes(50_000))
+            connection.oneway(ECHO, None, bytes(50_000))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert [o.sent for o in outcomes[-3:]] == [False] * 3
         assert outcomes[0].sent
@@ -185,7 +186,7 @@ async def test_a_server_that_answers_others_is_not_given_up(monkeypatch):
 async def test_nobody_listening_is_not_connected_at_once():
     async with serving() as (_, port):
         pass
-    with pytest.raises(NotConnected, match="cannot connect to 127.0.0.1") as error:
+    with pytest.raises(NotConnected, match="cannot connect to") as error:
         await to(port)
     assert not error.value.sent
 

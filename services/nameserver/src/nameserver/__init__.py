@@ -1,0 +1,1 @@
+"""Who is alive, and who owns which topic queues: soft state, rebuilt from registrations. Keeps no message."""

@@ -1,0 +1,49 @@
+"""`python -m nameserver`: -c FILE, --set name=value, -p prints the settings and ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gantry_chassis.logs import configure, get_logger
+from gantry_chassis.process import Life, run
+from gantry_chassis.settings import SettingsRefused, masked, parse_arguments, refuse_start, settings_or_exit
+from nameserver.assembly import serve
+from nameserver.run_config import RunConfig
+from nameserver.settings import NameserverSettings, read_conf
+
+SERVICE = "nameserver"
+HELP, PRINT = ("-h", "--help"), "-p"
+
+
+def main() -> None:
+    """Run a nameserver until it is asked to stop."""
+    argv = sys.argv[1:]
+    ignored: list[str] = []
+
+    def read_file(path: Path) -> dict[str, str]:
+        return read_conf(path, ignored)
+
+    if set(HELP) & set(argv):
+        settings_or_exit(NameserverSettings, SERVICE, argv)
+    try:
+        arguments = parse_arguments(argv, switches=(PRINT,))
+    except SettingsRefused as refused:
+        refuse_start(SERVICE, str(refused))
+    settings = settings_or_exit(NameserverSettings, SERVICE, arguments, read_file=read_file)
+    if PRINT in arguments.switches:
+        sys.stdout.write(RunConfig(settings, settings.switches()).text().decode())
+        return
+    configure(SERVICE, settings.log_level, json=settings.log_json)
+    if ignored:
+        get_logger().warning("settings of the file that mean nothing here", names=", ".join(ignored))
+    get_logger().debug("settings", **masked(settings))
+
+    async def live(life: Life) -> None:
+        await serve(settings, life)
+
+    run(live, service=SERVICE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Puts a nameserver together from its settings, and runs it until it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO
+
+from gantry_chassis.http import HttpServer, health_routes
+from gantry_chassis.logs import get_logger
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.nats_hints import Hints
+from gantry_chassis.process import Life, StartRefused
+from gantry_link.limits import LinkLimits
+from gantry_link.pool import ConnectionPool
+from gantry_link.server import RemotingServer
+from gantry_wire.bodies import KvConfigFile, decode_body
+from nameserver.durable_file import DurableFile
+from nameserver.effects import Outside
+from nameserver.handlers import Commands, Parts
+from nameserver.kv_config import KvConfig
+from nameserver.registry import Registry
+from nameserver.remoting import Remoting
+from nameserver.run_config import CONFIG_FILE, KV_FILE, RunConfig
+from nameserver.settings import NameserverSettings
+from nameserver.tables import Tables
+from nameserver.topic_orders import TopicOrders
+from nameserver.views import Views
+
+LOCK_FILE = "lock"
+
+_log = get_logger()
+
+
+async def serve(settings: NameserverSettings, life: Life) -> None:
+    """Run until `life.stopping`; StartRefused when the directory or a port cannot be had."""
+    lock = _take_directory(settings)
+    writer = ThreadPoolExecutor(1, "durable-file")
+    pool, metrics, tables = ConnectionPool(), Metrics(), Tables()
+    hints = Hints(settings.nats_url, "nameserver")
+    outside = Outside(hints, pool)
+    parts = make_parts(settings, tables, outside, writer)
+    server = make_server(settings, parts, Remoting(Commands(parts), metrics))
+    outside.server = server
+    add_figures(metrics, tables, server, hints)
+    http = HttpServer(
+        settings.listen, settings.http_port_or_next, health_routes(lambda: _ready(life), metrics)
+    )
+    life.supervise("hints", hints.run)
+    life.supervise("notices", outside.tell_brokers)
+    life.supervise("expiry", lambda: _expire(parts, life))
+    port, http_port = await _listen(settings, server, http)
+    _log.info("ready", remoting=f"{settings.listen}:{port}", http=f"http://{settings.listen}:{http_port}")
+    await life.stopping.wait()
+    await server.close(settings.drain_seconds)
+    await http.close()
+    await pool.close()
+    writer.shutdown()
+    lock.close()
+
+
+def make_parts(
+    settings: NameserverSettings, tables: Tables, outside: Outside, writer: ThreadPoolExecutor
+) -> Parts:
+    """Return what the commands work on, with what earlier runs kept."""
+    config = RunConfig(settings, settings.switches())
+    config_file = DurableFile(settings.data_dir / CONFIG_FILE, writer)
+    restored = config_file.read(config.restore, _log.warning)
+    if restored:
+        _log.info("settings changed at run time are kept", file=str(config_file.path), names=restored)
+    kv_file = DurableFile(settings.data_dir / KV_FILE, writer)
+    kept = kv_file.read(lambda content: decode_body(content, KvConfigFile), _log.warning)
+    return Parts(
+        registry=Registry(tables, config.switches),
+        orders=TopicOrders(tables),
+        views=Views(tables, config.switches),
+        kv=KvConfig(kept.config_table if kept is not None else None),
+        kv_keeper=kv_file,
+        config=config,
+        config_keeper=config_file,
+        now_ms=monotonic_ms,
+        act=outside.act,
+        started_ms=monotonic_ms(),
+    )
+
+
+def make_server(settings: NameserverSettings, parts: Parts, remoting: Remoting) -> RemotingServer:
+    """Return the remoting server; a broker whose connection closes is taken out at once."""
+    return RemotingServer(
+        remoting.receive,
+        on_close=lambda peer: parts.act(parts.registry.channel_closed(peer.id)),
+        on_failure=lambda peer, error: _log.error("request failed", client=f"{peer.remote}", exc_info=error),
+        limits=LinkLimits(idle_seconds=settings.idle_seconds),
+    )
+
+
+def monotonic_ms() -> int:
+    """Return the clock of liveness: no step of the wall clock makes a broker expire."""
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
+def add_figures(metrics: Metrics, tables: Tables, server: RemotingServer, hints: Hints) -> None:
+    """Add what Prometheus sees beside the requests."""
+    figures = server.figures
+    metrics.gauge("nameserver_brokers", "Living brokers.", lambda: len(tables.live))
+    metrics.gauge("nameserver_topics", "Topics with a route.", lambda: len(tables.topics))
+    metrics.gauge("nameserver_connections", "Open connections.", lambda: len(server.peers))
+    metrics.gauge("nameserver_hints_sent", "Route hints sent since the start.", lambda: hints.sent)
+    metrics.gauge("nameserver_hints_dropped", "Route hints dropped since the start.", lambda: hints.dropped)
+    metrics.gauge(
+        "nameserver_connections_closed",
+        "Connections closed by us since the start, by reason.",
+        lambda: {
+            ("idle",): figures.closed_idle,
+            ("stalled",): figures.closed_stalled,
+            ("malformed",): figures.closed_malformed,
+            ("refused",): figures.refused,
+        },
+        ("reason",),
+    )
+
+
+async def _expire(parts: Parts, life: Life) -> None:
+    while not await life.sleep(parts.config.switches.scan_not_active_broker_interval / 1000):
+        change = parts.registry.expire(parts.now_ms())
+        if change.lost_channels:
+            _log.warning("brokers were not heard of and are taken out", topics=len(change.topics))
+        parts.act(change)
+
+
+async def _listen(settings: NameserverSettings, server: RemotingServer, http: HttpServer) -> tuple[int, int]:
+    where = f"{settings.listen}:{settings.port}"
+    try:
+        port = await server.listen(settings.listen, settings.port)
+        where = f"{settings.listen}:{settings.http_port_or_next}"
+        return port, await http.start()
+    except OSError as error:
+        raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
+
+
+def _take_directory(settings: NameserverSettings) -> IO[bytes]:
+    """Make the data directory and hold its lock for as long as the file returned is open."""
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        lock = (settings.data_dir / LOCK_FILE).open("ab")
+    except OSError as error:
+        raise StartRefused(f"cannot write to {settings.data_dir}: {error.strerror}; set data_dir") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise StartRefused(f"{settings.data_dir} is in use by another nameserver; set data_dir") from error
+    return lock
+
+
+def _ready(life: Life) -> str | None:
+    return "stopping" if life.stopping.is_set() else None

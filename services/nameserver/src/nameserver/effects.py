@@ -1,0 +1,68 @@
+"""Acts on what the core says has changed: route hints over NATS, notices to brokers, connections to close."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gantry_chassis.logs import get_logger
+from gantry_chassis.nats_hints import Hints
+from gantry_link.errors import LinkError
+from gantry_link.pool import ConnectionPool
+from gantry_link.server import RemotingServer
+from gantry_wire.codes import RequestCode
+from nameserver.tables import Change, MinIdChanged
+
+ROUTE_SUBJECT = "gantry.route."
+NOTICES_MAX = 1024
+_NOT_IN_A_SUBJECT = frozenset(" .*>\t\r\n")
+
+_log = get_logger()
+
+
+class Outside:
+    """The shell's hands. Hints and notices may be lost; a slow poll stands behind both."""
+
+    def __init__(self, hints: Hints, pool: ConnectionPool) -> None:
+        self.server: RemotingServer | None = None
+        self._hints = hints
+        self._pool = pool
+        self._notices: asyncio.Queue[MinIdChanged] = asyncio.Queue(NOTICES_MAX)
+        self.notices_lost = 0
+
+    def act(self, change: Change) -> None:
+        """Do what a change asks for; never waits, never raises."""
+        for topic in change.topics:
+            if topic and _NOT_IN_A_SUBJECT.isdisjoint(topic):
+                self._hints.publish(ROUTE_SUBJECT + topic)
+        for channel in change.lost_channels:
+            peer = self.server.peers.get(channel) if self.server is not None else None
+            if peer is not None:
+                peer.abort()
+        for notice in change.notices:
+            try:
+                self._notices.put_nowait(notice)
+            except asyncio.QueueFull:
+                self.notices_lost += 1
+
+    async def tell_brokers(self) -> None:
+        """Send notices (905, one-way) to the brokers they concern; ends only when cancelled."""
+        while True:
+            notice = await self._notices.get()
+            for address in notice.tell:
+                try:
+                    connection = await self._pool.get(address)
+                    connection.oneway(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, _fields(notice))
+                except LinkError as error:
+                    self.notices_lost += 1
+                    _log.info("broker was not told of a changed master", address=address, reason=str(error))
+
+
+def _fields(notice: MinIdChanged) -> dict[str, str]:
+    fields = {
+        "minBrokerId": str(notice.min_id),
+        "brokerName": notice.broker_name,
+        "minBrokerAddr": notice.min_address,
+        "offlineBrokerAddr": notice.offline_address,
+        "haBrokerAddr": notice.ha_address,
+    }
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,297 @@
+"""The commands of a nameserver: parse, call the core, reply. One function per code, in the order of the table below."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gantry_wire.bodies import DataVersion, KVTable, TopicList, TopicRouteData, decode_body, encode_body
+from gantry_wire.codes import MQVersion, RequestCode, ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.header import Header
+from gantry_wire.headers import (
+    AddWritePermReplyHeader,
+    BrokerHeartbeatHeader,
+    BrokerIdentityHeader,
+    BrokerMemberGroupHeader,
+    BrokerNameHeader,
+    ClusterHeader,
+    DeleteTopicInNamesrvHeader,
+    KvKeyHeader,
+    KvValueReplyHeader,
+    NamespaceHeader,
+    PutKvConfigHeader,
+    QueryDataVersionReplyHeader,
+    RegisterBrokerHeader,
+    RegisterBrokerReplyHeader,
+    RouteHeader,
+    TopicHeader,
+    WipeWritePermReplyHeader,
+)
+from gantry_wire.register_body import body_crc, decode_register_body
+from nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from nameserver.ports import Clock, Effects, Keeper
+from nameserver.registry import BrokerIdentity, RegisterRefused, Registry
+from nameserver.run_config import RunConfig
+from nameserver.tables import Place
+from nameserver.topic_orders import TopicOrders
+from nameserver.views import Views
+
+FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+ZONE_NAME = "__ZONE_NAME"
+
+
+class Reply(NamedTuple):
+    """A success. With `after`, it is sent when that is done."""
+
+    header: Header | None = None
+    body: bytes = b""
+    after: asyncio.Future[None] | None = None
+
+
+@dataclass(slots=True)
+class Parts:
+    """What the commands work on."""
+
+    registry: Registry
+    orders: TopicOrders
+    views: Views
+    kv: KvConfig
+    kv_keeper: Keeper
+    config: RunConfig
+    config_keeper: Keeper
+    now_ms: Clock
+    act: Effects
+    started_ms: int
+
+
+class Commands:
+    """Answers requests. `channel` names the connection a request came over."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._route_was_found = False
+
+    def get_route(self, command: Command, _channel: int) -> Reply:
+        """105: tell where a topic's queues are."""
+        header, parts = command.read(RouteHeader), self._parts
+        self._check_ready()
+        route = parts.views.route(header.topic)
+        if route is None:
+            words = f"No topic route info in name server for the topic: {header.topic}{FAQ}"
+            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, words)
+        self._route_was_found = True
+        if parts.config.switches.order_message_enable:
+            route.order_topic_conf = parts.kv.get(ORDER_TOPIC_CONFIG, header.topic)
+        is_standard = command.version >= MQVersion.V4_9_4 or bool(header.accept_standard_json_only)
+        return Reply(body=encode_body(route, standard=is_standard))
+
+    def register_broker(self, command: Command, channel: int) -> Reply:
+        """103: a broker lives, and this is what it holds."""
+        header, parts = command.read(RegisterBrokerHeader), self._parts
+        if header.body_crc32 and header.body_crc32 != body_crc(command.body):
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        who = BrokerIdentity(
+            cluster=header.cluster_name,
+            broker_name=header.broker_name,
+            broker_id=header.broker_id,
+            address=header.broker_addr,
+            ha_address=header.ha_server_addr or "",
+            zone_name=command.ext.get(ZONE_NAME),
+            expiry_ms=header.heartbeat_timeout_millis,
+            acting_master=header.enable_acting_master,
+        )
+        body = decode_register_body(command.body, compressed=header.compressed)
+        try:
+            answer = parts.registry.register(who, body, channel, parts.now_ms())
+        except RegisterRefused as refused:
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(refused)) from refused
+        parts.act(answer.change)
+        reply = RegisterBrokerReplyHeader(ha_server_addr=answer.ha_address, master_addr=answer.master_address)
+        return Reply(reply, self._order_config_for_brokers())
+
+    def unregister_broker(self, command: Command, _channel: int) -> Reply:
+        """104: a broker leaves."""
+        header = command.read(BrokerIdentityHeader)
+        who = BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
+        self._parts.act(self._parts.registry.unregister(who))
+        return Reply()
+
+    def query_data_version(self, command: Command, _channel: int) -> Reply:
+        """322: is this version of a broker's topics the one that is held? Counts as a sign of life if so."""
+        header, parts = command.read(BrokerIdentityHeader), self._parts
+        place = Place(header.cluster_name, header.broker_addr)
+        asked = decode_body(command.body, DataVersion) if command.body else None
+        held = parts.registry.version_of(place)
+        is_changed = held is None or held != asked
+        if not is_changed:
+            parts.registry.heartbeat(place, parts.now_ms())
+        return Reply(
+            QueryDataVersionReplyHeader(changed=is_changed), b"" if held is None else encode_body(held)
+        )
+
+    def heartbeat(self, command: Command, _channel: int) -> Reply:
+        """904: a broker lives."""
+        header = command.read(BrokerHeartbeatHeader)
+        self._parts.registry.heartbeat(Place(header.cluster_name, header.broker_addr), self._parts.now_ms())
+        return Reply()
+
+    def get_member_group(self, command: Command, _channel: int) -> Reply:
+        """901: the addresses of all brokers of a name."""
+        header = command.read(BrokerMemberGroupHeader)
+        return Reply(
+            body=encode_body(self._parts.views.member_group(header.cluster_name, header.broker_name))
+        )
+
+    def get_cluster_info(self, _command: Command, _channel: int) -> Reply:
+        """106: all brokers and clusters."""
+        return Reply(body=encode_body(self._parts.views.cluster_info()))
+
+    def wipe_write_perm(self, command: Command, _channel: int) -> Reply:
+        """205: take write permission from a broker's topics."""
+        count, change = self._parts.orders.wipe_write_perm(command.read(BrokerNameHeader).broker_name)
+        self._parts.act(change)
+        return Reply(WipeWritePermReplyHeader(wipe_topic_count=count))
+
+    def add_write_perm(self, command: Command, _channel: int) -> Reply:
+        """327: give it back."""
+        count, change = self._parts.orders.add_write_perm(command.read(BrokerNameHeader).broker_name)
+        self._parts.act(change)
+        return Reply(AddWritePermReplyHeader(add_topic_count=count))
+
+    def get_all_topics(self, _command: Command, _channel: int) -> Reply:
+        """206: all topics."""
+        return _listed(self._parts.config.switches.enable_all_topic_list, self._parts.views.all_topics)
+
+    def delete_topic(self, command: Command, _channel: int) -> Reply:
+        """216: forget a topic."""
+        header = command.read(DeleteTopicInNamesrvHeader)
+        self._parts.act(self._parts.orders.delete(header.topic, header.cluster_name))
+        return Reply()
+
+    def register_topic(self, command: Command, _channel: int) -> Reply:
+        """217: where a topic's queues are, said by someone else than its brokers."""
+        header = command.read(TopicHeader)
+        route = decode_body(command.body, TopicRouteData) if command.body else TopicRouteData()
+        self._parts.act(self._parts.orders.register(header.topic, route.queue_datas))
+        return Reply()
+
+    def get_topics_by_cluster(self, command: Command, _channel: int) -> Reply:
+        """224: the topics of a cluster."""
+        cluster = command.read(ClusterHeader).cluster
+        return self._list(lambda: self._parts.views.topics_of_cluster(cluster))
+
+    def get_system_topics(self, _command: Command, _channel: int) -> Reply:
+        """304: names of clusters and brokers, and a broker to ask for the rest."""
+        return self._list(self._parts.views.system_topics)
+
+    def get_unit_topics(self, _command: Command, _channel: int) -> Reply:
+        """311: topics of units."""
+        return self._list(self._parts.views.unit_topics)
+
+    def get_unit_subscription_topics(self, _command: Command, _channel: int) -> Reply:
+        """312: topics that consumers of units read."""
+        return self._list(self._parts.views.unit_subscription_topics)
+
+    def get_unit_subscription_non_unit_topics(self, _command: Command, _channel: int) -> Reply:
+        """313: those of them that belong to no unit."""
+        return self._list(self._parts.views.unit_subscription_non_unit_topics)
+
+    def put_kv(self, command: Command, _channel: int) -> Reply:
+        """100: set a value; answered when it is on disk."""
+        header = command.read(PutKvConfigHeader)
+        if not header.namespace or not header.key:
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
+        self._parts.kv.put(header.namespace, header.key, header.value)
+        return self._kept()
+
+    def get_kv(self, command: Command, _channel: int) -> Reply:
+        """101: one value."""
+        header = command.read(KvKeyHeader)
+        value = self._parts.kv.get(header.namespace, header.key)
+        if value is None:
+            words = f"No config item, Namespace: {header.namespace} Key: {header.key}"
+            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, words)
+        return Reply(KvValueReplyHeader(value=value))
+
+    def delete_kv(self, command: Command, _channel: int) -> Reply:
+        """102: forget a value; answered when that is on disk."""
+        header = command.read(KvKeyHeader)
+        self._parts.kv.delete(header.namespace, header.key)
+        return self._kept()
+
+    def list_kv(self, command: Command, _channel: int) -> Reply:
+        """219: all values of a namespace."""
+        namespace = command.read(NamespaceHeader).namespace
+        table = self._parts.kv.namespace(namespace)
+        if table is None:
+            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace}")
+        return Reply(body=encode_body(KVTable(table=table)))
+
+    def update_config(self, command: Command, _channel: int) -> Reply:
+        """318: change settings; answered when they are on disk."""
+        if not command.body:
+            return Reply()
+        return Reply(after=self._parts.config_keeper.write(self._parts.config.update(command.body)))
+
+    def get_config(self, _command: Command, _channel: int) -> Reply:
+        """319: all settings."""
+        return Reply(body=self._parts.config.text())
+
+    def _check_ready(self) -> None:
+        switches = self._parts.config.switches
+        if not switches.need_wait_for_service or self._route_was_found:
+            return
+        waited_ms = self._parts.now_ms() - self._parts.started_ms
+        if waited_ms < switches.wait_seconds_for_service * 1000:
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "name server not ready")
+
+    def _order_config_for_brokers(self) -> bytes:
+        if not self._parts.config.switches.return_order_topic_config_to_broker:
+            return b""
+        table = self._parts.kv.order_config()
+        return b"" if table is None else encode_body(KVTable(table=table))
+
+    def _kept(self) -> Reply:
+        return Reply(after=self._parts.kv_keeper.write(self._parts.kv.content()))
+
+    def _list(self, read: Callable[[], TopicList]) -> Reply:
+        return _listed(self._parts.config.switches.enable_topic_list, read)
+
+
+def _listed(is_enabled: bool, read: Callable[[], TopicList]) -> Reply:
+    if not is_enabled:
+        raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "disable")
+    return Reply(body=encode_body(read()))
+
+
+Handler = Callable[[Commands, Command, int], Reply]
+
+COMMANDS: dict[int, Handler] = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: Commands.get_route,
+    RequestCode.REGISTER_BROKER: Commands.register_broker,
+    RequestCode.UNREGISTER_BROKER: Commands.unregister_broker,
+    RequestCode.QUERY_DATA_VERSION: Commands.query_data_version,
+    RequestCode.BROKER_HEARTBEAT: Commands.heartbeat,
+    RequestCode.GET_BROKER_MEMBER_GROUP: Commands.get_member_group,
+    RequestCode.GET_BROKER_CLUSTER_INFO: Commands.get_cluster_info,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: Commands.wipe_write_perm,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: Commands.add_write_perm,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Commands.get_all_topics,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: Commands.delete_topic,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: Commands.register_topic,
+    RequestCode.GET_TOPICS_BY_CLUSTER: Commands.get_topics_by_cluster,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Commands.get_system_topics,
+    RequestCode.GET_UNIT_TOPIC_LIST: Commands.get_unit_topics,
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: Commands.get_unit_subscription_topics,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: Commands.get_unit_subscription_non_unit_topics,
+    RequestCode.PUT_KV_CONFIG: Commands.put_kv,
+    RequestCode.GET_KV_CONFIG: Commands.get_kv,
+    RequestCode.DELETE_KV_CONFIG: Commands.delete_kv,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: Commands.list_kv,
+    RequestCode.UPDATE_NAMESRV_CONFIG: Commands.update_config,
+    RequestCode.GET_NAMESRV_CONFIG: Commands.get_config,
+}

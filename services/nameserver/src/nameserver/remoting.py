@@ -1,0 +1,57 @@
+"""Frames in, replies out: finds the command for a code, and sends its reply when it is due."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gantry_chassis.metrics import Counter, Family, Metrics
+from gantry_link.peer import Peer
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command, RawFrame, decode_command, encode_response
+from nameserver.handlers import COMMANDS, Commands, Reply
+
+OTHER = "other"
+
+
+class Remoting:
+    """The handler of the remoting server."""
+
+    def __init__(self, commands: Commands, metrics: Metrics) -> None:
+        self._commands = commands
+        self._requests: Family[Counter] = metrics.counters(
+            "nameserver_requests", "Requests by code.", ("code",)
+        )
+        self._by_code = {code: self._requests.labels(RequestCode(code).name) for code in COMMANDS}
+        self._other = self._requests.labels(OTHER)
+
+    def receive(self, peer: Peer, raw: RawFrame) -> None:
+        """Handle one frame. What is raised here, the server answers."""
+        command = decode_command(raw)
+        if command.is_response:
+            return
+        handler = COMMANDS.get(command.code)
+        if handler is None:
+            self._other.value += 1
+            words = f" request type {command.code} not supported"
+            raise RefusedRequest(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, words)
+        self._by_code[command.code].value += 1
+        reply = handler(self._commands, command, peer.id)
+        if reply.after is None:
+            _send(peer, command, reply)
+        else:
+            reply.after.add_done_callback(lambda done: _send_when_kept(peer, command, reply, done))
+
+
+def _send(peer: Peer, command: Command, reply: Reply) -> None:
+    if not command.is_oneway:
+        peer.send(encode_response(ResponseCode.SUCCESS, command.opaque, reply.header, reply.body))
+
+
+def _send_when_kept(peer: Peer, command: Command, reply: Reply, done: asyncio.Future[None]) -> None:
+    error = done.exception()
+    if error is None:
+        _send(peer, command, reply)
+    elif not command.is_oneway:
+        words = f"changed, but not on disk: {error}"
+        peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, None, b"", words))

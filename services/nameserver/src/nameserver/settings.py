@@ -1,0 +1,109 @@
+"""Every setting of a nameserver with default, unit and bounds, and how RocketMQ's names map onto ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gantry_chassis.settings import SettingsRefused
+from gantry_wire.config_text import parse_config_text
+from gantry_wire.errors import MalformedBody
+from nameserver.switches import ScanMs, Switches, WaitSeconds
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class NameserverSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings, as `name=value` lines in the file of -c, NAMESERVER_NAME in the environment, or --set name=value."""
+
+    listen: Annotated[str, Meta(min_length=1, description="Address to bind.")] = "127.0.0.1"
+    port: Annotated[Port, Meta(description="Remoting port; 0 takes a free one.")] = 9876
+    http_port: Annotated[
+        Port | None, Meta(description="Port of health and metrics; by default the remoting port + 1.")
+    ] = None
+    data_dir: Annotated[Path, Meta(description="Where kvConfig.json and namesrv.properties lie.")] = Path(
+        "data/nameserver"
+    )
+    nats_url: Annotated[
+        str, Meta(description="NATS for route hints; empty: none are sent.", extra={"secret": True})
+    ] = ""
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="Least severe events that are logged.")
+    ] = "info"
+    log_json: Annotated[bool, Meta(description="Log one JSON object a line.")] = False
+    idle_seconds: Annotated[
+        float, Meta(ge=1, le=86_400, description="A connection without traffic is closed after this time.")
+    ] = 120.0
+    drain_seconds: Annotated[
+        float, Meta(ge=0, le=60, description="How long answers may take to leave at the end.")
+    ] = 2.0
+    product_env_name: Annotated[str, Meta(description="Shown to tools; steers nothing.")] = "center"
+    config_black_list: Annotated[
+        str,
+        Meta(description="Names, divided by ;, that may not be changed at run time, beside the fixed ones."),
+    ] = ""
+    order_message_enable: Annotated[
+        bool, Meta(description="Give a topic's order configuration with its route.")
+    ] = False
+    return_order_topic_config_to_broker: Annotated[
+        bool, Meta(description="Give the order configuration to every broker that registers.")
+    ] = True
+    enable_all_topic_list: Annotated[bool, Meta(description="Answer lists of all topics (206).")] = True
+    enable_topic_list: Annotated[bool, Meta(description="Answer the other topic lists.")] = True
+    support_acting_master: Annotated[
+        bool, Meta(description="Show the lowest slave of a broker without master as its master.")
+    ] = False
+    notify_min_broker_id_changed: Annotated[
+        bool, Meta(description="Tell the members of a broker name when the lowest of them changed.")
+    ] = False
+    delete_topic_with_broker_registration: Annotated[
+        bool, Meta(description="Forget topics that a registering broker does not name.")
+    ] = False
+    need_wait_for_service: Annotated[
+        bool, Meta(description="Answer no routes before wait_seconds_for_service are over.")
+    ] = False
+    wait_seconds_for_service: Annotated[WaitSeconds, Meta(description="See need_wait_for_service.")] = 45
+    scan_not_active_broker_interval: Annotated[
+        ScanMs, Meta(description="Milliseconds between looks for brokers that were not heard of.")
+    ] = 5000
+
+    def switches(self) -> Switches:
+        """Return the part that may be changed while running."""
+        return Switches(**{name: getattr(self, name) for name in Switches.__struct_fields__})
+
+    @property
+    def http_port_or_next(self) -> int:
+        """The HTTP port: as set, or beside the remoting port."""
+        if self.http_port is not None:
+            return self.http_port
+        return self.port + 1 if self.port else 0
+
+
+ROCKETMQ_NAMES = {
+    "listenPort": "port",
+    "bindAddress": "listen",
+    "serverChannelMaxIdleTimeSeconds": "idle_seconds",
+    **{info.encode_name: info.name for info in msgspec.structs.fields(Switches)},
+    "productEnvName": "product_env_name",
+    "configBlackList": "config_black_list",
+}
+"""Names of RocketMQ's namesrv.conf that mean something here."""
+
+
+def read_conf(path: Path, ignored: list[str]) -> dict[str, str]:
+    """Read the file of -c: `name=value` lines under our names or RocketMQ's; others are collected in `ignored`."""
+    try:
+        values = parse_config_text(path.read_bytes())
+    except (OSError, MalformedBody) as error:
+        raise SettingsRefused(f"cannot read the settings file {path}: {error}") from error
+    known: dict[str, str] = {}
+    for name, value in values.items():
+        ours = ROCKETMQ_NAMES.get(name, name)
+        if ours in NameserverSettings.__struct_fields__:
+            known[ours] = value.strip("\"'")
+        else:
+            ignored.append(name)
+    return known
