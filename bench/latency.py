@@ -84,7 +84,7 @@ async def _consume(connection: Connection, total: int, taken: list[float]) -> No
         answer = await connection.request(RequestCode.PULL_MESSAGE, header, timeout=30)
         now = time.perf_counter()
         offset = answer.read(PullReplyHeader).next_begin_offset
-        taken.extend(_taken(record.body, now) for record in scan_records(answer.body, 0))
+        taken.extend(_taken(record.body, now) for record in scan_records(answer.body))
 
 
 class HttpLine:

@@ -131,7 +131,7 @@ async def read_everything(port: int, topic: str, queue_count: int, history: Hist
         while offset < end:
             answer = await line.call(RequestCode.PULL_MESSAGE, _pull(topic, queue_id, offset))
             reply = answer.read(PullReplyHeader)
-            for record in scan_records(answer.body, 0):
+            for record in scan_records(answer.body):
                 history.read(record.body.decode(), (topic, queue_id, record.queue_offset))
             if reply.next_begin_offset <= offset and reply.max_offset > offset:
                 msg = f"queue {queue_id} stands still at {offset} of {reply.max_offset}: code {answer.code} {answer.remark}"
