@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from nameserver.settings import Settings as NameserverSettings
 
 from broker_store.settings import Settings as BrokerStoreSettings
 from gantry_chassis.settings import Setting, describe
 from gateway.settings import GatewaySettings
+from nameserver.settings import NameserverSettings
 
 GUIDE = Path(__file__).parents[2] / "docs/operations.md"
 SERVICES: dict[str, type[msgspec.Struct]] = {
@@ -27,7 +27,7 @@ HEAD = "| setting | default | what it does |\n|---|---|---|\n"
 def table(service: str) -> str:
     """The table of one service, in the order of its settings file."""
     settings = [setting for setting in describe(SERVICES[service]) if setting.name not in NOT_SETTABLE]
-    return HEAD + "".join(f"| `{s.name}` | {_default(s)} | {s.description} |\n" for s in settings)
+    return HEAD + "".join(_row(setting) for setting in settings)
 
 
 def section(guide: str, service: str) -> str:
@@ -40,6 +40,11 @@ def written_anew(guide: str) -> str:
     for service in SERVICES:
         guide = guide.replace(section(guide, service), table(service), 1)
     return guide
+
+
+def _row(setting: Setting) -> str:
+    words = setting.description.replace("|", "\\|")
+    return f"| `{setting.name}` | {_default(setting)} | {words} |\n"
 
 
 def _default(setting: Setting) -> str:
