@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from typing import cast
 
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import FrameDecoder, encode_request
@@ -59,8 +60,7 @@ class _Line(asyncio.Protocol):
         self._decoder = FrameDecoder()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
         self._send(self.window)
 
     def data_received(self, data: bytes) -> None:
