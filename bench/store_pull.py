@@ -1,0 +1,148 @@
+"""How fast a store hands out messages it already has: raw pull frames of 32 messages, several under way on a few connections.
+
+    python bench/store_pull.py [--seconds 10] [--connections 4] [--window 16] [--body 128] [--messages 200000]
+
+Starts its own store on free ports, fills a topic, then reads it over and over; prints messages per second, messages per broker CPU
+second and what one pull costs the broker. Every answer is checked: its code, and that it holds as many whole records as asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from struct import Struct
+from typing import cast
+
+import uvloop
+from flood import Sends, flood
+from store_send import store
+from system import cpu_seconds, provenance
+
+HEAD = Struct(">iI")
+TOPIC = "BenchPull"
+BATCH = 32
+QUEUES = 4
+_SUCCESS = b'{"code":0,'
+
+
+def pull_frame(opaque: int, queue_id: int, offset: int) -> bytes:
+    """Return one pull as a Java client writes it."""
+    header = (
+        b'{"code":11,"extFields":{"commitOffset":"0","consumerGroup":"bench","expressionType":"TAG","maxMsgNums":"%d",'
+        b'"queueId":"%d","queueOffset":"%d","subVersion":"0","subscription":"*","suspendTimeoutMillis":"0","sysFlag":"4",'
+        b'"topic":"%b"},"flag":0,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}'
+        % (BATCH, queue_id, offset, TOPIC.encode(), opaque)
+    )
+    return HEAD.pack(4 + len(header), len(header)) + header
+
+
+class Puller(asyncio.Protocol):
+    """One connection that always has `window` pulls under way, each going through one queue over and over."""
+
+    def __init__(self, window: int, per_queue: int, record_bytes: int) -> None:
+        self._offsets = [(number * BATCH) % (per_queue - BATCH) for number in range(window)]
+        self._per_queue = per_queue
+        self._body_bytes = record_bytes * BATCH
+        self._held = bytearray()
+        self.pulls = 0
+        self.wrong = ""
+        self.stopping = False
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        self.transport.write(b"".join(self._next(number) for number in range(len(self._offsets))))
+
+    def _next(self, number: int) -> bytes:
+        offset = self._offsets[number]
+        after = offset + BATCH
+        self._offsets[number] = after if after + BATCH <= self._per_queue else 0
+        return pull_frame(number, number % QUEUES, offset)
+
+    def data_received(self, data: bytes) -> None:
+        held = self._held
+        held += data
+        at, answered = 0, 0
+        while len(held) - at >= HEAD.size:
+            length, header_bytes = HEAD.unpack_from(held, at)
+            if at + 4 + length > len(held):
+                break
+            if not held.startswith(_SUCCESS, at + 8) or length - 4 - header_bytes != self._body_bytes:
+                self.wrong = self.wrong or bytes(held[at + 8 : at + 8 + header_bytes]).decode()
+            answered += 1
+            at += 4 + length
+        del held[:at]
+        if self.transport is None or self.stopping:
+            return
+        # Which slot was answered does not matter: every slot is one pull under way.
+        self.transport.write(b"".join(self._next((self.pulls + n) % len(self._offsets)) for n in range(answered)))
+        self.pulls += answered
+
+
+async def fill(port: int, body_bytes: int, messages: int) -> int:
+    """Store at least `messages` in every queue together; return how many each queue has at least."""
+    sends = Sends(TOPIC, range(QUEUES), b"x" * body_bytes)
+    stored = 0.0
+    while stored < messages:
+        stored += 3 * await flood(f"127.0.0.1:{port}", sends, seconds=3.0)
+    return int(stored * 0.9) // QUEUES
+
+
+async def load(port: int, pid: int, options: argparse.Namespace) -> dict[str, float]:
+    """Fill, warm up, measure."""
+    per_queue = await fill(port, options.body, options.messages)
+    record_bytes = await one_record(port)
+    loop = asyncio.get_running_loop()
+    pullers: list[Puller] = []
+    for _ in range(options.connections):
+        window = options.window // options.connections
+        _, puller = await loop.create_connection(lambda w=window: Puller(w, per_queue, record_bytes), "127.0.0.1", port)
+        pullers.append(puller)
+    await asyncio.sleep(1.0)
+    began, cpu, before = time.perf_counter(), cpu_seconds(pid), sum(puller.pulls for puller in pullers)
+    await asyncio.sleep(options.seconds)
+    took, used = time.perf_counter() - began, cpu_seconds(pid) - cpu
+    pulls = sum(puller.pulls for puller in pullers) - before
+    for puller in pullers:
+        puller.stopping = True
+        if puller.wrong:
+            raise SystemExit(f"a pull was answered wrongly: {puller.wrong}")
+    return {
+        "messages_per_second": round(pulls * BATCH / took),
+        "messages_per_cpu_second": round(pulls * BATCH / used),
+        "broker_us_per_pull": round(used / pulls * 1e6, 1),
+        "broker_cores": round(used / took, 2),
+        "bytes_per_pull": record_bytes * BATCH,
+    }
+
+
+async def one_record(port: int) -> int:
+    """Return the size of a stored record."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(pull_frame(1, 0, 0))
+    length, header_bytes = HEAD.unpack(await reader.readexactly(HEAD.size))
+    rest = await reader.readexactly(length - 4)
+    writer.close()
+    return int.from_bytes(rest[header_bytes : header_bytes + 4], "big")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument("--window", type=int, default=16)
+    parser.add_argument("--body", type=int, default=128)
+    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--set", action="append", default=[], help="a setting of the store, as name=value")
+    options = parser.parse_args()
+    print(provenance("async"))
+    with tempfile.TemporaryDirectory(prefix="gantry-pull-") as folder, store("async", folder, *options.set) as running:
+        pid, port, _ = running
+        print(json.dumps(uvloop.run(load(port, pid, options))))
+
+
+if __name__ == "__main__":
+    main()
