@@ -48,7 +48,7 @@ class GroupAdmin:
 
     async def all(self) -> dict[str, dict[str, GroupSettings]]:
         """Return every group of clients: its settings by broker."""
-        found, _missing = await self._fleet.each(Store.groups)
+        found, _missing = await self._fleet.each(lambda store: store.groups())
         groups: dict[str, dict[str, GroupSettings]] = {}
         for broker, held in sorted(found.items()):
             for settings in held:
@@ -58,7 +58,7 @@ class GroupAdmin:
 
     async def get(self, group: str) -> dict[str, GroupSettings]:
         """Return a group's settings by broker; 404 when no broker has it."""
-        found, missing = await self._fleet.each(Store.groups)
+        found, missing = await self._fleet.each(lambda store: store.groups())
         held = {
             broker: settings
             for broker, all_groups in sorted(found.items())

@@ -11,7 +11,15 @@ from gateway.call import REQUEST_BYTES_MAX
 from gateway.models import TOPIC_PATTERN, ProblemShown
 from gateway.routes.parameters import problems
 from gateway.routes.pull import COUNT_DEFAULT, FILTER_CHARS_MAX, WAIT_SECONDS_MAX
-from gateway.schemas import MessageOut, MessagesReply, PullReply, SendReply, SendRequest
+from gateway.schemas import (
+    MessageOut,
+    MessagesReply,
+    PullReply,
+    SendRefusal,
+    SendReply,
+    SendRequest,
+    SendResult,
+)
 
 SEND_PATH = "/v1/topics/{topic}/messages"
 PULL_PATH = "/v1/topics/{topic}/queues/{broker}/{queueId}/messages"
@@ -77,11 +85,17 @@ def _tags() -> list[dict[str, str]]:
 
 
 def _add_structs(schemas: Document) -> None:
-    structs = [SendRequest, SendReply, PullReply, MessagesReply, MessageOut]
+    structs = [SendRequest, SendResult, SendRefusal, PullReply, MessagesReply, MessageOut]
     _refs, components = msgspec.json.schema_components(structs, ref_template=_REF)
     schemas.update(components)
-    one_of: Document = schemas["SendReply"]["properties"]["results"]["items"]
-    one_of.pop("discriminator", None)
+    kinds = [{"$ref": _REF.format(name=kind.__name__)} for kind in (SendResult, SendRefusal)]
+    schemas["SendReply"] = {
+        "title": "SendReply",
+        "description": SendReply.__doc__,
+        "type": "object",
+        "properties": {"results": {"type": "array", "items": {"anyOf": kinds}}},
+        "required": ["results"],
+    }
 
 
 def _finish(operation: Document) -> None:

@@ -1,0 +1,64 @@
+"""A gateway over ports in memory, spoken to through ASGI without a socket."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+_SPEC = importlib.util.spec_from_file_location("gateway_memory", Path(__file__).with_name("memory.py"))
+assert _SPEC is not None
+assert _SPEC.loader is not None
+memory = importlib.util.module_from_spec(_SPEC)
+sys.modules["gateway_memory"] = memory
+_SPEC.loader.exec_module(memory)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def system(anyio_backend):
+    """One broker with the topic `orders` (4 queues) and the group `g1`."""
+    one = memory.MemorySystem()
+    one.add_topic("orders")
+    one.add_group("g1")
+    return one
+
+
+@pytest.fixture
+async def pair(anyio_backend):
+    """Two brokers with the topic `orders`."""
+    two = memory.MemorySystem(("broker-a", "broker-b"))
+    two.add_topic("orders")
+    two.add_group("g1")
+    return two
+
+
+def client_of(gateway) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app=gateway.app, raise_app_exceptions=True)
+    return httpx.AsyncClient(transport=transport, base_url="http://gateway")
+
+
+@pytest.fixture
+async def client(system) -> AsyncIterator[httpx.AsyncClient]:
+    async with client_of(system.gateway()) as http:
+        yield http
+
+
+@pytest.fixture
+async def pair_client(pair) -> AsyncIterator[httpx.AsyncClient]:
+    async with client_of(pair.gateway()) as http:
+        yield http
+
+
+@pytest.fixture
+def connect():
+    """Open a client of a gateway made by the test."""
+    return client_of

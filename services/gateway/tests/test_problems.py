@@ -1,0 +1,401 @@
+"""Bad input, field by field: always a 4xx problem that names the field and the limit, never a 500."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.anyio
+ORDERS = "/v1/topics/orders/messages"
+PULL = "/v1/topics/orders/queues/broker-a/0/messages"
+JSON = {"content-type": "application/json"}
+LONG = "x" * 40_000
+
+
+def check(answer, status, field=None, limit=None):
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert problem["requestId"] == answer.headers["x-request-id"]
+    assert isinstance(problem["retryable"], bool)
+    assert problem["code"] and problem["title"] and problem["detail"]
+    if field is not None:
+        assert problem.get("field") == field, problem
+    if limit is not None:
+        assert limit in problem.get("limit", ""), problem
+    return problem
+
+
+MESSAGE_FIELDS = [
+    ({}, "messages[0].body", ""),
+    ({"body": 1}, "messages[0].body", ""),
+    ({"body": ["x"]}, "messages[0].body", ""),
+    ({"body": "x", "bodyBase64": "eA=="}, "messages[0].bodyBase64", ""),
+    ({"bodyBase64": "no base64!"}, "messages[0].bodyBase64", ""),
+    ({"bodyBase64": 7}, "messages[0].bodyBase64", ""),
+    ({"body": "x", "tag": ""}, "messages[0].tag", ">= 1"),
+    ({"body": "x", "tag": 5}, "messages[0].tag", ""),
+    ({"body": "x", "tag": "a\u0001b"}, "messages[0].tag", ""),
+    ({"body": "x", "tag": LONG}, "messages[0].properties", "32255 bytes"),
+    ({"body": "x", "keys": "k"}, "messages[0].keys", ""),
+    ({"body": "x", "keys": ["a b"]}, "messages[0].keys[0]", "blanks"),
+    ({"body": "x", "keys": ["ok", ""]}, "messages[0].keys[1]", ">= 1"),
+    ({"body": "x", "keys": ["k"] * 65}, "messages[0].keys", "<= 64"),
+    ({"body": "x", "keys": [1]}, "messages[0].keys[0]", ""),
+    ({"body": "x", "keys": ["a\u0002"]}, "messages[0].keys", ""),
+    ({"body": "x", "properties": []}, "messages[0].properties", ""),
+    ({"body": "x", "properties": {"a": 1}}, "messages[0].properties[...]", ""),
+    ({"body": "x", "properties": {"a": ""}}, "messages[0].properties[...]", ">= 1"),
+    ({"body": "x", "properties": {"": "a"}}, "messages[0].properties", ">= 1"),
+    ({"body": "x", "properties": {"a\u0001": "b"}}, "messages[0].properties", ""),
+    ({"body": "x", "properties": {"a": LONG}}, "messages[0].properties", "32255 bytes"),
+    ({"body": "x", "properties": {"é" * 11_000: "é" * 11_000}}, "messages[0].properties", "32255 bytes"),
+    ({"body": "x", "properties": {"UNIQ_KEY": "1"}}, "messages[0].properties.UNIQ_KEY", ""),
+    ({"body": "x", "properties": {"__x": "1"}}, "messages[0].properties.__x", ""),
+    ({"body": "x", "shardingKey": ""}, "messages[0].shardingKey", ">= 1"),
+    ({"body": "x", "shardingKey": 3}, "messages[0].shardingKey", ""),
+    ({"body": "x", "queueId": -1}, "messages[0].queueId", ">= 0"),
+    ({"body": "x", "queueId": 2**31}, "messages[0].queueId", "<= 2147483647"),
+    ({"body": "x", "queueId": 10**40}, "messages[0].queueId", ""),
+    ({"body": "x", "queueId": 1.5}, "messages[0].queueId", ""),
+    ({"body": "x", "queueId": "1"}, "messages[0].queueId", ""),
+    ({"body": "x", "queueId": 9}, "messages[0].queueId", "0…3"),
+    ({"body": "x", "broker": ""}, "messages[0].broker", ">= 1"),
+    ({"body": "x", "broker": 1}, "messages[0].broker", ""),
+    ({"body": "x", "delayLevel": -1}, "messages[0].delayLevel", ">= 0"),
+    ({"body": "x", "delayLevel": 19}, "messages[0].delayLevel", "<= 18"),
+    ({"body": "x", "delayMs": -5}, "messages[0].delayMs", ">= 0"),
+    ({"body": "x", "delayMs": 40 * 86_400_000 + 1}, "messages[0].delayMs", "<= 3456000000"),
+    ({"body": "x", "deliverAt": "tomorrow"}, "messages[0].deliverAt", ""),
+    ({"body": "x", "deliverAt": "2030-01-01T00:00:00"}, "messages[0].deliverAt", ""),
+    ({"body": "x", "idempotencyKey": ""}, "messages[0].idempotencyKey", ">= 1"),
+    ({"body": "x", "idempotencyKey": "k" * 101}, "messages[0].idempotencyKey", "<= 100"),
+    ({"body": "x", "idempotencyKey": "é" * 51}, "messages[0].idempotencyKey", "100 bytes"),
+    ({"body": "x", "idempotencyKey": "a\u0001"}, "messages[0].idempotencyKey", ""),
+    ({"body": "x", "delayLevl": 1}, "messages[0].delayLevl", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "limit"), MESSAGE_FIELDS, ids=[str(n) for n in range(len(MESSAGE_FIELDS))]
+)
+async def test_a_bad_field_of_a_message_is_named(client, system, message, field, limit):
+    check(await client.post(ORDERS, json={"messages": [message]}), 400, field, limit)
+    assert not system.stores["broker-a"].queues
+
+
+async def test_one_bad_message_of_several_refuses_the_request_before_anything_is_stored(client, system):
+    answer = await client.post(ORDERS, json={"messages": [{"body": "ok"}, {"body": "x", "queueId": 99}]})
+    check(answer, 400, "messages[1].queueId", "0…3")
+    assert not system.stores["broker-a"].queues
+
+
+BODIES = [
+    (b"", "body"),
+    (b"{", "body"),
+    (b"[]", "body"),
+    (b"null", "body"),
+    (b"\xff\xfe", "body"),
+    (b'{"messages":[{"body":"\xff"}]}', "body"),
+    (b'{"messages":[{"body":"\\ud800"}]}', "body"),
+    (b'{"messages":[]}', "messages"),
+    (b'{"messages":{}}', "messages"),
+    (b'{"messages":null}', "messages"),
+    (b"{}", "messages"),
+    (b'{"messages":[1]}', "messages[0]"),
+    (b'{"messages":' + b"[" * 100_000, "messages[0]"),
+    (b"[" * 1_000_000, "body"),
+    (b'{"a":' * 100_000, "a"),
+    (b'{"messages":[{"body":"x"}]}{}', "body"),
+    (json.dumps({"messages": [{"body": "x"}] * 1001}).encode(), "messages"),
+]
+
+
+@pytest.mark.parametrize(("body", "field"), BODIES, ids=[str(n) for n in range(len(BODIES))])
+async def test_a_body_that_is_no_request_is_refused_by_name(client, body, field):
+    check(await client.post(ORDERS, content=body, headers=JSON), 400, field)
+
+
+RAW_HEADERS = [
+    ({"Mq-Tag": b"\xff"}, "Mq-Tag"),
+    ({"Mq-Tag": b""}, "Mq-Tag"),
+    ({"Mq-Queue-Id": b"-1"}, "Mq-Queue-Id"),
+    ({"Mq-Queue-Id": b"x"}, "Mq-Queue-Id"),
+    ({"Mq-Queue-Id": b"99999999999999999999999"}, "Mq-Queue-Id"),
+    ({"Mq-Queue-Id": b"2147483648"}, "Mq-Queue-Id"),
+    ({"Mq-Queue-Id": b"7"}, "Mq-Queue-Id"),
+    ({"Mq-Idempotency-Key": b"k" * 101}, "Mq-Idempotency-Key"),
+    ({"Mq-Property-A": b""}, "Mq-Properties"),
+    ({"Mq-Property-UNIQ_KEY": b"1"}, None),
+    ({"Mq-Properties": b"a=%ff"}, "Mq-Properties"),
+    ({"Mq-Properties": b"novalue"}, "Mq-Properties"),
+    ({"Mq-Properties": b"__a=1"}, "Mq-Properties.__a"),
+    ({"Mq-Unknown": b"1"}, "mq-unknown"),
+    ({"Mq-Delay-Level": b"77"}, "Mq-Delay-Level"),
+    ({"Mq-Deliver-At": b"never"}, "Mq-Deliver-At"),
+]
+
+
+@pytest.mark.parametrize(("headers", "field"), RAW_HEADERS, ids=[str(n) for n in range(len(RAW_HEADERS))])
+async def test_a_bad_header_of_a_raw_message_is_named(client, headers, field):
+    named = {name.encode(): value for name, value in headers.items()}
+    if field is None:  # capitals are lost in header names: uniq_key is nobody's
+        assert (await client.post(ORDERS, content=b"x", headers=named)).status_code == 200
+        return
+    check(await client.post(ORDERS, content=b"x", headers=named), 400, field)
+
+
+async def test_an_empty_raw_body_is_refused_in_words(client):
+    check(await client.post(ORDERS, content=b"", headers={"Mq-Tag": "a"}), 400, "body")
+
+
+EVENTS = [
+    ({}, "id"),
+    ({"id": "1", "source": "s", "type": "t"}, "specversion"),
+    ({"id": "1", "source": "s", "type": "t", "specversion": "0.3"}, "specversion"),
+    ({"id": "", "source": "s", "type": "t", "specversion": "1.0"}, "id"),
+    ({"id": "1", "source": "s", "type": "t", "specversion": "1.0", "Big": "x"}, "Big"),
+    ({"id": "1", "source": "s", "type": "t", "specversion": "1.0", "a": [1]}, "a"),
+    ({"id": "1", "source": "s", "type": "t", "specversion": "1.0", "data_base64": "?"}, "data_base64"),
+    ({"id": "1", "source": "s", "type": "a\u0001", "specversion": "1.0"}, None),
+]
+
+
+@pytest.mark.parametrize(("event", "field"), EVENTS, ids=[str(n) for n in range(len(EVENTS))])
+async def test_a_bad_cloud_event_is_named(client, event, field):
+    headers = {"content-type": "application/cloudevents-batch+json"}
+    answer = await client.post(ORDERS, content=json.dumps([event]), headers=headers)
+    check(answer, 400, f"[0].{field}" if field else None)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[]", b"[1]", b"\xff", b"[" * 100_000, b'[{"data":' + b"[" * 100_000]
+)
+async def test_a_batch_that_is_none_is_refused(client, body):
+    headers = {"content-type": "application/cloudevents-batch+json"}
+    check(await client.post(ORDERS, content=body, headers=headers), 400)
+
+
+async def test_an_unknown_cloudevents_type_is_415(client):
+    check(
+        await client.post(ORDERS, content=b"x", headers={"content-type": "application/cloudevents+xml"}),
+        415,
+        "Content-Type",
+    )
+
+
+@pytest.mark.parametrize(
+    ("topic", "field"),
+    [
+        ("a b", "topic"),
+        ("%C3%A9", "topic"),
+        ("%FF", "topic"),
+        ("x" * 128, "topic"),
+        ("a.b", "topic"),
+        ("a%00", "topic"),
+    ],
+)
+async def test_an_illegal_topic_is_400_everywhere(client, topic, field):
+    one = {"messages": [{"body": "x"}]}
+    check(await client.post(f"/v1/topics/{topic}/messages", json=one), 400, field)
+    check(await client.get(f"/v1/topics/{topic}/queues/broker-a/0/messages"), 400, field)
+    check(await client.get(f"/v1/topics/{topic}"), 400, field)
+    check(await client.put(f"/v1/topics/{topic}", json={}), 400, field)
+    check(await client.delete(f"/v1/topics/{topic}"), 400, field)
+
+
+PULL_QUERIES = [
+    ("offset=-1", "offset", "0…"),
+    ("offset=x", "offset", "0…"),
+    ("offset=9223372036854775808", "offset", "0…"),
+    ("offset=1.5", "offset", ""),
+    ("offset=", "offset", ""),
+    ("max=0", "max", "1…1024"),
+    ("max=1025", "max", "1…1024"),
+    ("max=-3", "max", "1…1024"),
+    ("max=abc", "max", "1…1024"),
+    ("waitSeconds=31", "waitSeconds", "0…30"),
+    ("waitSeconds=-1", "waitSeconds", "0…30"),
+    ("waitSeconds=%C3%A9", "waitSeconds", "0…30"),
+    ("waitSeconds=٣", "waitSeconds", "0…30"),
+    ("filter=%7C%7C", "filter", ""),
+    ("filter=" + "a" * 5000, "filter", "4096"),
+    ("filter=%ff", "query", ""),
+    ("encoding=hex", "encoding", "base64"),
+    ("&".join(f"a{n}=1" for n in range(100)), "query", "64"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "limit"), PULL_QUERIES, ids=[str(n) for n in range(len(PULL_QUERIES))]
+)
+async def test_a_bad_parameter_of_a_pull_is_named(client, query, field, limit):
+    check(await client.get(f"{PULL}?{query}"), 400, field, limit)
+
+
+@pytest.mark.parametrize("queue", ["-1", "x", "2147483648", "9" * 30, "%F0%9F%98%80"])
+async def test_a_bad_queue_id_of_a_pull_is_named(client, queue):
+    check(await client.get(f"/v1/topics/orders/queues/broker-a/{queue}/messages"), 400, "queueId")
+
+
+async def test_a_queue_that_is_not_there_is_400_naming_it(client):
+    check(await client.get("/v1/topics/orders/queues/broker-a/77/messages"), 400, "queueId")
+
+
+ADMIN = [
+    ("PUT", "/v1/topics/t1", {"readQueues": 0}, "readQueues", "≥ 1"),
+    ("PUT", "/v1/topics/t1", {"readQueues": 1025}, "readQueues", "≤ 1024"),
+    ("PUT", "/v1/topics/t1", {"writeQueues": "8"}, "writeQueues", ""),
+    ("PUT", "/v1/topics/t1", {"writeQueues": 2.5}, "writeQueues", ""),
+    ("PUT", "/v1/topics/t1", {"perm": "x"}, "perm", "rw"),
+    ("PUT", "/v1/topics/t1", {"perm": 6}, "perm", ""),
+    ("PUT", "/v1/topics/t1", {"queues": 6}, "queues", ""),
+    ("PUT", "/v1/topics/t1", [], "body", ""),
+    ("PUT", "/v1/groups/g1", {"retryMaxTimes": -2}, "retryMaxTimes", "≥ -1"),
+    ("PUT", "/v1/groups/g1", {"retryMaxTimes": True}, "retryMaxTimes", ""),
+    ("PUT", "/v1/groups/g1", {"retryQueues": 0}, "retryQueues", "≥ 1"),
+    ("PUT", "/v1/groups/g1", {"paused": "yes"}, "paused", ""),
+    ("PUT", "/v1/groups/g1", {"nope": 1}, "nope", ""),
+    ("PUT", "/v1/groups/g1/offsets", {}, "offsets", ""),
+    ("PUT", "/v1/groups/g1/offsets", {"offsets": []}, "offsets", "≥ 1"),
+    ("PUT", "/v1/groups/g1/offsets", {"offsets": [{}]}, "offsets[0].topic", ""),
+    ("PUT", "/v1/groups/g1/offsets", {"offsets": [1] * 1025}, "offsets", "≤ 1024"),
+    ("GET", "/v1/messages", None, "topic", ""),
+    ("GET", "/v1/messages?topic=a.b", None, "topic", ""),
+    ("GET", "/v1/messages?topic=orders&max=0", None, "max", "≥ 1"),
+    ("GET", "/v1/messages?topic=orders&max=1025", None, "max", "≤ 1024"),
+    ("GET", "/v1/messages?topic=orders&from=yesterday", None, "from", "RFC 3339"),
+    ("GET", "/v1/messages?topic=orders&to=2026-01-01T00:00:00", None, "to", "RFC 3339"),
+    ("GET", "/v1/messages?topic=orders&from=5&to=4", None, "from", ""),
+    ("GET", "/v1/messages?topic=orders&key=a%20b", None, "key", ""),
+    ("GET", "/v1/messages?topic=orders&key=" + "k" * 1025, None, "key", "≤ 1024"),
+    ("GET", "/v1/messages/zz", None, "id", "32 or 56"),
+    ("GET", "/v1/messages/%C3%A9", None, "id", ""),
+    ("GET", "/v1/messages/" + "A" * 300, None, "id", "≤ 255"),
+    ("GET", "/v1/topics?system=maybe", None, "system", ""),
+    ("GET", "/v1/topics?system=%ff", None, "query", ""),
+    ("GET", "/v1/groups/a.b", None, "group", ""),
+    ("GET", "/v1/groups/" + "g" * 121, None, "group", ""),
+    ("GET", "/v1/groups/g1/lag?topic=a.b", None, "topic", ""),
+    ("PUT", "/v1/definitions", {"topics": [{"topic": "a.b"}]}, "topics[0].topic", ""),
+    ("PUT", "/v1/definitions", {"groups": [{"group": ""}]}, "groups[0].group", ""),
+    ("PUT", "/v1/definitions", {"users": []}, "users", ""),
+    ("GET", "/health/ready?brokers=0", None, "brokers", "≥ 1"),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field", "limit"),
+    ADMIN,
+    ids=[f"{a[0]} {a[1][:40]} {n}" for n, a in enumerate(ADMIN)],
+)
+async def test_a_bad_field_of_any_other_call_is_named(client, method, path, body, field, limit):
+    check(await client.request(method, path, json=body), 400, field, limit)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"\xff", b'{"a":' * 50_000, b"[" * 100_000, b"NaN", b'{"readQueues":Infinity}', b"1" * 10_000],
+)
+@pytest.mark.parametrize(
+    "path", ["/v1/topics/t1", "/v1/groups/g1", "/v1/groups/g1/offsets", "/v1/definitions"]
+)
+async def test_a_body_that_is_no_json_is_400_on_every_call(client, path, body):
+    check(await client.put(path, content=body, headers=JSON), 400)
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/topics/t1", "/v1/groups/g1", "/v1/groups/g1/offsets", "/v1/definitions"]
+)
+async def test_another_media_type_is_415_on_every_call(client, path):
+    for media_type in ("text/plain", "application/x-www-form-urlencoded", "\xff", ""):
+        headers = {"content-type": media_type.encode("latin-1")}
+        answer = await client.put(path, content=b"{}", headers=headers)
+        check(answer, 415, "Content-Type")
+
+
+async def test_an_offset_outside_its_queue_is_400_naming_the_bounds(client):
+    entry = {"topic": "orders", "broker": "broker-a", "queueId": 0, "offset": 5}
+    check(
+        await client.put("/v1/groups/g1/offsets", json={"offsets": [entry]}), 400, "offsets[0].offset", "0…0"
+    )
+    entry |= {"queueId": 9, "offset": 0}
+    check(
+        await client.put("/v1/groups/g1/offsets", json={"offsets": [entry]}), 400, "offsets[0].queueId", "0…3"
+    )
+    entry |= {"queueId": -1}
+    check(
+        await client.put("/v1/groups/g1/offsets", json={"offsets": [entry]}), 400, "offsets[0].queueId", "≥ 0"
+    )
+
+
+async def test_unknown_paths_and_methods_are_problems_too(client):
+    check(await client.get("/v2/nothing"), 404)
+    check(await client.get("/v1/topics/orders/nothing"), 404)
+    check(await client.get("/v1/topics/a/b/c/d/e/f/g"), 404)
+    for method, path in (
+        ("GET", ORDERS),
+        ("POST", PULL),
+        ("PATCH", "/v1/topics/orders"),
+        ("POST", "/v1/topics"),
+    ):
+        problem = await client.request(method, path)
+        check(problem, 405)
+        assert problem.headers["allow"]
+
+
+async def test_what_is_not_there_is_404_by_name(client):
+    check(await client.get("/v1/topics/none"), 404, "topic")
+    check(await client.delete("/v1/topics/none"), 404, "topic")
+    check(await client.get("/v1/groups/none"), 404, "group")
+    check(await client.get("/v1/groups/none/lag"), 404, "group")
+    check(await client.delete("/v1/groups/none"), 404, "group")
+    check(await client.post("/v1/groups/none:pause"), 404, "group")
+    check(await client.get("/v1/topics/none/queues/broker-a/0/messages"), 404, "topic")
+    check(await client.get("/v1/topics/orders/queues/broker-z/0/messages"), 404, "broker")
+    check(await client.get("/v1/messages?topic=none&key=k"), 404, "topic")
+
+
+NEXT = [
+    ("POST", "/v1/topics/orders/groups/g1/messages:receive"),
+    ("POST", "/v1/topics/orders/groups/g1/messages:ack"),
+    ("POST", "/v1/topics/orders/groups/g1/messages:extend"),
+    ("POST", "/v1/topics/orders/transactions"),
+    ("POST", "/v1/transactions/x:commit"),
+    ("POST", "/v1/transactions/x:rollback"),
+    ("POST", "/v1/producerGroups/g/checks:receive"),
+    ("GET", "/v1/schedules?topic=orders"),
+    ("DELETE", "/v1/schedules/x"),
+    ("PATCH", "/v1/schedules/x"),
+    ("POST", "/v1/schedules/x:deliverNow"),
+    ("GET", "/v1/groups/g1/deadLetters"),
+    ("POST", "/v1/groups/g1/deadLetters:redrive"),
+    ("POST", "/v1/groups/g1/offsets:reset"),
+    ("GET", "/v1/tasks/x"),
+    ("POST", "/v1/tasks/x:cancel"),
+    ("GET", "/v1/messages/x/timeline"),
+    ("GET", PULL + "?sql=a%3D1"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), NEXT, ids=[path for _method, path in NEXT])
+async def test_what_the_next_version_brings_is_501_and_not_in_the_description(client, method, path):
+    assert check(await client.request(method, path), 501)["code"] == "NOT_YET"
+    described = (await client.get("/openapi.json")).json()["paths"]
+    assert not any(
+        word in known
+        for known in described
+        for word in ("transactions", "schedules", "tasks", "receive", "reset")
+    )
+
+
+async def test_a_failure_nobody_foresaw_is_a_problem_without_its_inside(system, connect, monkeypatch):
+    async def burst(*_args, **_named):
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(system.stores["broker-a"], "send", burst)
+    async with connect(system.gateway()) as client:
+        problem = check(await client.post(ORDERS, json={"messages": [{"body": "x"}]}), 500)
+    assert "secret" not in json.dumps(problem)

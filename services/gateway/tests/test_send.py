@@ -1,0 +1,416 @@
+"""POST /v1/topics/{topic}/messages over ports in memory: shapes, routing, batches, retries, doubt."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+
+import pytest
+from gantry_wire.record import decode_record
+from gateway.ports import PeerAway, StoreRefused, TopicSettings
+
+pytestmark = pytest.mark.anyio
+ORDERS = "/v1/topics/orders/messages"
+
+
+def send_body(*messages):
+    return {"messages": list(messages)}
+
+
+async def test_one_message_has_the_documented_shape(client, system):
+    answer = await client.post(
+        ORDERS, json=send_body({"body": "hi", "tag": "a", "keys": ["o-1"], "properties": {"x": "1"}})
+    )
+    assert answer.status_code == 200
+    (result,) = answer.json()["results"]
+    assert set(result) == {
+        "status",
+        "messageId",
+        "offsetMessageId",
+        "broker",
+        "queueId",
+        "queueOffset",
+        "durability",
+    }
+    assert (result["status"], result["broker"], result["queueOffset"], result["durability"]) == (
+        "SEND_OK",
+        "broker-a",
+        0,
+        "fsync",
+    )
+    record = decode_record(system.stores["broker-a"].queues["orders", result["queueId"]][0])
+    assert record.body == b"hi"
+    named = record.property_map()
+    assert (named["TAGS"], named["KEYS"], named["x"], named["UNIQ_KEY"]) == (
+        "a",
+        "o-1",
+        "1",
+        result["messageId"],
+    )
+    assert record.message_id == result["offsetMessageId"]
+
+
+async def test_async_flush_is_said(client, system):
+    system.stores["broker-a"].is_durable = False
+    answer = await client.post(ORDERS, json=send_body({"body": "hi"}))
+    assert answer.json()["results"][0]["durability"] == "written"
+
+
+async def test_base64_bodies_arrive_as_bytes(client, system):
+    await client.post(
+        ORDERS, json=send_body({"bodyBase64": base64.b64encode(b"\x00\xff").decode(), "queueId": 2})
+    )
+    assert decode_record(system.stores["broker-a"].queues["orders", 2][0]).body == b"\x00\xff"
+
+
+async def test_unrouted_messages_of_a_request_share_a_queue_and_the_next_request_takes_the_next(
+    client, system
+):
+    first = (await client.post(ORDERS, json=send_body(*({"body": str(n)} for n in range(10))))).json()[
+        "results"
+    ]
+    second = (await client.post(ORDERS, json=send_body({"body": "x"}))).json()["results"]
+    assert [r["queueOffset"] for r in first] == list(range(10))
+    assert len({r["queueId"] for r in first}) == 1
+    assert second[0]["queueId"] != first[0]["queueId"]
+    assert system.stores["broker-a"].calls.count("send_batch") == 1
+
+
+async def test_results_come_in_input_order_across_queues(client):
+    messages = [{"body": str(n), "queueId": n % 4} for n in range(12)]
+    results = (await client.post(ORDERS, json=send_body(*messages))).json()["results"]
+    assert [r["queueId"] for r in results] == [n % 4 for n in range(12)]
+    assert [r["queueOffset"] for r in results] == [n // 4 for n in range(12)]
+
+
+async def test_a_sharding_key_keeps_to_one_queue_and_makes_the_list(pair_client, pair):
+    queues = set()
+    for n in range(8):
+        answer = await pair_client.post(ORDERS, json=send_body({"body": str(n), "shardingKey": "user-7"}))
+        result = answer.json()["results"][0]
+        queues.add((result["broker"], result["queueId"]))
+    assert len(queues) == 1
+    assert pair.values["ORDER_TOPIC_CONFIG", "orders"] == "broker-a:4;broker-b:4"
+
+
+async def test_keyed_sends_never_move_to_another_broker(pair_client, pair):
+    answer = await pair_client.post(ORDERS, json=send_body({"body": "1", "shardingKey": "user-7"}))
+    broker = answer.json()["results"][0]["broker"]
+    pair.kill(broker)
+    answer = await pair_client.post(ORDERS, json=send_body({"body": "2", "shardingKey": "user-7"}))
+    assert answer.status_code == 503
+    assert answer.json()["retryable"] is True
+    again = await pair_client.post(ORDERS, json=send_body({"body": "3", "shardingKey": "user-7"}))
+    assert again.status_code == 503
+
+
+async def test_a_repeat_with_its_key_answers_the_first_message(client):
+    message = {"body": "pay", "idempotencyKey": "k-1"}
+    first = (await client.post(ORDERS, json=send_body(message))).json()["results"][0]
+    second = (await client.post(ORDERS, json=send_body(message))).json()["results"][0]
+    assert second == {**first, "duplicate": True}
+
+
+async def test_a_known_key_with_other_content_is_422(client):
+    await client.post(ORDERS, json=send_body({"body": "a", "idempotencyKey": "k-1"}))
+    answer = await client.post(ORDERS, json=send_body({"body": "b", "idempotencyKey": "k-1"}))
+    assert answer.status_code == 422
+    assert answer.json()["code"] == "IDEMPOTENCY_CONFLICT"
+
+
+async def test_a_conflict_among_several_is_an_item_and_not_the_request(client):
+    await client.post(ORDERS, json=send_body({"body": "a", "idempotencyKey": "k-1"}))
+    answer = await client.post(
+        ORDERS, json=send_body({"body": "x", "queueId": 0}, {"body": "b", "idempotencyKey": "k-1"})
+    )
+    assert answer.status_code == 200
+    first, second = answer.json()["results"]
+    assert first["status"] == "SEND_OK"
+    assert second["code"] == "IDEMPOTENCY_CONFLICT"
+    assert second["retryable"] is False
+    assert "status" not in second
+
+
+async def test_queue_id_needs_a_broker_where_two_hold_the_topic(pair_client):
+    answer = await pair_client.post(ORDERS, json=send_body({"body": "x", "queueId": 1}))
+    assert answer.status_code == 422
+    assert answer.json()["field"] == "messages[0].broker"
+    named = await pair_client.post(ORDERS, json=send_body({"body": "x", "queueId": 1, "broker": "broker-b"}))
+    assert named.json()["results"][0]["broker"] == "broker-b"
+
+
+async def test_a_queue_beyond_the_topic_is_400_naming_the_limit(client):
+    answer = await client.post(ORDERS, json=send_body({"body": "x", "queueId": 4}))
+    assert (answer.status_code, answer.json()["field"], answer.json()["limit"]) == (
+        400,
+        "messages[0].queueId",
+        "0…3",
+    )
+
+
+async def test_an_unknown_broker_is_404_and_a_known_one_away_503(pair_client, pair):
+    body = send_body({"body": "x", "broker": "broker-z"})
+    assert (await pair_client.post(ORDERS, json=body)).status_code == 404
+    await pair_client.post(ORDERS, json=send_body({"body": "x", "broker": "broker-b"}))
+    pair.kill("broker-b")
+    for _ in range(3):
+        answer = await pair_client.post(ORDERS, json=send_body({"body": "x", "broker": "broker-b"}))
+        assert (answer.status_code, answer.json()["retryable"]) == (503, True)
+
+
+async def test_a_missing_topic_is_404_and_asked_for_again(client, system):
+    assert (await client.post("/v1/topics/none/messages", json=send_body({"body": "x"}))).status_code == 404
+    system.add_topic("none")
+    assert (await client.post("/v1/topics/none/messages", json=send_body({"body": "x"}))).status_code == 200
+
+
+async def test_a_missing_topic_is_made_only_by_setting(system, connect):
+    async with connect(system.gateway(auto_create_topic=True)) as client:
+        answer = await client.post("/v1/topics/fresh/messages", json=send_body({"body": "x"}))
+    assert answer.status_code == 200
+    assert system.stores["broker-a"].kept_topics["fresh"].write_queues == 8
+
+
+async def test_a_free_message_goes_elsewhere_when_surely_not_stored(pair_client, pair):
+    pair.stores["broker-a"].away = PeerAway("broker-a", False, "refused")
+    for _ in range(8):
+        answer = await pair_client.post(ORDERS, json=send_body({"body": "x"}))
+        assert answer.json()["results"][0]["broker"] == "broker-b"
+
+
+async def test_a_free_message_goes_elsewhere_when_the_broker_is_busy(pair_client, pair):
+    pair.stores["broker-a"].refuse = StoreRefused(2, "[TIMEOUT_CLEAN_QUEUE]broker busy")
+    answers = [await pair_client.post(ORDERS, json=send_body({"body": "x"})) for _ in range(8)]
+    assert {a.json()["results"][0]["broker"] for a in answers} == {"broker-b"}
+
+
+async def test_a_request_that_left_without_an_answer_is_never_tried_elsewhere(pair_client, pair):
+    pair.stores["broker-a"].away = PeerAway("broker-a", True, "timed out")
+    pair.stores["broker-b"].away = PeerAway("broker-b", True, "timed out")
+    answer = await pair_client.post(ORDERS, json=send_body({"body": "x"}))
+    assert (answer.status_code, answer.json()["code"]) == (504, "UNKNOWN_WHETHER_STORED")
+    assert "retry with the same idempotency key" in answer.json()["detail"]
+    assert sum(store.calls.count("send") for store in pair.stores.values()) == 1
+
+
+@pytest.mark.parametrize("code", [1, 10, 11, 12])
+async def test_an_answer_that_leaves_doubt_is_never_success(client, system, code):
+    system.stores["broker-a"].refuse = StoreRefused(code, "…")
+    answer = await client.post(ORDERS, json=send_body({"body": "x"}))
+    assert (answer.status_code, answer.json()["code"]) == (504, "UNKNOWN_WHETHER_STORED")
+
+
+@pytest.mark.parametrize(
+    ("code", "gantry_code", "status", "name"),
+    [
+        (2, "", 429, "SYSTEM_BUSY"),
+        (13, "", 422, "MESSAGE_ILLEGAL"),
+        (14, "", 503, "SERVICE_NOT_AVAILABLE"),
+        (14, "DISK_FULL", 507, "DISK_FULL"),
+        (14, "STORE_STOPPED", 503, "STORE_STOPPED"),
+        (16, "", 403, "NO_PERMISSION"),
+        (17, "", 404, "TOPIC_NOT_EXIST"),
+        (29, "", 400, "INVALID_PARAMETER"),
+    ],
+)
+async def test_refusals_of_the_store_have_their_status(client, system, code, gantry_code, status, name):
+    system.stores["broker-a"].refuse = StoreRefused(code, "why", gantry_code)
+    answer = await client.post(ORDERS, json=send_body({"body": "x"}))
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (status, name)
+    assert problem["retryable"] is (status in {429, 503, 507})
+    assert ("retryAfterMs" in problem) is problem["retryable"]
+
+
+async def test_a_topic_without_write_permission_is_403(client, system):
+    system.add_topic("orders", perm=4)
+    answer = await client.post(ORDERS, json=send_body({"body": "x"}))
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("topic", ["GANTRY_SYS_PROBE", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"])
+async def test_system_topics_are_refused(client, topic):
+    answer = await client.post(f"/v1/topics/{topic}/messages", json=send_body({"body": "x"}))
+    assert (answer.status_code, answer.json()["code"]) == (403, "NO_PERMISSION")
+
+
+@pytest.mark.parametrize(
+    "field", [{"delayLevel": 3}, {"delayMs": 1000}, {"deliverAt": "2030-01-01T00:00:00Z"}]
+)
+async def test_delays_are_refused_in_words_and_never_stored_as_plain(client, system, field):
+    answer = await client.post(ORDERS, json=send_body({"body": "x", **field}))
+    assert (answer.status_code, answer.json()["code"]) == (422, "NOT_YET")
+    assert "next version" in answer.json()["detail"]
+    assert not system.stores["broker-a"].queues
+
+
+@pytest.mark.parametrize("name", ["DELAY", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TRAN_MSG"])
+async def test_properties_that_ask_for_delay_or_transaction_are_refused_in_words(client, name):
+    answer = await client.post(ORDERS, json=send_body({"body": "x", "properties": {name: "1"}}))
+    assert (answer.status_code, answer.json()["code"]) == (422, "NOT_YET")
+
+
+async def test_a_list_that_changed_keeps_keyed_sends_where_they_were_until_the_window_is_over(
+    pair_client, pair
+):
+    message = {"body": "x", "shardingKey": "s-3"}
+    before = (await pair_client.post(ORDERS, json=send_body(message))).json()["results"][0]
+    answer = await pair_client.put("/v1/topics/orders", json={"readQueues": 64, "writeQueues": 64})
+    assert answer.status_code == 200, answer.text
+    during = (await pair_client.post(ORDERS, json=send_body(message))).json()["results"][0]
+    assert (during["broker"], during["queueId"]) == (before["broker"], before["queueId"])
+    pair.clocks.advance(601)
+    keys = [f"s-{n}" for n in range(40)]
+    after = [
+        (await pair_client.post(ORDERS, json=send_body({"body": "x", "shardingKey": key}))).json()["results"][
+            0
+        ]
+        for key in keys
+    ]
+    assert any(result["queueId"] >= 4 for result in after)
+
+
+async def test_a_list_that_shrank_uses_no_queue_that_is_gone(client, system):
+    await client.put("/v1/topics/orders", json={"readQueues": 4, "writeQueues": 4})
+    await client.put("/v1/topics/orders", json={"readQueues": 4, "writeQueues": 1})
+    for n in range(12):
+        answer = await client.post(ORDERS, json=send_body({"body": "x", "shardingKey": f"s-{n}"}))
+        assert answer.json()["results"][0]["queueId"] == 0
+
+
+async def test_a_raw_body_is_one_message_with_its_fields_in_headers(client, system):
+    headers = {
+        "content-type": "text/plain",
+        "Mq-Tag": "a",
+        "Mq-Keys": "k-1 k-2",
+        "Mq-Property-Color": "red",
+        "Mq-Properties": "Size=9&note=%C3%A9",
+        "Mq-Queue-Id": "3",
+    }
+    answer = await client.post(ORDERS, content=b"\x01raw", headers=headers)
+    assert answer.status_code == 200, answer.text
+    record = decode_record(system.stores["broker-a"].queues["orders", 3][0])
+    named = record.property_map()
+    assert record.body == b"\x01raw"
+    assert (named["TAGS"], named["KEYS"], named["color"], named["Size"], named["note"]) == (
+        "a",
+        "k-1 k-2",
+        "red",
+        "9",
+        "é",
+    )
+
+
+async def test_a_form_is_415_naming_the_header_to_add(client):
+    answer = await client.post(ORDERS, data={"a": "b"})
+    assert answer.status_code == 415
+    assert "Content-Type: application/json" in answer.json()["detail"]
+
+
+async def test_a_cloud_event_in_headers_becomes_a_message(client, system):
+    headers = {
+        "ce-specversion": "1.0",
+        "ce-id": "7",
+        "ce-source": "/shop",
+        "ce-type": "order.created",
+        "ce-subject": "o%201",
+        "content-type": "application/json",
+    }
+    for _ in range(2):
+        answer = await client.post(ORDERS, content=b'{"total":12}', headers=headers)
+    assert answer.json()["results"][0]["duplicate"] is True
+    (queue,) = [q for q in system.stores["broker-a"].queues.values() if q]
+    record = decode_record(queue[0])
+    named = record.property_map()
+    assert record.body == b'{"total":12}'
+    assert (named["TAGS"], named["KEYS"], named["ce_id"]) == ("order.created", "o 1", "7")
+    assert named["ce_datacontenttype"] == "application/json"
+
+
+async def test_a_batch_of_cloud_events_becomes_messages_in_order(client, system):
+    events = [
+        {
+            "specversion": "1.0",
+            "id": str(n),
+            "source": "/s",
+            "type": "t",
+            "partitionkey": "p",
+            "data": {"n": n},
+        }
+        for n in range(3)
+    ]
+    headers = {"content-type": "application/cloudevents-batch+json"}
+    answer = await client.post(ORDERS, content=json.dumps(events), headers=headers)
+    assert [r["queueOffset"] for r in answer.json()["results"]] == [0, 1, 2]
+    (queue,) = [q for q in system.stores["broker-a"].queues.values() if q]
+    assert decode_record(queue[2]).body == b'{"n":2}'
+
+
+async def test_a_structured_cloud_event_is_taken_too(client, system):
+    event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "data_base64": "AP8="}
+    headers = {"content-type": "application/cloudevents+json; charset=utf-8"}
+    assert (await client.post(ORDERS, content=json.dumps(event), headers=headers)).status_code == 200
+    (queue,) = [q for q in system.stores["broker-a"].queues.values() if q]
+    assert decode_record(queue[0]).body == b"\x00\xff"
+
+
+async def test_traceparent_is_kept_as_a_property_and_a_broken_one_stops_nothing(client, system):
+    good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    for given in (good, "nonsense"):
+        await client.post(ORDERS, json=send_body({"body": "x", "queueId": 0}), headers={"traceparent": given})
+    first, second = (decode_record(r).property_map() for r in system.stores["broker-a"].queues["orders", 0])
+    assert first["traceparent"] == good
+    assert "traceparent" not in second
+
+
+async def test_a_packed_request_is_unpacked(client, system):
+    body = gzip.compress(json.dumps(send_body({"body": "x" * 5000, "queueId": 0})).encode())
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    assert (await client.post(ORDERS, content=body, headers=headers)).status_code == 200
+    assert len(decode_record(system.stores["broker-a"].queues["orders", 0][0]).body) == 5000
+
+
+async def test_a_known_route_is_not_asked_for_again(client, system):
+    for _ in range(5):
+        await client.post(ORDERS, json=send_body({"body": "x"}))
+    assert system.route_calls == 1
+
+
+async def test_sends_go_on_with_known_routes_while_every_nameserver_is_away(system, connect):
+    gateway = system.gateway()
+    async with connect(gateway) as client:
+        await client.post(ORDERS, json=send_body({"body": "x"}))
+        system.silent_nameservers = set(system.nameservers)
+        gateway.routes.forget("orders")
+        assert (await client.post(ORDERS, json=send_body({"body": "x"}))).status_code == 200
+        assert (
+            await client.post("/v1/topics/other/messages", json=send_body({"body": "x"}))
+        ).status_code == 503
+
+
+async def test_a_topic_whose_only_broker_died_is_503_and_not_404(client, system):
+    await client.post(ORDERS, json=send_body({"body": "x"}))
+    system.kill("broker-a")
+    for _ in range(3):
+        answer = await client.post(ORDERS, json=send_body({"body": "x"}))
+        assert (answer.status_code, answer.json()["retryable"]) == (503, True)
+
+
+async def test_a_topic_deleted_behind_our_back_is_404(system, connect):
+    gateway = system.gateway()
+    async with connect(gateway) as client:
+        await client.post(ORDERS, json=send_body({"body": "x"}))
+        del system.stores["broker-a"].kept_topics["orders"]
+        await gateway.routes.refresh(600)
+        assert (await client.post(ORDERS, json=send_body({"body": "x"}))).status_code == 404
+
+
+async def test_a_shrunk_route_is_learned_from_the_slow_poll(system, connect):
+    gateway = system.gateway()
+    async with connect(gateway) as client:
+        await client.post(ORDERS, json=send_body({"body": "x"}))
+        system.stores["broker-a"].kept_topics["orders"] = TopicSettings("orders", 1, 1, 6)
+        await gateway.routes.refresh(600)
+        answers = [await client.post(ORDERS, json=send_body({"body": "x"})) for _ in range(4)]
+        assert {a.json()["results"][0]["queueId"] for a in answers} == {0}
