@@ -1,0 +1,237 @@
+"""The launcher with the real system: what `up`, `status` and `down` promise to other people's scripts."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+ROOT = Path(__file__).parents[2]
+LAUNCHER = ROOT / "gantry"
+
+
+def call(method: str, url: str, body: object = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"content-type": "application/json"}, method=method)
+    with urllib.request.urlopen(request, timeout=15) as answer:
+        return json.load(answer)
+
+
+def all_pids(state: dict[str, Any]) -> list[int]:
+    return [pid for pids in state["pids"].values() for pid in pids] + [
+        broker["pid"] for broker in state["brokers"]
+    ]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def until(condition, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.02)
+
+
+def test_the_json_line_has_the_promised_shape(system) -> None:
+    assert system["ready"] is True
+    assert system["seconds"] > 0
+    assert system["http"].startswith("http://127.0.0.1:")
+    assert system["nats"].startswith("nats://")
+    assert system["redis"].startswith("redis://")
+    broker = system["brokers"][0]
+    assert broker["name"] == "broker-a"
+    port = int(broker["address"].removeprefix("127.0.0.1:"))
+    assert broker["http"] == f"http://127.0.0.1:{port + 2}"
+    assert Path(broker["store"], "commitlog").is_dir()
+    assert set(system["pids"]) == {"launcher", "nats", "redis", "nameserver", "gateway"}
+    assert all(is_alive(pid) for pid in all_pids(system))
+
+
+def test_status_tells_the_same_with_live_pids_within_half_a_second(system, gantry) -> None:
+    began = time.monotonic()
+    ran = gantry("status", "--data", system["data"], "--json")
+    took = time.monotonic() - began
+    assert ran.returncode == 0
+    assert ran.stdout.count("\n") == 1
+    state = json.loads(ran.stdout)
+    for key in ("http", "nameserver", "nats", "redis"):
+        assert state[key] == system[key]
+    processes = {process["name"]: process for process in state["processes"]}
+    assert set(processes) == {"nats", "redis", "nameserver", "broker-a", "gateway"}
+    for process in processes.values():
+        assert process["health"] == "ready"
+        assert process["rssBytes"] > 1_000_000
+        assert process["restarts"] == 0
+    assert took < 1.5, "0.5 s are promised on an idle machine"
+
+
+def test_what_keeps_running_holds_nothing_of_the_caller(system) -> None:
+    for pid in system["pids"]["launcher"]:
+        aims = [str(Path(f"/proc/{pid}/fd/{number}").readlink()) for number in (0, 1, 2)]
+        assert aims == ["/dev/null"] * 3
+    for pid in all_pids(system):
+        aims = [str(entry.readlink()) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+        assert not [aim for aim in aims if aim.startswith("/dev/pts")]
+
+
+def test_a_second_up_on_the_same_directory_is_refused_in_one_line(system, gantry) -> None:
+    ran = gantry("up", "--free-ports", "--data", system["data"])
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.count("\n") == 1
+    assert "in use" in ran.stderr
+
+
+def test_a_taken_port_is_refused_in_one_line_and_nothing_is_left_running(gantry, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = gantry(
+            "up", "--free-ports", "--detach", "--data", str(tmp_path), "--set", f"gateway.port={port}"
+        )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        f"gantry: port {port} (gateway) on 127.0.0.1 is taken; stop what uses it, or take --free-ports or --port-base N\n"
+    )
+    assert gantry("status", "--data", str(tmp_path)).returncode == 1
+
+
+def test_a_setting_out_of_bounds_is_refused_in_one_line_and_nothing_is_left_running(
+    gantry, tmp_path: Path
+) -> None:
+    ran = gantry(
+        "up",
+        "--free-ports",
+        "--detach",
+        "--data",
+        str(tmp_path),
+        "--set",
+        "broker-store.topic_queues_default=0",
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.count("\n") == 1
+    assert "topic_queues_default" in ran.stderr
+    with (tmp_path / "gantry.lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_directory_that_cannot_be_made_is_refused_in_one_line(gantry, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = gantry("up", "--free-ports", "--data", str(tmp_path / "file" / "data"))
+    assert ran.returncode == 2
+    assert ran.stderr.count("\n") == 1
+
+
+def test_down_stops_everything_and_says_so(new_system, gantry) -> None:
+    state = new_system("--brokers", "2", "--gateway-workers", "2")
+    assert [broker["name"] for broker in state["brokers"]] == ["broker-a", "broker-b"]
+    assert len(state["pids"]["gateway"]) == 2
+    ran = gantry("down", "--data", state["data"])
+    assert (ran.returncode, ran.stderr) == (0, "gantry: stopped\n")
+    assert not [pid for pid in all_pids(state) if is_alive(pid)]
+    assert gantry("status", "--data", state["data"]).returncode == 1
+    assert gantry("down", "--data", state["data"]).returncode == 0
+
+
+def test_a_killed_process_of_any_kind_comes_back_on_its_old_ports(new_system, gantry) -> None:
+    state = new_system()
+    call("PUT", f"{state['http']}/v1/topics/orders", {"readQueues": 1, "writeQueues": 1, "perm": "rw"})
+    message = {"messages": [{"body": "kept"}]}
+    call("POST", f"{state['http']}/v1/topics/orders/messages", message)
+    for pid in [state["brokers"][0]["pid"]] + [
+        state["pids"][name][0] for name in ("gateway", "nameserver", "nats", "redis")
+    ]:
+        os.kill(pid, signal.SIGKILL)
+
+    def status() -> dict[str, Any]:
+        return json.loads(gantry("status", "--data", state["data"], "--json").stdout)
+
+    until(lambda: [p["restarts"] for p in status()["processes"]] == [1] * 5 and status()["ready"])
+    again = status()
+    assert {key: again[key] for key in ("http", "nameserver", "nats", "redis")} == {
+        key: state[key] for key in ("http", "nameserver", "nats", "redis")
+    }
+    assert again["brokers"][0]["address"] == state["brokers"][0]["address"]
+
+    def found() -> bool:
+        try:
+            path = "/v1/topics/orders/queues/broker-a/0/messages?offset=0"
+            return call("GET", state["http"] + path)["messages"][0]["body"] == "kept"
+        except OSError:
+            return False
+
+    until(found)
+    log = Path(state["data"], "logs", "gantry.log").read_text()
+    assert "broker-a died (SIGKILL); starting it again on its old ports" in log
+
+
+def test_a_system_whose_launcher_is_killed_ends_by_itself_and_can_be_started_again(
+    new_system, gantry
+) -> None:
+    state = new_system()
+    os.kill(state["pids"]["launcher"][0], signal.SIGKILL)
+    again = new_system()  # waits for what is left of the first
+    assert not [pid for pid in all_pids(state) if is_alive(pid)]
+    assert all(is_alive(pid) for pid in all_pids(again))
+    del gantry
+
+
+def test_ctrl_c_stops_a_system_in_the_foreground_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(LAUNCHER),
+        "up",
+        "--free-ports",
+        "--json",
+        "--data",
+        str(tmp_path / "data"),
+    ]
+    with (tmp_path / "err").open("w") as err:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=err, stdin=subprocess.DEVNULL, text=True
+        )
+        assert process.stdout is not None
+        state = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == ""
+        assert process.wait(50) == 0
+        process.stdout.close()
+    assert not [pid for pid in all_pids(state) if is_alive(pid)]
+    assert "gateway    | " in (tmp_path / "err").read_text()
+
+
+def test_every_service_listens_on_loopback_only_unless_told(system) -> None:
+    listening = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    ours = {f"{int(address.rsplit(':', 1)[1]):04X}" for address in _addresses(system)}
+    bound = {
+        line.split()[1] for line in listening if line.split()[3] == "0A" and line.split()[1][-4:] in ours
+    }
+    assert len(bound) >= len(ours)
+    assert all(address.startswith("0100007F:") for address in bound)
+
+
+def _addresses(state: dict[str, Any]) -> list[str]:
+    broker = state["brokers"][0]
+    return [
+        state["http"],
+        state["nameserver"],
+        state["nats"],
+        state["redis"].removesuffix("/0"),
+        broker["address"],
+        broker["http"],
+    ]
