@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from struct import Struct
 from typing import cast
@@ -86,7 +86,7 @@ class Sender(asyncio.Protocol):
 
 
 @contextlib.contextmanager
-def store(flush: str, folder: str, *settings: str) -> Iterator[tuple[int, int, int]]:
+def store(flush: str, folder: str, *settings: str) -> Generator[tuple[int, int, int]]:
     """Start a store; yields pid, remoting port, HTTP port."""
     chosen = [f"store_dir={folder}", f"flush={flush}", "port=0", *settings]
     command = [sys.executable, "-m", "broker_store", *(word for pair in chosen for word in ("--set", pair))]
@@ -156,7 +156,10 @@ def main() -> None:
     options = parser.parse_args()
     print(provenance(options.flush))
     for flush in ("async", "sync") if options.flush == "both" else (options.flush,):
-        with tempfile.TemporaryDirectory(prefix="gantry-send-") as folder, store(flush, folder, *options.set) as running:
+        with (
+            tempfile.TemporaryDirectory(prefix="gantry-send-") as folder,
+            store(flush, folder, *options.set) as running,
+        ):
             pid, port, http_port = running
             result = uvloop.run(load(port, options, http_port, pid))
         print(json.dumps({"flush": flush, **result}))

@@ -52,7 +52,9 @@ def main(argv: list[str]) -> None:
 
         get_logger().info("starting", **masked(settings))
         if settings.listen not in {"127.0.0.1", "localhost", "::1"}:
-            get_logger().warning("there is no access control: everybody who reaches this port may send and read")
+            get_logger().warning(
+                "there is no access control: everybody who reaches this port may send and read"
+            )
         await StoreProcess(settings, life).run()
 
     run(live, service=SERVICE)

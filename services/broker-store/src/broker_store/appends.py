@@ -225,7 +225,7 @@ class Appends:
         self.request_sync()
 
     def synced(self, position: int) -> None:
-        """Called in the loop after each flush: everything below `position` is durable."""
+        """Make visible and answer what lies below `position`: it is durable. Called in the loop after each flush."""
         self.syncs += 1
         waiting = self._waiting
         entries: list[Entry] = []
@@ -248,7 +248,7 @@ class Appends:
                 self.figures.on_flush(int((self._clock.monotonic() - opened_s) * 1e6), len(entries))
 
     def failed(self, _error: LogStopped) -> None:
-        """Called in the loop when a flush failed: whether what waited is stored, nobody knows."""
+        """Answer what waited when a flush failed: whether it is stored, nobody knows. Called in the loop."""
         while self._waiting:
             self._refuse(self._waiting.popleft().entries, unknown())
 

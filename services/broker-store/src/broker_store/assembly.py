@@ -4,7 +4,7 @@ import asyncio
 import gc
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -14,7 +14,7 @@ from broker_store.clock import StoreClock
 from broker_store.commands import NOT_ON_FAST_PORT, CommandTable
 from broker_store.config_files import DataVersionCounter
 from broker_store.consuming import Consuming, ConsumingParts
-from broker_store.disk_care import DiskCare, remove_doomed
+from broker_store.disk_care import DiskCare
 from broker_store.http_routes import SnapshotRoutes
 from broker_store.log.errors import LogError, StoreInUse
 from broker_store.log.files import RealFiles
@@ -114,7 +114,7 @@ class StoreProcess:
         store_host = pack_host(_resolve(settings.advertised_host), port)
         store = await self._open(store_host)
         address = f"{settings.advertised_host}:{port}"
-        sending = Sending(store, self._classes, Turn.current().at_end, self._thread, address)
+        sending = Sending(store, self._classes, Turn.current().at_end, self._thread)
         self._sending = sending
         config = BrokerConfig(describe_values(settings), DataVersionCounter(self._clock.now_ms))
         consuming = self._build_consuming(store, sending, config, address)
@@ -136,7 +136,6 @@ class StoreProcess:
         _log.info("ready", address=address, http_port=http_port, store=store.directory, flush=settings.flush)
 
     async def _open(self, store_host: bytes) -> OpenedStore:
-        remove_doomed(self._files, str(self._settings.store_dir))
         try:
             opening = Opening(self._settings, self._files, self._clock, store_host)
             told_s = time.monotonic()
@@ -219,11 +218,18 @@ class StoreProcess:
         snapshots = Snapshots(self._files, store.directory, store.checkpoint.log_id)
         self._snapshot_routes.open(store, snapshots)
         care = DiskCare(
-            self._settings, self._files, store.log, store.queues, store.index, snapshots, self._thread, self._clock.now_ms
+            self._settings,
+            self._files,
+            store.log,
+            store.queues,
+            store.index,
+            snapshots,
+            self._thread,
+            self._clock.now_ms,
         )
         sending.appends.on_disk_full = care.disk_full_met
         show_figures(self._metrics, store, sending, self._server, care)
-        loops: dict[str, Callable[[], object]] = {
+        loops: dict[str, Callable[[], Awaitable[None]]] = {
             "flushes": sending.look_after_flushes,
             "checkpoints": sending.take_checkpoints,
             "space": care.watch_space,
@@ -281,6 +287,6 @@ def _not_serving(reason: str) -> RefusedRequest:
 
 def _resolve(host: str) -> str:
     try:
-        return socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0].__str__()
+        return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
         raise StartRefused(f"advertised host {host!r} has no address: {error}") from error

@@ -68,18 +68,36 @@ REFUSED: dict[str, tuple[Callable[[str], bool], str]] = {
         lambda value: value.strip() != "ASYNC_MASTER",
         "only ASYNC_MASTER runs in this version: a slave's copy is not yet made, so none can be promised",
     ),
-    "enableConsumeQueueExt": (_is_on, "ConsumeQueue extensions belong to old RocketMQ versions; they are read, never written"),
+    "enableConsumeQueueExt": (
+        _is_on,
+        "ConsumeQueue extensions belong to old RocketMQ versions; they are read, never written",
+    ),
     "enableCalcFilterBitMap": (_is_on, "bitmap filters belong to old RocketMQ versions; remove the key"),
     "filterServerNums": (_is_positive, "filter servers belong to old RocketMQ versions; remove the key"),
     "enablePropertyFilter": (_is_on, "SQL92 filters are not in this version yet"),
     "enableDLegerCommitLog": (_is_on, "DLedger replaces the CommitLog; it is not supported"),
     "enableControllerMode": (_is_on, "controllers are not supported"),
     "enableSlaveActingMaster": (_is_on, "slaves are not in this version yet"),
-    "transientStorePoolEnable": (_is_on, "a pool outside the page cache would answer before a write: it breaks the promise of an answer"),
-    "aclEnable": (_is_on, "access control lists are not in this version yet; starting without them would leave the broker open"),
-    "authenticationEnabled": (_is_on, "authentication is not in this version yet; starting without it would leave the broker open"),
-    "authorizationEnabled": (_is_on, "authorization is not in this version yet; starting without it would leave the broker open"),
-    "storeType": (lambda value: value.strip() not in {"", "default"}, "only the file store (storeType=default) is supported"),
+    "transientStorePoolEnable": (
+        _is_on,
+        "a pool outside the page cache would answer before a write: it breaks the promise of an answer",
+    ),
+    "aclEnable": (
+        _is_on,
+        "access control lists are not in this version yet; starting without them would leave the broker open",
+    ),
+    "authenticationEnabled": (
+        _is_on,
+        "authentication is not in this version yet; starting without it would leave the broker open",
+    ),
+    "authorizationEnabled": (
+        _is_on,
+        "authorization is not in this version yet; starting without it would leave the broker open",
+    ),
+    "storeType": (
+        lambda value: value.strip() not in {"", "default"},
+        "only the file store (storeType=default) is supported",
+    ),
 }
 """Keys whose value asks for what this broker cannot do: (whether it does, why not)."""
 
@@ -120,7 +138,9 @@ def translate(keys: dict[str, str], source: str) -> BrokerConf:
 def _refuse_contradictions(keys: dict[str, str], source: str) -> None:
     root, log_path = keys.get("storePathRootDir"), keys.get("storePathCommitLog")
     if log_path is not None and (root is None or Path(log_path) != Path(root) / "commitlog"):
-        raise SettingsRefused(f"{source}: storePathCommitLog={log_path}: the log lies in storePathRootDir/commitlog, nowhere else")
+        raise SettingsRefused(
+            f"{source}: storePathCommitLog={log_path}: the log lies in storePathRootDir/commitlog, nowhere else"
+        )
     ports = {name: keys[name] for name in ("listenPort", "fastListenPort", "haListenPort") if name in keys}
     if len(set(ports.values())) < len(ports):
         raise SettingsRefused(f"{source}: {ports}: each port needs its own number")

@@ -6,7 +6,7 @@ Works in slices beside the sends: memory is taken in the loop a little at a time
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from broker_store.appends import Appends
 from broker_store.config_files import ConfigFile
@@ -24,7 +24,8 @@ QUEUES_PER_SLICE = 128
 """Queues whose tails are written between two looks at the sockets: about a millisecond."""
 
 
-class CheckpointParts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CheckpointParts:
     """What a checkpoint brings together."""
 
     files: Files

@@ -52,7 +52,7 @@ class DiskCare:
         self.deleted_segments = 0
 
     def disk_full_met(self) -> None:
-        """A write found no room: look at once."""
+        """Look at once: a write found no room."""
         self._wake.set()
 
     def use(self) -> DiskUse:
@@ -65,7 +65,9 @@ class DiskCare:
             state = await asyncio.get_running_loop().run_in_executor(self._thread, self._space.check)
             if state is not self._told:
                 reason = self._log.stop_reason if state is LogState.STOPPED else ""
-                _log.error("the state of the log changed", was=self._told.value, now=state.value, reason=reason)
+                _log.error(
+                    "the state of the log changed", was=self._told.value, now=state.value, reason=reason
+                )
                 self._told = state
             self._wake.clear()
             try:
@@ -96,13 +98,11 @@ class DiskCare:
         oldest = self._log.segments[0]
         if oldest.end > self._log.visible_end:
             return False
-        # Unlinking a gigabyte takes long: the loop removes one of two names, a thread the bytes.
-        doomed = f"{self._directory}/gantry/doomed-{oldest.start:020d}"
-        self._files.link(oldest.path, doomed)
-        minimum = self._log.delete_first_segment()
+        path = self._log.drop_first_segment()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._files.remove, path)
+        minimum = self._log.min_position
         _log.info("segment deleted", start=oldest.start, why=verdict.value, minimum=minimum)
         self.deleted_segments += 1
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._files.remove, doomed)
         await self._forget_before(minimum)
         return True
 
@@ -124,10 +124,3 @@ def retention_settings(settings: Settings) -> RetentionSettings:
         full_ratio=settings.disk_ratio_max / 100,
         forced_free_bytes=settings.free_bytes_min + 4 * settings.ballast_bytes,
     )
-
-
-def remove_doomed(files: Files, directory: str) -> None:
-    """Remove what a crash left of deleted segments."""
-    for name in files.listdir(f"{directory}/gantry"):
-        if name.startswith("doomed-"):
-            files.remove(f"{directory}/gantry/{name}")

@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
 """After visibility: units into queues, keys into the index, waiting readers woken. Decides nothing about durability."""
 
 from collections.abc import Sequence

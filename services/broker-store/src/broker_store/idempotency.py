@@ -19,8 +19,16 @@ _SLOTS_PER_KEY = 2
 
 IGNORED_IN_CONTENT = frozenset(
     {
-        "UNIQ_KEY", "WAIT", "MSG_REGION", "TRACE_ON", "CLUSTER", "traceparent", "tracestate", "__BORNHOST",
-        "BORN_TIMESTAMP", "INSTANCE_ID",
+        "UNIQ_KEY",
+        "WAIT",
+        "MSG_REGION",
+        "TRACE_ON",
+        "CLUSTER",
+        "traceparent",
+        "tracestate",
+        "__BORNHOST",
+        "BORN_TIMESTAMP",
+        "INSTANCE_ID",
     }
 )
 """Properties that differ between two attempts to send the same message."""

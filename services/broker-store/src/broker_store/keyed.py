@@ -37,7 +37,9 @@ class Claim:
 class KeyedSends:
     """Judges keyed sends and keeps claims and window true."""
 
-    def __init__(self, window: Window, appends: Appends, read_record: Callable[[int], bytes], now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, window: Window, appends: Appends, read_record: Callable[[int], bytes], now_ms: Callable[[], int]
+    ) -> None:
         self.window = window
         self._appends = appends
         self._read_record = read_record
@@ -96,13 +98,13 @@ class KeyedSends:
         return verdict, claim
 
     def stored(self, claim: Claim, entry: Remembered) -> None:
-        """The first message of a key became visible."""
+        """Remember the first message of a key: it became visible."""
         claim.stored = entry
         self._claims.pop(claim.digest, None)
         self.window.remember(entry)
 
     def failed(self, claim: Claim) -> None:
-        """The first message of a key was not stored: the next one is new again."""
+        """Give a key free whose first message was not stored: the next one is new again."""
         if self._claims.get(claim.digest) is claim:
             del self._claims[claim.digest]
 
@@ -133,7 +135,9 @@ class _KeyedMessage(Message):
     def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         super().appear(index, arrivals)
         claim = self._claim
-        entry = Remembered(claim.digest, claim.crc, self.store_ms, self.position, self.offset, self.queue.queue_id)
+        entry = Remembered(
+            claim.digest, claim.crc, self.store_ms, self.position, self.offset, self.queue.queue_id
+        )
         self._keyed.stored(claim, entry)
 
     def refuse(self, refusal: RefusedRequest) -> None:
@@ -166,12 +170,23 @@ class _Repeat:
         stored = self._claim.stored
         if stored is None:
             words = "the first message of this idempotency key is not known to be stored: send again with the same key"
-            peer.send(encode_response(code or ResponseCode.SYSTEM_BUSY, self._opaque, {"gantryCode": "FIRST_UNKNOWN"}, remark=words))
+            peer.send(
+                encode_response(
+                    code or ResponseCode.SYSTEM_BUSY,
+                    self._opaque,
+                    {"gantryCode": "FIRST_UNKNOWN"},
+                    remark=words,
+                )
+            )
             return
-        extra = DUPLICATE_FIELD + (b',"durability":"fsync"' if self.mode == Mode.SYNC else b',"durability":"written"')
+        extra = DUPLICATE_FIELD + (
+            b',"durability":"fsync"' if self.mode == Mode.SYNC else b',"durability":"written"'
+        )
         message_id = offset_message_id(at.store_host, stored.position)
         peer.send(
-            encode_send_reply(self._opaque, message_id, stored.queue_id, stored.queue_offset, self._claim.unique_key, extra)
+            encode_send_reply(
+                self._opaque, message_id, stored.queue_id, stored.queue_offset, self._claim.unique_key, extra
+            )
         )
 
     def refuse(self, refusal: RefusedRequest) -> None:
@@ -185,7 +200,9 @@ class _KeyedBatch(SendBatch):
 
     __slots__ = ("_all_items", "_fates", "_keyed")
 
-    def __init__(self, batch: SendBatch, fates: list[tuple[Verdict, Claim | None]], keyed: KeyedSends) -> None:
+    def __init__(
+        self, batch: SendBatch, fates: list[tuple[Verdict, Claim | None]], keyed: KeyedSends
+    ) -> None:
         for name in SendBatch.__slots__:
             setattr(self, name, getattr(batch, name))
         self._all_items = batch.items
@@ -234,7 +251,12 @@ class _KeyedBatch(SendBatch):
             words = "the first message of this idempotency key is not known to be stored: send again with the same key"
             return ItemResult(-1, -1, -1, 0, item.unique_key, code=ResponseCode.SYSTEM_BUSY, remark=words)
         return ItemResult(
-            stored.queue_id, stored.queue_offset, stored.position, stored.store_ms, claim.unique_key, duplicate=True
+            stored.queue_id,
+            stored.queue_offset,
+            stored.position,
+            stored.store_ms,
+            claim.unique_key,
+            duplicate=True,
         )
 
     def refuse(self, refusal: RefusedRequest) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
 """What travels through the group commit: one message, with what its sender asked for and where it came to lie.
 
 An entry is placed (position and offset assigned, bytes put into the open batch), later made visible, and answered. The hot path
@@ -85,11 +86,27 @@ class Message:
     """A single message. `peer` is None for a one-way send and for the store's own."""
 
     __slots__ = (
-        "body", "born_host", "born_ms", "flag", "keys", "mode", "offset", "opaque", "peer", "position", "properties",
-        "queue", "reconsume_times", "size", "store_ms", "sys_flag", "tags_code", "unique_key",
+        "body",
+        "born_host",
+        "born_ms",
+        "flag",
+        "keys",
+        "mode",
+        "offset",
+        "opaque",
+        "peer",
+        "position",
+        "properties",
+        "queue",
+        "reconsume_times",
+        "size",
+        "store_ms",
+        "sys_flag",
+        "tags_code",
+        "unique_key",
     )
 
-    def __init__(  # noqa: PLR0913 - a message has these fields, and one call per message is what there is time for
+    def __init__(  # noqa: PLR0913, PLR0917 - a message has these fields, and one call per message is what there is time for
         self,
         queue: Queue,
         body: bytes,
@@ -128,14 +145,30 @@ class Message:
     def place(self, at: Placement) -> None:
         queue = self.queue
         topic = queue.topic_bytes
-        size = fixed_bytes(self.born_host, at.store_host, len(topic)) + len(self.body) + len(topic) + len(self.properties)
+        size = (
+            fixed_bytes(self.born_host, at.store_host, len(topic))
+            + len(self.body)
+            + len(topic)
+            + len(self.properties)
+        )
         position = at.log.reserve(size)
         offset = queue.next_offset
         self.position, self.offset, self.size, self.store_ms = position, offset, size, at.store_ms
         at.log.put(
             build_record(
-                topic, queue.queue_id, offset, position, self.body, self.properties, self.flag, self.sys_flag,
-                self.born_ms, self.born_host, at.store_ms, at.store_host, self.reconsume_times,
+                topic,
+                queue.queue_id,
+                offset,
+                position,
+                self.body,
+                self.properties,
+                self.flag,
+                self.sys_flag,
+                self.born_ms,
+                self.born_host,
+                at.store_ms,
+                at.store_host,
+                self.reconsume_times,
             )
         )
         queue.next_offset = offset + 1
@@ -163,11 +196,18 @@ class Message:
         message_id = offset_message_id(at.store_host, self.position)
         if not code:
             extra = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
-            peer.send(encode_send_reply(self.opaque, message_id, self.queue.queue_id, self.offset, self.unique_key, extra))
+            peer.send(
+                encode_send_reply(
+                    self.opaque, message_id, self.queue.queue_id, self.offset, self.unique_key, extra
+                )
+            )
             return
         fields = {
-            "msgId": message_id, "queueId": str(self.queue.queue_id), "queueOffset": str(self.offset),
-            "transactionId": self.unique_key, "durability": "written",
+            "msgId": message_id,
+            "queueId": str(self.queue.queue_id),
+            "queueOffset": str(self.offset),
+            "transactionId": self.unique_key,
+            "durability": "written",
         }
         peer.send(encode_response(code, self.opaque, fields, remark=code.name))
 
@@ -184,7 +224,13 @@ def refusal_frame(opaque: int, refusal: RefusedRequest) -> bytes:
 
 def fixed_bytes(born_host: bytes, store_host: bytes, topic_size: int) -> int:
     """Return what a record holds beside body, topic and properties."""
-    return RECORD_BYTES_MIN + len(born_host) + len(store_host) - 2 * HOST_V4_BYTES + (topic_size > TOPIC_BYTES_MAX)
+    return (
+        RECORD_BYTES_MIN
+        + len(born_host)
+        + len(store_host)
+        - 2 * HOST_V4_BYTES
+        + (topic_size > TOPIC_BYTES_MAX)
+    )
 
 
 def key_entries(topic: str, keys: str, position: int, store_ms: int) -> list[IndexEntry]:

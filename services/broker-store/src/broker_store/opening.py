@@ -133,7 +133,12 @@ class Opening:
         mode = Mode.SYNC if settings.flush == "sync" else Mode.ASYNC
         preambles = Preambles(queues, self._clock, self._store_host, mode)
         log = CommitLog(
-            files, f"{directory}/commitlog", log_settings, preambles.build, preambles.on_placed, self._checkpoint
+            files,
+            f"{directory}/commitlog",
+            log_settings,
+            preambles.build,
+            preambles.on_placed,
+            self._checkpoint,
         )
         topics_file = ConfigFile(files, f"{directory}/config/topics.json")
         return OpenedStore(
@@ -173,6 +178,8 @@ class Opening:
                 restore.take(event.records)
             else:
                 _report(event)
+            if isinstance(event, Hole) and event.suspect is not None:
+                restore.leave_hole(event.suspect)
             yield
         for queue in store.queues.all():
             queue.next_offset = max(queue.next_offset, queue.units.max_offset)
@@ -216,7 +223,9 @@ class Opening:
             if topics.find(topic) is None:
                 count = max(queue.queue_id for queue in queues.of_topic(topic)) + 1
                 topics.ensure(topic, count)
-                _log.warning("topic known to the log only: configuration made again", topic=topic, queues=count)
+                _log.warning(
+                    "topic known to the log only: configuration made again", topic=topic, queues=count
+                )
 
 
 def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> TopicTable:
@@ -234,7 +243,9 @@ def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> Topi
     content = file.load()
     if isinstance(content, dict):
         try:
-            wrapper = decode_body(fastjson.dumps(cast("dict[str, object]", content)), TopicConfigSerializeWrapper)
+            wrapper = decode_body(
+                fastjson.dumps(cast("dict[str, object]", content)), TopicConfigSerializeWrapper
+            )
         except WireError as error:
             _log.error("topics.json is of another shape and is not used", reason=str(error))
     version = DataVersionCounter(clock.now_ms, wrapper.data_version)
@@ -244,9 +255,15 @@ def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> Topi
 def _report(event: Hole | Cut | Recovered) -> None:
     if isinstance(event, Hole):
         _log.error(
-            "damaged bytes in the log are skipped", start=event.start, end=event.end, reason=event.words, units=event.units
+            "damaged bytes in the log are skipped",
+            start=event.start,
+            end=event.end,
+            reason=event.words,
+            holes=event.units,
         )
     elif isinstance(event, Cut):
-        _log.warning("unconfirmed tail of the log cut", position=event.position, bytes=event.size, reason=event.words)
+        _log.warning(
+            "unconfirmed tail of the log cut", position=event.position, bytes=event.size, reason=event.words
+        )
     else:
         _log.info("log recovered", start=event.start, end=event.end, holes=event.holes)

@@ -15,11 +15,15 @@ COUNT_SECONDS = 1.0
 
 async def count_puts(queues: QueueTable, figures: Figures) -> None:
     """Turn the growth of every queue into counts by topic, once a second. Supervised."""
-    seen: dict[Queue, tuple[int, int]] = {queue: (queue.next_offset, queue.put_bytes) for queue in queues.all()}
+    seen: dict[Queue, tuple[int, int]] = {
+        queue: (queue.next_offset, queue.put_bytes) for queue in queues.all()
+    }
     while True:
         await asyncio.sleep(COUNT_SECONDS)
         for queue in list(queues.all()):
-            offset, size = seen.get(queue, (queue.next_offset if not queue.put_bytes else queue.first_offset, 0))
+            offset, size = seen.get(
+                queue, (queue.next_offset if not queue.put_bytes else queue.first_offset, 0)
+            )
             if queue.next_offset > offset:
                 figures.on_put(queue.topic, queue.next_offset - offset, queue.put_bytes - size)
             seen[queue] = (queue.next_offset, queue.put_bytes)
@@ -44,13 +48,23 @@ def show_figures(
     gauge("log_confirm_position", "End of what is durable and complete.", lambda: log.confirm)
     gauge("log_min_position", "Where the log begins.", lambda: log.min_position)
     gauge("log_state", "0 running, 1 disk full, 2 stopped.", lambda: list(type(log.state)).index(log.state))
-    gauge("checkpoint_behind_bytes", "Log bytes a crash would have recovery read.", lambda: checkpoints.behind_bytes)
+    gauge(
+        "checkpoint_behind_bytes",
+        "Log bytes a crash would have recovery read.",
+        lambda: checkpoints.behind_bytes,
+    )
     gauge("checkpoints", "Checkpoints taken.", lambda: checkpoints.count)
     gauge("idempotency_keys", "Keys remembered.", lambda: len(store.window))
-    gauge("idempotency_forgotten_early", "Keys dropped before their time.", lambda: store.window.forgotten_early)
+    gauge(
+        "idempotency_forgotten_early", "Keys dropped before their time.", lambda: store.window.forgotten_early
+    )
     gauge("disk_used_ratio", "Used part of the disk.", lambda: care.use().used_ratio)
     gauge("disk_free_bytes", "Free bytes of the disk.", lambda: care.use().free_bytes)
     gauge("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
     gauge("recovery_holes", "Queue units left as holes.", lambda: store.holes)
     gauge("connections", "Open connections.", lambda: len(server.peers))
-    gauge("connections_closed_stalled", "Readers closed because they did not read.", lambda: server.figures.closed_stalled)
+    gauge(
+        "connections_closed_stalled",
+        "Readers closed because they did not read.",
+        lambda: server.figures.closed_stalled,
+    )

@@ -1,7 +1,7 @@
 """What the reading side of the store needs from outside, in its own words. Protocols only: no code, no drivers."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from gantry_wire.bodies import TopicConfig
 from gantry_wire.frame import Command
@@ -144,6 +144,11 @@ class Peer(Protocol):
     @property
     def remote(self) -> tuple[str, int]:
         """Address and port of the other end."""
+        ...
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What the store remembers with this connection."""
         ...
 
     @property

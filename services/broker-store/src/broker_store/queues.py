@@ -81,15 +81,14 @@ class QueueTable:
         return offsets
 
     def continue_at(self, topic: str, queue_id: int, next_offset: int) -> None:
-        """Learn from the log that offsets below `next_offset` are taken. An existing empty queue starts there."""
+        """Learn from the log that offsets below `next_offset` are taken. An existing queue goes on there."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             of_topic = self.retired.setdefault(topic, {})
             of_topic[queue_id] = max(next_offset, of_topic.get(queue_id, 0))
         elif next_offset > queue.next_offset:
             queue.next_offset = next_offset
-            if queue.units.max_offset < next_offset:
-                queue.units.start_at(next_offset)
+            queue.units.start_at(next_offset)
 
     def remove(self, topic: str) -> dict[int, int]:
         """Drop a topic's queues and their files; return the next offsets, which are kept for ever."""
@@ -104,8 +103,7 @@ class QueueTable:
     def _make(self, topic: str, queue_id: int) -> Queue:
         units = self._open_units(topic, queue_id)
         next_offset = max(units.max_offset, self.retired.get(topic, {}).get(queue_id, 0))
-        if next_offset > units.max_offset:
-            units.start_at(next_offset)
+        units.start_at(next_offset)
         queue = Queue(topic, queue_id, units, next_offset)
         self._queues[(topic, queue_id)] = queue
         self._by_topic.setdefault(topic, []).append(queue)

@@ -1,5 +1,7 @@
-"""Tells every nameserver that this broker lives and which topics it has: regularly, at once when a topic changes, and
-again as soon as a connection to one was lost."""
+"""Tells every nameserver that this broker lives and which topics it has.
+
+Regularly, at once when a topic changes, and again as soon as a connection to one was lost.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -67,7 +69,11 @@ class Registration:
         last_s = -self._every_seconds
         loop = asyncio.get_running_loop()
         while True:
-            if self._wake.is_set() or loop.time() - last_s >= self._every_seconds or await self._has_lost_one():
+            if (
+                self._wake.is_set()
+                or loop.time() - last_s >= self._every_seconds
+                or await self._has_lost_one()
+            ):
                 self._wake.clear()
                 last_s = loop.time()
                 await self.register()
@@ -119,7 +125,9 @@ class Registration:
             for name, topic in self._topics.all().items()
             if not self._topics.is_internal(name)
         }
-        wrapper = TopicConfigSerializeWrapper(data_version=self._topics.version.value, topic_config_table=topics)
+        wrapper = TopicConfigSerializeWrapper(
+            data_version=self._topics.version.value, topic_config_table=topics
+        )
         return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
 
     def _masked(self, topic: TopicConfig) -> TopicConfig:

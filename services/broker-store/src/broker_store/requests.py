@@ -38,7 +38,16 @@ LIMITS: dict[str, ClassLimits] = {
 class RequestClass:
     """Counts one kind of request: under way, refused, and how long its head has waited."""
 
-    __slots__ = ("_entered_ms", "capacity", "handled", "in_flight", "name", "refused_full", "refused_late", "wait_ms_max")
+    __slots__ = (
+        "_entered_ms",
+        "capacity",
+        "handled",
+        "in_flight",
+        "name",
+        "refused_full",
+        "refused_late",
+        "wait_ms_max",
+    )
 
     def __init__(self, name: str, limits: ClassLimits) -> None:
         self.name = name

@@ -25,6 +25,8 @@ from gantry_wire.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_PREPARED, S
 
 LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """messageDelayLevel of RocketMQ: 1s 5s 10s 30s 1m 2m … 10m 20m 30m 1h 2h."""
+SKIPPED_OFFSETS_MAX = 4096
+"""A damaged record that claims an offset further ahead is not believed."""
 _UNDISPATCHED = frozenset({SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK})
 _KEYS_MARK = b"KEYS\x01"
 _TAGS_MARK = b"TAGS\x01"
@@ -62,7 +64,9 @@ class Restore:
             queue = self._by_name.get((topic, queue_id)) or self._open(topic, queue_id)
             kind = sys_flag & SYS_TRANSACTION_MASK
             if kind not in _UNDISPATCHED:
-                self.holes += queue.units.append(offset, position, size, self._code(queue, properties, store_ms))
+                self.holes += queue.units.append(
+                    offset, position, size, self._code(queue, properties, store_ms)
+                )
                 if offset >= queue.next_offset:
                     queue.next_offset = offset + 1
             if kind != SYS_TRANSACTION_ROLLBACK:
@@ -75,6 +79,14 @@ class Restore:
         self.records += len(records)
         if index and self._index is not None:
             self._index.put(index)
+
+    def leave_hole(self, suspect: ScannedRecord) -> None:
+        """Keep the offset of a damaged record out of use: its message was acknowledged under it."""
+        queue_id, offset, topic = suspect[2], suspect[3], suspect[7]
+        queue = self._by_name.get((topic, queue_id)) or self._open(topic, queue_id)
+        if 0 <= offset - queue.units.max_offset < SKIPPED_OFFSETS_MAX:
+            queue.units.start_at(offset + 1)
+            self.holes += 1
 
     def _code(self, queue: Queue, properties: bytes, store_ms: int) -> int:
         if queue.topic == SCHEDULE_TOPIC:

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
 """A send batch in the group commit: its messages lie together, are visible together and get one answer."""
 
 from typing import NamedTuple
@@ -53,11 +54,23 @@ class SendBatch:
     """Messages of one request, all for one queue: stored as one or not at all."""
 
     __slots__ = (
-        "born_host", "born_ms", "first_offset", "items", "mode", "opaque", "peer", "per_item", "positions", "queue",
-        "reconsume_times", "size", "store_ms", "sys_flag",
+        "born_host",
+        "born_ms",
+        "first_offset",
+        "items",
+        "mode",
+        "opaque",
+        "peer",
+        "per_item",
+        "positions",
+        "queue",
+        "reconsume_times",
+        "size",
+        "store_ms",
+        "sys_flag",
     )
 
-    def __init__(  # noqa: PLR0913 - what the items share
+    def __init__(  # noqa: PLR0913, PLR0917 - what the items share
         self,
         queue: Queue,
         items: list[Item],
@@ -87,7 +100,12 @@ class SendBatch:
 
     def place(self, at: Placement) -> None:
         queue, topic = self.queue, self.queue.topic_bytes
-        queue_id, born_ms, born_host, reconsume_times = queue.queue_id, self.born_ms, self.born_host, self.reconsume_times
+        queue_id, born_ms, born_host, reconsume_times = (
+            queue.queue_id,
+            self.born_ms,
+            self.born_host,
+            self.reconsume_times,
+        )
         store_ms, store_host, sys_flag = at.store_ms, at.store_host, self.sys_flag
         fixed = fixed_bytes(born_host, store_host, len(topic)) + len(topic)
         self.size = sum(fixed + len(item.body) + len(item.properties) for item in self.items)
@@ -97,8 +115,19 @@ class SendBatch:
         positions: list[int] = []
         for flag, body, properties, _, _, _ in self.items:
             record = build_record(
-                topic, queue_id, offset, position, body, properties, flag, sys_flag, born_ms, born_host, store_ms,
-                store_host, reconsume_times,
+                topic,
+                queue_id,
+                offset,
+                position,
+                body,
+                properties,
+                flag,
+                sys_flag,
+                born_ms,
+                born_host,
+                store_ms,
+                store_host,
+                reconsume_times,
             )
             records.append(record)
             positions.append(position)
@@ -140,7 +169,9 @@ class SendBatch:
             peer.send(encode_send_reply(self.opaque, ids, queue_id, first_offset, "", extra))
             return
         fields = {
-            "msgId": ids, "queueId": str(queue_id), "queueOffset": str(first_offset),
+            "msgId": ids,
+            "queueId": str(queue_id),
+            "queueOffset": str(first_offset),
             "durability": "fsync" if is_durable else "written",
         }
         body = msgspec.json.encode(self.results()) if self.per_item else b""

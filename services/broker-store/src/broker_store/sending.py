@@ -3,9 +3,9 @@
 import asyncio
 import os
 import random
-from collections.abc import Callable
 from concurrent.futures import Executor
 
+from broker_store.appends import Appends, AtTurnEnd
 from broker_store.checkpoints import CheckpointParts, Checkpoints
 from broker_store.config_files import ConfigFile
 from broker_store.dispatch import Dispatch, Readers
@@ -24,7 +24,6 @@ from broker_store.stamp import Stamp
 from broker_store.sync_thread import SyncThread
 from broker_store.targets import Targets
 from broker_store.topic_removal import TopicRemoval
-from broker_store.appends import Appends, AtTurnEnd
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body
 from gantry_wire.ids import UniqueIds, unpack_host
@@ -39,7 +38,7 @@ class Sending:
     """Everything that changes the log. Built once over an opened store, inside the running loop."""
 
     def __init__(
-        self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor, address: str
+        self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor
     ) -> None:
         settings = store.settings
         classes["send"].capacity = settings.send_pending_max
@@ -72,7 +71,9 @@ class Sending:
         )
         self.retries = Retries(store.topics, self.targets)
         self.keyed = KeyedSends(store.window, self.appends, store.log.read_record, store.clock.now_ms)
-        self.internal = InternalSends(store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms)
+        self.internal = InternalSends(
+            store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms
+        )
         self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)
         self._note_saver = Saver("queues.json", self._encode_note, store.note_file.store_bytes, thread)
         self.removal = TopicRemoval(
@@ -162,7 +163,7 @@ class Sending:
         )
 
     def _encode_note(self) -> bytes:
-        """The note of the last checkpoint with the offsets of topics deleted since."""
+        """Return the note of the last checkpoint with the offsets of topics deleted since."""
         store = self.store
         index_end = -1 if store.index is None else store.index.end_position
         return take_note(store.queues, self.checkpoints.position, index_end, store.window.newest_ms)
@@ -171,5 +172,3 @@ class Sending:
 def config_file(store: OpenedStore, name: str) -> ConfigFile:
     """Return the configuration file of this name."""
     return ConfigFile(store.files, f"{store.config_dir}/{name}")
-
-

@@ -23,62 +23,138 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: Annotated[Port, _words("Remoting port; the fast port is 2 below, HTTP 2 above.")] = 10911
     fast_port: Annotated[Port, _words("Port for sends only; 0 = port - 2.")] = 0
     http_port: Annotated[Port, _words("Health, metrics and snapshots; 0 = port + 2.")] = 0
-    advertise: Annotated[str, _words("Address told to nameservers and written into message ids; empty = listen.")] = ""
-    cluster_name: Annotated[str, Meta(min_length=1, max_length=127), _words("Cluster this broker belongs to.")] = "DefaultCluster"
-    broker_name: Annotated[str, Meta(min_length=1, max_length=127), _words("Name of this broker.")] = "broker-a"
-    nameservers: Annotated[str, _words("host:port;host:port, or the http address of a list; empty = none.")] = ""
+    advertise: Annotated[
+        str, _words("Address told to nameservers and written into message ids; empty = listen.")
+    ] = ""
+    cluster_name: Annotated[
+        str, Meta(min_length=1, max_length=127), _words("Cluster this broker belongs to.")
+    ] = "DefaultCluster"
+    broker_name: Annotated[str, Meta(min_length=1, max_length=127), _words("Name of this broker.")] = (
+        "broker-a"
+    )
+    nameservers: Annotated[
+        str, _words("host:port;host:port, or the http address of a list; empty = none.")
+    ] = ""
     nats_url: Annotated[str, _words("NATS server for hints; empty = none.")] = ""
-    register_seconds: Annotated[float, Meta(ge=0.05, le=60), _words("Between registrations with the nameservers.")] = 30.0
-    log_level: Annotated[Literal["debug", "info", "warning", "error"], _words("Least level that is logged.")] = "info"
+    register_seconds: Annotated[
+        float, Meta(ge=0.05, le=60), _words("Between registrations with the nameservers.")
+    ] = 30.0
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], _words("Least level that is logged.")
+    ] = "info"
     log_json: Annotated[Switch, _words("Log as JSON lines.")] = False
-    idle_seconds: Annotated[float, Meta(gt=0, le=86400), _words("A connection silent for so long is closed.")] = 120.0
-    drain_seconds: Annotated[float, Meta(ge=0, le=60), _words("How long a shutdown waits for requests under way.")] = 5.0
+    idle_seconds: Annotated[
+        float, Meta(gt=0, le=86400), _words("A connection silent for so long is closed.")
+    ] = 120.0
+    drain_seconds: Annotated[
+        float, Meta(ge=0, le=60), _words("How long a shutdown waits for requests under way.")
+    ] = 5.0
 
     # the log
-    store_dir: Annotated[Path, _words("Directory of commitlog/, consumequeue/, index/, config/, gantry/.")] = Path("data/store")
-    flush: Annotated[Literal["sync", "async"], _words("sync: answer after fdatasync; async: after the write.")] = "sync"
-    flush_interval_ms: Annotated[int, Meta(ge=1, le=500), _words("Under async flush, longest time until fdatasync.")] = 500
-    flush_timeout_ms: Annotated[int, Meta(ge=10, le=60_000), _words("A send waiting longer for its flush is answered FLUSH_DISK_TIMEOUT.")] = 5000
-    segment_bytes: Annotated[int, Meta(ge=MIB, le=4096 * MIB), _words("Size of a CommitLog file.")] = 1024 * MIB
+    store_dir: Annotated[
+        Path, _words("Directory of commitlog/, consumequeue/, index/, config/, gantry/.")
+    ] = Path("data/store")
+    flush: Annotated[
+        Literal["sync", "async"], _words("sync: answer after fdatasync; async: after the write.")
+    ] = "sync"
+    flush_interval_ms: Annotated[
+        int, Meta(ge=1, le=500), _words("Under async flush, longest time until fdatasync.")
+    ] = 500
+    flush_timeout_ms: Annotated[
+        int,
+        Meta(ge=10, le=60_000),
+        _words("A send waiting longer for its flush is answered FLUSH_DISK_TIMEOUT."),
+    ] = 5000
+    segment_bytes: Annotated[int, Meta(ge=MIB, le=4096 * MIB), _words("Size of a CommitLog file.")] = (
+        1024 * MIB
+    )
     message_bytes_max: Annotated[int, Meta(ge=1, le=4 * MIB), _words("Largest message body.")] = 4 * MIB
     index_enable: Annotated[Switch, _words("Index messages by key and unique key.")] = True
-    checkpoint_seconds: Annotated[float, Meta(ge=0.05, le=600), _words("Most time between checkpoints.")] = 5.0
-    checkpoint_bytes: Annotated[int, Meta(ge=MIB, le=1024 * MIB), _words("Most log bytes between checkpoints.")] = 48 * MIB
-    zero_ahead_bytes: Annotated[int, Meta(ge=0, le=1024 * MIB), _words("How far ahead of the log's end blocks are zeroed; 0 = not.")] = 64 * MIB
+    checkpoint_seconds: Annotated[float, Meta(ge=0.05, le=600), _words("Most time between checkpoints.")] = (
+        5.0
+    )
+    checkpoint_bytes: Annotated[
+        int, Meta(ge=MIB, le=1024 * MIB), _words("Most log bytes between checkpoints.")
+    ] = 48 * MIB
+    zero_ahead_bytes: Annotated[
+        int, Meta(ge=0, le=1024 * MIB), _words("How far ahead of the log's end blocks are zeroed; 0 = not.")
+    ] = 64 * MIB
 
     # retention and disk
-    reserved_hours: Annotated[int, Meta(ge=1, le=24 * 3650), _words("CommitLog files older than this are deleted.")] = 72
-    delete_when: Annotated[str, Meta(pattern=r"^\d{1,2}(;\d{1,2})*$"), _words("Hours of the day at which old files go, as 04;13.")] = "04"
-    disk_ratio_max: Annotated[int, Meta(ge=10, le=95), _words("Percent of disk use above which old files go at any hour.")] = 75
-    free_bytes_min: Annotated[int, Meta(ge=0), _words("Sends are refused below this much free disk.")] = 192 * MIB
-    ballast_bytes: Annotated[int, Meta(ge=0, le=1024 * MIB), _words("Reserve that is freed when the disk is full.")] = 64 * MIB
+    reserved_hours: Annotated[
+        int, Meta(ge=1, le=24 * 3650), _words("CommitLog files older than this are deleted.")
+    ] = 72
+    delete_when: Annotated[
+        str,
+        Meta(pattern=r"^\d{1,2}(;\d{1,2})*$"),
+        _words("Hours of the day at which old files go, as 04;13."),
+    ] = "04"
+    disk_ratio_max: Annotated[
+        int, Meta(ge=10, le=95), _words("Percent of disk use above which old files go at any hour.")
+    ] = 75
+    free_bytes_min: Annotated[int, Meta(ge=0), _words("Sends are refused below this much free disk.")] = (
+        192 * MIB
+    )
+    ballast_bytes: Annotated[
+        int, Meta(ge=0, le=1024 * MIB), _words("Reserve that is freed when the disk is full.")
+    ] = 64 * MIB
 
     # topics and groups
     auto_create_topics: Annotated[Switch, _words("A send may create its topic after TBW102.")] = True
     auto_create_groups: Annotated[Switch, _words("A consumer may create its group.")] = True
-    topic_queues_default: Annotated[int, Meta(ge=1, le=1024), _words("Queues of the template topic TBW102.")] = 8
-    broker_permission: Annotated[int, Meta(ge=0, le=6), _words("2 write, 4 read, 6 both; masks the topics' own.")] = 6
-    cluster_topic_enable: Annotated[Switch, _words("A topic named as the cluster may be used as template.")] = True
-    broker_topic_enable: Annotated[Switch, _words("A topic named as the broker may be used as template.")] = True
+    topic_queues_default: Annotated[
+        int, Meta(ge=1, le=1024), _words("Queues of the template topic TBW102.")
+    ] = 8
+    broker_permission: Annotated[
+        int, Meta(ge=0, le=6), _words("2 write, 4 read, 6 both; masks the topics' own.")
+    ] = 6
+    cluster_topic_enable: Annotated[
+        Switch, _words("A topic named as the cluster may be used as template.")
+    ] = True
+    broker_topic_enable: Annotated[Switch, _words("A topic named as the broker may be used as template.")] = (
+        True
+    )
     trace_topic_enable: Annotated[Switch, _words("Make RMQ_SYS_TRACE_TOPIC at start.")] = True
-    region: Annotated[str, Meta(min_length=1, max_length=127), _words("MSG_REGION of stored messages and replies.")] = "DefaultRegion"
+    region: Annotated[
+        str, Meta(min_length=1, max_length=127), _words("MSG_REGION of stored messages and replies.")
+    ] = "DefaultRegion"
     trace_on: Annotated[Switch, _words("TRACE_ON of stored messages and replies.")] = True
 
     # protection
-    send_pending_max: Annotated[int, Meta(ge=1, le=1_000_000), _words("Sends under way before SYSTEM_BUSY.")] = 10_000
-    send_wait_ms_max: Annotated[int, Meta(ge=1, le=60_000), _words("A send that waited longer unwritten is refused.")] = 200
-    accept_sends_after_ms: Annotated[int, Meta(ge=0), _words("Wall clock (ms) before which sends are refused; 0 = none.")] = 0
-    output_bytes_max: Annotated[int, Meta(ge=MIB, le=4096 * MIB), _words("Unsent bytes after which a slow reader is closed.")] = 64 * MIB
+    send_pending_max: Annotated[
+        int, Meta(ge=1, le=1_000_000), _words("Sends under way before SYSTEM_BUSY.")
+    ] = 10_000
+    send_wait_ms_max: Annotated[
+        int, Meta(ge=1, le=60_000), _words("A send that waited longer unwritten is refused.")
+    ] = 200
+    accept_sends_after_ms: Annotated[
+        int, Meta(ge=0), _words("Wall clock (ms) before which sends are refused; 0 = none.")
+    ] = 0
+    output_bytes_max: Annotated[
+        int, Meta(ge=MIB, le=4096 * MIB), _words("Unsent bytes after which a slow reader is closed.")
+    ] = 64 * MIB
 
     # idempotent sends
-    idempotency_window_seconds: Annotated[int, Meta(ge=1, le=7 * 86400), _words("How long a key is remembered.")] = 600
-    idempotency_keys_max: Annotated[int, Meta(ge=16, le=50_000_000), _words("Most keys remembered.")] = 1_000_000
+    idempotency_window_seconds: Annotated[
+        int, Meta(ge=1, le=7 * 86400), _words("How long a key is remembered.")
+    ] = 600
+    idempotency_keys_max: Annotated[int, Meta(ge=16, le=50_000_000), _words("Most keys remembered.")] = (
+        1_000_000
+    )
 
     # pulls (held and served by the other half of the store)
-    long_polling_enable: Annotated[Switch, _words("Hold pulls until data comes; off: answer after at most a second.")] = True
-    pull_bytes_max: Annotated[int, Meta(ge=1024, le=16 * MIB), _words("Most message bytes of one pull reply.")] = 256 * 1024
-    protect_broker: Annotated[Switch, _words("Refuse pulls of groups that fell behind fallbehind_bytes_max.")] = False
-    fallbehind_bytes_max: Annotated[int, Meta(ge=MIB), _words("Log bytes behind which a group counts as too slow.")] = 16 * 1024 * MIB
+    long_polling_enable: Annotated[
+        Switch, _words("Hold pulls until data comes; off: answer after at most a second.")
+    ] = True
+    pull_bytes_max: Annotated[
+        int, Meta(ge=1024, le=16 * MIB), _words("Most message bytes of one pull reply.")
+    ] = 256 * 1024
+    protect_broker: Annotated[
+        Switch, _words("Refuse pulls of groups that fell behind fallbehind_bytes_max.")
+    ] = False
+    fallbehind_bytes_max: Annotated[
+        int, Meta(ge=MIB), _words("Log bytes behind which a group counts as too slow.")
+    ] = 16 * 1024 * MIB
 
     @property
     def http_port_used(self) -> int:
@@ -97,7 +173,19 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 IMPORTANT = (
-    "listen", "port", "advertise", "cluster_name", "broker_name", "nameservers", "store_dir", "flush", "auto_create_topics",
-    "topic_queues_default", "broker_permission", "reserved_hours", "delete_when", "message_bytes_max",
+    "listen",
+    "port",
+    "advertise",
+    "cluster_name",
+    "broker_name",
+    "nameservers",
+    "store_dir",
+    "flush",
+    "auto_create_topics",
+    "topic_queues_default",
+    "broker_permission",
+    "reserved_hours",
+    "delete_when",
+    "message_bytes_max",
 )
 """What -m prints: the settings an operator looks at first."""

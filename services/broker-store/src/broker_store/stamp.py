@@ -13,7 +13,9 @@ _SEPARATOR = b"\x02"
 class Stamp:
     """Adds UNIQ_KEY, MSG_REGION, TRACE_ON and CLUSTER where the client has none."""
 
-    def __init__(self, region: str, cluster_name: str, *, trace_on: bool, next_unique_key: Callable[[], str]) -> None:
+    def __init__(
+        self, region: str, cluster_name: str, *, trace_on: bool, next_unique_key: Callable[[], str]
+    ) -> None:
         self._values = {MSG_REGION: region, TRACE_ON: "true" if trace_on else "false", CLUSTER: cluster_name}
         self._next_unique_key = next_unique_key
         self.suffix = _pairs(self._values)
@@ -23,7 +25,9 @@ class Stamp:
         """Return the bytes to store and the unique key, for properties that came as `text` and were parsed."""
         if TRANSIENT_PREFIX in text:
             text = "".join(
-                f"{name}\x01{value}\x02" for name, value in properties.items() if not name.startswith(TRANSIENT_PREFIX)
+                f"{name}\x01{value}\x02"
+                for name, value in properties.items()
+                if not name.startswith(TRANSIENT_PREFIX)
             )
         return self.finish_bytes(text.encode(), properties)
 
@@ -37,7 +41,9 @@ class Stamp:
             raw += _pairs({UNIQ_KEY: unique_key})
         if _ADDED.isdisjoint(properties):
             return raw + self.suffix, unique_key
-        return raw + _pairs({name: value for name, value in self._values.items() if name not in properties}), unique_key
+        return raw + _pairs(
+            {name: value for name, value in self._values.items() if name not in properties}
+        ), unique_key
 
 
 def _pairs(properties: dict[str, str]) -> bytes:

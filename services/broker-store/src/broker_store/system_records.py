@@ -1,3 +1,4 @@
+# ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
 """Records of our own in the log: what every segment begins with, and the deletion of topics. Built here, read back by recovery.
 
 Both lie in queue 0 of GANTRY_SYS_SEGMENT like any message, told apart by their tag, with a JSON body:
@@ -52,7 +53,14 @@ class Clock(Protocol):
 class Preambles:
     """Builds the records that a new segment begins with, and brings them into the group commit once the log placed them."""
 
-    def __init__(self, queues: QueueTable, clock: Clock, store_host: bytes, mode: Mode, parts_bytes_max: int = BODY_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        queues: QueueTable,
+        clock: Clock,
+        store_host: bytes,
+        mode: Mode,
+        parts_bytes_max: int = BODY_BYTES_MAX,
+    ) -> None:
         self._queues = queues
         self._clock = clock
         self._store_host = store_host
@@ -68,8 +76,18 @@ class Preambles:
         now_ms, records = self._clock.now_ms(), list[bytes]()
         for number, body in enumerate(bodies):
             record = build_record(
-                queue.topic_bytes, queue.queue_id, queue.next_offset + number, position, body, _OFFSETS_PROPERTIES,
-                0, 0, now_ms, self._store_host, now_ms, self._store_host,
+                queue.topic_bytes,
+                queue.queue_id,
+                queue.next_offset + number,
+                position,
+                body,
+                _OFFSETS_PROPERTIES,
+                0,
+                0,
+                now_ms,
+                self._store_host,
+                now_ms,
+                self._store_host,
             )
             records.append(record)
             position += len(record)
@@ -113,11 +131,18 @@ class TopicDeletion(Message):
     __slots__ = ("_deleted", "_done", "_queues")
 
     def __init__(
-        self, queues: QueueTable, topic: str, now_ms: int, store_host: bytes, done: Callable[[RefusedRequest | None], None]
+        self,
+        queues: QueueTable,
+        topic: str,
+        now_ms: int,
+        store_host: bytes,
+        done: Callable[[RefusedRequest | None], None],
     ) -> None:
         queue = queues.open(SEGMENT_TOPIC, 0)
         code = tags_code(DELETED_TAG)
-        super().__init__(queue, b"", _DELETED_PROPERTIES, code, "", None, Mode.SYNC, None, 0, 0, 0, now_ms, store_host, 0)
+        super().__init__(
+            queue, b"", _DELETED_PROPERTIES, code, "", None, Mode.SYNC, None, 0, 0, 0, now_ms, store_host, 0
+        )
         self._queues = queues
         self._deleted = topic
         self._done = done
@@ -138,7 +163,9 @@ class TopicDeletion(Message):
 def read_system_record(record: bytes) -> SegmentOffsets | TopicDeleted | None:
     """Return what a record of GANTRY_SYS_SEGMENT says; None for one that another version wrote."""
     decoded = decode_record(record)
-    kind: Any = {OFFSETS_TAG: SegmentOffsets, DELETED_TAG: TopicDeleted}.get(decoded.property_map().get(TAGS, ""))
+    kind: Any = {OFFSETS_TAG: SegmentOffsets, DELETED_TAG: TopicDeleted}.get(
+        decoded.property_map().get(TAGS, "")
+    )
     return None if kind is None else msgspec.json.decode(decoded.body, type=kind)
 
 
@@ -157,7 +184,8 @@ def _bodies(position: int, next_offsets: dict[str, dict[int, int]], bytes_max: i
             size += entry_bytes
             parts[-1].setdefault(topic, {})[queue_id] = offset
     bodies = [
-        msgspec.json.encode(SegmentOffsets(position, number, len(parts), part)) for number, part in enumerate(parts)
+        msgspec.json.encode(SegmentOffsets(position, number, len(parts), part))
+        for number, part in enumerate(parts)
     ]
     assert all(len(body) <= bytes_max for body in bodies)
     return bodies
@@ -168,5 +196,3 @@ _ENVELOPE_BYTES = 128
 
 def _nowhere(_record: PlacedRecord) -> None:
     raise AssertionError("no group commit takes the preamble")
-
-

@@ -68,10 +68,14 @@ class Targets:
                 name, header.default_topic, header.default_topic_queue_nums, unit_mode=bool(header.unit_mode)
             )
         if config is None:
-            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ}")
+            raise RefusedRequest(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ}"
+            )
         target = self.of(config)
         if target.mode == Mode.ASYNC and not self._is_settled(name):
-            target.mode = Mode.SYNC  # after a change from sync: nothing may overtake what still waits for its flush
+            target.mode = (
+                Mode.SYNC
+            )  # after a change from sync: nothing may overtake what still waits for its flush
         elif name != PROBE_TOPIC:
             self.known[name] = target
         return target
@@ -110,7 +114,9 @@ class Targets:
         if name == PROBE_TOPIC and header.probe and _is_near(remote[0]):
             return
         if name in SEND_FORBIDDEN_TOPICS or self._topics.is_internal(name):
-            raise RefusedRequest(ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
+            raise RefusedRequest(
+                ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden."
+            )
 
 
 def _is_near(host: str) -> bool:

@@ -29,7 +29,14 @@ class RetiredSaver(Protocol):
 class TopicRemoval:
     """Takes topics away, one record of the log each."""
 
-    def __init__(self, topics: TopicTable, queues: QueueTable, appends: Appends, saver: RetiredSaver, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        topics: TopicTable,
+        queues: QueueTable,
+        appends: Appends,
+        saver: RetiredSaver,
+        now_ms: Callable[[], int],
+    ) -> None:
         self._topics = topics
         self._queues = queues
         self._appends = appends

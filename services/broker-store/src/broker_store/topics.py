@@ -62,7 +62,9 @@ class IllegalAttributes(ValueError):
 class TopicTable:
     """All topics by name. Every change raises the data version and is told to `on_change`."""
 
-    def __init__(self, policy: TopicPolicy, version: DataVersionCounter, known: Iterable[TopicConfig] = ()) -> None:
+    def __init__(
+        self, policy: TopicPolicy, version: DataVersionCounter, known: Iterable[TopicConfig] = ()
+    ) -> None:
         self._policy = policy
         self.version = version
         self._topics = {topic.topic_name: topic for topic in known}
@@ -122,7 +124,9 @@ class TopicTable:
             self.put(topic)
         return topic
 
-    def create_for_send(self, name: str, template_name: str, client_queues: int, *, unit_mode: bool = False) -> TopicConfig | None:
+    def create_for_send(
+        self, name: str, template_name: str, client_queues: int, *, unit_mode: bool = False
+    ) -> TopicConfig | None:
         """Make an unknown topic as a send asks for it (semantics.md 1.1); None where nothing allows it.
 
         The template is any existing topic with the INHERIT permission; retry topics need none.
@@ -142,7 +146,9 @@ class TopicTable:
 
     def _refuse_removing(self, name: str) -> None:
         if name in self.removing:
-            raise RefusedRequest(ResponseCode.SYSTEM_BUSY, f"topic[{name}] is being deleted, try again in a moment")
+            raise RefusedRequest(
+                ResponseCode.SYSTEM_BUSY, f"topic[{name}] is being deleted, try again in a moment"
+            )
 
     def _changed(self, name: str) -> None:
         self.version.bump()

@@ -72,7 +72,9 @@ class SendHandler:
         properties = parse_properties(text)
         queue_id = header.queue_id
         if target.topic.startswith(RETRY_PREFIX):
-            target, queue_id, text, properties = self._retries.route(header, command.version, target, text, properties)
+            target, queue_id, text, properties = self._retries.route(
+                header, command.version, target, text, properties
+            )
         queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
         if queue is None:
             queue = self._targets.queue(target, queue_id, peer.remote)
@@ -162,7 +164,8 @@ class SendHandler:
     def _refuse_before_start(self) -> None:
         if self._wall_ms() < self._accept_after_ms:
             raise RefusedRequest(
-                ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {self._accept_after_ms} (ms since 1970)"
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {self._accept_after_ms} (ms since 1970)",
             )
         self._accept_after_ms = 0
 
@@ -179,7 +182,9 @@ def _check_batch_topic(target: Target) -> None:
         raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, f"message topic length over {TOPIC_BYTES_MAX}")
     if target.topic.startswith(RETRY_PREFIX):
         group = target.topic.removeprefix(RETRY_PREFIX)
-        raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {group}")
+        raise RefusedRequest(
+            ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {group}"
+        )
 
 
 def _too_large(body_size: int, body_bytes_max: int, properties_size: int) -> RefusedRequest:

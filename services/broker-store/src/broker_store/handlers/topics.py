@@ -100,7 +100,9 @@ class TopicHandler:
         def answer(refusal: RefusedRequest | None) -> None:
             if not command.flag & FLAG_ONEWAY:
                 code = ResponseCode.SUCCESS if refusal is None else refusal.code
-                peer.send(encode_response(code, command.opaque, remark=None if refusal is None else refusal.remark))
+                peer.send(
+                    encode_response(code, command.opaque, remark=None if refusal is None else refusal.remark)
+                )
 
         self._removal.remove(config, answer)
         return None
@@ -108,7 +110,9 @@ class TopicHandler:
     def all(self, _peer: Peer, command: Command) -> bytes:
         """Return all topics that a client may know of, or a page of them."""
         header = command.read(AllTopicConfigHeader)
-        topics = {name: topic for name, topic in self._topics.all().items() if not self._topics.is_internal(name)}
+        topics = {
+            name: topic for name, topic in self._topics.all().items() if not self._topics.is_internal(name)
+        }
         total = len(topics)
         if header.topic_seq is not None and header.max_topic_num is not None:
             first = max(header.topic_seq, 0)
@@ -141,12 +145,21 @@ class TopicHandler:
         check_topic(topic.topic_name)
         self._refuse_system(topic.topic_name)
         if topic.topic_name in self._topics.removing:
-            raise RefusedRequest(ResponseCode.SYSTEM_BUSY, f"topic[{topic.topic_name}] is being deleted, try again")
-        for name, count in (("readQueueNums", topic.read_queue_nums), ("writeQueueNums", topic.write_queue_nums)):
+            raise RefusedRequest(
+                ResponseCode.SYSTEM_BUSY, f"topic[{topic.topic_name}] is being deleted, try again"
+            )
+        for name, count in (
+            ("readQueueNums", topic.read_queue_nums),
+            ("writeQueueNums", topic.write_queue_nums),
+        ):
             if not 0 <= count <= QUEUES_MAX:
-                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, f"{name} {count} is outside 0..{QUEUES_MAX}")
+                raise RefusedRequest(
+                    ResponseCode.INVALID_PARAMETER, f"{name} {count} is outside 0..{QUEUES_MAX}"
+                )
         if not 0 <= topic.perm <= PERM_MAX:
-            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, f"perm {topic.perm} is outside 0..{PERM_MAX}")
+            raise RefusedRequest(
+                ResponseCode.INVALID_PARAMETER, f"perm {topic.perm} is outside 0..{PERM_MAX}"
+            )
         if topic.topic_filter_type not in FILTER_TYPES:
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, "topicFilterType is SINGLE_TAG or MULTI_TAG")
 
