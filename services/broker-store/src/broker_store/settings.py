@@ -24,7 +24,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     fast_port: Annotated[Port, _words("Port for sends only; 0 = port - 2.")] = 0
     http_port: Annotated[Port, _words("Health, metrics and snapshots; 0 = port + 2.")] = 0
     advertise: Annotated[
-        str, _words("Address told to nameservers and written into message ids; empty = listen.")
+        str, _words("Address told to nameservers and written into message ids; empty: the one listened on, or if that is all, the one packets leave from.")
     ] = ""
     cluster_name: Annotated[
         str, Meta(min_length=1, max_length=127), _words("Cluster this broker belongs to.")
@@ -169,7 +169,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def advertised_host(self) -> str:
         """Host that clients are told to connect to."""
-        return self.advertise or ("127.0.0.1" if self.listen in {"0.0.0.0", "::", ""} else self.listen)  # noqa: S104 - compared only
+        return self.advertise or reachable_address(self.listen)
 
 
 IMPORTANT = (
