@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from gantry_chassis.addresses import reachable_address
+
 MIB = 1024 * 1024
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -24,7 +26,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     fast_port: Annotated[Port, _words("Port for sends only; 0 = port - 2.")] = 0
     http_port: Annotated[Port, _words("Health, metrics and snapshots; 0 = port + 2.")] = 0
     advertise: Annotated[
-        str, _words("Address told to nameservers and written into message ids; empty: the one listened on, or if that is all, the one packets leave from.")
+        str,
+        _words(
+            "Address told to nameservers and written into message ids; empty: the one listened on, or if that is all, the one packets leave from."
+        ),
     ] = ""
     cluster_name: Annotated[
         str, Meta(min_length=1, max_length=127), _words("Cluster this broker belongs to.")
