@@ -6,16 +6,24 @@ import importlib.util
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import ModuleType
 
 import httpx
 import pytest
 
-_SPEC = importlib.util.spec_from_file_location("gateway_memory", Path(__file__).with_name("memory.py"))
-assert _SPEC is not None
-assert _SPEC.loader is not None
-memory = importlib.util.module_from_spec(_SPEC)
-sys.modules["gateway_memory"] = memory
-_SPEC.loader.exec_module(memory)
+
+def _load(name: str, file: str) -> ModuleType:
+    """Import a module that lies beside the tests; test folders are no packages here."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(file))
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_load("gateway_memory_store", "memory_store.py")
+memory = _load("gateway_memory", "memory.py")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from gateway.ports import PeerAway, StoreRefused
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,7 @@ def check(answer, status, field=None, limit=None):
     assert problem["status"] == status
     assert problem["requestId"] == answer.headers["x-request-id"]
     assert isinstance(problem["retryable"], bool)
-    assert problem["code"] and problem["title"] and problem["detail"]
+    assert all(problem[name] for name in ("code", "title", "detail"))
     if field is not None:
         assert problem.get("field") == field, problem
     if limit is not None:

@@ -7,6 +7,7 @@ import base64
 import time
 
 import pytest
+
 from gantry_wire.properties import format_properties
 from gantry_wire.record import SYS_COMPRESSED, build_record
 from gateway.ports import Message, PeerAway, StoreRefused
@@ -213,9 +214,9 @@ async def test_zlib_bodies_are_unpacked_and_others_named(client, system):
 
 @pytest.mark.parametrize("stamp", [0, -5, 2**62, 1_767_225_600_123])
 async def test_times_are_rfc3339_in_utc_with_milliseconds(client, system, stamp):
-    from gateway.message_view import rfc3339
-
     import re
+
+    from gateway.message_view import rfc3339
 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", rfc3339(stamp))
     assert rfc3339(1_767_225_600_123) == "2026-01-01T00:00:00.123Z"

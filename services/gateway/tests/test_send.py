@@ -7,6 +7,7 @@ import gzip
 import json
 
 import pytest
+
 from gantry_wire.record import decode_record
 from gateway.ports import PeerAway, StoreRefused, TopicSettings
 

@@ -96,5 +96,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
             description="Replies of at least this size are compressed where the client takes gzip; 0: never.",
         ),
     ] = 2048
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_json: bool = False
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="Least severe events that are logged.")
+    ] = "info"
+    log_json: Annotated[bool, Meta(description="Log as JSON instead of text.")] = False

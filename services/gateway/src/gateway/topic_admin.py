@@ -14,7 +14,6 @@ from gateway.ports import (
     PeerAway,
     QueueBounds,
     QueueData,
-    Store,
     StoreRefused,
     Stores,
     TopicSettings,

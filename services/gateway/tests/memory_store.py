@@ -1,0 +1,237 @@
+"""A store and a clock in memory: keeps real log records, and fails when a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from zlib import crc32
+
+from gantry_wire.batch import BatchItem
+from gantry_wire.ids import offset_message_id, pack_host
+from gantry_wire.properties import GANTRY_KEY, KEYS, TAGS, UNIQ_KEY, parse_properties
+from gantry_wire.record import build_record, decode_record
+from gantry_wire.subscription import TagFilter
+from gateway.ports import (
+    GroupSettings,
+    Message,
+    PeerAway,
+    Pulled,
+    QueueBounds,
+    QueueProgress,
+    Stored,
+    StoreRefused,
+    TopicSettings,
+)
+
+CLIENT_HOST = pack_host("127.0.0.1", 40000)
+
+
+class MemoryClocks:
+    """Time stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+        self.ms = 1_767_225_600_000
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def wall_ms(self) -> int:
+        return self.ms
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.ms += int(seconds * 1000)
+
+
+class MemoryStore:
+    """A store that keeps records. `refuse` and `away` make the next calls fail."""
+
+    def __init__(self, broker: str, address: str, clocks: MemoryClocks) -> None:
+        self._broker, self.address, self._clocks = broker, address, clocks
+        host, _, port = address.rpartition(":")
+        self.host = pack_host(host, int(port))
+        self.kept_topics: dict[str, TopicSettings] = {}
+        self.kept_groups: dict[str, GroupSettings] = {}
+        self.queues: dict[tuple[str, int], list[bytes]] = {}
+        self.by_position: dict[int, bytes] = {}
+        self.offsets: dict[tuple[str, str, int], int] = {}
+        self.keys: dict[tuple[str, str], tuple[int, Stored]] = {}
+        self.position = 0
+        self.calls: list[str] = []
+        self.refuse: StoreRefused | None = None
+        self.away: PeerAway | None = None
+        self.is_durable = True
+        self.count_max = 32
+        self._arrived = asyncio.Event()
+        self.kept_topics["GANTRY_SYS_PROBE"] = TopicSettings("GANTRY_SYS_PROBE", 1, 1, 6)
+        self.min_offsets: dict[tuple[str, int], int] = {}
+
+    @property
+    def broker(self) -> str:
+        return self._broker
+
+    def _enter(self, call: str) -> None:
+        self.calls.append(call)
+        if self.away is not None:
+            raise self.away
+        if self.refuse is not None:
+            raise self.refuse
+
+    def _topic(self, topic: str) -> TopicSettings:
+        if topic not in self.kept_topics:
+            raise StoreRefused(17, f"topic[{topic}] not exist, apply first please!")
+        return self.kept_topics[topic]
+
+    async def send(self, topic: str, queue_id: int, message: Message) -> Stored:
+        self._enter("send")
+        return self._put(
+            topic, queue_id, message.flag, message.body, message.properties.encode(), strict=True
+        )
+
+    async def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem]) -> list[Stored]:
+        self._enter("send_batch")
+        return [
+            self._put(topic, queue_id, one.flag, one.body, one.properties, strict=False) for one in messages
+        ]
+
+    def _put(
+        self, topic: str, queue_id: int, flag: int, body: bytes, properties: bytes, *, strict: bool
+    ) -> Stored:
+        settings = self._topic(topic)
+        if queue_id >= settings.write_queues:
+            raise StoreRefused(29, f"request queueId[{queue_id}] is illegal")
+        named = parse_properties(properties)
+        content = crc32(body)
+        known = self.keys.get((topic, named.get(GANTRY_KEY, "")))
+        if known is not None and GANTRY_KEY in named:
+            if known[0] == content:
+                return known[1]._replace(is_duplicate=True)
+            if strict:
+                raise StoreRefused(13, "the key is known with another content", "IDEMPOTENCY_CONFLICT")
+            return Stored("", "", queue_id, -1, True, False, 13, "IDEMPOTENCY_CONFLICT")
+        queue = self.queues.setdefault((topic, queue_id), [])
+        record = build_record(
+            topic.encode(), queue_id, len(queue), self.position, body, properties, flag, 0,
+            self._clocks.wall_ms(), CLIENT_HOST, self._clocks.wall_ms(), self.host,
+        )  # fmt: skip
+        stored = Stored(
+            offset_message_id(self.host, self.position),
+            named.get(UNIQ_KEY, ""),
+            queue_id,
+            len(queue),
+            self.is_durable,
+            False,
+        )
+        queue.append(record)
+        self.by_position[self.position] = record
+        self.position += len(record)
+        if GANTRY_KEY in named:
+            self.keys[topic, named[GANTRY_KEY]] = (content, stored)
+        self._arrived.set()
+        return stored
+
+    async def pull(
+        self, topic: str, queue_id: int, offset: int, count_max: int, wait_ms: int, tags: str
+    ) -> Pulled:
+        self._enter("pull")
+        settings = self._topic(topic)
+        if queue_id >= settings.read_queues:
+            raise StoreRefused(29, f"queueId[{queue_id}] is illegal")
+        deadline = asyncio.get_running_loop().time() + wait_ms / 1000
+        while True:
+            queue = self.queues.get((topic, queue_id), [])
+            low = self.min_offsets.get((topic, queue_id), 0)
+            if offset > len(queue) or (offset < low and queue):
+                return Pulled(21, len(queue) if offset > len(queue) else low, low, len(queue), b"")
+            left = deadline - asyncio.get_running_loop().time()
+            if offset < len(queue) or left <= 0:
+                break
+            self._arrived.clear()
+            try:
+                await asyncio.wait_for(self._arrived.wait(), left)
+            except TimeoutError:
+                continue
+        if offset == len(queue):
+            return Pulled(19, offset, low, len(queue), b"")
+        part = queue[offset : offset + min(count_max, self.count_max)]
+        wanted = TagFilter.parse(tags)
+        kept = [r for r in part if not tags or decode_record(r).property_map().get(TAGS) in wanted.names]
+        return Pulled(0 if kept else 20, offset + len(part), low, len(queue), b"".join(kept))
+
+    async def message_at(self, position: int) -> bytes:
+        self._enter("message_at")
+        if position not in self.by_position:
+            raise StoreRefused(1, f"can not find message by the offset, {position}")
+        return self.by_position[position]
+
+    async def messages_by_key(
+        self, topic: str, key: str, begin_ms: int, end_ms: int, count_max: int, *, is_unique: bool
+    ) -> bytes:
+        self._enter("messages_by_key")
+        found: list[bytes] = []
+        for record in self.by_position.values():
+            named = decode_record(record).property_map()
+            held = [named.get(UNIQ_KEY)] if is_unique else named.get(KEYS, "").split()
+            if decode_record(record).topic.decode() == topic and key in held:
+                found.append(record)
+        if not found:
+            raise StoreRefused(22, "can not find message, maybe time range not correct")
+        return b"".join(r for r in found[:count_max] if begin_ms <= decode_record(r).store_timestamp < end_ms)
+
+    async def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        self._enter("offset_at")
+        queue = self.queues.get((topic, queue_id), [])
+        return next(
+            (n for n, r in enumerate(queue) if decode_record(r).store_timestamp >= timestamp_ms), len(queue)
+        )
+
+    async def queue_bounds(self, topic: str) -> list[QueueBounds]:
+        self._enter("queue_bounds")
+        count = max(self._topic(topic).read_queues, self._topic(topic).write_queues)
+        return [
+            QueueBounds(n, self.min_offsets.get((topic, n), 0), len(self.queues.get((topic, n), [])))
+            for n in range(count)
+        ]
+
+    async def put_topic(self, settings: TopicSettings) -> None:
+        self._enter("put_topic")
+        self.kept_topics[settings.topic] = settings
+
+    async def delete_topic(self, topic: str) -> None:
+        self._enter("delete_topic")
+        self.kept_topics.pop(topic, None)
+
+    async def topics(self) -> list[TopicSettings]:
+        self._enter("topics")
+        return list(self.kept_topics.values())
+
+    async def groups(self) -> list[GroupSettings]:
+        self._enter("groups")
+        return list(self.kept_groups.values())
+
+    async def put_group(self, settings: GroupSettings) -> None:
+        self._enter("put_group")
+        self.kept_groups[settings.group] = settings
+
+    async def delete_group(self, group: str, *, with_offsets: bool) -> None:
+        self._enter("delete_group")
+        self.kept_groups.pop(group, None)
+        if with_offsets:
+            self.offsets = {key: value for key, value in self.offsets.items() if key[0] != group}
+
+    async def set_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        self._enter("set_offset")
+        self.offsets[group, topic, queue_id] = offset
+
+    async def progress(self, group: str, topic: str) -> list[QueueProgress]:
+        self._enter("progress")
+        return [
+            QueueProgress(t, q, offset, len(self.queues.get((t, q), [])))
+            for (g, t, q), offset in self.offsets.items()
+            if g == group and topic in ("", t)
+        ]
+
+    async def runtime_info(self) -> dict[str, str]:
+        self._enter("runtime_info")
+        return {"brokerVersionDesc": "V5_3_3", "msgPutTotalTodayNow": "5", "msgPutTotalTodayMorning": "2"}

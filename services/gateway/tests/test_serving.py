@@ -1,0 +1,146 @@
+"""The HTTP server on a real socket: what is no HTTP, too large a head, bodies that are dropped, pipelining, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from gateway.serving import HEAD_BYTES_MAX, HttpServer, listen
+
+pytestmark = pytest.mark.anyio
+ORDERS = "/v1/topics/orders/messages"
+
+
+@pytest.fixture
+async def server(system):
+    gateway = system.gateway()
+    http = HttpServer(gateway.app, drain_seconds=2)
+    port = await http.start("127.0.0.1", 0, reuse_port=False)
+    yield gateway, http, port
+    gateway.drain()
+    await http.close()
+
+
+async def answers(reader, count=1):
+    """Read whole answers: (status, headers, body)."""
+    found = []
+    for _ in range(count):
+        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)).decode("latin-1")
+        first, *lines = head.strip().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        body = await asyncio.wait_for(reader.readexactly(int(headers.get("content-length", 0))), 5)
+        found.append((int(first.split()[1]), headers, body))
+    return found
+
+
+def post(body: bytes, *headers: str, path: str = ORDERS) -> bytes:
+    head = [f"POST {path} HTTP/1.1", "host: gateway", "content-type: application/json", f"content-length: {len(body)}", *headers]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+ONE = b'{"messages":[{"body":"x"}]}'
+
+
+async def test_pipelined_sends_are_answered_in_order(server):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
+    writer.write(b"".join(post(ONE, f"x-request-id: r{n}") for n in range(20)))
+    found = await answers(reader, 20)
+    assert [headers["x-request-id"] for _status, headers, _body in found] == [f"r{n}" for n in range(20)]
+    assert all(status == 200 for status, _headers, _body in found)
+    writer.close()
+
+
+async def test_a_request_cut_anywhere_is_one_request(server):
+    whole = post(ONE)
+    for cut in range(1, len(whole), 7):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
+        writer.write(whole[:cut])
+        await asyncio.sleep(0)
+        writer.write(whole[cut:])
+        assert (await answers(reader))[0][0] == 200
+        writer.close()
+
+
+async def test_what_is_no_http_is_a_problem_and_the_connection_ends(server):
+    for garbage in (b"\x00\x01\x02\x03\r\n\r\n", b"HELO there\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n", b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
+        writer.write(garbage)
+        status, headers, body = (await answers(reader))[0]
+        assert (status, headers["content-type"]) == (400, "application/problem+json")
+        assert json.loads(body)["code"] == "INVALID_PARAMETER"
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+
+
+@pytest.mark.parametrize("long", ["header", "path", "many"])
+async def test_a_head_over_the_limit_is_431_naming_it(server, long):
+    filler = "x" * (HEAD_BYTES_MAX + 1)
+    request = {
+        "header": f"GET / HTTP/1.1\r\nhost: a\r\nx-filler: {filler}\r\n\r\n",
+        "path": f"GET /{filler} HTTP/1.1\r\nhost: a\r\n\r\n",
+        "many": "GET / HTTP/1.1\r\n" + "".join(f"x-{n}: {'y' * 1000}\r\n" for n in range(80)) + "\r\n",
+    }[long]
+    reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
+    writer.write(request.encode())
+    status, _headers, body = (await answers(reader))[0]
+    assert (status, json.loads(body)["status"]) == (431, 431)
+    assert str(HEAD_BYTES_MAX) in json.loads(body)["detail"]
+    writer.close()
+
+
+async def test_the_answer_to_a_body_that_is_too_large_is_seen_while_it_is_still_sent(server):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
+    size = 20 * 1024 * 1024
+    writer.write(f"POST {ORDERS} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {size}\r\n\r\n".encode())
+    status, headers, _body = (await answers(reader))[0]
+    assert (status, headers["connection"]) == (413, "close")
+    sent = 0
+    while sent < size:  # the server takes all of it, so the client never sees a reset
+        writer.write(b"x" * 1024 * 1024)
+        await writer.drain()
+        sent += 1024 * 1024
+    assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
+
+
+async def test_a_client_that_asks_first_need_not_send_a_body_that_is_too_large(server):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
+    writer.write(f"POST {ORDERS} HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 99999999\r\n\r\n".encode())
+    assert (await answers(reader))[0][0] == 413
+    writer.close()
+
+
+async def test_after_a_refused_call_the_connection_goes_on(server):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
+    writer.write(post(b"{") + post(ONE, path="/v1/topics/none/messages") + post(ONE))
+    assert [status for status, _h, _b in await answers(reader, 3)] == [400, 404, 200]
+    writer.close()
+
+
+async def test_at_the_end_held_pulls_answer_and_no_call_is_lost(server):
+    gateway, http, port = server
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /v1/topics/orders/queues/broker-a/0/messages?waitSeconds=30 HTTP/1.1\r\nhost: a\r\n\r\n")
+    while gateway.puller.held_count == 0:
+        await asyncio.sleep(0.01)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    gateway.drain()
+    await http.close()
+    status, headers, body = (await answers(reader))[0]
+    assert (status, json.loads(body)["messages"], headers["connection"]) == (200, [], "close")
+    assert loop.time() - started < 2
+    with pytest.raises(OSError):
+        await asyncio.open_connection("127.0.0.1", port)
+    writer.close()
+
+
+async def test_a_port_is_shared_only_by_those_that_all_ask_for_it(anyio_backend):
+    first = listen("127.0.0.1", 0, reuse_port=True)
+    port = first.getsockname()[1]
+    second = listen("127.0.0.1", port, reuse_port=True)
+    with pytest.raises(OSError):
+        listen("127.0.0.1", port, reuse_port=False)
+    first.close()
+    second.close()
