@@ -103,7 +103,9 @@ class MiniStore:
         return [build("SYS", 0, self.next_offsets.get(("SYS", 0), 0), position, b"offsets")]
 
     def on_preamble(self, position, record):
-        self.pending.append(("SYS", 0, self.next_offsets.get(("SYS", 0), 0), position, len(record), self.store_ms))
+        self.pending.append(
+            ("SYS", 0, self.next_offsets.get(("SYS", 0), 0), position, len(record), self.store_ms)
+        )
         self.next_offsets["SYS", 0] = self.next_offsets.get(("SYS", 0), 0) + 1
 
     def put(self, body, topic="T", queue_id=0):

@@ -14,7 +14,9 @@ from broker_store.log.simulated_files import Fault, SimulatedFiles
 def test_an_empty_directory_becomes_an_empty_log(mini, disk):
     store = mini(disk).open()
     assert (store.recovered.end, store.holes, store.cuts) == (0, [], [])
-    assert store.send(b"first") == [(93, 0)] or store.bodies() == {0: b"first"}
+    preamble_bytes = 91 + len("SYS") + len("offsets")
+    assert store.send(b"first") == [(preamble_bytes, 0)]
+    assert store.bodies() == {0: b"first"}
 
 
 def test_a_clean_stop_is_opened_again_without_walking(mini, disk):
@@ -210,7 +212,9 @@ def test_a_damaged_header_without_any_unit_is_resumed_behind_by_a_chain_that_lin
     assert sorted(again.bodies()) == [0, *range(2, 12)]
 
 
-def test_a_record_forged_inside_a_damaged_body_is_not_believed_where_a_unit_proves_better(mini, disk, build_at):
+def test_a_record_forged_inside_a_damaged_body_is_not_believed_where_a_unit_proves_better(
+    mini, disk, build_at
+):
     store = mini(disk).open()
     store.take_checkpoint()
     position = store.log.end + 200
@@ -257,9 +261,7 @@ def test_a_damaged_blank_and_a_missing_segment_are_holes(mini, disk):
     disk.remove("/store/commitlog/%020d" % 4096)
     disk.sync_dir("/store/commitlog")
     again = mini(disk.killed()).open()
-    assert [(hole.start, hole.end) for hole in again.holes] == [(last, 4096), (4096, 8192)] or [
-        (hole.start, hole.end) for hole in again.holes
-    ] == [(last, 8192)]
+    assert (again.holes[0].start, again.holes[-1].end) == (last, 8192)
     kept = {offset: body for offset, body in enumerate(bodies) if _position(store, offset) // 4096 != 1}
     assert again.bodies() == kept
 
@@ -288,7 +290,7 @@ def test_a_lost_last_segment_does_not_let_positions_or_confirm_go_back(mini, dis
     assert again.holes[-1].end == confirm
     again.send(b"after")
     assert b"after" in again.bodies().values()
-    assert b"after" in mini(disk).open().bodies().values() or b"after" in mini(again.files.killed()).open().bodies().values()
+    assert b"after" in mini(again.files.killed()).open().bodies().values()
 
 
 def test_after_a_failed_flush_the_next_start_trusts_the_device_only(mini, disk):

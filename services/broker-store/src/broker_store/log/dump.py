@@ -116,7 +116,7 @@ def _walk(path: Path, base: int, start: int) -> Iterator[tuple[list[ScannedRecor
                 file.seek(start - base)
                 at, stop, words = scan_records(file.read(size), start, 0, found)
                 if at == 0:
-                    stop = Stop.BAD
+                    stop, words = Stop.BAD, words or "it is cut short"
             start += at
             yield found, start, stop, words
 

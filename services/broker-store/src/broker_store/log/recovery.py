@@ -38,8 +38,10 @@ class Hole:
     start: int
     end: int
     words: str
+    units: int
+    """Units of queues that named records there and are holes now."""
     suspect: ScannedRecord | None
-    """What the first record there says of itself, if only its body is damaged: its offset must not be used again."""
+    """What the first record there says of itself, if only its body is damaged: leave a hole at its queue offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,16 +199,15 @@ class Recovery:
                 return position, words
             suspect, bad = resume.suspect(position), position
             position = resume.after(bad)
-            self._leave_hole(bad, position)
-            yield Hole(bad, position, words, suspect)
+            yield Hole(bad, position, words, self._leave_hole(bad, position), suspect)
 
-    def _leave_hole(self, start: int, end: int) -> None:
+    def _leave_hole(self, start: int, end: int) -> int:
         self._holes += 1
-        for queue in self._queues:
-            queue.punch(start, end)
+        units = sum(queue.punch(start, end) for queue in self._queues)
         for queue, offset in self._leftovers.offsets_used(start, end).items():
             self._reserved[queue] = offset
         self._log.show(end)
+        return units
 
     # --- the end -------------------------------------------------------------------------------------------
 

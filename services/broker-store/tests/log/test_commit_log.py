@@ -1,0 +1,406 @@
+"""The one writer of the log: positions, segments, errors of the disk, and what readers may see."""
+
+import errno
+import threading
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.errors import (
+    DamagedRecord,
+    DiskFull,
+    LogStopped,
+    PositionNotVisible,
+    PositionRemoved,
+    RecordTooLarge,
+)
+from broker_store.log.files import RealFiles
+from broker_store.log.settings import LogSettings
+from broker_store.log.simulated_files import Fault, SimulatedFiles
+from gantry_wire.record import BLANK, MAGIC_BLANK, scan_records
+
+
+class Confirms:
+    def __init__(self):
+        self.noted = []
+
+    def write_confirm(self, position):
+        self.noted.append(position)
+
+
+def open_log(files, small, directory="/log", preamble=lambda _: [], on_preamble=lambda *_: None):
+    files.make_dirs(directory)
+    log = CommitLog(files, directory, small, preamble, on_preamble, Confirms())
+    log.start_at(log.min_position, 0)
+    return log
+
+
+def put(log, build_at, body, offset=0):
+    size = 92 + len(body)
+    position = log.reserve(size)
+    record = build_at("T", 0, offset, position, body)
+    assert len(record) == size
+    log.put(record)
+    return position
+
+
+def commit(log):
+    log.write()
+    end = log.sync()
+    log.set_confirm(end)
+    log.set_visible(end)
+    return end
+
+
+def test_records_lie_back_to_back_at_the_reserved_positions(disk, small, build_at):
+    log = open_log(disk, small)
+    places = [put(log, build_at, body) for body in (b"a", b"bb", b"ccc")]
+    assert places == [0, 93, 187]
+    assert log.end == 282
+    assert log.written_end == 0
+    commit(log)
+    content = disk.read_bytes("/log/" + "0" * 20)
+    assert [record.position for record in scan_records(content, 0)] == places
+    assert len(content) == 4096
+    assert not any(content[282:])
+
+
+def test_a_batch_is_one_vectored_write_and_one_sync(disk, small, build_at):
+    log = open_log(disk, small)
+    put(log, build_at, b"first")
+    commit(log)
+    before = len(disk.trace)
+    for _ in range(10):
+        put(log, build_at, b"x")
+    commit(log)
+    assert [name for name, _ in disk.trace[before:]] == ["pwrite", "sync"]
+
+
+def test_nothing_to_write_writes_nothing(disk, small):
+    log = open_log(disk, small)
+    before = len(disk.trace)
+    log.write()
+    assert log.sync() == 0
+    assert len(disk.trace) == before
+
+
+def test_a_record_that_would_not_leave_room_for_the_blank_goes_to_the_next_segment(disk, small, build_at):
+    log = open_log(disk, small)
+    put(log, build_at, b"." * (4096 - 92 - 8))
+    assert log.end == 4088
+    second = put(log, build_at, b"next")
+    assert second == 4096
+    commit(log)
+    first = disk.read_bytes("/log/" + "0" * 20)
+    assert BLANK.unpack_from(first, 4088) == (8, MAGIC_BLANK)
+    assert [segment.start for segment in log.segments] == [0, 4096]
+    assert ("sync_dir", "/log") in disk.trace
+
+
+def test_a_batch_that_crosses_a_segment_is_synced_in_both(disk, small, build_at):
+    log = open_log(disk, small)
+    for _ in range(3):
+        put(log, build_at, b"." * 1500)
+    log.write()
+    before = len(disk.trace)
+    assert log.sync() == log.end
+    synced = [path for name, path in disk.trace[before:] if name == "sync"]
+    assert synced == ["/log/%020d" % 0, "/log/%020d" % 4096]
+
+
+def test_each_segment_begins_with_its_preamble_which_is_reported(disk, small, build_at):
+    reported = []
+
+    def preamble(position):
+        first = build_at("SYS", 0, 0, position, b"one")
+        return [first, build_at("SYS", 0, 1, position + len(first), b"two")]
+
+    log = open_log(
+        disk,
+        small,
+        preamble=preamble,
+        on_preamble=lambda position, record: reported.append((position, len(record))),
+    )
+    place = put(log, build_at, b"x")
+    assert reported == [(0, 97), (97, 97)]
+    assert place == 194
+    commit(log)
+    records = list(scan_records(log.read(0, log.end), 0))
+    assert [record.body for record in records] == [b"one", b"two", b"x"]
+
+
+def test_what_fits_no_segment_is_refused_and_leaves_nothing(disk, small, build_at):
+    log = open_log(disk, small, preamble=lambda position: [build_at("S", 0, 0, position, b"." * 200)])
+    with pytest.raises(RecordTooLarge):
+        log.reserve(4096)
+    assert (log.end, log.segments) == (0, [])
+    with pytest.raises(RecordTooLarge, match="preamble"):
+        log.reserve(4000)
+    big = open_log(
+        SimulatedFiles(), small, preamble=lambda position: [build_at("S", 0, 0, position, b"." * 5000)]
+    )
+    with pytest.raises(RecordTooLarge, match="preamble"):
+        big.reserve(100)
+
+
+def test_a_reservation_that_is_not_filled_is_our_bug(disk, small, build_at):
+    log = open_log(disk, small)
+    log.reserve(100)
+    log.put(b"too short")
+    with pytest.raises(AssertionError):
+        log.write()
+
+
+def test_enospc_takes_the_whole_batch_back_over_segments_and_zeroes_it(small, build_at):
+    disk = SimulatedFiles(capacity=4096)
+    log = open_log(disk, small)
+    put(log, build_at, b"kept")
+    end = commit(log)
+    for body in (b"." * 2000, b"." * 1500, b"." * 900):
+        put(log, build_at, body)
+    with pytest.raises(DiskFull):
+        log.write()
+    assert log.state is LogState.DISK_FULL
+    assert (log.end, log.written_end) == (end, end)
+    content = disk.read_bytes("/log/" + "0" * 20)
+    assert not any(content[end:])
+    assert len(content) == 4096
+    assert [segment.start for segment in log.segments] == [0]
+    assert put(log, build_at, b"small acks go on") == end  # the layer above decides who may still write
+    commit(log)
+    log.mark_disk_full(full=False)
+    assert log.state is LogState.RUNNING
+    disk.capacity = 1 << 20
+    put(log, build_at, b"." * 3800)
+    commit(log)
+    assert len(list(scan_records(log.read(0, end), 0))) == 1
+
+
+def test_enospc_when_the_next_segment_is_made_reserves_nothing(disk, small, build_at):
+    log = open_log(disk, small)
+    first = put(log, build_at, b"." * 3000)
+    disk.faults.append(Fault("open", errno.ENOSPC))
+    with pytest.raises(DiskFull):
+        put(log, build_at, b"." * 3000)
+    assert log.state is LogState.DISK_FULL
+    commit(log)
+    assert log.read_record(first)[88:91] == b"..."
+
+
+@pytest.mark.parametrize("operation", ["pwrite", "open"])
+def test_another_error_of_a_write_stops_the_log_for_ever(disk, small, build_at, operation):
+    log = open_log(disk, small)
+    put(log, build_at, b"kept")
+    end = commit(log)
+    disk.faults.append(Fault(operation, errno.EIO))
+    with pytest.raises(LogStopped):
+        put(log, build_at, b"." * 2000)
+        put(log, build_at, b"." * 2000)
+        log.write()
+    assert log.state is LogState.STOPPED
+    assert "injected" in log.stop_reason
+    for attempt in (lambda: log.reserve(100), log.sync):
+        with pytest.raises(LogStopped):
+            attempt()
+    log.mark_disk_full(full=False)
+    assert log.state is LogState.STOPPED
+    assert len(log.read(0, end)) == end  # reads go on
+
+
+def test_a_batch_placed_before_the_stop_is_not_written(disk, small, build_at):
+    log = open_log(disk, small)
+    put(log, build_at, b"x")
+    disk.faults.append(Fault("sync", errno.EIO))
+    log.write()
+    put(log, build_at, b"y")
+    with pytest.raises(LogStopped):
+        log.sync()
+    with pytest.raises(LogStopped):
+        log.write()
+
+
+def test_a_failed_take_back_stops_the_log(small, build_at):
+    disk = SimulatedFiles(capacity=4096)
+    log = open_log(disk, small)
+    put(log, build_at, b"." * 3000)
+    commit(log)
+    put(log, build_at, b"." * 3000)
+    disk.faults.append(Fault("truncate", errno.EIO))
+    with pytest.raises(LogStopped):
+        log.write()
+
+
+def test_an_error_met_by_the_thread_that_zeroes_is_not_answered_as_durable(disk, small, build_at):
+    log = open_log(disk, small)
+    put(log, build_at, b"x")
+    log.write()
+    log._unsynced = {segment for segment in log._unsynced if log._stop_on(OSError(errno.EIO, "late")) is None}
+    with pytest.raises(LogStopped):
+        log.sync()
+    assert log.durable_end == 0
+
+
+def test_a_confirm_offset_that_cannot_be_noted_stops_the_log(disk, small, build_at):
+    log = open_log(disk, small)
+    put(log, build_at, b"x")
+    log.write()
+    end = log.sync()
+
+    def fail(_position):
+        raise OSError(errno.EIO, "checkpoint")
+
+    log._confirm_file.write_confirm = fail
+    with pytest.raises(LogStopped):
+        log.set_confirm(end)
+
+
+def test_readers_see_nothing_above_the_visible_end_nor_below_the_minimum(disk, small, build_at):
+    log = open_log(disk, small)
+    position = put(log, build_at, b"x")
+    log.write()
+    log.sync()
+    for read in (log.read, log.read_nowait):
+        with pytest.raises(PositionNotVisible):
+            read(position, 93)
+    log.set_visible(93)
+    assert log.read(0, 93) == log.read_nowait(0, 93) == log.read_record(0)
+    for _ in range(4):
+        put(log, build_at, b"." * 2000)
+    commit(log)
+    path = log.drop_first_segment()
+    assert path == "/log/" + "0" * 20
+    assert log.min_position == 4096
+    with pytest.raises(PositionRemoved):
+        log.read(0, 93)
+
+
+def test_a_read_that_must_wait_for_the_disk_says_so(disk, small, build_at):
+    log = open_log(disk, small)
+    put(log, build_at, b"x")
+    commit(log)
+    disk.is_cold = True
+    assert log.read_nowait(0, 93) is None
+
+
+def test_a_stretch_over_two_segments_is_read_as_one(disk, small, build_at):
+    log = open_log(disk, small)
+    for _ in range(3):
+        put(log, build_at, b"." * 1900)
+    commit(log)
+    both = log.read(0, log.end)
+    assert len(both) == log.end
+    assert log.read_nowait(0, log.end) is None
+
+
+def test_read_record_finds_the_size_and_refuses_what_is_none(disk, small, build_at):
+    log = open_log(disk, small)
+    put(log, build_at, b"abc")
+    put(log, build_at, b"def")
+    commit(log)
+    assert log.read_record(95)[88:91] == b"def"
+    with pytest.raises(DamagedRecord):
+        log.read_record(50)
+    log.visible_end -= 1
+    with pytest.raises(DamagedRecord, match="visible"):
+        log.read_record(95)
+
+
+def test_a_position_in_a_missing_segment_is_damage(disk, small, build_at):
+    log = open_log(disk, small)
+    for _ in range(6):
+        put(log, build_at, b"." * 1900)
+    commit(log)
+    log.segments = [segment for segment in log.segments if segment.start != 4096]
+    with pytest.raises(DamagedRecord, match="missing"):
+        log.read(4096, 100)
+    assert log.segment_at(4096) is None
+
+
+def test_visible_and_confirm_never_pass_what_they_promise(disk, small, build_at):
+    log = open_log(disk, small)
+    put(log, build_at, b"x")
+    log.write()
+    with pytest.raises(AssertionError):
+        log.set_confirm(93)  # not durable yet
+    log.sync()
+    log.set_confirm(93)
+    with pytest.raises(AssertionError):
+        log.set_visible(94)
+
+
+def test_the_real_disk_takes_the_same_calls(tmp_path, build_at):
+    sizes = LogSettings(segment_bytes=64 * 1024, prezero_bytes=32 * 1024, prezero_slice_bytes=4096)
+    log = open_log(RealFiles(), sizes, directory=str(tmp_path / "log"))
+    log.prezero.start_thread()
+    expected = []
+    for number in range(300):
+        expected.append(put(log, build_at, b"%03d" % number * 300, offset=number))
+        if number % 7 == 0:
+            commit(log)
+    commit(log)
+    records = [record for place in expected for record in scan_records(log.read_record(place), place)]
+    assert [record.queue_offset for record in records] == list(range(300))
+    assert len(log.segments) > 4
+    log.close()
+    again = open_log(RealFiles(), sizes, directory=str(tmp_path / "log"))
+    again.show(log.end)
+    assert again.read_record(expected[-1]) == build_at("T", 0, 299, expected[-1], b"299" * 300)
+    again.close()
+
+
+def test_syncing_in_a_thread_beside_writes_never_claims_more_than_was_written(tmp_path, build_at):
+    log = open_log(
+        RealFiles(), LogSettings(segment_bytes=16 * 1024, prezero_bytes=0), directory=str(tmp_path / "log")
+    )
+    wrong = []
+    done = threading.Event()
+
+    def syncing():
+        while not done.is_set():
+            before = log.written_end
+            if log.sync() < before:
+                wrong.append(before)
+
+    thread = threading.Thread(target=syncing)
+    thread.start()
+    for number in range(500):
+        put(log, build_at, b"." * (number % 400))
+        log.write()
+    done.set()
+    thread.join()
+    assert wrong == []
+    assert log.sync() == log.end
+    log.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    batches=st.lists(st.lists(st.integers(0, 1200), min_size=1, max_size=6), max_size=12),
+    room=st.integers(1, 8),
+)
+def test_any_batches_on_a_disk_of_any_size_leave_exactly_the_acknowledged_records(
+    small, build_at, batches, room
+):
+    disk = SimulatedFiles(capacity=room * 4096)
+    log = open_log(disk, small)
+    acked = []
+    for batch in batches:
+        placed = []
+        try:
+            for size in batch:
+                placed.append((put(log, build_at, b"." * size), size))
+            commit(log)
+            acked += placed
+        except DiskFull:
+            assert log.end == log.written_end
+    for position, size in acked:
+        (record,) = scan_records(log.read_record(position), position)
+        assert len(record.body) == size
+    total = sum(
+        1
+        for segment in log.segments
+        for _ in scan_records(disk.read_bytes(segment.path)[: max(log.end - segment.start, 0)], segment.start)
+    )
+    assert total == len(acked)

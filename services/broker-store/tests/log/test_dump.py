@@ -1,0 +1,91 @@
+"""The dump tool reads anything and changes nothing."""
+
+import pytest
+
+from broker_store.log.dump import main
+from broker_store.log.files import RealFiles
+
+
+@pytest.fixture
+def directory(mini, tmp_path):
+    store = mini(RealFiles(), directory=str(tmp_path)).open()
+    for number in range(50):
+        store.send(b"body %d" % number)
+    store.close()
+    return tmp_path
+
+
+def dump(capsys, *arguments):
+    status = main([str(argument) for argument in arguments])
+    return status, capsys.readouterr().out.splitlines()
+
+
+def test_the_summary_names_every_file_and_its_end(capsys, directory):
+    status, lines = dump(capsys, directory)
+    assert status == 0
+    assert lines[0].startswith("checkpoint  log 1700000050000 ms")
+    assert lines[1] == "last stop   clean, or in use no more"
+    segments = [line for line in lines if line.startswith("segment")]
+    assert "(blank)" in segments[0]
+    assert "(zero)" in segments[-1]
+    counts = [int(line.split(":")[1].split()[0]) for line in segments]
+    assert sum(counts) == 50 + len(segments)
+    assert any(line.startswith("index file") and "31 entries" in line for line in lines)
+
+
+def test_records_are_shown_from_a_position_on(capsys, directory):
+    _, lines = dump(capsys, directory, "--records", 3)
+    records = [line for line in lines if " stored " in line]
+    assert len(records) == 3
+    assert records[1].split()[2] == "T/0@0"
+    position = records[2].split()[0]
+    _, lines = dump(capsys, directory, "--from", position, "--records", 1)
+    assert records[2] in lines
+    _, lines = dump(capsys, directory, "--from", 4096)
+    assert not any("0" * 20 in line for line in lines if line.startswith("segment"))
+
+
+def test_the_last_units_of_a_queue_are_shown(capsys, directory):
+    _, lines = dump(capsys, directory, "--queue", "T/0")
+    assert lines[0] == f"queue file  {0:020d}: 16 units from offset 0"
+    assert any(line.startswith("  offset 49: position ") for line in lines)
+
+
+def test_damage_and_leftovers_are_named(capsys, directory):
+    segment = directory / "commitlog" / f"{0:020d}"
+    content = bytearray(segment.read_bytes())
+    content[101 + 89] ^= 1  # the body of the record behind the preamble
+    segment.write_bytes(content)
+    (directory / "abort").write_bytes(b"1")
+    (directory / "checkpoint").write_bytes(b"short")
+    (directory / "consumequeue" / "T" / "0" / "note").write_bytes(b"")
+    (directory / "commitlog" / "note").write_bytes(b"")
+    _, lines = dump(capsys, directory)
+    assert lines[0].startswith("checkpoint  unreadable")
+    assert lines[1].startswith("last stop   unclean")
+    assert "CRC" in lines[2]
+    assert dump(capsys, directory, "--queue", "T/0")[0] == 0
+
+
+def test_a_large_record_at_a_chunk_border_and_a_cut_one(capsys, directory, monkeypatch):
+    monkeypatch.setattr("broker_store.log.dump._CHUNK_BYTES", 50)
+    _, lines = dump(capsys, directory)
+    counts = [int(line.split(":")[1].split()[0]) for line in lines if line.startswith("segment")]
+    assert sum(counts) == 50 + len(counts)
+    last = sorted((directory / "commitlog").iterdir())[-1]
+    body = last.read_bytes().rindex(b"body ")
+    last.write_bytes(last.read_bytes()[: body + 3])
+    _, lines = dump(capsys, directory)
+    assert any("cut short" in line for line in lines)
+    monkeypatch.setattr("broker_store.log.dump._CHUNK_BYTES", 4 << 20)
+    _, lines = dump(capsys, directory)
+    assert any("(bad" in line or "(more" in line for line in lines)
+
+
+def test_a_directory_that_is_no_store_is_refused(capsys, tmp_path):
+    assert main([str(tmp_path)]) == 2
+    assert "commitlog" in capsys.readouterr().err
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "index").mkdir()
+    (tmp_path / "index" / "short").write_bytes(b"x")
+    assert main([str(tmp_path)]) == 0

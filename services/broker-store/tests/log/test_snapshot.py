@@ -1,0 +1,106 @@
+"""Snapshots: what a reader finds stays as it was, whatever the store does meanwhile."""
+
+import json
+
+import pytest
+
+from broker_store.log.files import RealFiles
+from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
+from gantry_wire.record import scan_records
+from gantry_wire.units import CONSUME_QUEUE_UNIT
+
+
+@pytest.fixture
+def store(mini, disk):
+    store = mini(disk).open()
+    for number in range(60):
+        store.send(b"body %d" % number)
+    disk.make_dirs("/store/config")
+    disk.replace_atomically("/store/config/topics.json", b"{}")
+    disk.replace_atomically("/store/config/topics.json.bak", b"{}")
+    return store
+
+
+@pytest.fixture
+def snapshots(disk):
+    return Snapshots(disk, "/store", b"\xab" * 16)
+
+
+def make(snapshots, store, now_ms=1000, ttl_ms=500):
+    return snapshots.finish(snapshots.plan(store.log, store.queues.values(), now_ms, ttl_ms))
+
+
+def read_snapshot(files, manifest):
+    records = []
+    for name in manifest.segments:
+        base = int(name)
+        data = files.read_bytes(f"{manifest.directory}/commitlog/{name}")[: manifest.end_position - base]
+        records += [record.body for record in scan_records(data, base)]
+    return records
+
+
+def test_the_manifest_says_what_the_snapshot_holds(store, snapshots, disk):
+    manifest = make(snapshots, store)
+    assert manifest.end_position == store.log.confirm
+    assert manifest.segments == ["%020d" % start for start in range(0, store.log.end, 4096)]
+    assert manifest.config == ["topics.json"]
+    assert {(queue.directory, queue.max_offset) for queue in manifest.queues} == {
+        ("consumequeue/T/0", 60), ("consumequeue/SYS/0", len(store.log.segments)),
+    }  # fmt: skip
+    shown = to_json(manifest)
+    assert shown["endPosition"] == manifest.end_position
+    assert json.loads(disk.read_bytes(f"{manifest.directory}/manifest.json")) == shown
+    assert snapshots.find(manifest.id) == manifest
+
+
+def test_what_it_holds_outlives_appends_retention_and_deleted_queues(store, snapshots, disk):
+    manifest = make(snapshots, store)
+    before = read_snapshot(disk, manifest)
+    assert [body for body in before if body != b"offsets"] == [b"body %d" % number for number in range(60)]
+    disk.remove(store.log.drop_first_segment())
+    for number in range(60, 120):
+        store.send(b"body %d" % number)
+    store.queue("T", 0).destroy()
+    assert read_snapshot(disk, manifest) == before
+    (queue,) = [queue for queue in manifest.queues if "/T/" in queue.directory]
+    units = b"".join(
+        disk.read_bytes(f"{manifest.directory}/{queue.directory}/{name}")
+        for name in disk.listdir(f"{manifest.directory}/{queue.directory}")
+    )
+    assert len(list(CONSUME_QUEUE_UNIT.iter_unpack(units))) == 60
+
+
+def test_a_snapshot_goes_when_its_time_is_over_or_it_is_dropped(store, snapshots, disk):
+    first, second = make(snapshots, store), make(snapshots, store, now_ms=2000)
+    assert snapshots.expire(1499) == []
+    assert snapshots.expire(1500) == [first.id]
+    assert disk.listdir("/store/gantry/snapshots") == [second.id]
+    snapshots.drop(second.id)
+    assert disk.listdir("/store/gantry/snapshots") == []
+    for snapshot_id in (second.id, "../../commitlog", ""):
+        with pytest.raises(SnapshotUnknown):
+            snapshots.drop(snapshot_id)
+
+
+def test_an_incomplete_snapshot_of_an_earlier_run_is_removed(snapshots, disk):
+    disk.make_dirs("/store/gantry/snapshots/broken")
+    disk.open("/store/gantry/snapshots/broken/manifest.json", 0).pwrite(b"{", 0)
+    disk.make_dirs("/store/gantry/snapshots/empty/config")
+    disk.open("/store/gantry/snapshots/empty/config/x", 1)
+    assert snapshots.expire(0) == ["broken", "empty"]
+
+
+def test_on_the_real_disk_segments_are_links(mini, tmp_path):
+    store = mini(RealFiles(), directory=str(tmp_path)).open()
+    for number in range(60):
+        store.send(b"body %d" % number)
+    snapshots = Snapshots(RealFiles(), str(tmp_path), b"\0" * 16)
+    manifest = make(snapshots, store)
+    for name in manifest.segments:
+        assert (tmp_path / "commitlog" / name).stat().st_ino == (
+            tmp_path / "gantry" / "snapshots" / manifest.id / "commitlog" / name
+        ).stat().st_ino
+    assert len(read_snapshot(RealFiles(), manifest)) == 60 + len(manifest.segments)
+    snapshots.drop(manifest.id)
+    assert len(store.bodies()) == 60
+    store.close()
