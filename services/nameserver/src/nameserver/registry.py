@@ -129,7 +129,7 @@ class Registry:
             for place, live in self._tables.live.items()
             if now_ms - live.heard_at_ms > live.expiry_ms
         }
-        change = self._remove(list(late))
+        change = self._remove([*late, *self._orphans()])
         change.lost_channels.update(late.values())
         return change
 
@@ -149,7 +149,9 @@ class Registry:
         if data is None:
             data = BrokerData(broker_name=who.broker_name, cluster=who.cluster)
             tables.brokers[who.broker_name] = data
-        data.enable_acting_master = bool(who.acting_master)
+        if data.enable_acting_master != bool(who.acting_master):
+            data.enable_acting_master = not data.enable_acting_master
+            change.topics.update(tables.topics_of(who.broker_name))
         data.zone_name = who.zone_name
         addresses = data.broker_addrs
         lowest_before = min(addresses, default=MASTER_ID)
@@ -219,20 +221,27 @@ class Registry:
     def _remove(self, places: list[Place]) -> Change:
         total = Change()
         for place in places:
-            data = self._data_of(place)
-            if data is None:
-                self._tables.live.pop(place, None)
-                continue
-            change = self.unregister(BrokerIdentity(place.cluster, data.broker_name, -1, place.address))
-            total.topics |= change.topics
-            total.notices += change.notices
+            self._tables.live.pop(place, None)
+            for name in self._names_at(place.address):
+                change = self.unregister(BrokerIdentity(place.cluster, name, -1, place.address))
+                total.topics |= change.topics
+                total.notices += change.notices
         return total
 
-    def _data_of(self, place: Place) -> BrokerData | None:
-        for data in self._tables.brokers.values():
-            if data.cluster == place.cluster and place.address in data.broker_addrs.values():
-                return data
-        return None
+    def _names_at(self, address: str) -> list[str]:
+        """Return the broker names of an address: one, unless a broker was renamed without leaving first."""
+        brokers = self._tables.brokers.values()
+        return [data.broker_name for data in brokers if address in data.broker_addrs.values()]
+
+    def _orphans(self) -> list[Place]:
+        """Return addresses that no living broker vouches for, such as those of a broker that left under another name."""
+        living = {place.address for place in self._tables.live}
+        return [
+            Place(data.cluster, address)
+            for data in self._tables.brokers.values()
+            for address in data.broker_addrs.values()
+            if address not in living
+        ]
 
     def _drop_name(self, data: BrokerData) -> None:
         tables, name = self._tables, data.broker_name

@@ -1,0 +1,52 @@
+"""A nameserver's commands without sockets: keepers in memory, a clock in the hand, changes collected."""
+
+import asyncio
+
+from registrations import World
+
+from gantry_wire.frame import Command
+from nameserver.handlers import COMMANDS, Commands, Parts
+from nameserver.kv_config import KvConfig
+from nameserver.run_config import RunConfig
+from nameserver.settings import NameserverSettings
+
+
+class MemoryKeeper:
+    """Keeps content in memory; `failure` makes writes fail."""
+
+    def __init__(self):
+        self.contents, self.failure = [], None
+
+    def write(self, content):
+        self.contents.append(content)
+        done = asyncio.get_running_loop().create_future()
+        done.set_exception(self.failure) if self.failure else done.set_result(None)
+        return done
+
+
+class Desk:
+    """Commands, and everything they touch."""
+
+    def __init__(self, **settings):
+        made = NameserverSettings(**settings)
+        self.world, self.changes = World(), []
+        self.world.switches = made.switches()
+        config = RunConfig(made, self.world.switches)
+        self.kv_keeper, self.config_keeper = MemoryKeeper(), MemoryKeeper()
+        self.parts = Parts(
+            registry=self.world.registry,
+            orders=self.world.orders,
+            views=self.world.views,
+            kv=KvConfig(),
+            kv_keeper=self.kv_keeper,
+            config=config,
+            config_keeper=self.config_keeper,
+            now_ms=lambda: self.world.now_ms,
+            act=self.changes.append,
+            started_ms=self.world.now_ms,
+        )
+        self.commands = Commands(self.parts)
+
+    def ask(self, code, fields=None, body=b"", version=479, channel=1):
+        command = Command(code=code, version=version, fields=fields, body=body)
+        return COMMANDS[code](self.commands, command, channel)

@@ -1,0 +1,42 @@
+"""Brokers and what they register, in one line each; a registry over tables that can be looked into."""
+
+from gantry_wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from nameserver.registry import BrokerIdentity, Registry
+from nameserver.switches import Switches
+from nameserver.tables import Tables
+from nameserver.topic_orders import TopicOrders
+from nameserver.views import Views
+
+CLUSTER = "DefaultCluster"
+
+
+def who(name="broker-a", number=0, address="10.0.0.1:10911", cluster=CLUSTER, **more):
+    more.setdefault("ha_address", address.replace("10911", "10912"))
+    return BrokerIdentity(cluster, name, number, address, **more)
+
+
+def holds(*topics, version=1, state=0, servers=(), **configs):
+    table = {name: TopicConfig(topic_name=name, read_queue_nums=8, write_queue_nums=8) for name in topics}
+    table |= {name: TopicConfig(topic_name=name, **config) for name, config in configs.items()}
+    wrapper = TopicConfigSerializeWrapper(
+        data_version=DataVersion(counter=version, state_version=state, timestamp=version),
+        topic_config_table=table,
+    )
+    return RegisterBrokerBody(filter_server_list=list(servers), topic_config_serialize_wrapper=wrapper)
+
+
+class World:
+    """One nameserver's core with a clock in the hand."""
+
+    def __init__(self, **switches):
+        self.tables, self.switches = Tables(), Switches(**switches)
+        self.registry = Registry(self.tables, self.switches)
+        self.orders = TopicOrders(self.tables)
+        self.views = Views(self.tables, self.switches)
+        self.now_ms = 1_000
+
+    def register(self, identity=None, body=None, channel=1):
+        return self.registry.register(identity or who(), body or holds("A", "B"), channel, self.now_ms)
+
+    def perms(self, topic):
+        return {name: queue.perm for name, queue in self.tables.topics.get(topic, {}).items()}

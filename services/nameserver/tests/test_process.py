@@ -1,0 +1,240 @@
+"""A nameserver as a real process on free ports, spoken to in frames."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import urllib.request
+
+import pytest
+from registrations import holds
+
+from gantry_link import BrokerRefused, ConnectionPool, NameserverClient
+from gantry_link.connection import connect
+from gantry_wire.headers import BrokerIdentityHeader, RegisterBrokerHeader
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+START_SECONDS = 15
+SOURCES = [path for path in sys.path if path.endswith("src")]
+
+
+class Process:
+    """One running nameserver."""
+
+    def __init__(self, process, port, http_port, lines):
+        self.process, self.port, self.http_port, self.lines = process, port, http_port, lines
+        self.address = f"127.0.0.1:{port}"
+
+    async def get(self, path):
+        url = f"http://127.0.0.1:{self.http_port}{path}"
+        return await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=5).read())
+
+    async def stop(self, number=signal.SIGTERM):
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+        return await asyncio.wait_for(self.process.wait(), 10)
+
+
+async def launch(data_dir, *settings):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES)}
+    sets = [
+        word
+        for pair in ("port=0", "http_port=0", f"data_dir={data_dir}", *settings)
+        for word in ("--set", pair)
+    ]
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", "nameserver", *sets, env=environment, stderr=asyncio.subprocess.PIPE
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(data_dir, *settings):
+    process = await launch(data_dir, *settings)
+    lines = []
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while not lines or " ready " not in lines[-1]:
+                line = (await process.stderr.readline()).decode()
+                assert line, f"ended before it was ready: {lines}"
+                lines.append(line)
+        words = dict(word.partition("=")[::2] for word in lines[-1].split() if "=" in word)
+        ports = [int(words[name].rpartition(":")[2]) for name in ("remoting", "http")]
+        node = Process(process, *ports, lines)
+        yield node
+        await node.stop()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        process._transport.close()
+
+
+@contextlib.asynccontextmanager
+async def client_of(*nodes):
+    pool = ConnectionPool()
+    try:
+        yield NameserverClient(pool, [node.address for node in nodes])
+    finally:
+        await pool.close()
+
+
+def broker(name="broker-a", address="10.0.0.1:10911", **more):
+    return RegisterBrokerHeader(
+        broker_name=name,
+        broker_addr=address,
+        cluster_name="C",
+        ha_server_addr="10.0.0.1:10912",
+        broker_id=0,
+        **more,
+    )
+
+
+async def eventually_unknown(client, topic):
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                await client.route(topic)
+            except BrokerRefused as refused:
+                if refused.code != 17:
+                    raise
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_register_route_and_unregister(tmp_path):
+    async with running(tmp_path) as node, client_of(node) as client:
+        await client.register_broker(broker(compressed=True), holds("A", "B"))
+        assert (await client.route("A")).broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
+        assert (await client.cluster_info()).cluster_addr_table == {"C": ["broker-a"]}
+        await client.unregister_broker(
+            BrokerIdentityHeader(
+                broker_name="broker-a", broker_addr="10.0.0.1:10911", cluster_name="C", broker_id=0
+            )
+        )
+        await eventually_unknown(client, "A")
+
+
+async def test_a_broker_whose_connection_closes_is_gone_at_once(tmp_path):
+    async with running(tmp_path) as node, client_of(node) as client:
+        async with client_of(node) as dying:
+            await dying.register_broker(broker(), holds("A", "B"))
+            await client.route("A")
+        await eventually_unknown(client, "A")
+
+
+async def test_a_broker_that_falls_silent_expires(tmp_path):
+    async with (
+        running(tmp_path, "scan_not_active_broker_interval=50") as node,
+        client_of(node) as client,
+        client_of(node) as silent,
+    ):
+        await silent.register_broker(broker(heartbeat_timeout_millis=200), holds("A", "B"))
+        await client.route("A")
+        await eventually_unknown(client, "A")
+
+
+async def test_values_and_settings_survive_a_restart_and_kill(tmp_path):
+    async with running(tmp_path) as node, client_of(node) as client:
+        await client.kv_put("ORDER_TOPIC_CONFIG", "orders", "broker-a:8;broker-b:8")
+        await client.update_config({"orderMessageEnable": "true"})
+        await node.stop(signal.SIGKILL)
+    async with running(tmp_path) as node, client_of(node) as client:
+        assert await client.kv_get("ORDER_TOPIC_CONFIG", "orders") == "broker-a:8;broker-b:8"
+        assert (await client.configs())[node.address]["orderMessageEnable"] == "true"
+
+
+async def test_a_route_is_found_while_one_of_two_nameservers_lives(tmp_path):
+    async with (
+        running(tmp_path / "1") as first,
+        running(tmp_path / "2") as second,
+        client_of(first, second) as client,
+    ):
+        answers = await client.register_broker(broker(), holds("A", "B"))
+        assert set(answers) == {first.address, second.address}
+        await first.stop(signal.SIGKILL)
+        for _ in range(3):
+            assert (await client.route("A")).queue_datas[0].broker_name == "broker-a"
+
+
+async def test_a_restarted_nameserver_that_knows_nothing_yet_hides_no_route(tmp_path):
+    async with (
+        running(tmp_path / "1") as knowing,
+        running(tmp_path / "2") as empty,
+        client_of(knowing) as registering,
+        client_of(empty, knowing) as client,
+    ):
+        await registering.register_broker(broker(), holds("A", "B"))
+        for _ in range(4):
+            await client.route("A")
+
+
+async def test_bad_frames_close_their_connection_only(tmp_path):
+    async with running(tmp_path) as node, client_of(node) as client:
+        await client.topics()
+        for garbage in (
+            b"\xff\xff\xff\xff" + bytes(20),
+            b"\x00\x00\x00\x08\x00\x00\x00\x04null",
+            b"GET / HTTP/1.0\r\n\r\n",
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
+            writer.write(garbage)
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+            writer.close()
+        connection = await connect(node.address)
+        answer = await connection.request(9999)
+        assert (answer.code, answer.remark) == (3, " request type 9999 not supported")
+        connection.close()
+        assert await client.topics() == []
+
+
+async def test_health_and_figures(tmp_path):
+    async with running(tmp_path) as node, client_of(node) as client:
+        await client.register_broker(broker(), holds("A", "B"))
+        assert b'"ready":true' in await node.get("/health/ready")
+        figures = (await node.get("/metrics")).decode()
+        assert "nameserver_topics 2.0" in figures
+        assert 'nameserver_requests_total{code="REGISTER_BROKER"} 1.0' in figures
+        assert await node.stop() == 0
+
+
+async def test_what_cannot_start_says_why_in_one_line_and_exits_with_2(tmp_path):
+    async with running(tmp_path / "1") as node:
+        for settings, words in (
+            ((tmp_path / "1",), "is in use by another nameserver"),
+            ((tmp_path / "2", f"port={node.port}"), "cannot listen on"),
+            ((tmp_path / "2", f"http_port={node.http_port}"), "cannot listen on"),
+            ((tmp_path / "2", "nonsense=1"), "unknown setting 'nonsense'"),
+            (("/proc/nowhere",), "cannot write to"),
+        ):
+            process = await launch(*settings)
+            said = (await asyncio.wait_for(process.stderr.read(), 10)).decode()
+            assert await process.wait() == 2
+            assert said.startswith("nameserver: ")
+            assert words in said
+            assert said.count("\n") == 1
+
+
+@pytest.fixture
+def conf(tmp_path):
+    path = tmp_path / "namesrv.conf"
+    path.write_text("listenPort=12345\nserverWorkerThreads=8\n")
+    return path
+
+
+async def test_p_prints_the_settings(conf):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "nameserver",
+        "-c",
+        str(conf),
+        "-p",
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    assert b"listenPort=12345\n" in out
+    assert b"orderMessageEnable=false\n" in out

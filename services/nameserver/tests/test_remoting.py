@@ -1,0 +1,79 @@
+import asyncio
+
+import pytest
+from nameserver_parts import Desk
+
+from gantry_chassis.metrics import Metrics
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import FrameDecoder, decode_command, encode_request, encode_response
+from nameserver.remoting import Remoting
+
+pytestmark = pytest.mark.anyio
+
+
+class Channel:
+    """What a peer is to the handler."""
+
+    id = 7
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, data):
+        self.sent.append(decode_command(FrameDecoder().receive(data)[0]))
+
+
+def make():
+    desk, channel = Desk(), Channel()
+    remoting = Remoting(desk.commands, Metrics())
+
+    def receive(frame):
+        remoting.receive(channel, FrameDecoder().receive(frame)[0])
+
+    return desk, channel, receive
+
+
+async def test_a_request_is_answered_with_its_opaque():
+    _, channel, receive = make()
+    receive(encode_request(106, 42))
+    assert (channel.sent[0].opaque, channel.sent[0].code) == (42, 0)
+
+
+async def test_an_unknown_code_is_refused_in_rocketmqs_words():
+    _, _, receive = make()
+    with pytest.raises(RefusedRequest) as refused:
+        receive(encode_request(310, 1))
+    assert (refused.value.code, refused.value.remark) == (3, " request type 310 not supported")
+
+
+async def test_oneway_requests_and_stray_answers_get_no_reply():
+    desk, channel, receive = make()
+    receive(encode_request(100, 1, {"namespace": "n", "key": "k", "value": "v"}, oneway=True))
+    receive(encode_request(106, 2, oneway=True))
+    receive(encode_response(106, 3))
+    await asyncio.sleep(0.01)
+    assert channel.sent == []
+    assert desk.parts.kv.get("n", "k") == "v"
+
+
+async def test_a_value_is_answered_after_it_is_on_disk():
+    desk, channel, receive = make()
+    writes = []
+    desk.kv_keeper.write = lambda _content: (
+        writes.append(asyncio.get_running_loop().create_future()) or writes[0]
+    )
+    receive(encode_request(100, 1, {"namespace": "n", "key": "k", "value": "v"}))
+    await asyncio.sleep(0.01)
+    assert channel.sent == []
+    writes[0].set_result(None)
+    await asyncio.sleep(0.01)
+    assert channel.sent[0].code == 0
+
+
+async def test_a_value_that_cannot_be_kept_is_no_success():
+    desk, channel, receive = make()
+    desk.kv_keeper.failure = OSError(28, "No space left on device")
+    receive(encode_request(100, 1, {"namespace": "n", "key": "k", "value": "v"}))
+    await asyncio.sleep(0.01)
+    assert channel.sent[0].code == 1
+    assert "not on disk: [Errno 28] No space left on device" in channel.sent[0].remark

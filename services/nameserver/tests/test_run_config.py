@@ -1,0 +1,56 @@
+import pytest
+
+from gantry_wire.config_text import parse_config_text
+from gantry_wire.errors import RefusedRequest
+from nameserver.run_config import RunConfig
+from nameserver.settings import NameserverSettings
+
+
+def make(**settings):
+    made = NameserverSettings(**settings)
+    return RunConfig(made, made.switches())
+
+
+def test_settings_are_shown_by_rocketmqs_names():
+    shown = parse_config_text(make(port=1).text())
+    assert shown["listenPort"] == "1"
+    assert shown["orderMessageEnable"] == "false"
+    assert shown["kvConfigPath"] == "data/nameserver/kvConfig.json"
+
+
+def test_a_change_takes_effect_and_only_changes_are_kept():
+    config = make()
+    assert config.update(b"orderMessageEnable=true\n") == b"orderMessageEnable=true\n"
+    kept = config.update(b"enableTopicList=false\nunknownName=1\n")
+    assert config.switches.order_message_enable
+    assert not config.switches.enable_topic_list
+    fresh = make(wait_seconds_for_service=3)
+    assert fresh.restore(kept) == ["enable_topic_list", "order_message_enable"]
+    assert fresh.switches.order_message_enable
+    assert fresh.switches.wait_seconds_for_service == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("kvConfigPath=/x", 16, "black list"),
+        ("rocketmqHome=/x\norderMessageEnable=true", 16, "black list"),
+        ("mine=1", 16, "black list"),
+        ("no pair", 1, "string2Properties error"),
+        ("\xff=\xfe", 1, "string2Properties error"),
+        ("listenPort=1\norderMessageEnable=true", 1, "only the start can set this"),
+        ("orderMessageEnable=maybe", 1, "orderMessageEnable=maybe"),
+        ("scanNotActiveBrokerInterval=1", 1, "scanNotActiveBrokerInterval=1"),
+    ],
+)
+def test_a_refused_change_changes_nothing(text, code, words):
+    config = make(config_black_list="mine; other")
+    with pytest.raises(RefusedRequest) as refused:
+        config.update(text.encode("latin-1"))
+    assert refused.value.code == code
+    assert words in refused.value.remark
+    assert not config.switches.order_message_enable
+
+
+def test_credentials_are_not_shown():
+    assert b"secret" not in make(nats_url="nats://user:secret@host:4222").text()
