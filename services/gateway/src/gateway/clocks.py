@@ -5,6 +5,7 @@ import os
 import secrets
 import time
 
+from gantry_chassis.addresses import reachable_address
 from gantry_wire.ids import UniqueIds
 
 
@@ -23,7 +24,7 @@ class SystemClocks:
 def unique_ids(listen: str) -> UniqueIds:
     """Return a maker of message ids that no other process shares."""
     try:
-        address = ipaddress.ip_address(listen).packed
+        address = ipaddress.ip_address(reachable_address(listen)).packed
     except ValueError:
         address = bytes((127, 0, 0, 1))
     return UniqueIds(address, os.getpid(), secrets.randbits(32))
