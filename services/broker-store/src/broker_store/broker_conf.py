@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from broker_store.log.settings import QUEUE_UNIT_BYTES
 from broker_store.settings import Settings
 from gantry_chassis.settings import SettingsRefused, read_toml
 
@@ -24,6 +25,8 @@ RENAMED = {
     "brokerIP1": "advertise",
     "storePathRootDir": "store_dir",
     "mappedFileSizeCommitLog": "segment_bytes",
+    "maxHashSlotNum": "index_slots",
+    "maxIndexNum": "index_entries",
     "maxMessageSize": "message_bytes_max",
     "messageIndexEnable": "index_enable",
     "fileReservedTime": "reserved_hours",
@@ -127,12 +130,20 @@ def translate(keys: dict[str, str], source: str) -> BrokerConf:
             if value not in FLUSH:
                 raise SettingsRefused(f"{source}: flushDiskType={value}: write SYNC_FLUSH or ASYNC_FLUSH")
             values["flush"] = FLUSH[value]
+        elif key == "mappedFileSizeConsumeQueue":
+            values["queue_file_units"] = str(_number(value, key, source) // QUEUE_UNIT_BYTES)
         elif key in RENAMED:
             values[RENAMED[key]] = value
         elif refusal is None and key not in {"storePathCommitLog", "haListenPort"}:
             ignored.append(key)
     _refuse_contradictions(keys, source)
     return BrokerConf(values, ignored)
+
+
+def _number(value: str, key: str, source: str) -> int:
+    if not value.isdecimal():
+        raise SettingsRefused(f"{source}: {key}={value}: write a number")
+    return int(value)
 
 
 def _refuse_contradictions(keys: dict[str, str], source: str) -> None:

@@ -119,6 +119,9 @@ class Opening:
         settings, files, directory = self._settings, self._files, self._directory
         log_settings = LogSettings(
             segment_bytes=settings.segment_bytes,
+            queue_file_units=settings.queue_file_units,
+            index_slots=settings.index_slots,
+            index_entries=settings.index_entries,
             prezero_bytes=settings.zero_ahead_bytes,
             free_bytes_min=settings.free_bytes_min,
             reserve_bytes=settings.ballast_bytes,

@@ -75,6 +75,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     )
     message_bytes_max: Annotated[int, Meta(ge=1, le=4 * MIB), _words("Largest message body.")] = 4 * MIB
     index_enable: Annotated[Switch, _words("Index messages by key and unique key.")] = True
+    queue_file_units: Annotated[
+        int, Meta(ge=64, le=10_000_000), _words("Units of 20 bytes in a ConsumeQueue file.")
+    ] = 300_000
+    index_slots: Annotated[int, Meta(ge=64, le=100_000_000), _words("Hash slots of an index file.")] = (
+        5_000_000
+    )
+    index_entries: Annotated[int, Meta(ge=64, le=100_000_000), _words("Entries of an index file.")] = (
+        20_000_000
+    )
     checkpoint_seconds: Annotated[float, Meta(ge=0.05, le=600), _words("Most time between checkpoints.")] = (
         5.0
     )

@@ -1,0 +1,167 @@
+"""A sending side over a simulated disk, moved by hand: a turn ends, a flush happens, time passes when a test says so."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from broker_store.clock import StoreClock
+from broker_store.commands import CommandTable
+from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.opening import Opening
+from broker_store.requests import request_classes
+from broker_store.sending import Sending
+from broker_store.settings import Settings
+from gantry_wire.batch import BatchItem, encode_batch
+from gantry_wire.codes import RequestCode
+from gantry_wire.errors import WireError
+from gantry_wire.frame import Command, FrameDecoder, RawFrame, decode_command, encode_request, encode_response
+from gantry_wire.headers import SendHeaderV2
+from gantry_wire.ids import pack_host
+from gantry_wire.properties import format_properties
+from gantry_wire.record import Record, decode_record
+
+HOST = pack_host("127.0.0.1", 10911)
+START_S = 1_700_000_000.0
+DIRECTORY = "/store"
+SMALL = {"segment_bytes": 4 * 1024 * 1024, "zero_ahead_bytes": 0, "queue_file_units": 1000, "index_slots": 64, "index_entries": 4096}
+
+
+class ScriptedPeer:
+    """A connection whose answers are kept."""
+
+    def __init__(self, ip: str = "127.0.0.1", port: int = 40000) -> None:
+        self.id = port
+        self.remote = (ip, port)
+        self.attributes: dict[str, Any] = {}
+        self.is_closing = False
+        self._decoder = FrameDecoder()
+        self.answers: list[Command] = []
+
+    def send(self, data: bytes) -> None:
+        self.answers += [decode_command(frame) for frame in self._decoder.receive(data)]
+
+    def send_parts(self, parts: list[bytes]) -> None:
+        self.send(b"".join(parts))
+
+    def close(self) -> None:
+        self.is_closing = True
+
+
+class SendingSide:
+    """An open store. Build it inside a running loop; nothing happens by itself."""
+
+    def __init__(self, files: SimulatedFiles | None = None, wall_s: float = START_S, **settings: Any) -> None:
+        self.files = files or SimulatedFiles()
+        self.wall_s = wall_s
+        self.monotonic_s = 0.0
+        for name, value in SMALL.items():
+            settings.setdefault(name, value)
+        self.settings = Settings(store_dir=Path(DIRECTORY), **settings)
+        self.clock = StoreClock(lambda: self.wall_s, lambda: self.monotonic_s)
+        self.opening = Opening(self.settings, self.files, self.clock, HOST)
+        for _ in self.opening.run():
+            pass
+        self.store = self.opening.store
+        self.log = self.store.log
+        self.queues = self.store.queues
+        self.topics = self.store.topics
+        self.classes = request_classes()
+        self._work: dict[Any, None] = {}
+        self.thread = ThreadPoolExecutor(1)
+        self.sending = Sending(self.store, self.classes, self._at_turn_end, self.thread)
+        self.wishes = 0
+        self.sending.appends.request_sync = self._wish
+        self.appends = self.sending.appends
+        self.table = CommandTable(self.classes)
+        self.table.add_all(self.sending.commands())
+        self._opaque = 0
+
+    def _at_turn_end(self, work: Any) -> None:
+        self._work[work] = None
+
+    def _wish(self) -> None:
+        self.wishes += 1
+
+    def pass_time(self, seconds: float) -> None:
+        self.wall_s += seconds
+        self.monotonic_s += seconds
+
+    def end_turn(self) -> None:
+        work, self._work = self._work, {}
+        for callback in work:
+            callback()
+
+    def flush(self) -> None:
+        """End the turn, then do what the sync thread does."""
+        self.end_turn()
+        self.appends.synced(self.log.sync())
+
+    def ask(
+        self, peer: ScriptedPeer, code: int, header: Any = None, body: bytes = b"", *, oneway: bool = False
+    ) -> int:
+        """Hand a request to the table as the server would, refusals answered; returns its opaque."""
+        self._opaque += 1
+        frame = encode_request(code, self._opaque, header, body, oneway=oneway)
+        raw = FrameDecoder().receive(frame)[0]
+        self.receive(peer, raw)
+        return self._opaque
+
+    def receive(self, peer: ScriptedPeer, raw: RawFrame) -> None:
+        try:
+            self.table.receive(peer, raw)  # pyright: ignore[reportArgumentType]
+        except WireError as error:
+            command = decode_command(raw)
+            if not command.is_oneway:
+                fields = getattr(error, "fields", None)
+                peer.send(encode_response(error.code, command.opaque, fields, remark=str(error)))
+
+    def send(
+        self, peer: ScriptedPeer, topic: str = "orders", body: bytes = b"hi", queue_id: int = 0, **more: Any
+    ) -> int:
+        properties = more.pop("properties", {"UNIQ_KEY": f"U{self._opaque:031d}"})
+        oneway = more.pop("oneway", False)
+        text = properties if isinstance(properties, str) else format_properties(properties).decode()
+        header = send_header(topic, queue_id, properties=text, **more)
+        return self.ask(peer, RequestCode.SEND_MESSAGE_V2, header, body, oneway=oneway)
+
+    def send_batch(
+        self, peer: ScriptedPeer, bodies: list[tuple[bytes, dict[str, str]]], topic: str = "orders", **more: Any
+    ) -> int:
+        batch = encode_batch([BatchItem(0, body, format_properties(properties)) for body, properties in bodies])
+        header = send_header(topic, more.pop("queue_id", 0), batch=True, **more)
+        return self.ask(peer, RequestCode.SEND_BATCH_MESSAGE, header, batch)
+
+    def records(self, topic: str = "orders", queue_id: int = 0) -> list[Record]:
+        """Read back what readers can see of a queue; holes are left out."""
+        queue = self.queues.find(topic, queue_id)
+        if queue is None:
+            return []
+        units = queue.read(queue.min_offset, queue.max_offset - queue.min_offset)
+        records: list[Record] = []
+        for at in range(0, len(units), 20):
+            position = int.from_bytes(units[at : at + 8], "big")
+            size = int.from_bytes(units[at + 8 : at + 12], "big")
+            if size != 0x7FFFFFFF:
+                records.append(decode_record(self.log.read(position, size)))
+        return records
+
+    def reopen(self, **settings: Any) -> "SendingSide":
+        """Open the same disk again, as after a kill: nothing was closed."""
+        chosen = {"segment_bytes": self.settings.segment_bytes, **settings}
+        return SendingSide(self.files, self.wall_s + 1, **chosen)
+
+
+def send_header(topic: str, queue_id: int = 0, **more: Any) -> SendHeaderV2:
+    fields: dict[str, Any] = {
+        "producer_group": "pg",
+        "topic": topic,
+        "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
+        "queue_id": queue_id,
+        "sys_flag": 0,
+        "born_timestamp": 1_699_999_999_000,
+        "flag": 0,
+        "reconsume_times": 0,
+        **more,
+    }
+    return SendHeaderV2(**fields)

@@ -1,0 +1,441 @@
+import errno
+
+import msgspec
+import pytest
+
+from broker_store.log.simulated_files import Fault
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.headers import SendHeader, SendReplyHeader
+from gantry_wire.names import SEND_FORBIDDEN_TOPICS
+from sending_side import ScriptedPeer, SendingSide, send_header
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def side():
+    return SendingSide()
+
+
+@pytest.fixture
+def peer():
+    return ScriptedPeer()
+
+
+def reply(peer: ScriptedPeer) -> SendReplyHeader:
+    assert peer.answers[-1].code == 0, peer.answers[-1].remark
+    return peer.answers[-1].read(SendReplyHeader)
+
+
+async def test_append_is_answered_only_after_fsync(side, peer):
+    opaque = side.send(peer)
+    side.end_turn()
+    assert peer.answers == []
+    assert side.wishes == 1
+    side.flush()
+    assert [answer.opaque for answer in peer.answers] == [opaque]
+    assert reply(peer).durability == "fsync"
+
+
+async def test_under_sync_flush_nothing_is_readable_before_it_is_durable(side, peer):
+    side.send(peer)
+    side.end_turn()
+    assert side.records() == []
+    assert side.log.visible_end == 0
+    side.flush()
+    assert [record.body for record in side.records()] == [b"hi"]
+
+
+async def test_under_async_flush_the_answer_follows_the_write_and_says_so(peer):
+    side = SendingSide(flush="async")
+    side.send(peer)
+    side.end_turn()
+    assert reply(peer).durability == "written"
+    assert len(side.records()) == 1
+    assert side.log.durable_end == 0
+
+
+async def test_wait_false_is_answered_early_but_seen_only_after_the_flush(side, peer):
+    side.send(peer, properties={"UNIQ_KEY": "U1", "WAIT": "false"})
+    side.end_turn()
+    assert reply(peer).durability == "written"
+    assert side.records() == []
+    side.flush()
+    assert len(side.records()) == 1
+    assert len(peer.answers) == 1
+
+
+async def test_a_topic_may_ask_for_another_flush_than_the_broker(side, peer):
+    side.topics.ensure("fast", 1).attributes = {"gantry.flush": "async"}
+    side.send(peer, "fast")
+    side.send(peer, "slow")
+    side.end_turn()
+    assert [answer.read(SendReplyHeader).durability for answer in peer.answers] == ["written"]
+    side.flush()
+    assert [answer.read(SendReplyHeader).durability for answer in peer.answers] == ["written", "fsync"]
+
+
+async def test_messages_of_one_turn_are_one_write_and_answered_in_order(side, peer):
+    opaques = [side.send(peer, body=b"%d" % number) for number in range(50)]
+    writes = sum(name == "pwrite" for name, _ in side.files.trace)
+    side.flush()
+    in_log = [path for name, path in side.files.trace if name == "pwrite" and "commitlog" in path]
+    assert len(in_log) == 1
+    assert writes <= sum(name == "pwrite" for name, _ in side.files.trace)
+    assert [answer.opaque for answer in peer.answers] == opaques
+    assert [answer.read(SendReplyHeader).queue_offset for answer in peer.answers] == list(range(50))
+
+
+async def test_the_record_keeps_what_the_client_sent_byte_for_byte(side):
+    peer = ScriptedPeer("10.1.2.3", 51000)
+    text = "UNIQ_KEY\x01U1\x02a\x01b\x02WAIT\x01true"
+    side.send(peer, properties=text, flag=7, sys_flag=1, body=b"\x00\xff", reconsume_times=2)
+    side.flush()
+    record = side.records()[0]
+    assert record.properties.startswith(text.encode() + b"\x02")
+    assert record.property_map() == {
+        "UNIQ_KEY": "U1", "a": "b", "WAIT": "true", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
+        "CLUSTER": "DefaultCluster",
+    }  # fmt: skip
+    assert (record.flag, record.sys_flag, record.body, record.reconsume_times) == (7, 1, b"\x00\xff", 2)
+    assert record.born_address == ("10.1.2.3", 51000)
+    assert record.born_timestamp == 1_699_999_999_000
+    assert record.message_id == reply(peer).msg_id
+
+
+async def test_properties_that_the_client_set_are_not_added_again(side, peer):
+    side.send(peer, properties={"CLUSTER": "mine", "UNIQ_KEY": "U1"})
+    side.flush()
+    assert side.records()[0].properties.count(b"CLUSTER\x01") == 1
+    assert side.records()[0].property_map()["CLUSTER"] == "mine"
+
+
+async def test_a_missing_unique_key_is_made_and_answered(side, peer):
+    side.send(peer, properties={"a": "b"})
+    side.flush()
+    made = side.records()[0].property_map()["UNIQ_KEY"]
+    assert len(made) == 32
+    assert reply(peer).transaction_id == made
+
+
+async def test_transient_properties_are_not_stored(side, peer):
+    side.send(peer, properties={"UNIQ_KEY": "U1", "__RMQ.TRANSIENT.X": "1", "a": "b"})
+    side.flush()
+    assert "__RMQ.TRANSIENT.X" not in side.records()[0].property_map()
+    assert side.records()[0].property_map()["a"] == "b"
+
+
+async def test_an_ipv6_client_is_stored_with_its_whole_address(side):
+    peer = ScriptedPeer("::1")
+    side.send(peer)
+    side.flush()
+    assert side.records()[0].born_address == ("::1", 40000)
+    assert reply(peer).queue_offset == 0
+
+
+async def test_one_way_sends_are_stored_and_never_answered(side, peer):
+    side.send(peer, oneway=True)
+    side.send(peer, "%illegal$", oneway=True)
+    side.flush()
+    assert peer.answers == []
+    assert len(side.records()) == 1
+
+
+async def test_code_10_with_long_names_is_the_same(side, peer):
+    fields = send_header("orders", properties="UNIQ_KEY\x01U9\x02").__struct_fields__
+    header = send_header("orders", properties="UNIQ_KEY\x01U9\x02")
+    long = SendHeader(**{name: getattr(header, name) for name in fields})
+    side.ask(peer, RequestCode.SEND_MESSAGE, long, b"old")
+    side.flush()
+    assert side.records()[0].body == b"old"
+
+
+async def test_the_cpp_clients_bare_numbers_are_read(side, peer):
+    fields = {name: str(value) for name, value in send_header("orders").to_fields().items()}
+    fields["gantryUnknown"] = "x"
+    side.ask(peer, RequestCode.SEND_MESSAGE_V2, fields, b"loose")
+    side.flush()
+    assert side.records()[0].body == b"loose"
+
+
+# The checks of semantics.md section 4, in their order
+
+
+@pytest.mark.parametrize("topic", sorted(SEND_FORBIDDEN_TOPICS))
+async def test_forbidden_system_topics_answer_16(side, peer, topic):
+    side.send(peer, topic)
+    assert peer.answers[0].code == ResponseCode.NO_PERMISSION
+    assert peer.answers[0].remark == f"Sending message to topic[{topic}] is forbidden."
+
+
+@pytest.mark.parametrize("topic", ["GANTRY_SYS_SEGMENT", "GANTRY_SYS_PROBE", "GANTRY_SYS_ANYTHING"])
+async def test_gantrys_own_topics_answer_16(side, peer, topic):
+    side.send(peer, topic)
+    assert peer.answers[0].code == ResponseCode.NO_PERMISSION
+
+
+async def test_the_probe_topic_takes_marked_sends_from_near_only(side, peer):
+    side.send(peer, "GANTRY_SYS_PROBE", probe=True)
+    side.send(ScriptedPeer("192.168.1.9"), "GANTRY_SYS_PROBE", probe=True)
+    far = ScriptedPeer("8.8.8.8")
+    side.send(far, "GANTRY_SYS_PROBE", probe=True)
+    side.flush()
+    assert reply(peer).queue_offset == 0
+    assert far.answers[0].code == ResponseCode.NO_PERMISSION
+    side.send(peer, "GANTRY_SYS_PROBE")
+    assert peer.answers[-1].code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize("topic", ["a b", "", "x" * 128, "ü"])
+async def test_an_illegal_topic_name_answers_29(side, peer, topic):
+    side.send(peer, topic)
+    assert peer.answers[0].code == ResponseCode.INVALID_PARAMETER
+
+
+async def test_an_unknown_topic_is_made_after_the_template(side, peer):
+    side.send(peer, "fresh")
+    side.flush()
+    config = side.topics.find("fresh")
+    assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (4, 4, 6)
+    assert reply(peer).queue_offset == 0
+
+
+async def test_without_automatic_creation_an_unknown_topic_answers_17(peer):
+    side = SendingSide(auto_create_topics=False)
+    side.send(peer, "fresh")
+    assert peer.answers[0].code == ResponseCode.TOPIC_NOT_EXIST
+    assert peer.answers[0].remark.startswith("topic[fresh] not exist, apply first please!")
+    assert side.topics.find("fresh") is None
+
+
+async def test_a_queue_outside_the_topic_answers_29(side, peer):
+    side.topics.ensure("orders", 4)
+    side.send(peer, queue_id=4)
+    assert peer.answers[0].code == ResponseCode.INVALID_PARAMETER
+    assert "request queueId[4] is illegal" in peer.answers[0].remark
+    side.send(peer, queue_id=3)
+    side.flush()
+    assert reply(peer).queue_id == 3
+
+
+async def test_a_negative_queue_id_picks_a_write_queue(side, peer):
+    side.topics.ensure("orders", 4)
+    for _ in range(40):
+        side.send(peer, queue_id=-1)
+    side.flush()
+    chosen = {answer.read(SendReplyHeader).queue_id for answer in peer.answers}
+    assert chosen <= {0, 1, 2, 3}
+    assert len(chosen) > 1
+
+
+async def test_a_retry_topic_of_an_unknown_group_answers_26(side, peer):
+    side.send(peer, "%RETRY%g1")
+    assert peer.answers[0].code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"DELAY": "3"},
+        {"DELAY": "x"},
+        {"TIMER_DELAY_SEC": "5"},
+        {"TIMER_DELAY_MS": "5"},
+        {"TIMER_DELIVER_MS": "5"},
+        {"TIMER_DEL_UNIQKEY": "t+u"},
+        {"TRAN_MSG": "true"},
+    ],
+)
+async def test_what_comes_later_is_refused_in_words_and_never_stored_plain(side, peer, properties):
+    side.send(peer, properties=properties)
+    side.send_batch(peer, [(b"a", {}), (b"b", properties)])
+    side.flush()
+    assert [answer.code for answer in peer.answers] == [ResponseCode.MESSAGE_ILLEGAL] * 2
+    assert all("not in this version yet" in answer.remark for answer in peer.answers)
+    assert side.records() == []
+    assert side.log.end == 0
+
+
+async def test_a_transaction_in_the_system_flag_alone_is_refused_too(side, peer):
+    side.send(peer, sys_flag=0x4)
+    assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
+
+
+async def test_a_delay_of_zero_is_no_delay(side, peer):
+    side.send(peer, properties={"DELAY": "0", "UNIQ_KEY": "U"})
+    side.flush()
+    assert reply(peer).queue_offset == 0
+
+
+async def test_a_body_over_the_limit_answers_13(peer):
+    side = SendingSide(message_bytes_max=10)
+    side.send(peer, body=b"x" * 11)
+    side.send(peer, body=b"x" * 10)
+    side.flush()
+    assert [answer.code for answer in peer.answers] == [ResponseCode.MESSAGE_ILLEGAL, 0]
+
+
+async def test_properties_over_the_limit_answer_13(side, peer):
+    side.send(peer, properties={"a": "x" * 32_700})
+    assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
+
+
+async def test_an_unknown_code_answers_3(side, peer):
+    side.ask(peer, 4711)
+    assert peer.answers[0].code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert peer.answers[0].remark == " request type 4711 not supported"
+
+
+async def test_sends_before_the_configured_time_answer_1(peer):
+    side = SendingSide(accept_sends_after_ms=1_700_000_005_000)
+    side.send(peer)
+    assert peer.answers[0].code == ResponseCode.SYSTEM_ERROR
+    side.pass_time(6)
+    side.send(peer)
+    side.flush()
+    assert reply(peer).queue_offset == 0
+
+
+# Batches
+
+
+async def test_a_batch_lies_together_and_gets_one_answer(side, peer):
+    side.send(peer)
+    side.send_batch(peer, [(b"a", {"UNIQ_KEY": "A"}), (b"b", {"TAGS": "t"}), (b"c", {})])
+    side.flush()
+    answer = reply(peer)
+    ids = answer.msg_id.split(",")
+    assert answer.queue_offset == 1
+    assert [record.body for record in side.records()] == [b"hi", b"a", b"b", b"c"]
+    assert ids == [record.message_id for record in side.records()[1:]]
+    assert side.records()[1].property_map()["CLUSTER"] == "DefaultCluster"
+
+
+async def test_a_batch_asked_per_item_answers_each(side, peer):
+    side.send_batch(peer, [(b"a", {"UNIQ_KEY": "A"}), (b"b", {"UNIQ_KEY": "B"})], per_item=True)
+    side.flush()
+    items = msgspec.json.decode(peer.answers[0].body)
+    assert [item["uniqKey"] for item in items] == ["A", "B"]
+    assert [item["queueOffset"] for item in items] == [0, 1]
+    assert items[1]["position"] == side.records()[1].position
+    assert [item["duplicate"] for item in items] == [False, False]
+
+
+async def test_a_malformed_batch_stores_nothing(side, peer):
+    side.ask(peer, RequestCode.SEND_BATCH_MESSAGE, send_header("orders", batch=True), b"\0\0\0\7nonsense")
+    side.flush()
+    assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
+    assert side.records() == []
+
+
+async def test_a_batch_to_a_retry_topic_answers_13(side, peer):
+    side.topics.ensure("%RETRY%g", 1)
+    side.send_batch(peer, [(b"a", {})], topic="%RETRY%g")
+    assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
+    assert peer.answers[0].remark == "batch request does not support retry group g"
+
+
+# Load and disk
+
+
+async def test_more_than_the_bound_under_way_answers_overload(peer):
+    side = SendingSide(send_pending_max=3)
+    for _ in range(5):
+        side.send(peer)
+    assert [answer.code for answer in peer.answers] == [ResponseCode.SYSTEM_BUSY] * 2
+    assert peer.answers[0].remark.startswith("[OVERLOAD]")
+    side.flush()
+    side.send(peer)
+    side.flush()
+    assert [answer.code for answer in peer.answers] == [2, 2, 0, 0, 0, 0]
+
+
+async def test_a_send_that_waited_unwritten_for_200_ms_is_refused_and_not_stored(side, peer):
+    side.send(peer)
+    side.pass_time(0.201)
+    side.flush()
+    assert peer.answers[0].code == ResponseCode.SYSTEM_BUSY
+    assert peer.answers[0].remark.startswith("[TIMEOUT_CLEAN_QUEUE]broker busy")
+    assert side.records() == []
+    assert side.classes["send"].in_flight == 0
+
+
+async def test_a_flush_that_takes_too_long_answers_10_with_a_whole_header_and_appears_later(side, peer):
+    side.send(peer)
+    side.end_turn()
+    side.pass_time(5.1)
+    side.appends.answer_late()
+    assert peer.answers[0].code == ResponseCode.FLUSH_DISK_TIMEOUT
+    assert peer.answers[0].read(SendReplyHeader).queue_offset == 0
+    side.flush()
+    assert len(peer.answers) == 1
+    assert len(side.records()) == 1
+
+
+async def test_a_full_disk_refuses_the_batch_and_gives_its_offsets_back(side, peer):
+    side.send(peer)
+    side.flush()
+    side.files.faults.append(Fault("pwrite", errno.ENOSPC, "commitlog"))
+    side.send(peer, body=b"lost")
+    side.send(peer, body=b"lost too")
+    side.flush()
+    assert [answer.code for answer in peer.answers] == [0, 14, 14]
+    assert peer.answers[1].ext["gantryCode"] == "DISK_FULL"
+    side.send(peer)
+    assert peer.answers[-1].ext["gantryCode"] == "DISK_FULL"
+    side.log.mark_disk_full(full=False)
+    side.send(peer, body=b"again")
+    side.flush()
+    assert reply(peer).queue_offset == 1
+    assert [record.body for record in side.records()] == [b"hi", b"again"]
+
+
+async def test_after_a_failed_fsync_nothing_is_acknowledged_any_more(side, peer):
+    from broker_store.log.errors import LogStopped
+
+    side.send(peer)
+    side.end_turn()
+    side.files.faults.append(Fault("sync", errno.EIO, "commitlog"))
+    with pytest.raises(LogStopped) as stopped:
+        side.log.sync()
+    side.appends.failed(stopped.value)
+    assert peer.answers[0].code == ResponseCode.SYSTEM_ERROR
+    assert peer.answers[0].ext["gantryCode"] == "RESULT_UNKNOWN"
+    assert side.records() == []
+    side.send(peer)
+    assert peer.answers[1].code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert peer.answers[1].ext["gantryCode"] == "STORE_STOPPED"
+
+
+async def test_eio_from_the_write_leaves_the_result_unknown(side, peer):
+    side.files.faults.append(Fault("pwrite", errno.EIO, "commitlog"))
+    side.send(peer)
+    side.end_turn()
+    assert peer.answers[0].ext["gantryCode"] == "RESULT_UNKNOWN"
+
+
+async def test_a_batch_larger_than_a_segment_is_refused_alone(peer):
+    side = SendingSide(segment_bytes=1024 * 1024)
+    side.send(peer, body=b"before")
+    side.send(peer, body=b"x" * (2 * 1024 * 1024))
+    side.send(peer, body=b"after")
+    side.flush()
+    assert sorted(answer.code for answer in peer.answers) == [0, 0, 13]
+    assert [record.body for record in side.records()] == [b"before", b"after"]
+
+
+async def test_switching_a_topic_to_async_never_lets_a_message_overtake(side, peer):
+    side.topics.ensure("orders", 1)
+    side.send(peer, body=b"first")
+    side.end_turn()
+    side.topics.find("orders").attributes = {"gantry.flush": "async"}
+    side.sending.targets.forget("orders")
+    side.send(peer, body=b"second")
+    side.end_turn()
+    assert side.records() == []
+    side.flush()
+    assert [record.body for record in side.records()] == [b"first", b"second"]
+    side.send(peer, body=b"third")
+    side.end_turn()
+    assert reply(peer).durability == "written"
+
+
