@@ -3,8 +3,13 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from msgspec import inspect
+
+# A busy machine makes examples slow, not wrong: time is judged by bench/, never by a test.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
