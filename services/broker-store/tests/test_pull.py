@@ -72,12 +72,14 @@ def test_records_with_others_between_them_are_cut_out_of_one_read():
     assert len(store.log.reads) == 1
 
 
-def test_records_far_apart_are_read_one_by_one():
+def test_records_far_apart_are_read_by_groups():
     store = MemoryStore()
     for number in range(3):
         store.put(b"m%d" % number)
-        store.put(b"x" * 50_000, queue_id=1)
-    assert pulled(store, Ask(0, 32))[2] == [b"m0", b"m1", b"m2"]
+        store.put(b"near", queue_id=1)
+        store.put(b"m%d'" % number)
+        store.put(b"x" * 200_000, queue_id=1)
+    assert pulled(store, Ask(0, 32))[2] == [b"m0", b"m0'", b"m1", b"m1'", b"m2", b"m2'"]
     assert len(store.log.reads) == 3
 
 

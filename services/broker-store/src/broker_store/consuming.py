@@ -42,9 +42,9 @@ from broker_store.searching import Searching
 from broker_store.topics import OFFSETS_TOPIC
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
+from gantry_chassis.process import StartRefused
 from gantry_wire import fastjson
 from gantry_wire.bodies import SubscriptionGroupWrapper
-from gantry_wire.errors import MalformedBody
 
 READER_THREADS = 2
 """Threads that wait for the disk on behalf of pulls and queries: the loop never does."""
@@ -203,7 +203,7 @@ class Consuming:
             try:
                 known = msgspec.convert(content, SubscriptionGroupWrapper, strict=False, str_keys=True)
             except msgspec.ValidationError as error:
-                raise MalformedBody(f"{file.path}: {error}: repair the file or remove it") from error
+                raise StartRefused(f"{file.path}: {error}: repair the file or remove it") from error
         version = DataVersionCounter(self._parts.now_ms, None if content is None else known.data_version)
         groups = GroupTable(version, known.subscription_group_table.values())
         groups.forbidden = known.forbidden_table

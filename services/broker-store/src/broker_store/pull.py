@@ -78,7 +78,7 @@ class PullLimits:
 
 
 class Selection:
-    """What a pull found. `spans` are merged where records touch, unless they were asked for one by one."""
+    """What a pull found. `spans` holds records in order, each by itself, or all of them as one where they touch."""
 
     __slots__ = ("count", "max_offset", "min_offset", "next_offset", "size", "spans", "status")
 
@@ -116,40 +116,42 @@ def select(queue: QueueReader | None, log: LogReader, ask: Ask) -> Selection:
     found = Selection(PullStatus.FOUND, offset, min_offset, max_offset)
     if wanted.codes is None:
         units = queue.read(offset, min(max(count_max, 1), limits.memory.count, max_offset - offset))
-        if _take_run(found, units, log, limits):
+        if _take_all(found, units, log, limits):
             return found
-    return _scan(found, queue, log, ask, merge=True)
+    return _scan(found, queue, log, ask)
 
 
 def select_singly(queue: QueueReader, log: LogReader, ask: Ask) -> Selection:
     """As `select` within the queue's bounds, with one span per record: for a stretch that holds damage."""
     found = Selection(PullStatus.FOUND, ask.offset, queue.min_offset, queue.max_offset)
-    return _scan(found, queue, log, ask, merge=False)
+    return _scan(found, queue, log, ask)
 
 
-def _take_run(found: Selection, units: bytes, log: LogReader, limits: PullLimits) -> bool:
-    """Take units as one span when their records touch and fit the limits: the usual case, in one step."""
+def _take_all(found: Selection, units: bytes, log: LogReader, limits: PullLimits) -> bool:
+    """Take all of the units when they fit the limits and none is a hole: the usual case, without a step per message."""
     count = len(units) // CONSUME_QUEUE_UNIT_BYTES
     if count == 0:
         return False
     values = _units_struct(count).unpack(units)
     position = values[0]
-    size = sum(values[1::3])
-    # Records never overlap and lie in order, so they touch exactly when their sizes fill the distance.
-    if values[-3] + values[-2] - position != size or position < log.min_position:
+    sizes = values[1::3]
+    size = sum(sizes)
+    if position < log.min_position:
         return False
     batch = limits.memory if log.visible_end - position <= limits.memory_bytes else limits.disk
-    if size > batch.size or count > batch.count:
+    if size > batch.size or count > batch.count:  # the size of a hole is beyond every limit
         return False
-    found.spans.append((position, size))
+    # Records never overlap and lie in order, so they touch exactly when their sizes fill the distance.
+    is_run = values[-3] + values[-2] - position == size
+    found.spans = [(position, size)] if is_run else list(zip(values[0::3], sizes, strict=True))
     found.count = count
     found.size = size
     found.next_offset += count
     return True
 
 
-def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask, *, merge: bool) -> Selection:
-    """Look at units one by one: filters, holes, gaps between records, limits."""
+def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask) -> Selection:
+    """Look at units one by one: filters, holes, limits."""
     count = min(max(ask.count_max, 1), PULL_MESSAGES_MAX)
     scan_end = min(found.max_offset, ask.offset + max(SCAN_UNITS_MAX, count))
     removed_below = log.min_position
@@ -157,6 +159,7 @@ def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask, *, mer
     batch: BatchLimits | None = None
     chunk = 2 * count
     matches = ask.wanted.matches
+    spans = found.spans
     while found.next_offset < scan_end:
         units = queue.read(found.next_offset, min(chunk, scan_end - found.next_offset))
         if not units:
@@ -171,24 +174,15 @@ def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask, *, mer
                 if batch is None:
                     near = log.visible_end - position <= ask.limits.memory_bytes
                     batch = ask.limits.memory if near else ask.limits.disk
-                elif found.count >= min(count, batch.count) or found.size + size > batch.size:
+                elif len(spans) >= min(count, batch.count) or found.size + size > batch.size:
                     return found
-                _add(found, position, size, merge=merge)
+                spans.append((position, size))
+                found.count += 1
+                found.size += size
             found.next_offset += 1
-    if not found.spans:
+    if not spans:
         found.status = PullStatus.MESSAGE_WAS_REMOVING if is_removed else PullStatus.NO_MATCHED_MESSAGE
     return found
-
-
-def _add(found: Selection, position: int, size: int, *, merge: bool) -> None:
-    spans = found.spans
-    if merge and spans and sum(spans[-1]) == position:
-        start, so_far = spans[-1]
-        spans[-1] = (start, so_far + size)
-    else:
-        spans.append((position, size))
-    found.count += 1
-    found.size += size
 
 
 def _at_gap(found: Selection) -> Selection:

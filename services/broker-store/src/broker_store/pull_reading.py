@@ -10,8 +10,10 @@ from broker_store.log.errors import DamagedRecord, PositionRemoved
 from broker_store.ports import LogReader, QueueReader
 from broker_store.pull import Ask, PullStatus, Selection, Span, select, select_singly
 
+ONE_READ_BYTES_MAX = 256 * 1024
+"""Up to this distance everything between the first and the last record is read at once."""
 GAP_BYTES_MAX = 16 * 1024
-"""Records of a queue that lie further apart are read one by one: copying the gap would cost more than a system call."""
+"""Beyond that, records further apart than this are read one by one: copying the gap would cost more than a system call."""
 READ_BYTES_MAX = 1024 * 1024
 """One log read is not stretched over gaps beyond this size."""
 RETRIES_MAX = 2
@@ -27,19 +29,26 @@ def read_spans(spans: list[Span], read: ReadLog) -> list[bytes] | None:
 
     Spans that lie near each other are read in one go and cut out.
     """
-    if len(spans) == 1:
-        data = read(*spans[0])
-        return None if data is None else [data]
+    start = spans[0][0]
+    size = sum(spans[-1]) - start
+    if size > ONE_READ_BYTES_MAX and len(spans) > 1:
+        return _read_groups(spans, read)
+    data = read(start, size)
+    if data is None:
+        return None
+    if len(spans) > 1:
+        data = b"".join([data[position - start : position - start + size] for position, size in spans])
+    return [data]
+
+
+def _read_groups(spans: list[Span], read: ReadLog) -> list[bytes] | None:
     parts: list[bytes] = []
     for group in _near(spans):
         start = group[0][0]
         data = read(start, sum(group[-1]) - start)
         if data is None:
             return None
-        if len(group) == 1:
-            parts.append(data)
-        else:
-            parts.extend(data[position - start : position - start + size] for position, size in group)
+        parts += [data[position - start : position - start + size] for position, size in group]
     return parts
 
 

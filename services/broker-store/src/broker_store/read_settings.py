@@ -1,5 +1,6 @@
 """What the reading side lets be changed while it runs. One plain object; code 25 writes it, handlers read it."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,6 +11,14 @@ from broker_store.groups import GroupTable
 from broker_store.pull import BatchLimits, PullLimits
 
 PERM_READ = 4
+MEMORY_SHARE_PERCENT = 40
+"""Records within this share of the machine's memory before the log's end count as being in memory (RocketMQ's ratio)."""
+
+
+def default_limits() -> PullLimits:
+    """Return RocketMQ's limits for a machine with this much memory."""
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return PullLimits(memory_bytes=memory_bytes * MEMORY_SHARE_PERCENT // 100)
 
 
 @dataclass(slots=True)
@@ -20,8 +29,8 @@ class ReadSettings:
     long_polling_enable: bool = True
     """Off: a pull that may be held waits `short_polling_ms` only."""
     short_polling_ms: int = 1000
-    limits: PullLimits = field(default_factory=PullLimits)
-    gateway_limits: PullLimits = field(default_factory=lambda: PullLimits().with_count(1024, 1024 * 1024))
+    limits: PullLimits = field(default_factory=default_limits)
+    gateway_limits: PullLimits = field(default_factory=lambda: default_limits().with_count(1024, 1024 * 1024))
     """HTTP clients may ask for more messages at once than RocketMQ's."""
     protect_broker: bool = False
     """Pause groups that fell behind `fallbehind_bytes_max` (disableConsumeIfConsumerReadSlowly)."""

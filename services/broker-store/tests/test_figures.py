@@ -1,0 +1,95 @@
+"""Counters, their names in Prometheus, and the table of code 28."""
+
+from broker_store.figures import Figures, Lag, quantile
+from broker_store.protection import groups_too_far_behind
+from broker_store.runtime_info import RuntimeState, distribution, runtime_info
+from gantry_chassis.metrics import Histogram, Metrics
+from gantry_wire.names import GATEWAY_GROUP
+
+
+def made():
+    metrics = Metrics()
+    return Figures(metrics, 0), metrics
+
+
+def test_puts_and_gets_are_counted_by_topic_and_group():
+    figures, metrics = made()
+    figures.on_put("t", 3, 300)
+    figures.on_put("t", 2, 200)
+    figures.on_get("t", "g", 4, 400, 1_000)
+    text = metrics.render().decode()
+    assert 'gantry_store_put_messages_total{topic="t"} 5.0' in text
+    assert 'gantry_store_put_bytes_total{topic="t"} 500.0' in text
+    assert 'gantry_store_get_messages_total{group="g",topic="t"} 4.0' in text
+    assert 'gantry_store_group_behind_bytes{group="g",topic="t"} 1000.0' in text
+    assert (figures.put_total, figures.put_bytes_total, figures.get_total) == (5, 500, 4)
+
+
+def test_lag_and_other_numbers_are_read_when_asked():
+    figures, metrics = made()
+    figures.watch_lag(lambda: [Lag("g", "t", 3, 17)])
+    figures.watch("gantry_store_x", "Words.", lambda: 4)
+    text = metrics.render().decode()
+    assert 'gantry_store_group_lag_messages{group="g",queue="3",topic="t"} 17.0' in text
+    assert "gantry_store_x 4.0" in text
+
+
+def test_what_was_deleted_is_not_shown_any_more():
+    figures, metrics = made()
+    figures.on_put("t", 1, 1)
+    figures.on_get("t", "g", 1, 1, 0)
+    figures.on_get("u", "h", 1, 1, 0)
+    figures.forget_topic("t")
+    figures.forget_group("h")
+    figures.forget_topic("unknown")
+    text = metrics.render().decode()
+    assert 'topic="t"' not in text
+    assert 'group="h"' not in text
+
+
+def test_flushes_and_latencies_fill_their_histograms():
+    figures, metrics = made()
+    figures.on_flush(150, 32)
+    figures.put_took_us(700, 32)
+    text = metrics.render().decode()
+    assert 'gantry_store_flush_messages_bucket{le="32"} 1.0' in text
+    assert 'gantry_store_put_seconds_bucket{le="0.001"} 32.0' in text
+    assert figures.put_latency_max_us == 700
+    assert figures.put_latency_us(0.99) == 1000
+
+
+def test_quantiles_are_the_bounds_of_their_buckets():
+    histogram = Histogram((1.0, 2.0, 3.0))
+    assert quantile(histogram, 0.5) == 0.0
+    for value in (0.5, 1.5, 1.5, 9.0):
+        histogram.observe(value)
+    assert [quantile(histogram, share) for share in (0.25, 0.5, 0.99)] == [1.0, 2.0, 3.0]
+
+
+def test_the_distribution_speaks_rocketmqs_buckets():
+    figures, _ = made()
+    for us in (300, 5_000, 5_000, 30_000, 20_000_000):
+        figures.put_took_us(us, 1)
+    text = distribution(figures.put_latency)
+    assert text.startswith("[<=0ms]:1 [0~10ms]:2 [10~50ms]:1 [50~100ms]:0 ")
+    assert text.endswith("[10s~]:1")
+
+
+def test_sums_in_the_table_are_those_counted():
+    figures, _ = made()
+    figures.on_put("t", 4, 400)
+    state = RuntimeState(90_061_000, 0, 5, 9, 7, 2048, 1024, "/s", 3, 2)
+    table = runtime_info(figures, state)
+    assert (table["putMessageTimesTotal"], table["putMessageAverageSize"]) == ("4", "100.0")
+    assert table["runtime"] == "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"
+    assert table["commitLogDirCapacity"] == "Total : 2.0 KiB, Free : 1.0 KiB."
+    assert (table["commitLogMinOffset"], table["commitLogMaxOffset"]) == ("5", "9")
+
+
+def test_groups_beyond_the_limit_are_named_once_with_their_worst_topic():
+    figures, _ = made()
+    figures.on_get("t", "slow", 1, 1, 50)
+    figures.on_get("u", "slow", 1, 1, 90)
+    figures.on_get("t", "fast", 1, 1, 5)
+    figures.on_get("t", GATEWAY_GROUP, 1, 1, 500)
+    assert groups_too_far_behind(figures, 40) == [("slow", 90)]
