@@ -1,6 +1,7 @@
-"""Which command was typed."""
+"""Which command was typed. Each imports only what it needs, so that `status` answers at once."""
 
 import sys
+from collections.abc import Callable
 
 from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.options import USAGE, parse_data, parse_up
@@ -10,8 +11,14 @@ INTERRUPTED = 130
 
 def main(words: list[str]) -> int:
     """Run one command line and return its exit status."""
+    command, *rest = words or ["help"]
+    if command in {"help", "-h", "--help"} or {"-h", "--help"} & set(rest[:1]):
+        sys.stdout.write(USAGE)
+        return 0
     try:
-        return _run(words)
+        if command not in COMMANDS:
+            raise Refused(f"no such command: {command} (see ./gantry --help)")
+        return COMMANDS[command](rest)
     except Refused as refused:
         sys.stderr.write(f"gantry: {refused}\n")
         return EXIT_REFUSED
@@ -19,22 +26,62 @@ def main(words: list[str]) -> int:
         return INTERRUPTED
 
 
-def _run(words: list[str]) -> int:  # each command imports only what it needs: `status` answers at once
-    command, *rest = words or ["help"]
-    if command in {"help", "-h", "--help"} or {"-h", "--help"} & set(rest[:1]):
-        sys.stdout.write(USAGE)
-        return 0
-    if command == "up":
-        from gantry_launcher.up import up
+def _up(words: list[str]) -> int:
+    from gantry_launcher.up import up
 
-        return up(parse_up(rest))
-    if command in {"status", "down"}:
-        from gantry_launcher import status
+    return up(parse_up(words))
 
-        data, as_json = parse_data(command, rest)
-        return status.down(data) if command == "down" else status.status(data, as_json=as_json)
-    if command in {"check", "test"}:
-        from gantry_launcher import quality
 
-        return quality.test(rest) if command == "test" else quality.check()
-    raise Refused(f"no such command: {command} (see ./gantry --help)")
+def _status(words: list[str]) -> int:
+    from gantry_launcher.status import status
+
+    data, as_json = parse_data("status", words)
+    return status(data, as_json=as_json)
+
+
+def _down(words: list[str]) -> int:
+    from gantry_launcher.status import down
+
+    return down(parse_data("down", words)[0])
+
+
+def _test(words: list[str]) -> int:
+    from gantry_launcher.quality import test
+
+    return test(words)
+
+
+def _check(words: list[str]) -> int:
+    from gantry_launcher.quality import check
+
+    _refuse_words("check", words)
+    return check()
+
+
+def _demo(words: list[str]) -> int:
+    from gantry_launcher.demo import demo
+
+    _refuse_words("demo", words)
+    return demo()
+
+
+def _bench(words: list[str]) -> int:
+    from gantry_launcher.bench import bench
+
+    return bench(words)
+
+
+def _refuse_words(command: str, words: list[str]) -> None:
+    if words:
+        raise Refused(f"{command} takes no arguments (see ./gantry --help)")
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "up": _up,
+    "status": _status,
+    "down": _down,
+    "test": _test,
+    "check": _check,
+    "demo": _demo,
+    "bench": _bench,
+}

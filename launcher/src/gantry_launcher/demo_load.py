@@ -1,0 +1,144 @@
+"""The load of the demo: senders that repeat what was not answered, and the judge who reads everything back.
+
+Every message has an idempotency key, so that a repeat after a doubtful answer is safe; that is what is shown.
+"""
+
+import http.client
+import json
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+TOPIC = "demo-load"
+QUEUES = 4
+SENDERS = 4
+RETRY_SECONDS = 0.05
+GIVE_UP_SECONDS = 30.0
+PULL_MESSAGES_MAX = 1024
+RETRYABLE = frozenset({429, 502, 503, 504})
+
+Place = tuple[str, int, int]  # broker, queue id, queue offset
+
+
+class Http:
+    """One keep-alive connection to the gateway, made again when it broke."""
+
+    def __init__(self, base: str) -> None:
+        self._host = base.removeprefix("http://")
+        self._connection: http.client.HTTPConnection | None = None
+
+    def call(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+        """Return status and JSON; status 0 when there was no answer."""
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(self._host, timeout=35)
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            self._connection.request(method, path, data, {"content-type": "application/json"})
+            answer = self._connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"{}")
+        except (OSError, http.client.HTTPException, ValueError):
+            self._connection.close()
+            self._connection = None
+            return 0, {}
+
+
+@dataclass
+class History:
+    """What was tried and what was promised."""
+
+    attempted: int = 0
+    repeated: int = 0
+    acknowledged: dict[str, Place] = field(default_factory=dict[str, Place])
+    refused: list[str] = field(default_factory=list[str])
+
+
+@dataclass
+class Verdict:
+    """What the judge found."""
+
+    found: int
+    lost: int
+    duplicated: int
+
+
+class Load:
+    """Senders in threads, until stopped."""
+
+    def __init__(self, base: str) -> None:
+        self.history = History()
+        self._base = base
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._send, args=(number,)) for number in range(SENDERS)]
+
+    def start(self) -> None:
+        """Begin to send."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let every sender finish the message it is at."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _send(self, number: int) -> None:
+        gateway = Http(self._base)
+        count = 0
+        while not self._stop.is_set():
+            name = f"{number}-{count}"
+            count += 1
+            with self._lock:
+                self.history.attempted += 1
+            self._until_answered(gateway, name)
+
+    def _until_answered(self, gateway: Http, name: str) -> None:
+        """Send one message, again and again with the same key, until its fate is known."""
+        body = {"messages": [{"body": name, "idempotencyKey": name}]}
+        until = time.monotonic() + GIVE_UP_SECONDS
+        while time.monotonic() < until:
+            status, answer = gateway.call("POST", f"/v1/topics/{TOPIC}/messages", body)
+            if status == 200:
+                result = answer["results"][0]
+                with self._lock:
+                    place = (result["broker"], result["queueId"], result["queueOffset"])
+                    self.history.acknowledged[name] = place
+                return
+            if status and status not in RETRYABLE:
+                with self._lock:
+                    self.history.refused.append(f"{status} {answer.get('detail', '')}")
+                return
+            with self._lock:
+                self.history.repeated += 1
+            time.sleep(RETRY_SECONDS)
+
+
+def judge(base: str, history: History) -> Verdict:
+    """Read every queue from its beginning and compare it with what was promised."""
+    gateway = Http(base)
+    stored: dict[Place, str] = {}
+    _, topic = gateway.call("GET", f"/v1/topics/{TOPIC}")
+    for queue in topic["queues"]:
+        stored.update(_read(gateway, queue["broker"], queue["queueId"], queue["maxOffset"]))
+    times = Counter(stored.values())
+    lost = sum(1 for name, place in history.acknowledged.items() if stored.get(place) != name)
+    duplicated = sum(count - 1 for count in times.values() if count > 1)
+    return Verdict(len(stored), lost, duplicated)
+
+
+def _read(gateway: Http, broker: str, queue_id: int, end: int) -> dict[Place, str]:
+    """Return all messages of one queue by their place."""
+    found: dict[Place, str] = {}
+    offset = 0
+    path = f"/v1/topics/{TOPIC}/queues/{broker}/{queue_id}/messages"
+    while offset < end:
+        status, answer = gateway.call("GET", f"{path}?offset={offset}&max={PULL_MESSAGES_MAX}")
+        if status != 200:
+            time.sleep(RETRY_SECONDS)
+            continue
+        for message in answer["messages"]:
+            found[(broker, queue_id, message["queueOffset"])] = message["body"]
+        offset = max(answer["nextOffset"], offset)
+    return found
