@@ -73,15 +73,14 @@ class Addresses:
     async def _resolve_all(self, listed: list[str]) -> list[str]:
         """Return every address behind every entry. One name that does not resolve does not hide the others."""
         found: dict[str, None] = {}
-        failure: OSError | None = None
+        failure = ""
         for entry in listed:
             try:
                 found.update(dict.fromkeys(await _resolve(entry)))
             except OSError as error:
-                failure = error
-                self.last_failure = f"{entry}: {error}"
-        if failure is not None and not found:
-            raise failure
+                self.last_failure = failure = f"{entry}: {error}"
+        if failure and not found:
+            raise NotConnected(failure)
         return list(found)
 
     async def _fetch(self, url: str) -> list[str]:

@@ -1,0 +1,40 @@
+"""A peer that answers each request code as it is told, and notes what it was asked."""
+
+import contextlib
+
+from scripted_link import serving
+
+from gantry_link import ConnectionPool
+from gantry_wire.frame import decode_command, encode_response
+
+
+class Script:
+    """`answers[code]` = (code, fields, body, remark); a code without an entry is not answered."""
+
+    def __init__(self, answers=None):
+        self.answers, self.asked = answers or {}, []
+
+    def __call__(self, peer, frame):
+        command = decode_command(frame)
+        self.asked.append(command)
+        answer = self.answers.get(command.code)
+        if answer is None or command.is_oneway:
+            return
+        code, fields, body, remark = (*answer, *(0, None, b"", None)[len(answer) :])
+        peer.send(encode_response(code, command.opaque, fields, body, remark))
+
+    @property
+    def last(self):
+        return self.asked[-1]
+
+
+@contextlib.asynccontextmanager
+async def scripted(answers=None):
+    """Give (script, address, pool)."""
+    script = Script(answers)
+    async with serving(script) as (_, port):
+        pool = ConnectionPool()
+        try:
+            yield script, f"127.0.0.1:{port}", pool
+        finally:
+            await pool.close()

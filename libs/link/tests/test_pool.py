@@ -1,0 +1,149 @@
+import asyncio
+import random
+
+import pytest
+from scripted_link import ECHO, SILENT, eventually, serving
+
+from gantry_link import pool as pool_module
+from gantry_link.errors import NotConnected
+from gantry_link.limits import LinkLimits
+from gantry_link.pool import BACKOFF_SECONDS_MAX, ConnectionPool
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_callers_that_come_together_share_one_connection():
+    async with serving() as (server, port):
+        pool = ConnectionPool()
+        address = f"127.0.0.1:{port}"
+        assert pool.get_nowait(address) is None
+        first, *others = await asyncio.gather(*(pool.get(address) for _ in range(20)))
+        assert all(other is first for other in others)
+        assert pool.get_nowait(address) is first
+        assert server.figures.accepted == 1
+        assert pool.addresses() == [address]
+        await pool.close()
+
+
+async def test_lanes_are_connections_of_their_own():
+    async with serving() as (_, port):
+        pool = ConnectionPool()
+        address = f"127.0.0.1:{port}"
+        assert await pool.get(address) is not await pool.get(address, "bulk")
+        assert pool.connects == 2
+        await pool.close()
+
+
+async def test_a_lost_connection_is_made_anew():
+    async with serving() as (server, port):
+        pool = ConnectionPool()
+        address = f"127.0.0.1:{port}"
+        first = await pool.get(address)
+        await first.request(ECHO)
+        next(iter(server.peers.values())).abort()
+        await eventually(lambda: pool.get_nowait(address) is None)
+        second = await pool.get(address)
+        assert second is not first
+        assert (await second.request(ECHO, None, b"again")).body == b"again"
+        await pool.close()
+
+
+async def test_a_refused_address_is_left_alone_for_a_moment_and_then_tried_again():
+    async with serving() as (_, port):
+        pass
+    pool = ConnectionPool(jitter=random.Random(1))
+    address = f"127.0.0.1:{port}"
+    with pytest.raises(NotConnected, match="cannot connect"):
+        await pool.get(address)
+    with pytest.raises(NotConnected, match="next try in"):
+        await pool.get(address)
+    assert pool.failed_connects == 1
+    for _ in range(6):
+        await asyncio.sleep(0.05)
+        with pytest.raises(NotConnected):
+            await pool.get(address)
+    assert 2 <= pool.failed_connects < 7  # the pauses grow
+    await pool.close()
+
+
+async def test_a_server_that_comes_back_is_found_within_a_second():
+    async with serving() as (server, port):
+        await server.close()
+        pool, address = ConnectionPool(), f"127.0.0.1:{port}"
+        for _ in range(30):
+            await asyncio.sleep(0.02)
+            with pytest.raises(NotConnected):
+                await pool.get(address)
+        await server.listen("127.0.0.1", port)
+        started = asyncio.get_running_loop().time()
+        connection = None
+        while connection is None:
+            assert asyncio.get_running_loop().time() - started < BACKOFF_SECONDS_MAX + 0.5
+            try:
+                connection = await pool.get(address)
+            except NotConnected:
+                await asyncio.sleep(0.02)
+        assert (await connection.request(ECHO)).code == 0
+        await pool.close()
+
+
+async def test_an_idle_connection_is_closed_by_us_and_a_waiting_one_is_kept(monkeypatch):
+    monkeypatch.setattr(pool_module, "IDLE_SWEEP_SECONDS", 0.05)
+    async with serving() as (server, port):
+        pool = ConnectionPool(limits=LinkLimits(client_idle_seconds=0.1))
+        idle, waiting = await pool.get(f"127.0.0.1:{port}"), await pool.get(f"127.0.0.1:{port}", "bulk")
+        held = waiting.request(SILENT, timeout=0.6)
+        await eventually(lambda: not idle.is_open)
+        assert waiting.is_open
+        held.cancel()
+        await eventually(lambda: not server.peers)
+        await pool.close()
+
+
+async def test_an_address_nobody_can_reach_is_forgotten(monkeypatch):
+    monkeypatch.setattr(pool_module, "IDLE_SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(pool_module, "FORGET_SECONDS", 0.0)
+    async with serving() as (server, port):
+        pool = ConnectionPool()
+        await pool.get(f"127.0.0.1:{port}")
+        await server.close()
+        await eventually(lambda: not pool._slots)
+        await pool.close()
+
+
+async def test_a_closed_pool_connects_no_more():
+    async with serving() as (_, port):
+        pool = ConnectionPool()
+        connection = await pool.get(f"127.0.0.1:{port}")
+        await pool.close()
+        assert not connection.is_open
+        with pytest.raises(NotConnected):
+            await pool.get(f"127.0.0.1:{port}")
+
+
+async def test_a_host_that_does_not_answer_is_given_up_in_time():
+    listener = await asyncio.get_running_loop().run_in_executor(None, _full_listener)
+    try:
+        pool = ConnectionPool(connect_seconds=0.2)
+        with pytest.raises(NotConnected, match="no connection"):
+            await pool.get(f"127.0.0.1:{listener[0].getsockname()[1]}")
+        await pool.close()
+    finally:
+        for each in listener:
+            each.close()
+
+
+def _full_listener():
+    """A listening socket whose backlog is full: further connects hang."""
+    import socket
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(0)
+    waiting = []
+    for _ in range(4):
+        one = socket.socket()
+        one.setblocking(False)
+        one.connect_ex(listener.getsockname())
+        waiting.append(one)
+    return [listener, *waiting]
