@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-import urllib.request
 from collections.abc import Sequence
 
 from gantry_link.connection import split_address
@@ -116,6 +115,8 @@ async def _resolve(entry: str) -> list[str]:
 
 
 def _get(url: str) -> str:
+    import urllib.request  # with TLS and all 8 MB of memory: only where there is an address server
+
     # The scheme was checked when the source was set: no file: or other handlers.
     with urllib.request.urlopen(url, timeout=HTTP_SECONDS) as answer:  # noqa: S310
         return answer.read(LIST_BYTES_MAX).decode("utf-8", "replace")
