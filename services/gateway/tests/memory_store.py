@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from zlib import crc32
 
+import msgspec
+
 from gantry_wire.batch import BatchItem
 from gantry_wire.ids import offset_message_id, pack_host
 from gantry_wire.properties import GANTRY_KEY, KEYS, TAGS, UNIQ_KEY, parse_properties
@@ -13,7 +15,6 @@ from gantry_wire.record import build_record, decode_record
 from gantry_wire.subscription import TagFilter
 from gateway.ports import (
     GroupSettings,
-    Message,
     PeerAway,
     Pulled,
     QueueBounds,
@@ -83,11 +84,9 @@ class MemoryStore:
             raise StoreRefused(17, f"topic[{topic}] not exist, apply first please!")
         return self.kept_topics[topic]
 
-    async def send(self, topic: str, queue_id: int, message: Message) -> Stored:
+    async def send(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
         self._enter("send")
-        return self._put(
-            topic, queue_id, message.flag, message.body, message.properties.encode(), strict=True
-        )
+        return self._put(topic, queue_id, 0, body, properties.encode(), strict=True)
 
     async def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem]) -> list[Stored]:
         self._enter("send_batch")
@@ -106,7 +105,7 @@ class MemoryStore:
         known = self.keys.get((topic, named.get(GANTRY_KEY, "")))
         if known is not None and GANTRY_KEY in named:
             if known[0] == content:
-                return known[1]._replace(is_duplicate=True)
+                return msgspec.structs.replace(known[1], is_duplicate=True)
             if strict:
                 raise StoreRefused(13, "the key is known with another content", "IDEMPOTENCY_CONFLICT")
             return Stored("", "", queue_id, -1, True, False, 13, "IDEMPOTENCY_CONFLICT")

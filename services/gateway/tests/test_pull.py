@@ -10,7 +10,7 @@ import pytest
 
 from gantry_wire.properties import format_properties
 from gantry_wire.record import SYS_COMPRESSED, build_record
-from gateway.ports import Message, PeerAway, StoreRefused
+from gateway.ports import PeerAway, StoreRefused
 
 pytestmark = pytest.mark.anyio
 PULL = "/v1/topics/orders/queues/broker-a/0/messages"
@@ -20,7 +20,7 @@ async def put(system, *bodies, tag=None, **properties):
     store = system.stores["broker-a"]
     for body in bodies:
         named = {"UNIQ_KEY": f"id-{body!r}"} | ({"TAGS": tag} if tag else {}) | properties
-        await store.send("orders", 0, Message(0, body, format_properties(named).decode()))
+        await store.send("orders", 0, body, format_properties(named).decode())
 
 
 async def test_found_messages_have_the_documented_shape(client, system):

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from gateway.redis_limits import RedisLimits
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,17 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}/0"
-        self._command = [server_program(), "--port", str(self.port), "--save", "", "--dir", str(folder), "--bind", "127.0.0.1"]
+        self._command = [
+            server_program(),
+            "--port",
+            str(self.port),
+            "--save",
+            "",
+            "--dir",
+            str(folder),
+            "--bind",
+            "127.0.0.1",
+        ]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -65,7 +76,9 @@ async def limits(server, anyio_backend):
     made: list[RedisLimits] = []
 
     def make(client_rate=0, topic_rate=0, burst_seconds=1.0) -> RedisLimits:
-        one = RedisLimits(server.url, client_rate=client_rate, topic_rate=topic_rate, burst_seconds=burst_seconds)
+        one = RedisLimits(
+            server.url, client_rate=client_rate, topic_rate=topic_rate, burst_seconds=burst_seconds
+        )
         made.append(one)
         return one
 
@@ -124,7 +137,9 @@ async def test_without_the_server_everything_passes_and_it_heals(limits, server)
 
 async def test_a_server_that_hangs_holds_no_call_up(anyio_backend):
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        one = RedisLimits(f"redis://127.0.0.1:{silent.getsockname()[1]}", client_rate=1, topic_rate=0, burst_seconds=1)
+        one = RedisLimits(
+            f"redis://127.0.0.1:{silent.getsockname()[1]}", client_rate=1, topic_rate=0, burst_seconds=1
+        )
         started = time.monotonic()
         assert [await one.take("c", "", 1) for _ in range(10)] == [0] * 10
         assert time.monotonic() - started < 0.5

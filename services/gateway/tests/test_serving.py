@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+
 from gateway.serving import HEAD_BYTES_MAX, HttpServer, listen
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +36,13 @@ async def answers(reader, count=1):
 
 
 def post(body: bytes, *headers: str, path: str = ORDERS) -> bytes:
-    head = [f"POST {path} HTTP/1.1", "host: gateway", "content-type: application/json", f"content-length: {len(body)}", *headers]
+    head = [
+        f"POST {path} HTTP/1.1",
+        "host: gateway",
+        "content-type: application/json",
+        f"content-length: {len(body)}",
+        *headers,
+    ]
     return "\r\n".join(head).encode() + b"\r\n\r\n" + body
 
 
@@ -63,7 +70,12 @@ async def test_a_request_cut_anywhere_is_one_request(server):
 
 
 async def test_what_is_no_http_is_a_problem_and_the_connection_ends(server):
-    for garbage in (b"\x00\x01\x02\x03\r\n\r\n", b"HELO there\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n", b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n"):
+    for garbage in (
+        b"\x00\x01\x02\x03\r\n\r\n",
+        b"HELO there\r\n\r\n",
+        b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
+        b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n",
+    ):
         reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
         writer.write(garbage)
         status, headers, body = (await answers(reader))[0]
@@ -92,7 +104,9 @@ async def test_a_head_over_the_limit_is_431_naming_it(server, long):
 async def test_the_answer_to_a_body_that_is_too_large_is_seen_while_it_is_still_sent(server):
     reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
     size = 20 * 1024 * 1024
-    writer.write(f"POST {ORDERS} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {size}\r\n\r\n".encode())
+    writer.write(
+        f"POST {ORDERS} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {size}\r\n\r\n".encode()
+    )
     status, headers, _body = (await answers(reader))[0]
     assert (status, headers["connection"]) == (413, "close")
     sent = 0
@@ -106,7 +120,9 @@ async def test_the_answer_to_a_body_that_is_too_large_is_seen_while_it_is_still_
 
 async def test_a_client_that_asks_first_need_not_send_a_body_that_is_too_large(server):
     reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
-    writer.write(f"POST {ORDERS} HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 99999999\r\n\r\n".encode())
+    writer.write(
+        f"POST {ORDERS} HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 99999999\r\n\r\n".encode()
+    )
     assert (await answers(reader))[0][0] == 413
     writer.close()
 
@@ -121,7 +137,9 @@ async def test_after_a_refused_call_the_connection_goes_on(server):
 async def test_at_the_end_held_pulls_answer_and_no_call_is_lost(server):
     gateway, http, port = server
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"GET /v1/topics/orders/queues/broker-a/0/messages?waitSeconds=30 HTTP/1.1\r\nhost: a\r\n\r\n")
+    writer.write(
+        b"GET /v1/topics/orders/queues/broker-a/0/messages?waitSeconds=30 HTTP/1.1\r\nhost: a\r\n\r\n"
+    )
     while gateway.puller.held_count == 0:
         await asyncio.sleep(0.01)
     loop = asyncio.get_running_loop()

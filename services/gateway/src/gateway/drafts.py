@@ -5,6 +5,8 @@ Pure. A draft also says how its queue is chosen; choosing is queue_choice's part
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from gantry_wire.limits import BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
 from gantry_wire.properties import (
     DELAY,
@@ -18,7 +20,6 @@ from gantry_wire.properties import (
     TRANSACTION_PREPARED,
     UNIQ_KEY,
 )
-from gateway.ports import Message
 from gateway.problems import Problem, invalid, not_yet, unprocessable
 from gateway.property_names import RESERVED, RESERVED_PREFIX
 from gateway.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MessageIn
@@ -31,23 +32,33 @@ _NAME_END, _VALUE_END = "\x01", "\x02"
 _LATER = frozenset({DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TRANSACTION_PREPARED})
 _DELAYS = "delayed messages come with the next version; send without delayLevel, delayMs and deliverAt"
 
-FieldName = Callable[[str], str]
-"""Turns the name of a message's field into the one the client wrote (a path in JSON, a header)."""
+FieldNames = Callable[[int, str], str]
+"""Turns place and field of a message into the name the client wrote (a path in JSON, a header)."""
+SHORT_CHARS = CLIENT_PROPERTIES_BYTES_MAX // 4
+"""No text of so many characters is over a limit of bytes: UTF-8 takes at most four for each."""
 
 
-class Draft:
+class Draft(Struct, gc=False):
     """A message that passed every check, ready to be given a queue."""
 
-    __slots__ = ("broker", "field_name", "hash_key", "is_keyed", "message", "message_id", "queue_id")
+    item: MessageIn
+    body: bytes
+    properties: str
+    message_id: str
+    place: int
+    name_of: FieldNames
 
-    def __init__(self, item: MessageIn, message: Message, message_id: str, field_name: FieldName) -> None:
-        self.message, self.message_id, self.field_name = message, message_id, field_name
-        self.broker, self.queue_id = item.broker, item.queue_id
-        self.is_keyed = item.idempotency_key is not None
-        self.hash_key = item.sharding_key or item.idempotency_key
+    @property
+    def hash_key(self) -> str | None:
+        """What the queue is chosen by, where it is not given."""
+        return self.item.sharding_key or self.item.idempotency_key
+
+    def field_name(self, field: str) -> str:
+        """Return a field's name as the client wrote it."""
+        return self.name_of(self.place, field)
 
 
-def draft(item: MessageIn, message_id: str, trace: str, field_name: FieldName) -> Draft:
+def draft(item: MessageIn, message_id: str, trace: str, place: int, name_of: FieldNames) -> Draft:
     """Check one message and build its body and properties; raise the problem that names the field and the limit.
 
     `trace` is the encoded traceparent of the request, or "".
@@ -56,41 +67,52 @@ def draft(item: MessageIn, message_id: str, trace: str, field_name: FieldName) -
     fields = 1
     if item.tag is not None:
         text += f"{TAGS}\x01{item.tag}\x02"
-        fields += 1
-    if item.keys:
-        text += f"{KEYS}\x01{_joined(item.keys, field_name)}\x02"
-        fields += 1
-    if item.sharding_key is not None:
-        text += f"{SHARDING_KEY}\x01{item.sharding_key}\x02"
-        fields += 1
-    if item.idempotency_key is not None:
-        text += f"{GANTRY_KEY}\x01{_checked_key(item.idempotency_key, field_name)}\x02"
-        fields += 1
-    if item.properties:
-        text += _user_properties(item.properties, field_name)
-        fields += len(item.properties)
-    if trace and (item.properties is None or "traceparent" not in item.properties):
+        fields = 2
+    if item.keys or item.sharding_key is not None or item.idempotency_key is not None:
+        more, count = _key_properties(item, place, name_of)
+        text += more
+        fields += count
+    properties = item.properties
+    if properties:
+        text += _user_properties(properties, place, name_of)
+        fields += len(properties)
+    if trace and (properties is None or "traceparent" not in properties):
         text += trace
         fields += trace.count(_NAME_END)
     if text.count(_NAME_END) != fields or text.count(_VALUE_END) != fields:
-        raise _separator(item, field_name)
+        raise _separator(item, place, name_of)
     if item.delay_level or item.delay_ms or item.deliver_at is not None:
         raise not_yet(_DELAYS, 422)
-    _check_size(text, field_name)
-    return Draft(item, Message(0, _body(item, field_name), text), message_id, field_name)
+    if len(text) > SHORT_CHARS:
+        _check_size(text, place, name_of)
+    if item.body is not None and item.body_base64 is None and len(item.body) <= SHORT_CHARS:
+        return Draft(item, item.body.encode(), text, message_id, place, name_of)
+    return Draft(item, _body(item, place, name_of), text, message_id, place, name_of)
 
 
-def _body(item: MessageIn, field_name: FieldName) -> bytes:
+def _key_properties(item: MessageIn, place: int, name_of: FieldNames) -> tuple[str, int]:
+    """Return keys, sharding key and idempotency key as properties, and how many they are."""
+    parts: list[str] = []
+    if item.keys:
+        parts.append(f"{KEYS}\x01{_joined(item.keys, place, name_of)}\x02")
+    if item.sharding_key is not None:
+        parts.append(f"{SHARDING_KEY}\x01{item.sharding_key}\x02")
+    if item.idempotency_key is not None:
+        parts.append(f"{GANTRY_KEY}\x01{_checked_key(item.idempotency_key, place, name_of)}\x02")
+    return "".join(parts), len(parts)
+
+
+def _body(item: MessageIn, place: int, name_of: FieldNames) -> bytes:
     if item.body is not None:
         if item.body_base64 is not None:
-            raise invalid(field_name("bodyBase64"), "give body or bodyBase64, not both")
+            raise invalid(name_of(place, "bodyBase64"), "give body or bodyBase64, not both")
         body, name = item.body.encode(), "body"
     elif item.body_base64 is not None:
         body, name = item.body_base64, "bodyBase64"
     else:
-        raise invalid(field_name("body"), "the message has neither body nor bodyBase64")
+        raise invalid(name_of(place, "body"), "the message has neither body nor bodyBase64")
     if len(body) > BODY_BYTES_MAX:
-        raise body_too_large(len(body), field_name(name))
+        raise body_too_large(len(body), name_of(place, name))
     return body
 
 
@@ -102,27 +124,27 @@ def body_too_large(size: int, field: str) -> Problem:
     )
 
 
-def _joined(keys: list[str], field_name: FieldName) -> str:
+def _joined(keys: list[str], place: int, name_of: FieldNames) -> str:
     """RocketMQ keeps keys divided by blanks, so a key with a blank would become two."""
     joined = " ".join(keys)
     if joined.split() != keys:
-        place = next(n for n, key in enumerate(keys) if key.split() != [key])
-        raise invalid(f"{field_name('keys')}[{place}]", "a key may not hold blanks", "no blanks")
+        blank = next(n for n, key in enumerate(keys) if key.split() != [key])
+        raise invalid(f"{name_of(place, 'keys')}[{blank}]", "a key may not hold blanks", "no blanks")
     return joined
 
 
-def _checked_key(key: str, field_name: FieldName) -> str:
+def _checked_key(key: str, place: int, name_of: FieldNames) -> str:
     if len(key) * 4 > IDEMPOTENCY_KEY_BYTES_MAX and len(key.encode()) > IDEMPOTENCY_KEY_BYTES_MAX:
         limit = f"{IDEMPOTENCY_KEY_BYTES_MAX} bytes"
-        raise invalid(field_name("idempotencyKey"), f"the key has over {limit} of UTF-8", limit)
+        raise invalid(name_of(place, "idempotencyKey"), f"the key has over {limit} of UTF-8", limit)
     return key
 
 
-def _user_properties(properties: dict[str, str], field_name: FieldName) -> str:
+def _user_properties(properties: dict[str, str], place: int, name_of: FieldNames) -> str:
     parts: list[str] = []
     for name, value in properties.items():
         if name in RESERVED or name.startswith(RESERVED_PREFIX):
-            field = f"{field_name('properties')}.{name}"
+            field = f"{name_of(place, 'properties')}.{name}"
             if name in _LATER:
                 words = f"property {name} asks for a delay or a transaction: both come with the next version"
                 raise unprocessable("NOT_YET", field, words)
@@ -131,7 +153,7 @@ def _user_properties(properties: dict[str, str], field_name: FieldName) -> str:
     return "".join(parts)
 
 
-def _check_size(text: str, field_name: FieldName) -> None:
+def _check_size(text: str, place: int, name_of: FieldNames) -> None:
     if (
         len(text) * 3 <= CLIENT_PROPERTIES_BYTES_MAX
     ):  # no character takes more than three bytes per code unit pair half
@@ -140,10 +162,10 @@ def _check_size(text: str, field_name: FieldName) -> None:
     if size > CLIENT_PROPERTIES_BYTES_MAX:
         limit = f"{CLIENT_PROPERTIES_BYTES_MAX} bytes"
         words = f"tag, keys and properties take {size} bytes together, the limit is {limit}"
-        raise invalid(field_name("properties"), words, limit)
+        raise invalid(name_of(place, "properties"), words, limit)
 
 
-def _separator(item: MessageIn, field_name: FieldName) -> Problem:
+def _separator(item: MessageIn, place: int, name_of: FieldNames) -> Problem:
     """Name the field that holds one of the two characters that divide properties in the log."""
     texts = {
         "tag": item.tag or "",
@@ -154,5 +176,5 @@ def _separator(item: MessageIn, field_name: FieldName) -> Problem:
     }
     name = next((n for n, text in texts.items() if _NAME_END in text or _VALUE_END in text), "traceparent")
     return invalid(
-        field_name(name), "the characters U+0001 and U+0002 divide properties and may not be in one"
+        name_of(place, name), "the characters U+0001 and U+0002 divide properties and may not be in one"
     )

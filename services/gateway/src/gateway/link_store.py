@@ -12,7 +12,6 @@ from gantry_wire.headers import CreateTopicHeader, PullHeader, QueryMessageHeade
 from gantry_wire.names import GATEWAY_GROUP
 from gateway.ports import (
     GroupSettings,
-    Message,
     PeerAway,
     Pulled,
     QueueBounds,
@@ -56,12 +55,12 @@ class LinkStore:
         """The broker's name."""
         return self._broker
 
-    async def send(self, topic: str, queue_id: int, message: Message) -> Stored:
+    async def send(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
         """310."""
         header = self._send_header(topic, queue_id)
-        header.flag, header.properties = message.flag, message.properties
+        header.properties = properties
         try:
-            code, reply = await self._client.send(header, message.body)
+            code, reply = await self._client.send(header, body)
         except BrokerRefused as error:
             raise _refused(error) from error
         except LinkError as error:

@@ -6,6 +6,8 @@ Adapters: link_store.py and link_names.py over gantry_link, redis_limits.py, hin
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from gantry_wire.batch import BatchItem
 
 
@@ -25,15 +27,7 @@ class PeerAway(Exception):
         self.peer, self.sent = peer, sent
 
 
-class Message(NamedTuple):
-    """One message to store: body and encoded properties, as in a send batch."""
-
-    flag: int
-    body: bytes
-    properties: str
-
-
-class Stored(NamedTuple):
+class Stored(Struct, gc=False):
     """Where a message lies. `code` is 0, or the item's own refusal in a batch."""
 
     offset_message_id: str
@@ -100,7 +94,7 @@ class Store(Protocol):
         """The broker's name."""
         ...
 
-    async def send(self, topic: str, queue_id: int, message: Message) -> Stored:
+    async def send(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
         """Store one message."""
         ...
 

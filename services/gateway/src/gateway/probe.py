@@ -8,7 +8,7 @@ from gantry_wire.ids import UniqueIds
 from gantry_wire.properties import UNIQ_KEY
 from gantry_wire.record import scan_records
 from gateway.fleet import Fleet
-from gateway.ports import Message, PeerAway, Store, StoreRefused
+from gateway.ports import PeerAway, Store, StoreRefused
 from gateway.problems import Problem
 
 PROBE_TOPIC = "GANTRY_SYS_PROBE"
@@ -41,7 +41,7 @@ class Probe:
     async def _round_trip(self, store: Store) -> str:
         message_id = self._ids.next(self._wall_ms())
         try:
-            stored = await store.send(PROBE_TOPIC, 0, Message(0, b"probe", f"{UNIQ_KEY}\x01{message_id}\x02"))
+            stored = await store.send(PROBE_TOPIC, 0, b"probe", f"{UNIQ_KEY}\x01{message_id}\x02")
             pulled = await store.pull(PROBE_TOPIC, 0, stored.queue_offset, 1, WAIT_MS, "")
         except StoreRefused as error:
             return f"refused: {error.remark}"

@@ -4,6 +4,7 @@ Pure: route, queue list and drafts in, groups of messages by queue out.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gateway.brokers import KnownBrokers
 from gateway.drafts import Draft
@@ -13,14 +14,12 @@ from gateway.queue_lists import ListHistory, Queue, QueueList
 from gateway.route_cache import PERM_WRITE, Route
 
 
-class Group:
+class Group(NamedTuple):
     """Messages of one request that go to one queue together; `is_free` ones may go elsewhere while unsent."""
 
-    __slots__ = ("is_free", "places", "queue")
-
-    def __init__(self, queue: Queue, is_free: bool) -> None:
-        self.queue, self.is_free = queue, is_free
-        self.places: list[int] = []
+    queue: Queue
+    is_free: bool
+    places: list[int]
 
 
 class QueueChoice:
@@ -36,32 +35,37 @@ class QueueChoice:
 
         Raises the problem of the first draft that has no queue: the request as a whole is refused.
         """
+        if history is None and all(
+            draft.item.queue_id is None and draft.item.broker is None for draft in drafts
+        ):
+            return [Group(self._turn(""), is_free=True, places=list(range(len(drafts))))]
         groups: dict[tuple[Queue, bool], Group] = {}
         for place, draft in enumerate(drafts):
-            is_free = draft.queue_id is None and draft.hash_key is None and draft.broker is None
+            item = draft.item
+            is_free = item.queue_id is None and item.broker is None and draft.hash_key is None
             queue = self._turn("") if is_free else self._bound(draft, history)
             group = groups.get((queue, is_free))
             if group is None:
-                group = groups[queue, is_free] = Group(queue, is_free)
+                group = groups[queue, is_free] = Group(queue, is_free, [])
             group.places.append(place)
         return list(groups.values())
 
     def _bound(self, draft: Draft, history: ListHistory | None) -> Queue:
-        if draft.queue_id is not None:
-            return self._numbered(draft, draft.queue_id)
+        if draft.item.queue_id is not None:
+            return self._numbered(draft, draft.item.queue_id)
         if draft.hash_key is not None:
             assert history is not None, "keyed drafts are chosen with the list at hand"
             return self._hashed(draft, draft.hash_key, history)
-        assert draft.broker is not None
-        self._on_broker(draft.broker)
-        return self._turn(draft.broker)
+        assert draft.item.broker is not None
+        self._on_broker(draft.item.broker)
+        return self._turn(draft.item.broker)
 
     def _numbered(self, draft: Draft, queue_id: int) -> Queue:
         holders = sorted(self._route.brokers)
-        if draft.broker is None and len(holders) > 1:
+        if draft.item.broker is None and len(holders) > 1:
             words = f"topic {self._route.topic} lies on {', '.join(holders)}: name the broker of queueId"
             raise unprocessable("INVALID_PARAMETER", draft.field_name("broker"), words)
-        data = self._on_broker(draft.broker or holders[0])
+        data = self._on_broker(draft.item.broker or holders[0])
         if queue_id >= data.write_queues:
             limit = f"0…{data.write_queues - 1}"
             raise invalid(
@@ -72,10 +76,10 @@ class QueueChoice:
     def _hashed(self, draft: Draft, key: str, history: ListHistory) -> Queue:
         in_use: QueueList | None = history.in_use(self._now_ms, self._window_ms)
         current: QueueList | None = history.current
-        if draft.broker is not None:
-            in_use, current = in_use.only(draft.broker), current.only(draft.broker)
+        if draft.item.broker is not None:
+            in_use, current = in_use.only(draft.item.broker), current.only(draft.item.broker)
             if in_use is None:
-                raise self._not_here(draft.broker)
+                raise self._not_here(draft.item.broker)
         queue = in_use.queue_of(key)
         data = self._route.brokers.get(queue[0])
         if data is not None and queue[1] >= data.write_queues and current is not None:

@@ -58,7 +58,7 @@ class Sender:
     async def send(self, topic: str, drafts: Sequence[Draft]) -> list[Result]:
         """Store the drafts; return one result or problem for each. Raises a problem when none could be routed."""
         route = self._routes.fresh(topic) or await self._routes.get(topic)
-        needs_list = any(draft.hash_key is not None and draft.queue_id is None for draft in drafts)
+        needs_list = any(draft.item.queue_id is None and draft.hash_key is not None for draft in drafts)
         history = await self._routes.queue_list(topic) if needs_list else None
         choice = QueueChoice(
             route,
@@ -91,6 +91,8 @@ class Sender:
                 return [_result(broker, one, draft) for one, draft in zip(stored, drafts, strict=True)]
             except StoreRefused as error:
                 problem = _refusal(route.topic, broker, error)
+                if error.gantry_code == "IDEMPOTENCY_CONFLICT":
+                    problem.field = drafts[0].field_name("idempotencyKey")
                 may_go_on = error.code in _ELSEWHERE and error.gantry_code != "STORE_STOPPED"
             except PeerAway as error:
                 problem = unanswered(error, is_write=True)
@@ -105,11 +107,8 @@ class Sender:
 
     async def _store(self, store: Store, topic: str, queue_id: int, drafts: Sequence[Draft]) -> list[Stored]:
         if len(drafts) == 1:
-            return [await store.send(topic, queue_id, drafts[0].message)]
-        items = [
-            BatchItem(message.flag, message.body, message.properties.encode())
-            for message in (d.message for d in drafts)
-        ]
+            return [await store.send(topic, queue_id, drafts[0].body, drafts[0].properties)]
+        items = [BatchItem(0, draft.body, draft.properties.encode()) for draft in drafts]
         return await store.send_batch(topic, queue_id, items)
 
     def _at(self, route: Route, broker: str) -> Store:

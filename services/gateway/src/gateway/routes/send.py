@@ -8,7 +8,7 @@ from gantry_wire.ids import UniqueIds
 from gantry_wire.limits import BODY_BYTES_MAX
 from gateway.call import Call, Reply, json_reply
 from gateway.checks import sendable, topic_of
-from gateway.drafts import Draft, FieldName, draft
+from gateway.drafts import Draft, FieldNames, draft
 from gateway.json_bodies import read_json
 from gateway.ports import RateLimits
 from gateway.problems import Problem, invalid, rate_limited
@@ -68,12 +68,10 @@ class SendRoute:
             await self._ensure_topic(topic)
         return self._reply(await self._sender.send(topic, drafts))
 
-    def _drafts(
-        self, items: Sequence[MessageIn], trace: str, name_of: Callable[[int], FieldName]
-    ) -> list[Draft]:
+    def _drafts(self, items: Sequence[MessageIn], trace: str, name_of: FieldNames) -> list[Draft]:
         now_ms = self._wall_ms()
         next_id = self._ids.next
-        return [draft(item, next_id(now_ms), trace, name_of(place)) for place, item in enumerate(items)]
+        return [draft(item, next_id(now_ms), trace, place, name_of) for place, item in enumerate(items)]
 
     def _reply(self, results: list[Result]) -> Reply:
         if len(results) == 1:
@@ -125,25 +123,13 @@ async def _take(limits: RateLimits, call: Call, topic: str, count: int) -> None:
         raise rate_limited(wait_ms)
 
 
-class _Names:
-    """Names the fields of the n-th message as the client wrote them; made for every message, used for the bad one."""
-
-    __slots__ = ("_format", "_place")
-
-    def __init__(self, form: str, place: int) -> None:
-        self._format, self._place = form, place
-
-    def __call__(self, field: str) -> str:
-        return f"{self._format.format(self._place)}{field}"
+def _json_names(place: int, field: str) -> str:
+    return f"messages[{place}].{field}"
 
 
-def _json_names(place: int) -> FieldName:
-    return _Names("messages[{}].", place)
+def _batch_names(place: int, field: str) -> str:
+    return f"[{place}].{field}"
 
 
-def _batch_names(place: int) -> FieldName:
-    return _Names("[{}].", place)
-
-
-def _header_names(_place: int) -> FieldName:
-    return lambda field: HEADER_OF.get(field, field)
+def _header_names(_place: int, field: str) -> str:
+    return HEADER_OF.get(field, field)
