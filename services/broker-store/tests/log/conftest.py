@@ -72,10 +72,10 @@ class MiniStore:
             if isinstance(event, Found):
                 self.found += event.records
                 for position, size, queue_id, offset, _, store_ms, _, topic, _ in event.records:
-                    self.dispatch(topic.decode(), queue_id, offset, position, size, store_ms)
+                    self.dispatch(topic.decode(errors="replace"), queue_id, offset, position, size, store_ms)
             elif isinstance(event, Hole) and event.suspect:
                 _, _, queue_id, offset, _, _, _, topic, _ = event.suspect
-                self.queue(topic.decode(), queue_id).leave_hole(offset, event.start)
+                self.queue(topic.decode(errors="replace"), queue_id).leave_hole(offset, event.start)
             yield event
         self.next_offsets = {key: queue.max_offset for key, queue in self.queues.items()}
 
@@ -100,7 +100,11 @@ class MiniStore:
         return self.queues[key]
 
     def preamble(self, position):
-        return [build("SYS", 0, self.next_offsets.get(("SYS", 0), 0), position, b"offsets")]
+        return [
+            build(
+                "SYS", 0, self.next_offsets.get(("SYS", 0), 0), position, b"offsets", store_ms=self.store_ms
+            )
+        ]
 
     def on_preamble(self, position, record):
         self.pending.append(

@@ -40,8 +40,9 @@ def test_the_checkpoint_file_is_rocketmqs(disk):
     assert not any(content[40:])
 
 
-def test_recovery_by_times_starts_three_seconds_before_the_older_of_log_and_queues():
+def test_recovery_by_times_starts_three_seconds_before_the_oldest_of_log_queues_and_index():
     assert TIMES.safe_ms == 1000
+    assert Times(9000, 9000, 5000).safe_ms == 2000
     assert NO_TIMES.safe_ms == 0
 
 

@@ -89,7 +89,7 @@ def test_every_crash_state_of_a_batch_across_a_segment_keeps_what_was_acknowledg
         store.put(body)
     assert len(store.log.segments) == segments + 1
     store.log.write()
-    check_crash_states(mini, disk, acked, maybe, 1500)
+    check_crash_states(mini, disk, acked, maybe, 300)
 
 
 def test_every_crash_state_during_a_checkpoint_keeps_what_was_acknowledged(mini, disk):

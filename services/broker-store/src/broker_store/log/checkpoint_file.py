@@ -24,8 +24,8 @@ class Times(NamedTuple):
 
     @property
     def safe_ms(self) -> int:
-        """Log and queues are known to agree up to this store time."""
-        return max(min(self.log_ms, self.queues_ms) - RECOVERY_MARGIN_MS, 0)
+        """Log, queues and index are known to agree up to this store time."""
+        return max(min(self) - RECOVERY_MARGIN_MS, 0)
 
 
 NO_TIMES = Times(0, 0, 0)

@@ -85,7 +85,8 @@ class LiveIndexFile(IndexFile):
         """Records up to this position are in the file already; dispatching them again adds nothing."""
         # Anonymous memory that stays unused until touched: an idle store pays nothing for five million slots.
         pages = -(-self.slots // PAGE_SLOTS)
-        self._memory = memoryview(mmap.mmap(-1, pages * PAGE_SLOTS * INDEX_SLOT.size)).cast("i")
+        self._bytes = memoryview(mmap.mmap(-1, pages * PAGE_SLOTS * INDEX_SLOT.size))
+        self._memory = self._bytes.cast("i")
         self._dirty = bytearray(pages)
         self._pending = bytearray()
         self._pending_first = self.count
@@ -157,7 +158,10 @@ class LiveIndexFile(IndexFile):
         taken: list[tuple[int, bytes]] = []
         for page in pages:
             first = page * PAGE_SLOTS
-            content = array("i", self._memory[first : min(first + PAGE_SLOTS, self.slots)])
+            content = array("i")
+            content.frombytes(
+                self._bytes[first * INDEX_SLOT.size : min(first + PAGE_SLOTS, self.slots) * INDEX_SLOT.size]
+            )
             content.byteswap()
             self._dirty[page] = 0
             taken.append((INDEX_HEADER.size + first * INDEX_SLOT.size, content.tobytes()))
@@ -184,7 +188,8 @@ class LiveIndexFile(IndexFile):
         while (at := self.file.next_data(at)) is not None and at < self.entries_start:
             first = max(at - INDEX_HEADER.size, 0) // INDEX_SLOT.size
             start = INDEX_HEADER.size + first * INDEX_SLOT.size
-            content = array("i", self.file.pread(min(step, self.entries_start - start), start))
+            content = array("i")
+            content.frombytes(self.file.pread(min(step, self.entries_start - start), start))
             content.byteswap()
             self._memory[first : first + len(content)] = memoryview(content)
             if max(content) >= self.count or min(content) < 0:

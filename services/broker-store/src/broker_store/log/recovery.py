@@ -18,8 +18,8 @@ from broker_store.log.scan import ScannedRecord, Stop, record_size_at, scan_reco
 from broker_store.log.segment import Segment
 from gantry_wire.record import BLANK
 
-CHUNK_BYTES = 1024 * 1024
-"""Read and checked per slice: some thousand records, a few milliseconds."""
+CHUNK_BYTES = 256 * 1024
+"""Read and checked per slice: about a thousand records, a few milliseconds with what the layer above does."""
 _EVERYTHING = 1 << 62
 
 

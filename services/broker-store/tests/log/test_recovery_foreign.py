@@ -1,0 +1,209 @@
+"""Logs that another program wrote or changed: RocketMQ's rules say where to begin, and nothing is believed blindly."""
+
+import pytest
+
+from broker_store.log import recovery as recovery_module
+from broker_store.log.recovery import Recovery
+from broker_store.log.simulated_files import SimulatedFiles
+
+T0 = 1_700_000_000_000
+
+
+@pytest.fixture
+def foreign(mini, disk):
+    """A log of ten segments whose notes of ours are gone, as RocketMQ would leave it after a clean stop."""
+    store = mini(disk).open()
+    for number in range(300):
+        store.send(b"body %d" % number)
+    store.close()
+    disk.remove_dir("/store/gantry")
+    return disk
+
+
+def test_after_a_clean_stop_the_last_three_segments_are_walked(mini, foreign):
+    store = mini(foreign).open()
+    assert store.last.is_clean
+    assert store.last.foreign
+    assert store.recovery.start == store.log.segments[-3].start > 0
+    assert len(store.bodies()) == 300
+    assert store.holes == store.cuts == []
+    assert store.recovered.end == store.log.confirm
+
+
+def test_after_a_crash_the_walk_begins_at_the_newest_segment_older_than_the_checkpoint(mini, foreign):
+    foreign.replace_atomically("/store/abort", b"")
+    store = mini(foreign)
+    assert not store.last.is_clean
+    first_times = [_first_ms(segment) for segment in store.log.segments]
+    for place, begin_ms in enumerate(first_times):
+        for extra, expected in ((3000, place), (2999, max(place - 1, 0))):
+            times = store.last.times._replace(
+                log_ms=begin_ms + extra, queues_ms=begin_ms + extra, index_ms=begin_ms + extra
+            )
+            last = _with_times(store.last, times)
+            assert Recovery(store.log, last).start == store.log.segments[expected].start
+
+
+def _first_ms(segment):
+    from broker_store.log.scan import scan_records
+
+    found = []
+    scan_records(segment.file.pread(4096, 0), segment.start, 0, found)
+    return found[0][5]
+
+
+def _with_times(last, times):
+    from dataclasses import replace
+
+    return replace(last, times=times)
+
+
+def test_a_crashed_foreign_log_is_recovered_whole(mini, foreign):
+    foreign.replace_atomically("/store/abort", b"4711")
+    store = mini(foreign).open()
+    assert len(store.bodies()) == 300
+    assert store.recovered.end == store.log.confirm > 0
+
+
+def test_a_log_that_ran_elsewhere_in_between_is_walked_from_our_last_checkpoint_at_the_latest(mini, disk):
+    store = mini(disk).open()
+    for number in range(100):
+        store.send(b"body %d" % number)
+    store.take_checkpoint()
+    position = store.checkpoint.position
+    disk.write_at("/store/checkpoint", 0, (T0 + 10**9).to_bytes(8, "big"))
+    disk.write_at("/store/checkpoint", 8, (T0 + 10**9).to_bytes(8, "big") * 2)
+    again = mini(disk.killed())
+    assert again.last.foreign
+    assert again.recovery.start <= position - position % 4096
+    again.open()
+    assert len(again.bodies()) == 100
+
+
+def test_a_hint_that_lies_in_no_segment_is_not_followed(mini, disk):
+    store = mini(disk).open()
+    for number in range(200):
+        store.send(b"body %d" % number)
+    store.close()
+    for segment in store.log.segments[3:]:
+        disk.remove(segment.path)
+    disk.replace_atomically("/store/abort", b"4711")
+    again = mini(disk)
+    assert again.recovery.start == 0
+    again.open()
+    assert set(again.bodies()) == set(range(max(again.bodies()) + 1))
+
+
+def test_without_any_segment_recovery_begins_where_the_next_one_would(mini, disk):
+    store = mini(disk).open()
+    store.close()
+    disk.remove_dir("/store/gantry")
+    assert mini(disk).open().recovered.end == 0
+
+
+def test_bytes_behind_a_clean_end_are_cut_and_units_that_named_them_go(mini, disk):
+    store = mini(disk).open()
+    store.send(b"kept")
+    position, _ = store.put(b"half a record")
+    queue = store.queue("T", 0)
+    queue.append(1, position, 91 + 14, 7)
+    store.pending.clear()
+    store.close()
+    disk.write_at("/store/commitlog/" + "0" * 20, position, b"\x00\x00\x00\x69\xda\xa3")
+    again = mini(disk).open()
+    assert again.last.is_clean
+    assert [(cut.position, cut.size) for cut in again.cuts] == [(position, 6)]
+    assert again.queue("T", 0).max_offset == 1
+    assert again.bodies() == {0: b"kept"}
+
+
+def test_damage_in_a_log_whose_queues_are_whole_is_resumed_by_their_units_and_punched(mini, disk):
+    store = mini(disk).open()
+    places = store.send(b"one", b"two", b"three")
+    store.take_checkpoint()
+    position = store.checkpoint.position
+    store.close()
+    disk.flip("/store/commitlog/" + "0" * 20, places[1][0] + 3, 0xFF)
+    again = mini(disk)
+    again.recovery.start = 0  # as for a foreign log: everything is walked while the queues are loaded whole
+    again.open()
+    (hole,) = again.holes
+    assert (hole.start, hole.end, hole.units) == (places[1][0], places[2][0], 1)
+    assert again.bodies() == {0: b"one", 2: b"three"}
+    assert again.recovered.end == position
+
+
+def test_a_next_segment_of_zeros_is_no_part_of_the_log(mini, disk):
+    store = mini(disk).open()
+    store.send(b"kept")
+    disk.open("/store/commitlog/%020d" % 4096, 4096)
+    disk.sync_dir("/store/commitlog")
+    again = mini(disk.killed()).open()
+    assert again.cuts == []
+    assert [segment.start for segment in again.log.segments] == [0]
+
+
+def test_records_larger_than_a_chunk_are_taken_and_checked(mini, disk, monkeypatch):
+    monkeypatch.setattr(recovery_module, "CHUNK_BYTES", 200)
+    store = mini(disk).open()
+    places = store.send(b"a" * 1000, b"b" * 10, b"c" * 600)
+    assert mini(disk.killed()).open().bodies() == {0: b"a" * 1000, 1: b"b" * 10, 2: b"c" * 600}
+    disk.flip("/store/commitlog/" + "0" * 20, places[2][0] + 400, 1)
+    again = mini(disk.killed()).open()
+    assert again.bodies() == {0: b"a" * 1000, 1: b"b" * 10}
+    assert [hole.end for hole in again.holes] == [store.log.end]
+
+
+def test_a_blank_that_lies_about_its_size_is_damage(mini, disk):
+    store = mini(disk).open()
+    for number in range(16):
+        store.send(b"%04d" % number * 100)
+    blank = next(
+        at
+        for at in range(4096)
+        if disk.read_bytes("/store/commitlog/" + "0" * 20)[at + 4 : at + 8] == b"\xcb\xd4\x31\x94"
+    )
+    disk.flip("/store/commitlog/" + "0" * 20, blank + 3, 1)
+    again = mini(disk.killed()).open()
+    assert [(hole.start, hole.end) for hole in again.holes] == [(blank, 4096)]
+    assert len(again.bodies()) == 16
+
+
+def test_a_lost_segment_is_resumed_at_the_next_one_even_if_that_begins_damaged(mini, disk):
+    store = mini(disk).open()
+    for number in range(40):
+        store.send(b"%04d" % number * 100)
+    disk.remove("/store/commitlog/%020d" % 4096)
+    disk.sync_dir("/store/commitlog")
+    disk.flip("/store/commitlog/%020d" % 8192, 4, 0xFF)
+    again = mini(disk.killed()).open()
+    assert again.holes[0].start == 4096
+    assert again.holes[-1].end > 8192
+    kept = {offset for offset in range(40) if _unit_position(store, offset) // 4096 != 1}
+    assert set(again.bodies()) == kept
+
+
+def _unit_position(store, offset):
+    return int.from_bytes(store.queue("T", 0).read(offset, 1)[:8], "big")
+
+
+def test_units_of_removed_segments_need_no_proof(mini, disk):
+    store = mini(disk).open()
+    for number in range(40):
+        store.send(b"%04d" % number * 100)
+    store.send(b"rare", queue_id=1)
+    store.take_checkpoint()
+    for _ in range(2):
+        disk.remove(store.log.drop_first_segment())
+    again = mini(disk.killed()).open()
+    assert again.queue("T", 0).max_offset == 40
+    assert again.queue("T", 0).min_offset > 0
+    assert set(again.bodies()) == set(range(again.queue("T", 0).min_offset, 40))
+
+
+def test_progress_can_be_shown(mini, disk):
+    store = mini(disk).open()
+    store.send(b"one")
+    again = mini(disk.killed())
+    assert again.recovery.target == store.log.confirm
+    assert isinstance(disk, SimulatedFiles)
