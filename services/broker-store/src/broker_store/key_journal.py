@@ -61,7 +61,7 @@ class KeyJournal:
             self._files.make_dirs(self._directory)
             self._path = f"{self._directory}/{covered:0{_NAME_DIGITS}d}"
             self._entries_in_file = self._bytes_in_file = 0
-        chunk = _CHUNK.pack(_MAGIC, count, crc32(body), covered) + body
+        chunk = _CHUNK.pack(_MAGIC, count, _crc(body, covered), covered) + body
         file = self._files.open(self._path, create_bytes=0)
         try:
             if not self._bytes_in_file:
@@ -88,7 +88,7 @@ class KeyJournal:
         while at + _CHUNK.size <= len(content):
             magic, count, crc, position = _CHUNK.unpack_from(content, at)
             body = content[at + _CHUNK.size : at + _CHUNK.size + count * ENTRY_BYTES]
-            if magic != _MAGIC or len(body) < count * ENTRY_BYTES or crc32(body) != crc:
+            if magic != _MAGIC or len(body) < count * ENTRY_BYTES or _crc(body, position) != crc:
                 break
             for fields in ENTRY.iter_unpack(body):
                 window.remember(Remembered(*fields))
@@ -97,3 +97,7 @@ class KeyJournal:
             covered = max(covered, position)
         self._newest_ms.setdefault(path, 0)
         return covered
+
+
+def _crc(body: bytes, covered: int) -> int:
+    return crc32(body, crc32(covered.to_bytes(8, "big", signed=True)))

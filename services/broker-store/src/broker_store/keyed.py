@@ -246,10 +246,28 @@ class _KeyedBatch(SendBatch):
         stored = claim.stored
         if verdict is Verdict.CONFLICT:
             words = "this idempotency key was used for another message"
-            return ItemResult(-1, -1, -1, 0, item.unique_key, code=ResponseCode.MESSAGE_ILLEGAL, remark=words)
+            return ItemResult(
+                -1,
+                -1,
+                -1,
+                0,
+                item.unique_key,
+                code=ResponseCode.MESSAGE_ILLEGAL,
+                gantry_code="IDEMPOTENCY_CONFLICT",
+                remark=words,
+            )
         if stored is None:
             words = "the first message of this idempotency key is not known to be stored: send again with the same key"
-            return ItemResult(-1, -1, -1, 0, item.unique_key, code=ResponseCode.SYSTEM_BUSY, remark=words)
+            return ItemResult(
+                -1,
+                -1,
+                -1,
+                0,
+                item.unique_key,
+                code=ResponseCode.SYSTEM_BUSY,
+                gantry_code="FIRST_UNKNOWN",
+                remark=words,
+            )
         return ItemResult(
             stored.queue_id,
             stored.queue_offset,

@@ -47,7 +47,9 @@ class ItemResult(msgspec.Struct, rename="camel"):
     uniq_key: str
     duplicate: bool = False
     code: int = 0
-    remark: str = ""
+    gantry_code: str | None = None
+    """Why it was refused, in a word a program can read."""
+    remark: str | None = None
 
 
 class SendBatch:
