@@ -28,12 +28,12 @@ class Header(msgspec.Struct, kw_only=True, rename="camel", gc=False):
     def to_fields(self) -> dict[str, str]:
         """Return the header as the text fields that travel; fields that are None are left out."""
         fields: dict[str, str] = {}
-        for name, value in zip(self.__struct_encode_fields__, msgspec.structs.astuple(self), strict=True):
-            if value is not None:
-                kind = type(value)
-                if kind is not str:
-                    value = str(value) if kind is int else field_text(value)  # noqa: PLW2901 - one call fewer per number
+        values: tuple[object, ...] = msgspec.structs.astuple(self)
+        for name, value in zip(self.__struct_encode_fields__, values, strict=True):
+            if type(value) is str:
                 fields[name] = value
+            elif value is not None:
+                fields[name] = str(value) if type(value) is int else field_text(value)
         return fields
 
 
