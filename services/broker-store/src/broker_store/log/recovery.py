@@ -13,7 +13,7 @@ from broker_store.log.checkpoint import LastRun
 from broker_store.log.commit_log import CommitLog
 from broker_store.log.consume_queue import ConsumeQueue
 from broker_store.log.errors import LogUnreadable
-from broker_store.log.resume import Leftovers, Resume
+from broker_store.log.resume import Leftovers, Resume, scan_one
 from broker_store.log.scan import ScannedRecord, Stop, record_size_at, scan_records
 from broker_store.log.segment import Segment
 from gantry_wire.record import BLANK
@@ -137,10 +137,8 @@ class Recovery:
         """As RocketMQ: the newest segment whose first record is older than the checkpoint."""
         safe_ms = self._last.times.safe_ms
         for segment in reversed(self._log.segments):
-            found: list[ScannedRecord] = []
-            size = record_size_at(segment.file.pread(BLANK.size, 0))
-            scan_records(segment.file.pread(size, 0), segment.start, 0, found)
-            if found and 0 < found[0][5] <= safe_ms:
+            first = scan_one(segment, segment.start)
+            if first is not None and 0 < first[5] <= safe_ms:
                 return segment.start
         return self._log.min_position
 
@@ -148,14 +146,8 @@ class Recovery:
         segment = self._log.segment_at(position)
         if segment is None:
             return position < self._log.min_position  # removed by retention: nothing to compare with
-        found: list[ScannedRecord] = []
-        scan_records(
-            segment.file.pread(min(size, segment.end - position), position - segment.start),
-            position,
-            0,
-            found,
-        )
-        return bool(found) and found[0][1] == size and found[0][3] == offset
+        found = scan_one(segment, position)
+        return found is not None and found[1] == size and found[3] == offset
 
     # --- walking -------------------------------------------------------------------------------------------
 

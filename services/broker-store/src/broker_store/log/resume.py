@@ -142,7 +142,7 @@ class Resume:
         while links < LINKS_MIN:
             if position == limit:
                 return links > 0
-            found = _scan_one(segment, position)
+            found = scan_one(segment, position)
             if found is None:
                 return links > 0 and self._is_blank(position)
             links += 1
@@ -154,7 +154,7 @@ class Resume:
 
     def _is_record(self, position: int) -> bool:
         segment = self._log.segment_at(position)
-        return segment is not None and _scan_one(segment, position) is not None
+        return segment is not None and scan_one(segment, position) is not None
 
     def _is_blank(self, position: int) -> bool:
         segment = self._log.segment_at(position)
@@ -163,7 +163,8 @@ class Resume:
         return _read(segment, position, BLANK.size) == BLANK.pack(segment.end - position, MAGIC_BLANK)
 
 
-def _scan_one(segment: Segment, position: int) -> ScannedRecord | None:
+def scan_one(segment: Segment, position: int) -> ScannedRecord | None:
+    """Return the whole, undamaged record at this position, if one is there."""
     head = _read(segment, position, BLANK.size)
     size = record_size_at(head) if len(head) == BLANK.size else 0
     if size == 0 or position + size > segment.end:
