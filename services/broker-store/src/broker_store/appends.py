@@ -49,6 +49,8 @@ OPEN_BYTES_MAX = 16 * 1024 * 1024
 """A turn that gathered more body bytes than this is written before it ends: bounds memory, not durability."""
 
 
+WAITING_BYTES_MAX = 256 * 1024 * 1024
+"""Log bytes whose senders wait for a flush; more are refused as busy."""
 AtTurnEnd = Callable[[Callable[[], None]], None]
 """Has a callback run once at the end of this turn of the loop, however often it is asked for."""
 
@@ -108,6 +110,7 @@ class Appends:
         self._opened_s = 0.0
         self._placed: list[Entry] = []
         self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
         self.appeared_ms = 0
         """Store time of the newest batch that is wholly visible."""
         self.batches = 0
@@ -134,7 +137,7 @@ class Appends:
         """Take an entry into this turn's batch. Raises RefusedRequest when the store cannot take it now."""
         if self.log.state is not LogState.RUNNING:
             raise stopped(self.log.stop_reason) if self.log.state is LogState.STOPPED else disk_full()
-        if self._sends.in_flight >= self._sends.capacity:
+        if self._sends.in_flight >= self._sends.capacity or self._waiting_bytes > WAITING_BYTES_MAX:
             self._sends.refused_full += 1
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
         self.enqueue(entry, body_bytes)
@@ -221,6 +224,7 @@ class Appends:
         for entry in placed:
             if entry.mode == Mode.EARLY:
                 entry.answer(self)
+        self._waiting_bytes += end - start
         self._waiting.append(_Waiting(start, end, self._opened_s, self.store_ms, placed))
         self.request_sync()
 
@@ -232,6 +236,7 @@ class Appends:
         opened_s = 0.0
         while waiting and waiting[0].end <= position:
             batch = waiting.popleft()
+            self._waiting_bytes -= batch.end - batch.start
             opened_s = opened_s or batch.opened_s
             entries = entries + batch.entries if entries else batch.entries
             self.appeared_ms = batch.store_ms

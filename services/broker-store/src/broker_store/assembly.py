@@ -16,6 +16,7 @@ from broker_store.config_files import DataVersionCounter
 from broker_store.consuming import Consuming, ConsumingParts
 from broker_store.disk_care import DiskCare
 from broker_store.http_routes import SnapshotRoutes
+from broker_store.log.commit_log import LogState
 from broker_store.log.errors import LogError, StoreInUse
 from broker_store.log.files import RealFiles
 from broker_store.log.lock import StoreLock
@@ -79,7 +80,7 @@ class StoreProcess:
         http = HttpServer(
             settings.listen,
             settings.http_port_used,
-            {**health_routes(lambda: self._reason, self._metrics), **self._snapshot_routes.routes()},
+            {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()},
         )
         port = await self._listen(http)
         try:
@@ -264,6 +265,13 @@ class StoreProcess:
         self._thread.shutdown()
 
     _registration: Registration | None = None
+
+    def _not_ready(self) -> str | None:
+        if self._reason is None and self._sending is not None:
+            log = self._sending.store.log
+            if log.state is LogState.STOPPED:
+                return f"the log is stopped: {log.stop_reason}; reads are served, restart to have it checked"
+        return self._reason
 
     def _receive(self, peer: Peer, raw: RawFrame) -> None:
         if self._reason is not None:

@@ -14,14 +14,18 @@ from broker_store.idempotency import Window
 from broker_store.key_journal import KeyJournal
 from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.checkpoint_file import Times
-from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.commit_log import CommitLog
+from broker_store.log.errors import LogStopped
 from broker_store.log.files import File, Files
 from broker_store.log.index import IndexFiles
 from broker_store.queue_note import take_note
 from broker_store.queues import Queue, QueueTable
+from gantry_chassis.logs import get_logger
 
 QUEUES_PER_SLICE = 128
 """Queues whose tails are written between two looks at the sockets: about a millisecond."""
+
+_log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +67,16 @@ class Checkpoints:
 
     async def close(self) -> None:
         """Take the last one of a stop in order. Everything must be written and answered before."""
+        parts = self._parts
         async with self._lock:
-            position = await self._take()
-            parts = self._parts
-            if parts.log.state is LogState.RUNNING and position == parts.log.written_end:
-                await self._in_thread(lambda: parts.checkpoint.close(position, self._times()))
-            else:
-                parts.checkpoint.abandon()  # a disk that failed: the next start treats this as a crash
+            try:
+                position = await self._take()
+                if position == parts.log.written_end:
+                    await self._in_thread(lambda: parts.checkpoint.close(position, self._times()))
+                    return
+            except (OSError, LogStopped) as error:
+                _log.error("no last checkpoint: the next start recovers as after a crash", reason=str(error))
+            parts.checkpoint.abandon()
 
     async def _take(self) -> int:
         parts = self._parts

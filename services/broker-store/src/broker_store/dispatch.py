@@ -5,6 +5,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from broker_store.message import Arrivals, Entry, IndexEntry
+from gantry_chassis.logs import get_logger
+
+UNINDEXED_MAX = 100_000
+"""Index entries kept while no index file can be made (a full disk); older ones are then missing until a rebuild."""
+
+_log = get_logger()
 
 
 class KeyIndexWriter(Protocol):
@@ -50,7 +56,8 @@ class Dispatch:
     def __init__(self, index: KeyIndexWriter | None) -> None:
         self._index = index
         self.readers: Readers = NoReaders()
-        self.behind_bytes = 0
+        self.index_failures = 0
+        self._unindexed: list[IndexEntry] = []
 
     def appear(self, entries: Sequence[Entry]) -> None:
         """Make `entries`, in log order, readable, and wake who waits for them."""
@@ -60,8 +67,27 @@ class Dispatch:
         for entry in entries:
             entry.appear(index, arrivals)
         if index and self._index is not None:
-            self._index.put(index)
+            self._put(self._index, index)
         if arrivals:
+            self._wake(readers, arrivals)
+
+    def _put(self, writer: KeyIndexWriter, index: list[IndexEntry]) -> None:
+        """Index, with what could not be indexed before. Messages are acknowledged whether their keys are found or not."""
+        if self._unindexed:
+            index = self._unindexed + index
+            self._unindexed = []
+        try:
+            writer.put(index)
+        except OSError as error:
+            self.index_failures += 1
+            if self.index_failures == 1:
+                _log.error("index cannot be written, trying again", reason=str(error))
+            self._unindexed = index[-UNINDEXED_MAX:]
+
+    def _wake(self, readers: Readers, arrivals: Arrivals) -> None:
+        try:
             for queue, tags_codes in arrivals.items():
                 readers.arrived(queue.topic, queue.queue_id, queue.max_offset - len(tags_codes), tags_codes)
             readers.answer_arrivals()
+        except Exception:  # noqa: BLE001 - whatever fails on the reading side, what was stored is still answered
+            _log.exception("held pulls could not be answered")

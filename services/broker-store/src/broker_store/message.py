@@ -173,6 +173,9 @@ class Message:
         )
         queue.next_offset = offset + 1
         queue.put_bytes += size
+        self.body = self.properties = (
+            b""  # the record holds them now: ten thousand waiting messages stay small
+        )
 
     def take_back(self) -> None:
         self.queue.next_offset = self.offset

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from zlib import crc32
 
 import msgspec
@@ -71,7 +71,10 @@ class OffsetKeeper:
 
     def load(self) -> None:
         """Fill the table from the file and the journal. Blocks: call it before the loop serves."""
-        self._number = self._table.load(self._file.load())
+        content = self._file.load()
+        self._number = self._table.load(content)
+        if isinstance(content, dict) and "dataVersion" in content:
+            self._version.value = _read_version(cast("dict[str, object]", content)["dataVersion"])
         for entry in self._journal.open():
             if entry.number > self._number:
                 self._table.commit(entry.group, entry.topic, entry.queue_id, entry.offset)
@@ -195,6 +198,14 @@ class _Journal:
             self._open = self._files.open(self._path, create_bytes=0)
             self._files.sync_dir(directory)
         return self._open
+
+
+def _read_version(content: object) -> DataVersion:
+    """Return the version a file says it has; a new one when it says nothing readable."""
+    try:
+        return msgspec.convert(content, DataVersion, strict=False)
+    except msgspec.ValidationError:
+        return DataVersion()
 
 
 def _line(entry: Entry) -> bytes:

@@ -14,6 +14,7 @@ from broker_store.handlers.topics import TopicHandler, TopicParts
 from broker_store.internal_sends import InternalSends
 from broker_store.keyed import KeyedSends
 from broker_store.log.commit_log import LogState
+from broker_store.log.errors import LogStopped
 from broker_store.opening import OpenedStore
 from broker_store.ports import Commands
 from broker_store.queue_note import take_note
@@ -133,8 +134,16 @@ class Sending:
             behind = self.checkpoints.behind_bytes
             due = self._loop.time() - taken_s >= settings.checkpoint_seconds
             if behind >= settings.checkpoint_bytes or (due and behind > 0):
-                await self.checkpoints.take()
                 taken_s = self._loop.time()
+                await self._take_checkpoint()
+
+    async def _take_checkpoint(self) -> None:
+        if self.store.log.state is LogState.STOPPED:
+            return
+        try:
+            await self.checkpoints.take()
+        except (OSError, LogStopped) as error:
+            _log.warning("checkpoint failed, the last one stays in force", reason=str(error))
 
     async def drain(self, seconds: float) -> None:
         """Let what was submitted become durable and answered, for at most so long."""
