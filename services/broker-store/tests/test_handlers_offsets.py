@@ -59,11 +59,12 @@ async def test_otherwise_a_new_group_is_left_to_its_own_rule(side, case):
         ({"consumerGroup": "unknown"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
         ({"topic": "unknown"}, ResponseCode.TOPIC_NOT_EXIST),
         ({"queueId": "-2"}, ResponseCode.INVALID_PARAMETER),
+        ({"commitOffset": "-1"}, ResponseCode.INVALID_PARAMETER),
     ],
 )
 async def test_a_commit_for_what_does_not_exist_is_refused(side, changes, code):
     side.consuming.groups.find_or_create("g")
-    assert (await side.ask(15, fields(3, **changes))).code == code
+    assert (await side.ask(15, {**fields(3), **changes})).code == code
 
 
 async def test_a_commit_without_an_offset_is_refused_by_name(side):

@@ -112,6 +112,26 @@ async def test_a_failed_flush_is_tried_again(tmp_path):
     assert opened(tmp_path)[1].find("g", "t", 0) == 3
 
 
+async def test_the_files_version_goes_on_after_a_restart(tmp_path):
+    keeper, table = opened(tmp_path)
+    table.commit("g", "t", 0, 3)
+    await keeper.flush()
+    again, table = opened(tmp_path)
+    assert again.version.counter == 1
+    table.commit("g", "t", 0, 4)
+    await again.flush()
+    assert opened(tmp_path)[0].version.counter == 2
+
+
+@pytest.mark.parametrize("version", [b"null", b'"x"', b"{}"])
+async def test_a_version_that_cannot_be_read_is_begun_anew(tmp_path, version):
+    (tmp_path / "config").mkdir()
+    content = b'{"dataVersion":%s,"offsetTable":{"t@g":{0:1}}}' % version
+    (tmp_path / "config" / "consumerOffset.json").write_bytes(content)
+    keeper, table = opened(tmp_path)
+    assert (keeper.version.counter, table.find("g", "t", 0)) == (0, 1)
+
+
 async def test_closing_saves_everything(tmp_path):
     keeper, table = opened(tmp_path)
     table.commit("g", "t", 0, 3)

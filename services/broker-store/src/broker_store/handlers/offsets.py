@@ -59,8 +59,8 @@ class OffsetHandlers:
             raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!")
         if self.topics.find(topic) is None:
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
-        if header.queue_id < 0:
-            words = f"QueueId {header.queue_id} is illegal, topic is {topic}"
+        if header.queue_id < 0 or header.commit_offset < 0:
+            words = f"queueId {header.queue_id} or offset {header.commit_offset} is below 0, topic is {topic}"
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
         if command.is_oneway:
             self.offsets.commit(group, topic, header.queue_id, header.commit_offset)
