@@ -47,6 +47,8 @@ class Draft(Struct, gc=False):
     message_id: str
     place: int
     name_of: FieldNames
+    is_free: bool = False
+    """Nothing says which queue: the request's turn decides, and another broker will do."""
 
     @property
     def hash_key(self) -> str | None:
@@ -68,7 +70,9 @@ def draft(item: MessageIn, message_id: str, trace: str, place: int, name_of: Fie
     if item.tag is not None:
         text += f"{TAGS}\x01{item.tag}\x02"
         fields = 2
+    is_free = item.queue_id is None and item.broker is None
     if item.keys or item.sharding_key is not None or item.idempotency_key is not None:
+        is_free = is_free and item.sharding_key is None and item.idempotency_key is None
         more, count = _key_properties(item, place, name_of)
         text += more
         fields += count
@@ -86,8 +90,8 @@ def draft(item: MessageIn, message_id: str, trace: str, place: int, name_of: Fie
     if len(text) > SHORT_CHARS:
         _check_size(text, place, name_of)
     if item.body is not None and item.body_base64 is None and len(item.body) <= SHORT_CHARS:
-        return Draft(item, item.body.encode(), text, message_id, place, name_of)
-    return Draft(item, _body(item, place, name_of), text, message_id, place, name_of)
+        return Draft(item, item.body.encode(), text, message_id, place, name_of, is_free)
+    return Draft(item, _body(item, place, name_of), text, message_id, place, name_of, is_free)
 
 
 def _key_properties(item: MessageIn, place: int, name_of: FieldNames) -> tuple[str, int]:

@@ -35,14 +35,9 @@ class QueueChoice:
 
         Raises the problem of the first draft that has no queue: the request as a whole is refused.
         """
-        if history is None and all(
-            draft.item.queue_id is None and draft.item.broker is None for draft in drafts
-        ):
-            return [Group(self._turn(""), is_free=True, places=list(range(len(drafts))))]
         groups: dict[tuple[Queue, bool], Group] = {}
         for place, draft in enumerate(drafts):
-            item = draft.item
-            is_free = item.queue_id is None and item.broker is None and draft.hash_key is None
+            is_free = draft.is_free
             queue = self._turn("") if is_free else self._bound(draft, history)
             group = groups.get((queue, is_free))
             if group is None:

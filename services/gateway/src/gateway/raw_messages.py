@@ -19,6 +19,7 @@ from gateway.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MESSAGES_MAX, MessageIn
 PROPERTY_PREFIX = b"mq-property-"
 _CE_PREFIX = b"ce-"
 _CE_REQUIRED = ("id", "source", "type", "specversion")
+_CE_REQUIRED_HEADERS = frozenset(_CE_PREFIX + name.encode() for name in _CE_REQUIRED)
 _CE_DATA = frozenset({"data", "data_base64"})
 
 Event = dict[str, Any]
@@ -49,8 +50,8 @@ HEADER_OF = dict((*_TEXTS.values(), *_NUMBERS.values())) | {
 
 
 def is_cloud_event(headers: Mapping[bytes, bytes]) -> bool:
-    """Say whether the headers carry a CloudEvent in binary mode."""
-    return any(name.startswith(_CE_PREFIX) for name in headers)
+    """Say whether the headers carry a CloudEvent in binary mode: any attribute that each must have."""
+    return not _CE_REQUIRED_HEADERS.isdisjoint(headers)
 
 
 def raw_message(headers: Mapping[bytes, bytes], body: bytes) -> MessageIn:

@@ -58,6 +58,9 @@ class Sender:
     async def send(self, topic: str, drafts: Sequence[Draft]) -> list[Result]:
         """Store the drafts; return one result or problem for each. Raises a problem when none could be routed."""
         route = self._routes.fresh(topic) or await self._routes.get(topic)
+        are_free = all([draft.is_free for draft in drafts])  # noqa: C419 - a list is twice as fast
+        if are_free and (queue := route.round_robin()) is not None:
+            return await self._send_group(route, Group(queue, is_free=True, places=[]), drafts)
         needs_list = any(draft.item.queue_id is None and draft.hash_key is not None for draft in drafts)
         history = await self._routes.queue_list(topic) if needs_list else None
         choice = QueueChoice(

@@ -9,44 +9,85 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_BYTES_MAX = 64 * 1024
+READ_BYTES_MAX = 256 * 1024
+"""What the event loop reads from a socket at once."""
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
 
 
-class GatewayProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 with a bound on the request's head, and problems for what cannot be read."""
+class JoinedWrites(asyncio.Transport):
+    """A transport that writes once a turn: head and body of an answer would be two system calls otherwise."""
 
-    _head_bytes = 0
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self._transport = transport
+        self._parts: list[bytes | bytearray | memoryview] = []
+        self._loop = asyncio.get_running_loop()
+        self.get_extra_info = transport.get_extra_info
+        self.is_closing = transport.is_closing
+        self.pause_reading = transport.pause_reading
+        self.resume_reading = transport.resume_reading
+        self.set_protocol = transport.set_protocol
+        self.abort = transport.abort
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep `data` for the end of this turn."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Write what is kept, and close when it is sent."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        parts, self._parts = self._parts, []
+        if len(parts) == 1:
+            self._transport.write(parts[0])
+        elif parts:
+            self._transport.writelines(parts)
+
+
+class GatewayProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 with one write per answer, a bound on the head, and problems for what cannot be read."""
+
+    _unread_head = 0
+    """Bytes since the head began, and those before it in the same read; 0 while there is no head."""
+    _is_long = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Begin a connection."""
+        super().connection_made(JoinedWrites(transport))
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; a head that does not end is cut off here."""
+        self._unread_head = self._unread_head + len(data) if self._unread_head else 0
+        super().data_received(data)
+        if self._unread_head > HEAD_BYTES_MAX + READ_BYTES_MAX and not self.transport.is_closing():
+            self._is_long = True
+            self.send_400_response("")
 
     def on_message_begin(self) -> None:
-        """Begin to count the head."""
-        self._head_bytes = 0
+        """Begin a request."""
+        self._unread_head = 1
         super().on_message_begin()
 
-    def on_url(self, url: bytes) -> None:
-        """Count and keep a part of the path."""
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Count and keep a header."""
-        self._count(len(name) + len(value) + 4)
-        super().on_header(name, value)
-
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > HEAD_BYTES_MAX:
-            raise ValueError(
-                f"the head of the request is over {HEAD_BYTES_MAX} bytes"
-            )  # the parser stops here
+    def on_headers_complete(self) -> None:
+        """Begin the call, unless its head is over the limit."""
+        self._unread_head = 0
+        size = len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
+        if size > HEAD_BYTES_MAX:
+            self._is_long = True
+            raise ValueError(f"the head of the request has {size} bytes")  # the parser stops here
+        super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - our words say more
         """Answer what is no HTTP, or has too large a head, as a problem, and close."""
-        is_long = self._head_bytes > HEAD_BYTES_MAX
-        status, title = (431, "Request Header Fields Too Large") if is_long else (400, "Bad Request")
+        status, title = (431, "Request Header Fields Too Large") if self._is_long else (400, "Bad Request")
         words = (
             f"path and headers may have {HEAD_BYTES_MAX} bytes together"
-            if is_long
+            if self._is_long
             else "this is no HTTP/1.1 request"
         )
         body = (
