@@ -23,7 +23,13 @@ from gantry_wire.record import Record, decode_record
 HOST = pack_host("127.0.0.1", 10911)
 START_S = 1_700_000_000.0
 DIRECTORY = "/store"
-SMALL = {"segment_bytes": 4 * 1024 * 1024, "zero_ahead_bytes": 0, "queue_file_units": 1000, "index_slots": 64, "index_entries": 4096}
+SMALL = {
+    "segment_bytes": 4 * 1024 * 1024,
+    "zero_ahead_bytes": 0,
+    "queue_file_units": 1000,
+    "index_slots": 64,
+    "index_entries": 4096,
+}
 
 
 class ScriptedPeer:
@@ -125,9 +131,15 @@ class SendingSide:
         return self.ask(peer, RequestCode.SEND_MESSAGE_V2, header, body, oneway=oneway)
 
     def send_batch(
-        self, peer: ScriptedPeer, bodies: list[tuple[bytes, dict[str, str]]], topic: str = "orders", **more: Any
+        self,
+        peer: ScriptedPeer,
+        bodies: list[tuple[bytes, dict[str, str]]],
+        topic: str = "orders",
+        **more: Any,
     ) -> int:
-        batch = encode_batch([BatchItem(0, body, format_properties(properties)) for body, properties in bodies])
+        batch = encode_batch(
+            [BatchItem(0, body, format_properties(properties)) for body, properties in bodies]
+        )
         header = send_header(topic, more.pop("queue_id", 0), batch=True, **more)
         return self.ask(peer, RequestCode.SEND_BATCH_MESSAGE, header, batch)
 

@@ -15,16 +15,19 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from sending_side import send_header
 
 from gantry_wire.frame import FrameDecoder, decode_command, encode_request
 from gantry_wire.headers import PullHeader, PullReplyHeader, SendReplyHeader
 from gantry_wire.record import scan_records
-from sending_side import send_header
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 READY = re.compile(r"ready address=[\d.]+:(\d+) http_port=(\d+)")
 ROOT = Path(__file__).resolve().parents[3]
-SOURCES = [ROOT / part for part in ("libs/wire/src", "libs/link/src", "libs/chassis/src", "services/broker-store/src")]
+SOURCES = [
+    ROOT / part
+    for part in ("libs/wire/src", "libs/link/src", "libs/chassis/src", "services/broker-store/src")
+]
 
 
 class Store:
@@ -141,7 +144,9 @@ def test_after_kill_9_under_load_every_acknowledged_message_is_found(start, flus
     acknowledged: list[bytes] = []
     for round_number in range(3):
         threads = [
-            threading.Thread(target=send_until_killed, args=(store.port, f"{round_number}-{number}", acknowledged))
+            threading.Thread(
+                target=send_until_killed, args=(store.port, f"{round_number}-{number}", acknowledged)
+            )
             for number in range(4)
         ]
         for thread in threads:

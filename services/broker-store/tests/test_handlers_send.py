@@ -2,12 +2,12 @@ import errno
 
 import msgspec
 import pytest
+from sending_side import ScriptedPeer, SendingSide, send_header
 
 from broker_store.log.simulated_files import Fault
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers import SendHeader, SendReplyHeader
 from gantry_wire.names import SEND_FORBIDDEN_TOPICS
-from sending_side import ScriptedPeer, SendingSide, send_header
 
 pytestmark = pytest.mark.anyio
 
@@ -437,5 +437,3 @@ async def test_switching_a_topic_to_async_never_lets_a_message_overtake(side, pe
     side.send(peer, body=b"third")
     side.end_turn()
     assert reply(peer).durability == "written"
-
-

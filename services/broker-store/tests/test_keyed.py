@@ -2,11 +2,11 @@ import errno
 
 import msgspec
 import pytest
+from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.simulated_files import Fault
 from gantry_wire.codes import ResponseCode
 from gantry_wire.headers import SendReplyHeader
-from sending_side import ScriptedPeer, SendingSide
 
 pytestmark = pytest.mark.anyio
 

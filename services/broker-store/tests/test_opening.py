@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.queue_note import load_note
 from broker_store.system_records import DELETED_TAG, OFFSETS_TAG, read_system_record
@@ -10,7 +11,6 @@ from broker_store.topics import SEGMENT_TOPIC
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers import CreateTopicHeader, SendReplyHeader
 from gantry_wire.properties import index_key_hash
-from sending_side import ScriptedPeer, SendingSide
 
 pytestmark = pytest.mark.anyio
 MIB = 1024 * 1024
@@ -24,7 +24,9 @@ def peer():
 async def filled(peer, count=20, **settings):
     side = SendingSide(**settings)
     for number in range(count):
-        side.send(peer, body=b"%d" % number, queue_id=number % 4, properties={"KEYS": f"k{number}", "TAGS": "t"})
+        side.send(
+            peer, body=b"%d" % number, queue_id=number % 4, properties={"KEYS": f"k{number}", "TAGS": "t"}
+        )
     side.flush()
     return side
 

@@ -74,10 +74,11 @@ class QueueTable:
         return list(self._by_topic)
 
     def next_offsets(self) -> dict[str, dict[int, int]]:
-        """Return the next offset of every queue, deleted ones included: what a segment's preamble lists."""
+        """Return every next offset above 0, deleted queues included: what a segment's preamble lists."""
         offsets = {topic: dict(of_queue) for topic, of_queue in self.retired.items()}
         for (topic, queue_id), queue in self._queues.items():
-            offsets.setdefault(topic, {})[queue_id] = queue.next_offset
+            if queue.next_offset:
+                offsets.setdefault(topic, {})[queue_id] = queue.next_offset
         return offsets
 
     def continue_at(self, topic: str, queue_id: int, next_offset: int) -> None:

@@ -101,7 +101,7 @@ class TopicTable:
 
     def system_names(self) -> list[str]:
         """Return the system topics a client may know of."""
-        return sorted(self._system)
+        return sorted(name for name in self._system if not self.is_internal(name))
 
     def put(self, topic: TopicConfig) -> None:
         """Make or replace a topic."""

@@ -53,7 +53,9 @@ class MiniStore:
         self.index = IndexFiles(files, f"{directory}/index", settings)
         self.pending = []
         self.store_ms = 1_700_000_000_000
-        self.recovery = Recovery(self.log, self.last, rebuild=rebuild)
+        self.recovery = Recovery(
+            self.log, self.last, rebuild=rebuild, is_preamble=lambda record: record[7] == b"SYS"
+        )
         self.events = []
         self.found = []
 

@@ -178,6 +178,37 @@ def test_enospc_takes_the_whole_batch_back_over_segments_and_zeroes_it(small, bu
     assert len(list(scan_records(log.read(0, end), 0))) == 1
 
 
+def test_enospc_in_the_first_batch_leaves_an_empty_log_whose_segment_still_gets_its_preamble(small, build_at):
+    disk = SimulatedFiles(capacity=0)
+    log = open_log(disk, small, preamble=lambda position: [build_at("SYS", 0, 0, position, b"offsets")])
+    put(log, build_at, b"refused")
+    with pytest.raises(DiskFull):
+        log.write()
+    assert (log.end, log.segments) == (0, [])
+    disk.capacity = 1 << 20
+    put(log, build_at, b"taken")
+    commit(log)
+    assert [record.body for record in scan_records(log.read(0, log.end), 0)] == [b"offsets", b"taken"]
+
+
+def test_no_crash_brings_back_a_batch_that_was_refused(small, build_at):
+    disk = SimulatedFiles(capacity=8192)
+    log = open_log(disk, small)
+    put(log, build_at, b"kept")
+    commit(log)
+    for number in range(6):
+        put(log, build_at, b"%d" % number * 1500)
+    with pytest.raises(DiskFull):
+        log.write()
+    put(log, build_at, b"0" * 1500)  # of the same size as what was refused: old bytes would fit behind it
+    log.write()
+    for state in disk.crash_states(300):
+        content = state.read_bytes("/log/" + "0" * 20)
+        assert not any(content[log.end :])
+        following = state.read_bytes(f"/log/{4096:020d}")
+        assert following is None or not any(following)
+
+
 def test_enospc_when_the_next_segment_is_made_reserves_nothing(disk, small, build_at):
     log = open_log(disk, small)
     first = put(log, build_at, b"." * 3000)

@@ -158,6 +158,24 @@ def test_every_crash_state_of_a_checkpoint_keeps_the_chains_of_the_one_before(di
             assert [again.lookup(key, *ALL) for key in range(5)] == [expected(put, key) for key in range(5)]
 
 
+def test_a_second_crash_does_not_follow_entries_that_were_overwritten_after_the_first(disk):
+    put = entries(40, spread=5)
+    index = open_index(disk)
+    index.put(put[:20])
+    checkpoint(index)
+    index.put(put[20:])
+    first_job = next(index.checkpoint())
+    first_job()  # slots are on the disk, the header is not
+    files = disk.killed()
+    again = open_index(files)
+    other = [(key + 60, position, store_ms) for key, position, store_ms in put[20:]]
+    again.put(other)
+    again._live[1].flush_entries()
+    for state in files.crash_states(60):
+        last = open_index(state)
+        assert [last.lookup(key, *ALL) for key in range(5)] == [expected(put[:20], key) for key in range(5)]
+
+
 def test_every_step_of_a_first_checkpoint_may_be_the_last(disk):
     for step in range(12):
         files = type(disk)()

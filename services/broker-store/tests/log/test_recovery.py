@@ -293,6 +293,55 @@ def test_a_lost_last_segment_does_not_let_positions_or_confirm_go_back(mini, dis
     assert b"after" in mini(again.files.killed()).open().bodies().values()
 
 
+def test_a_segment_that_holds_only_part_of_its_preamble_goes(mini, disk, build_at):
+    store = mini(disk).open()
+    for number in range(8):
+        store.send(b"%04d" % number * 100)
+    confirm = store.log.confirm
+    while store.log.end < 4096:
+        store.put(b"." * 300)
+    store.log.write()
+    files = disk.killed()
+    path = "/store/commitlog/%020d" % 4096
+    preamble = 91 + len("SYS") + len("offsets")
+    files.write_at(path, preamble, bytes(4096 - preamble))
+    again = mini(files).open()
+    assert confirm <= 4096
+    assert again.recovered.end == 4096
+    assert again.cuts[0].words == "the preamble of its segment is incomplete"
+    assert [segment.start for segment in again.log.segments] == [0]
+    again.send(b"after")
+    assert [again.log.read_record(4096)[88:95], again.log.segments[-1].start] == [b"offsets", 4096]
+
+
+def test_segments_missing_below_the_start_are_reported(mini, disk):
+    store = mini(disk).open()
+    for number in range(40):
+        store.send(b"%04d" % number * 100)
+    store.close()
+    disk.remove("/store/commitlog/%020d" % 4096)
+    again = mini(disk).open()
+    assert [(hole.start, hole.end) for hole in again.holes] == [(4096, 8192)]
+    assert again.holes[0].units == sum(4096 <= _position(store, offset) < 8192 for offset in range(40)) + 1
+    assert len(again.bodies()) < 40
+
+
+def test_a_log_whose_segments_are_all_gone_keeps_positions_and_offsets(mini, disk):
+    store = mini(disk).open()
+    for number in range(40):
+        store.send(b"%04d" % number * 100)
+    store.close()
+    end = store.log.end
+    for segment in store.log.segments:
+        disk.remove(segment.path)
+    again = mini(disk).open()
+    assert again.recovered.end == end
+    assert again.holes[0].end == end
+    assert again.bodies() == {}
+    assert again.send(b"after")[0][1] == 40
+    assert again.bodies() == {40: b"after"}
+
+
 def test_after_a_failed_flush_the_next_start_trusts_the_device_only(mini, disk):
     store = mini(disk).open()
     store.send(b"acked")
