@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from rocketmq.client import ConsumeStatus, Message, Producer, PullConsumer, PushConsumer, SendStatus
+from rocketmq.client import Message, Producer, PullConsumer, PushConsumer, SendStatus
 
 PUSH_SECONDS_MAX = 30.0
 
@@ -26,12 +26,12 @@ def _message(topic: str, number: int) -> Message:
 
 def send(nameserver: str, topic: str, count: int) -> dict[str, object]:
     producer = Producer("cpp-producers")
-    producer.set_name_server_address(nameserver)
+    producer.set_namesrv_addr(nameserver)
     producer.start()
     try:
         sent = [producer.send_sync(_message(topic, number)) for number in range(count)]
         producer.send_oneway(_message(topic, count))
-        ordered = [producer.send_orderly_with_sharding_key(_message(topic, count + 1 + n), "one") for n in range(4)]
+        ordered = [producer.send_orderly(_message(topic, count + 1 + n), 7) for n in range(4)]
     finally:
         producer.shutdown()
     return {
@@ -63,14 +63,13 @@ def push(nameserver: str, topic: str, expected: int) -> list[str]:
     bodies: list[str] = []
     enough = threading.Event()
 
-    def listen(message: object) -> ConsumeStatus:
+    def listen(message: object) -> None:
         bodies.append(message.body.decode())  # type: ignore[attr-defined]
         if len(bodies) >= expected:
             enough.set()
-        return ConsumeStatus.CONSUME_SUCCESS
 
     consumer = PushConsumer("cpp-pushed")
-    consumer.set_name_server_address(nameserver)
+    consumer.set_namesrv_addr(nameserver)
     consumer.subscribe(topic, listen, "even")
     consumer.start()
     try:
