@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +49,7 @@ async def test_a_preamble_in_several_records_lies_back_to_back_with_offsets_of_i
     assert len(own) > 1
     assert [record.queue_offset for record in own] == list(range(1, 1 + len(own)))
     assert own[0].position == second
-    assert all(left.position + left.size == right.position for left, right in zip(own, own[1:], strict=False))
+    assert all(left.position + left.size == right.position for left, right in itertools.pairwise(own))
 
 
 def test_a_record_of_an_unknown_tag_says_nothing():
