@@ -69,6 +69,7 @@ class CommitLog(LogReader):
         self.confirm = 0
         self._limit = -1  # a record may end here at most; -1 sends every reservation the slow way
         self._tail: Segment | None = None
+        self._written_tail: Segment | None = None
         self._runs: list[tuple[Segment, int, list[Data]]] = []
         self._run_start = self.end
         self._batch: list[Data] = []
@@ -88,6 +89,11 @@ class CommitLog(LogReader):
         self.end = self.written_end = self.visible_end = end
         self.first_read.end = max(self.first_read.end, end)
 
+    def begin_at(self, position: int) -> None:
+        """During recovery: the log has no segment at all; it begins with the one that holds this position."""
+        assert not self.segments
+        self.min_position = position - position % self.settings.segment_bytes
+
     def start_at(self, end: int, confirm: int) -> None:
         """Begin to append at this position. Recovery has cut and synced everything up to it."""
         if end % self.settings.segment_bytes and self.segment_at(end) is None:
@@ -102,6 +108,7 @@ class CommitLog(LogReader):
         self.end = self.written_end = self.durable_end = self.visible_end = self._run_start = end
         self.confirm = confirm
         self._tail = next((segment for segment in self.segments if segment.start <= end < segment.end), None)
+        self._written_tail = self._tail
         if self._tail is not None:
             self._limit = self._tail.end - BLANK_BYTES
             self.prezero.follow(self._tail, end)
@@ -141,6 +148,7 @@ class CommitLog(LogReader):
             self._unsynced.add(tail)
             self._unsynced.update(run[0] for run in self._runs)
             self.written_end = end
+        self._written_tail = tail
         self._runs.clear()
         batch.clear()
         self._run_start = end
@@ -243,24 +251,18 @@ class CommitLog(LogReader):
 
     def _take_back(self) -> None:
         """Undo the open batch: memory and files look as after the last successful write."""
-        made = [
-            segment for segment in self.segments if segment.start >= self.written_end and segment.start > 0
-        ]
-        first_run = self._runs[0] if self._runs else None
-        tail = first_run[0] if first_run else self._tail
-        assert tail is not None
-        made = [segment for segment in made if segment is not tail]
+        made = [segment for segment in self.segments if segment.start >= self.written_end]
         try:
-            self.prezero.take_back(tail, self.written_end, made)
+            self.prezero.take_back(self._written_tail, self.written_end, made)
         except OSError as error:
             self._stop_on(error)
             raise LogStopped(self.stop_reason) from error
         self.segments = [segment for segment in self.segments if segment not in made]
-        self._tail = tail
+        self._tail = self._written_tail
         self._runs.clear()
         self._batch.clear()
         self.end = self._run_start = self.written_end
-        self._limit = tail.end - BLANK_BYTES
+        self._limit = self._tail.end - BLANK_BYTES if self._tail is not None else -1
 
     def mark_disk_full(self, *, full: bool) -> None:
         """Say that sends are to be refused for want of space, or may go on again; a stopped log stays stopped."""

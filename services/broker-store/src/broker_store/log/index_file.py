@@ -176,12 +176,14 @@ class LiveIndexFile(IndexFile):
         """Read the slots, and repair those that lead to entries the header does not count.
 
         A crash between writing slots and header leaves such slots. Their entries were durable before, so the chain
-        is followed back to the first entry that counts: nothing older is lost.
+        is followed back to the first entry that counts: nothing older is lost. What was repaired is written before
+        those entries are overwritten: a second crash must not follow them.
         """
         if self.count <= 1:
             if self.file.next_data(0) is not None:  # slots of a file that never got its first header
                 self.file.truncate(0)
                 self.file.truncate(self.file_bytes(self._settings))
+                self.file.sync()
             return
         step = _READ_SLOTS * INDEX_SLOT.size
         at: int | None = INDEX_HEADER.size
@@ -195,14 +197,17 @@ class LiveIndexFile(IndexFile):
             if max(content) >= self.count or min(content) < 0:
                 self._repair(first, len(content))
             at = start + len(content) * INDEX_SLOT.size
+        if repaired := self.dirty_pages():
+            for place, page in self.take_pages(repaired):
+                self.file.pwrite(page, place)
+            self.file.sync()
 
     def _repair(self, first: int, slots: int) -> None:
         for slot in range(first, first + slots):
             number = self._memory[slot]
             while number >= self.count or number < 0:
-                previous = (
-                    INDEX_ENTRY.unpack(super()._entry(number))[3] if 0 < number < self.entries_max else 0
-                )
+                entry = super()._entry(number) if 0 < number < self.entries_max else b""
+                previous = INDEX_ENTRY.unpack(entry)[3] if entry else 0
                 number = previous if previous < number else 0
             if number != self._memory[slot]:
                 self._memory[slot] = number

@@ -92,16 +92,20 @@ class Prezero:
             self._zeroed_end = max(self._zeroed_end, start)
         return spare
 
-    def take_back(self, segment: Segment, end: int, unused: list[Segment]) -> None:
+    def take_back(self, segment: Segment | None, end: int, unused: list[Segment]) -> None:
         """Cut what a failed batch left behind: the tail ends here again, segments made for the batch are empty.
 
-        Truncating and extending needs no space on a full disk and leaves zeros, whatever part was written.
+        Truncating and extending needs no space on a full disk and leaves zeros, whatever part was written. It is
+        synced, so that no crash brings back what was refused.
         """
         with self._lock:
             self._await_idle(0)
             for made in unused:
                 cut_segment(made, made.start)
-            cut_segment(segment, end)
+                made.file.sync()
+            if segment is not None:
+                cut_segment(segment, end)
+                segment.file.sync()
             self._spare = unused[0] if unused else self._spare
             self._segment = segment
             self._claimed = self._zeroed_end = self._full_at = end

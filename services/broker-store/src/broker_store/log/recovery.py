@@ -5,7 +5,7 @@ starting point on to the layer above, which fills queues and index; doing so twi
 offset a bad record is damage, reported as a hole; above it the first bad record is the end of the log.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -68,15 +68,26 @@ Event: TypeAlias = Found | Hole | Cut | Recovered
 class Recovery:
     """One opening of a log. `start` is fixed at construction; load the queues with `load_queue`, then `run`.
 
-    With `rebuild` everything is walked from the first record on, and all units are made again.
+    With `rebuild` everything is walked from the first record on, and all units are made again. `is_preamble` knows
+    the records a segment begins with: an unconfirmed segment that holds no others may lack some of them and goes.
     """
 
-    def __init__(self, log: CommitLog, last: LastRun, *, rebuild: bool = False) -> None:
+    def __init__(
+        self,
+        log: CommitLog,
+        last: LastRun,
+        *,
+        rebuild: bool = False,
+        is_preamble: Callable[[ScannedRecord], bool] = lambda _: False,
+    ) -> None:
         self._log = log
+        self._is_preamble = is_preamble
         self._last = last
         self.is_crash = rebuild or not last.is_clean
         self.confirm = last.confirm
         self.start = log.min_position if rebuild else self._find_start()
+        if not log.segments:
+            log.begin_at(self.start)
         self._queues: list[ConsumeQueue] = []
         self._leftovers = Leftovers()
         self._reserved: dict[
@@ -101,9 +112,11 @@ class Recovery:
     def run(self) -> Generator[Event, None, None]:
         """Walk, cut, sync, and leave the log ready. Raises LogUnreadable when the disk refuses."""
         log = self._log
-        log.show(self.start)
         if self.is_crash:
             self._read_anew()
+        for start, end in self._missing_below_start():
+            yield Hole(start, end, "its segment is missing", self._leave_hole(start, end), None)
+        log.show(self.start)
         end, words = yield from self._walk()
         dropped = self._drop_above(end)
         if dropped:
@@ -149,6 +162,13 @@ class Recovery:
         found = scan_one(segment, position)
         return found is not None and found[1] == size and found[3] == offset
 
+    def _missing_below_start(self) -> list[tuple[int, int]]:
+        """Return the stretches below the start whose segments are gone though retention did not take them."""
+        segments = [segment for segment in self._log.segments if segment.start < self.start]
+        ends = [segment.end for segment in segments] or [self._log.min_position]
+        starts = [segment.start for segment in segments[1:]] + [self.start]
+        return [(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
+
     # --- walking -------------------------------------------------------------------------------------------
 
     def _read_anew(self) -> None:
@@ -174,24 +194,41 @@ class Recovery:
         """Yield what is found from the start on; return where the log ends and what is wrong there."""
         log, position = self._log, self.start
         resume = Resume(log, self.confirm, self._queues, self._leftovers)
+        held: list[
+            ScannedRecord
+        ] = []  # nothing but the preamble of a segment that may still prove incomplete
         while True:
             segment = log.segment_at(position)
             if segment is None:
                 stop, words = Stop.BAD, "its segment is missing"
             else:
-                found: list[ScannedRecord] = []
+                found, held = held, []
                 position, stop, words = _walk_slice(segment, position, found)
-                if found:
-                    log.first_read.trust(found[0][0], found[-1][0] + found[-1][1])
-                    log.show(position)
-                    yield Found(found, position)
+                if found and self._is_only_preamble(segment, found):
+                    held = found
+                elif found:
+                    yield self._take(found, position)
             if stop in (Stop.MORE, Stop.BLANK):
                 continue
             if position >= self.confirm:
-                return position, words
+                return (
+                    (held[0][0], "the preamble of its segment is incomplete") if held else (position, words)
+                )
             suspect, bad = resume.suspect(position), position
             position = resume.after(bad)
             yield Hole(bad, position, words, self._leave_hole(bad, position), suspect)
+
+    def _is_only_preamble(self, segment: Segment, found: list[ScannedRecord]) -> bool:
+        return (
+            self.confirm <= segment.start == found[0][0]
+            and self._is_preamble(found[-1])
+            and all(map(self._is_preamble, found))
+        )
+
+    def _take(self, found: list[ScannedRecord], position: int) -> Found:
+        self._log.first_read.trust(found[0][0], found[-1][0] + found[-1][1])
+        self._log.show(position)
+        return Found(found, position)
 
     def _leave_hole(self, start: int, end: int) -> int:
         self._holes += 1
