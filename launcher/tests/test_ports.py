@@ -43,10 +43,12 @@ def test_free_ports_lie_below_those_of_outgoing_connections(ports: Ports) -> Non
 
 
 def test_a_taken_port_is_refused_with_its_number_and_its_use(ports: Ports) -> None:
-    with socket.create_server((HOST, 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(Refused, match=rf"port {port} \(broker-a\).* is taken"):
-            ports.fixed(port - 1, "broker-a", (0, 1))
+    port = Ports((HOST,)).free(STORE_BLOCK)
+    with (
+        socket.create_server((HOST, port + 2)),
+        pytest.raises(Refused, match=rf"port {port + 2} \(broker-a\).* is taken"),
+    ):
+        ports.fixed(port, "broker-a", STORE_BLOCK)
 
 
 def test_the_same_port_twice_is_refused(ports: Ports) -> None:

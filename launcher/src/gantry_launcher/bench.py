@@ -7,7 +7,7 @@ import sys
 from gantry_launcher import install
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import PYTHON, ROOT
-from gantry_launcher.up import say
+from gantry_launcher.terminal import say
 
 FOLDER = ROOT / "bench"
 

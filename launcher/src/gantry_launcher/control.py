@@ -12,7 +12,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
-ASK_SECONDS_MAX = 0.3
+ASK_SECONDS_MAX = 2.0
+WORD_SECONDS_MAX = 0.1
 WORD_BYTES_MAX = 64
 PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
@@ -37,7 +38,7 @@ def accept(listener: socket.socket) -> tuple[socket.socket, str] | None:
         connection, _ = listener.accept()
     except OSError:
         return None
-    connection.settimeout(ASK_SECONDS_MAX)
+    connection.settimeout(WORD_SECONDS_MAX)
     size = PEER_CREDENTIALS.size
     _, uid, _ = PEER_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     with contextlib.suppress(OSError):

@@ -127,10 +127,8 @@ def _run(command: list[str], say: Say, words: str) -> None:
         last = ""
         for line in process.stdout or ():
             last = line.strip() or last
-            if last.startswith(
-                ("Collecting", "Downloading", "Installing", "Successfully", "ERROR", "WARNING: Retrying")
-            ):
-                say("  " + last[:150])
+            if last.startswith(("Collecting", "Installing", "Successfully", "ERROR", "WARNING: Retrying")):
+                say("  " + last.partition(" (from ")[0][:150])
     if process.returncode != 0:
         raise Refused(f"{words}: {last[:300]}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gantry_launcher import install
 from gantry_launcher.layout import ROOT, VENV
-from gantry_launcher.up import say
+from gantry_launcher.terminal import say
 
 NOT_BY_DEFAULT = "not soak"
 

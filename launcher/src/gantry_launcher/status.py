@@ -13,9 +13,9 @@ from typing import Any
 from gantry_launcher import control
 from gantry_launcher.health import Check, ask
 from gantry_launcher.layout import DataDir
-from gantry_launcher.up import say
+from gantry_launcher.terminal import say
 
-HEALTH_SECONDS_MAX = 0.25
+HEALTH_SECONDS_MAX = 0.2
 DOWN_SECONDS_MAX = 48.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

@@ -19,7 +19,7 @@ from gantry_launcher.health import Health, ask
 from gantry_launcher.output import Output
 from gantry_launcher.plan import ROLES, SystemPlan
 
-ASK_SECONDS_MAX = 0.25
+ASK_SECONDS_MAX = 0.15
 POLL_SECONDS = 0.02
 POLL_LATER_SECONDS = 0.1
 POLL_EAGER_SECONDS = 15.0
@@ -149,6 +149,7 @@ class Supervisor:
             if child.pid is None or child.ready:
                 continue
             health = ask(child.plan.check, ASK_SECONDS_MAX)
+            self._wait(0)  # a process that is slow to answer holds up neither `status` nor the others' output
             if health.ready and self._speaks_for(child, health):
                 child.is_ready_now()
                 if child.restarts:

@@ -1,0 +1,102 @@
+"""From a claimed data directory to a running system: the plan, its ports, the log, the supervisor."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from gantry_launcher import control
+from gantry_launcher.errors import Refused
+from gantry_launcher.layout import DataDir
+from gantry_launcher.options import UpOptions
+from gantry_launcher.output import Output
+from gantry_launcher.plan import SystemPlan, make_plan
+from gantry_launcher.ports import Ports
+from gantry_launcher.supervisor import Supervisor
+from gantry_launcher.terminal import say
+
+DYING_SECONDS_MAX = 45.0
+STARTING_SECONDS_MAX = 0.5
+LOOPBACKS = ("127.", "::1", "localhost")
+
+
+class Reporter(Protocol):
+    """Who is told how the start goes."""
+
+    def say(self, words: str) -> None:
+        """Tell progress."""
+        ...
+
+    def ready(self, state: dict[str, Any]) -> None:
+        """Tell that it is up, and where."""
+        ...
+
+
+def claim(data: DataDir) -> int:
+    """Make the data directory and take its lock; the descriptor holds it. Raises Refused."""
+    try:
+        data.path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(data.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise Refused(f"cannot use the data directory {data.path}: {error.strerror}") from error
+    until = time.monotonic() + DYING_SECONDS_MAX
+    told = False
+    while not _locked(lock):
+        if _has_launcher(data) or time.monotonic() > until:
+            os.close(lock)
+            raise Refused(f"the data directory {data.path} is in use; ./gantry down --data {data.path}")
+        if not told:
+            say("waiting for what is left of an earlier run in this data directory")
+        told = True
+        time.sleep(0.05)
+    return lock
+
+
+def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> None:
+    """Run the system in this process until it is stopped. Raises Refused when it cannot start."""
+    hosts = (options.listen,) if options.listen.startswith(LOOPBACKS) else ("127.0.0.1", options.listen)
+    ports = Ports(hosts)
+    output: Output | None = None
+    try:
+        plan = make_plan(options, ports)
+        listener = control.listen(options.data)
+        output = Output(DataDir(options.data).log, echo=echo)
+        supervisor = Supervisor(plan, output, lock, listener, options.asked_at)
+        supervisor.run(_on_ready(plan, output, reporter), reporter.say)
+        output.line("gantry", "stopped")
+    finally:
+        ports.close()
+        if output is not None:
+            output.close()
+
+
+def _locked(lock: int) -> bool:
+    with contextlib.suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _has_launcher(data: DataDir) -> bool:
+    """Whether a launcher answers for the directory; one that is just starting does within moments."""
+    until = time.monotonic() + STARTING_SECONDS_MAX
+    while time.monotonic() < until:
+        answer = control.ask(data.path, "status")
+        if answer is not None:
+            answer[1].close()
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _on_ready(plan: SystemPlan, output: Output, reporter: Reporter) -> Callable[[dict[str, Any]], None]:
+    def tell(state: dict[str, Any]) -> None:
+        output.line("gantry", f"ready after {state['seconds']} s at {plan.http}")
+        if not plan.listen.startswith(LOOPBACKS):
+            words = "there is no access control on the remoting ports: anyone may send and read"
+            output.line("gantry", f"listening on {plan.listen}, and {words}")
+        reporter.ready(state)
+
+    return tell
