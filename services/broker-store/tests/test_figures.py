@@ -1,7 +1,10 @@
 """Counters, their names in Prometheus, and the table of code 28."""
 
+from broker_store.class_figures import watch_classes
 from broker_store.figures import Figures, Lag, quantile
 from broker_store.protection import groups_too_far_behind
+from broker_store.rates import DAY_S
+from broker_store.requests import request_classes
 from broker_store.runtime_info import RuntimeState, distribution, runtime_info
 from gantry_chassis.metrics import Histogram, Metrics
 from gantry_wire.names import GATEWAY_GROUP
@@ -93,3 +96,25 @@ def test_groups_beyond_the_limit_are_named_once_with_their_worst_topic():
     figures.on_get("t", "fast", 1, 1, 5)
     figures.on_get("t", GATEWAY_GROUP, 1, 1, 500)
     assert groups_too_far_behind(figures, 40) == [("slow", 90)]
+
+
+def test_totals_of_today_and_yesterday_change_at_midnight():
+    figures, metrics = made()
+    figures.on_put("t", 5, 5)
+    figures.sample(100, DAY_S - 1)
+    figures.on_put("t", 2, 2)
+    figures.sample(101, DAY_S)
+    figures.on_put("t", 1, 1)
+    text = metrics.render().decode()
+    assert "gantry_store_put_messages_today 1.0" in text
+    assert "gantry_store_put_messages_yesterday 7.0" in text
+
+
+def test_request_classes_show_what_is_under_way_and_how_long_it_waits():
+    metrics, classes = Metrics(), request_classes()
+    watch_classes(metrics, classes, lambda: 5_000)
+    classes["pull"].enter(4_200)
+    text = metrics.render().decode()
+    assert 'gantry_store_requests_in_flight{class="pull"} 1.0' in text
+    assert 'gantry_store_requests_head_wait_ms{class="pull"} 800.0' in text
+    assert 'gantry_store_requests_head_wait_ms{class="send"} 0.0' in text

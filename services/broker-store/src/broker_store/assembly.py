@@ -184,6 +184,7 @@ class StoreProcess:
             )
         )
         consuming.groups.auto_create = settings.auto_create_groups
+        consuming.groups.on_change.append(lambda group: self._hints.publish("gantry.group", group.encode()))
         return consuming
 
     def _build_registration(

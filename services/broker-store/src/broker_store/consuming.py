@@ -15,6 +15,7 @@ import msgspec
 
 from broker_store.admission import Admission
 from broker_store.broker_config import BrokerConfig
+from broker_store.class_figures import watch_classes
 from broker_store.clients import ClientTable
 from broker_store.config_files import ConfigFile, DataVersionCounter
 from broker_store.figures import Figures, Lag
@@ -288,6 +289,7 @@ class Consuming:
             lambda: self.offsets.went_back,
         )
         self.figures.watch_lag(self._lags)
+        watch_classes(self._parts.metrics, self._parts.classes, self._parts.now_ms)
 
     def _lags(self) -> Iterator[Lag]:
         for topic, group, offsets in self.offsets.all():

@@ -117,6 +117,13 @@ class Figures:
         self.found_rate, self.miss_rate = Triple(), Triple()
         self.put_meter, self.get_meter = Meter(), Meter()
         self.put_mornings, self.get_mornings = Mornings(local_s), Mornings(local_s)
+        for name, words, read in (
+            ("gantry_store_put_messages_today", "Messages stored since midnight.", self._puts_today),
+            ("gantry_store_put_messages_yesterday", "Messages stored the day before.", self._puts_yesterday),
+            ("gantry_store_get_messages_today", "Messages read since midnight.", self._gets_today),
+            ("gantry_store_get_messages_yesterday", "Messages read the day before.", self._gets_yesterday),
+        ):
+            metrics.gauge(name, words, read)
         self.sampled_s = 0
         """When the rates were last sampled."""
 
@@ -229,6 +236,18 @@ class Figures:
         messages, size = self._get_messages.labels(topic, group), self._get_bytes.labels(topic, group)
         figures = self.groups[(topic, group)] = GroupFigures(messages, size)
         return figures
+
+    def _puts_today(self) -> int:
+        return self.put_total - self.put_mornings.today
+
+    def _puts_yesterday(self) -> int:
+        return self.put_mornings.today - self.put_mornings.yesterday
+
+    def _gets_today(self) -> int:
+        return self.get_total - self.get_mornings.today
+
+    def _gets_yesterday(self) -> int:
+        return self.get_mornings.today - self.get_mornings.yesterday
 
     def _behind(self) -> dict[Labels, float]:
         return {key: figures.behind_bytes for key, figures in self.groups.items()}
