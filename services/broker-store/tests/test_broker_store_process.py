@@ -186,7 +186,7 @@ def test_a_second_process_on_the_same_directory_is_refused_in_one_line(start, tm
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
     ran = subprocess.run(
         [sys.executable, "-m", "broker_store", *words, "--set", "log_level=error"],
-        capture_output=True, text=True, env=environment, timeout=30,
+        check=False, capture_output=True, text=True, env=environment, timeout=30,
     )  # fmt: skip
     assert ran.returncode == 2
     assert ran.stderr.count("\n") == 1
@@ -199,7 +199,7 @@ def test_a_port_that_is_taken_is_refused_in_one_line(tmp_path):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
         ran = subprocess.run(
             [sys.executable, "-m", "broker_store", *words, "--set", "log_level=error", "--set", "http_port=0"],
-            capture_output=True, text=True, env=environment, timeout=30,
+            check=False, capture_output=True, text=True, env=environment, timeout=30,
         )  # fmt: skip
     assert ran.returncode == 2
     assert ran.stderr.count("\n") == 1
@@ -227,9 +227,13 @@ def test_the_printed_settings_are_the_ones_in_force(tmp_path):
     conf.write_text("brokerName = b7\nflushDiskType=ASYNC_FLUSH\nuseEpollNativeSelector=true\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
     command = [sys.executable, "-m", "broker_store", "-c", str(conf), "-n", "ns:9876"]
-    ran = subprocess.run([*command, "-m"], capture_output=True, text=True, env=environment, timeout=30)
+    ran = subprocess.run(
+        [*command, "-m"], check=False, capture_output=True, text=True, env=environment, timeout=30
+    )
     assert "broker_name=b7\n" in ran.stdout
     assert "flush=async\n" in ran.stdout
     assert "nameservers=ns:9876\n" in ran.stdout
-    every = subprocess.run([*command, "-p"], capture_output=True, text=True, env=environment, timeout=30)
+    every = subprocess.run(
+        [*command, "-p"], check=False, capture_output=True, text=True, env=environment, timeout=30
+    )
     assert len(every.stdout.splitlines()) > len(ran.stdout.splitlines())

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from zlib import crc32
 
 from broker_store.appends import Appends
+from broker_store.batch_items import Item
 from broker_store.idempotency import Remembered, Verdict, Window, content_crc, key_digest
 from broker_store.log.errors import LogError
 from broker_store.message import Arrivals, IndexEntry, Message, Mode, Placement, ReplyTo, refusal_frame
-from broker_store.send_batch import Item, ItemResult, SendBatch
+from broker_store.send_batch import ItemResult, SendBatch
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest, WireError

@@ -1,10 +1,9 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
 """A send batch in the group commit: its messages lie together, are visible together and get one answer."""
 
-from typing import NamedTuple
-
 import msgspec
 
+from broker_store.batch_items import Item
 from broker_store.message import (
     FSYNC_FIELD,
     WRITTEN_FIELD,
@@ -24,17 +23,6 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.ids import offset_message_id
 from gantry_wire.properties import index_key_hash
 from gantry_wire.record import build_record
-
-
-class Item(NamedTuple):
-    """One message of a batch, ready to be stored."""
-
-    flag: int
-    body: bytes
-    properties: bytes
-    tags_code: int
-    unique_key: str
-    keys: str | None
 
 
 class ItemResult(msgspec.Struct, rename="camel"):

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.appends import Appends
+from broker_store.batch_items import read_items
 from broker_store.keyed import KeyedSends
 from broker_store.message import Message, Mode
 from broker_store.ports import Commands, Peer
 from broker_store.refused_yet import SPECIAL, refuse_special
 from broker_store.retries import Retries
-from broker_store.send_batch import Item, SendBatch
+from broker_store.send_batch import SendBatch
 from broker_store.stamp import Stamp
 from broker_store.targets import Target, Targets
-from gantry_wire.batch import BatchItem, decode_batch
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest
@@ -47,7 +47,7 @@ class SendHandler:
         self._known = parts.targets.known
         self._appends = parts.appends
         self._finish = parts.stamp.finish
-        self._finish_bytes = parts.stamp.finish_bytes
+        self._stamp = parts.stamp
         self._retries = parts.retries
         self._keyed = parts.keyed
         self._body_bytes_max = parts.body_bytes_max
@@ -121,9 +121,7 @@ class SendHandler:
         refuse_special(shared, header.sys_flag)
         if len(command.body) > self._body_bytes_max:
             raise _too_large(len(command.body), self._body_bytes_max, 0)
-        found = decode_batch(command.body)
-        has_special = any(name.encode() in command.body for name in SPECIAL)
-        items = [self._item(item, header.sys_flag, has_special) for item in found]
+        items = read_items(command.body, header.sys_flag, self._stamp)
         mode = target.mode
         if mode == Mode.SYNC and shared.get(WAIT) == "false":
             mode = Mode.EARLY
@@ -143,17 +141,6 @@ class SendHandler:
             self._keyed.submit_batch(batch)
         else:
             self._appends.submit(batch, len(command.body))
-
-    def _item(self, item: BatchItem, sys_flag: int, has_special: bool) -> Item:
-        flag, body, raw = item
-        properties = parse_properties(raw)
-        if has_special:
-            refuse_special(properties, sys_flag)
-        raw, unique_key = self._finish_bytes(raw, properties)
-        if len(raw) > PROPERTIES_BYTES_MAX:
-            raise _too_large(len(body), self._body_bytes_max, len(raw))
-        tag = properties.get(TAGS)
-        return Item(flag, body, raw, tags_code(tag) if tag else 0, unique_key, properties.get(KEYS))
 
     def _header(self, command: Command) -> SendHeader:
         fields = command.fields
