@@ -67,7 +67,11 @@ class StoreProcess:
         self._snapshot_routes = SnapshotRoutes(self._thread, self._clock.now_ms)
         self._consuming: Consuming | None = None
         self._sending: Sending | None = None
-        limits = LinkLimits(output_bytes_max=settings.output_bytes_max, idle_seconds=settings.idle_seconds)
+        limits = LinkLimits(
+            output_bytes_max=settings.output_bytes_max,
+            output_pause_bytes=min(LinkLimits().output_pause_bytes, settings.output_bytes_max),
+            idle_seconds=settings.idle_seconds,
+        )
         self._server = RemotingServer(self._receive, on_close=self._closed, limits=limits)
         self._fast_server = RemotingServer(self._receive_fast, on_close=self._closed, limits=limits)
         self._pool = ConnectionPool()
