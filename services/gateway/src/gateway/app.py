@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from gantry_chassis.logs import get_logger
 from gantry_chassis.logs import request_id as log_request_id
@@ -51,6 +52,7 @@ class GatewayApp(FastAPI):
         )
         self._send_route, self._pull_route = send, pull
         self._access, self._figures, self._limits = access, figures, limits
+        self._answered: list[BaseRoute] = []
         self.describe: Callable[[], dict[str, Any]] = dict
         """Makes the OpenAPI document, once."""
         self._new_request_id, self._gzip_bytes_min = new_request_id, gzip_bytes_min
@@ -71,6 +73,11 @@ class GatewayApp(FastAPI):
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets a problem
             await call.refuse(self._problem(call, error))
         self._figures.count(_route_name(scope), call.status, time.perf_counter() - started)
+
+    def add_routes(self, router: APIRouter) -> None:
+        """Add FastAPI routes."""
+        self._answered += router.routes
+        self.include_router(router)
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
@@ -131,9 +138,19 @@ class GatewayApp(FastAPI):
         content = b"".join(part.get("body", b"") for part in parts)
         return Reply(start["status"], content, content_type, tuple(headers.items()))
 
+    def _allowed(self, scope: Scope) -> str:
+        """Return the methods of a path: the router alone names those of one of its routes."""
+        methods: set[str] = set()
+        for route in [*self.router.routes, *self._answered]:
+            if isinstance(route, Route | APIRoute) and route.path_regex.match(scope["path"]):
+                methods |= route.methods or set()
+        return ", ".join(sorted(methods))
+
     def _problem(self, call: Call, error: Exception) -> Problem:
         """Say what an exception means to the client; log it once where it is our fault or a store's."""
         problem = problem_of(error)
+        if isinstance(error, HTTPException) and error.status_code == 405 and problem is not None:
+            problem.headers = [(b"allow", self._allowed(call.scope).encode())]
         if problem is None:
             token = log_request_id.set(call.request_id)
             _log.exception("request failed", method=call.method, path=call.path, exc_info=error)

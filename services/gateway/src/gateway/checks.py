@@ -84,7 +84,7 @@ def time_ms(text: str, field: str) -> int:
     if text.isascii() and text.isdigit():
         return number(text, field, 0, INT64_MAX)
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text.upper())
     except ValueError as error:
         raise invalid(
             field, f"{field} is neither RFC 3339 nor milliseconds since 1970", "RFC 3339"

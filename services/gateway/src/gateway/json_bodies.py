@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -20,15 +20,35 @@ WORDS_MAX = 300
 def read_json(decode: Callable[[bytes], T], body: bytes) -> T:
     """Decode a body; raise the problem 400 that says which field is wrong, and its limit."""
     try:
-        return decode(body)
-    except msgspec.ValidationError as error:
-        raise _problem(str(error)) from error
+        return _read(decode, body)
     except UnicodeDecodeError as error:
         raise invalid("body", "the body is not UTF-8") from error
+    except msgspec.ValidationError as error:
+        raise _problem(str(error)) from error
     except msgspec.DecodeError as error:
         raise invalid("body", f"the body is no JSON: {error}") from error
     except RecursionError as error:
         raise invalid("body", "the body is nested too deeply", "nesting depth") from error
+
+
+def _read(decode: Callable[[bytes], T], body: bytes) -> T:
+    """Decode; where a number with a point is refused, decode again with 8.0 read as 8: JSON has one kind of number."""
+    try:
+        return decode(body)
+    except msgspec.ValidationError as error:
+        if "got `float`" not in str(error):
+            raise
+    return decode(msgspec.json.encode(_whole(msgspec.json.decode(body))))
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list):
+        return [_whole(one) for one in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {name: _whole(one) for name, one in cast("dict[str, object]", value).items()}
+    return value
 
 
 def _problem(words: str) -> Problem:

@@ -20,6 +20,7 @@ AWAY_RETRY_AFTER_MS = 500
 class ProblemBody(msgspec.Struct, omit_defaults=True, rename="camel"):
     """The document of a refusal; `field` and `limit` name what to change in the request."""
 
+    type: str
     title: str
     status: int
     code: str
@@ -30,7 +31,6 @@ class ProblemBody(msgspec.Struct, omit_defaults=True, rename="camel"):
     limit: str = ""
     retry_after_ms: int | None = None
     missing: list[str] = []
-    type: str = "about:blank"
 
 
 class Problem(Exception):
@@ -57,6 +57,7 @@ class Problem(Exception):
     def body(self, request_id: str) -> ProblemBody:
         """Return the document for this refusal."""
         return ProblemBody(
+            type="about:blank",
             title=HTTPStatus(self.status).phrase,
             status=self.status,
             code=self.code,

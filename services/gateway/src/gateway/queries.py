@@ -10,7 +10,7 @@ from gateway.brokers import KnownBrokers
 from gateway.fleet import Fleet
 from gateway.message_view import messages, rfc3339
 from gateway.ports import Broker, PeerAway, Store, StoreRefused, Stores
-from gateway.problems import Problem, away, broker_away, invalid, refused, unanswered
+from gateway.problems import Problem, away, broker_away, refused, unanswered
 from gateway.route_cache import PERM_READ, Route, RouteCache
 from gateway.schemas import MessageOut
 
@@ -41,8 +41,7 @@ class Queries:
         except MalformedMessageId as error:
             if topic:
                 raise _no_such(message_id) from error
-            words = f"{message_id} is no offset id; a unique id needs ?topic="
-            raise invalid("id", words, "32 or 56 hexadecimal characters") from error
+            raise _no_such(message_id, "; it is no offset id, and a unique id needs ?topic=") from error
         message = await self._at(message_id, host, port, position)
         if topic and message.topic != topic:
             raise _no_such(message_id)
@@ -163,5 +162,5 @@ def _is_host(broker: Broker, host: str, port: int) -> bool:
     return its_port == str(port) and (host in broker.hosts or name.strip("[]") == host)
 
 
-def _no_such(message_id: str) -> Problem:
-    return Problem(404, "QUERY_NOT_FOUND", f"there is no message {message_id}", field="id")
+def _no_such(message_id: str, why: str = "") -> Problem:
+    return Problem(404, "QUERY_NOT_FOUND", f"there is no message {message_id}{why}", field="id")

@@ -18,7 +18,7 @@ from gateway.ports import (
     Stores,
     TopicSettings,
 )
-from gateway.problems import away, topic_missing
+from gateway.problems import away, forbidden, topic_missing
 from gateway.queue_lists import ORDER_NAMESPACE, PREVIOUS_NAMESPACE, ListHistory, of_counts, previous_text
 from gateway.route_cache import PERM_READ, PERM_WRITE, Route, RouteCache
 
@@ -75,8 +75,10 @@ class TopicAdmin:
         503 names whoever does not have it in time. Safe to repeat.
         """
         topic = settings.topic
-        _done, missing = await self._fleet.each(lambda store: store.put_topic(settings))
         alive, _gone = await self._fleet.brokers()
+        if any(topic in {broker.name, broker.cluster} for broker in alive):
+            raise forbidden(f"topic {topic} belongs to the system: a broker or cluster is called so", "topic")
+        _done, missing = await self._fleet.each(lambda store: store.put_topic(settings))
         missing += await self._write_list(topic, {broker.name: settings.write_queues for broker in alive})
         want = {
             QueueData(broker.name, settings.read_queues, settings.write_queues, settings.perm)

@@ -3,11 +3,21 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from gateway.group_admin import GroupAdmin, Lag, OffsetChange
 from gateway.models import GroupBody, GroupList, GroupShown, LagQueue, LagShown, OffsetsBody, Status
 from gateway.ports import GroupSettings
 from gateway.routes.parameters import GroupPath, TopicOrAll, problems
+
+
+class _Plain(StringConvertor):
+    """A part of a path that is no verb: other methods on /groups/g:pause are 405, not a group of that name."""
+
+    regex = "[^/]+(?<!:pause)(?<!:resume)"
+
+
+register_url_convertor("plain", _Plain())
 
 
 def group_routes(admin: GroupAdmin) -> APIRouter:
@@ -19,18 +29,18 @@ def group_routes(admin: GroupAdmin) -> APIRouter:
         """List the consumer groups of clients."""
         return GroupList(groups=[_shown(group, held) for group, held in (await admin.all()).items()])
 
-    @router.get("/v1/groups/{group}", responses=problems(400, 404))
+    @router.get("/v1/groups/{group:plain}", responses=problems(400, 404))
     async def show_group(group: GroupPath) -> GroupShown:
         """Show a consumer group."""
         return _shown(group, await admin.get(group))
 
-    @router.put("/v1/groups/{group}", responses=problems(400, 403, 413, 415))
+    @router.put("/v1/groups/{group:plain}", responses=problems(400, 403, 413, 415))
     async def put_group(group: GroupPath, body: GroupBody | None = None) -> GroupShown:
         """Create a consumer group or change it, on every broker."""
         await admin.put(settings_of(group, body or GroupBody()))
         return _shown(group, await admin.get(group))
 
-    @router.delete("/v1/groups/{group}", responses=problems(400, 403, 404))
+    @router.delete("/v1/groups/{group:plain}", responses=problems(400, 403, 404))
     async def delete_group(
         group: GroupPath,
         offsets: Annotated[bool, Query(description="Also forget how far the group was.")] = True,
@@ -39,26 +49,26 @@ def group_routes(admin: GroupAdmin) -> APIRouter:
         await admin.delete(group, with_offsets=offsets)
         return Status(status="deleted")
 
-    @router.post("/v1/groups/{group}:pause", responses=problems(400, 403, 404))
+    @router.post("/v1/groups/{group:plain}:pause", responses=problems(400, 403, 404))
     async def pause_group(group: GroupPath) -> Status:
         """Stop deliveries to a group; its offsets stay."""
         await admin.set_enabled(group, is_enabled=False)
         return Status(status="paused")
 
-    @router.post("/v1/groups/{group}:resume", responses=problems(400, 403, 404))
+    @router.post("/v1/groups/{group:plain}:resume", responses=problems(400, 403, 404))
     async def resume_group(group: GroupPath) -> Status:
         """Let deliveries to a paused group go on."""
         await admin.set_enabled(group, is_enabled=True)
         return Status(status="resumed")
 
-    @router.put("/v1/groups/{group}/offsets", responses=problems(400, 403, 404, 413, 415))
+    @router.put("/v1/groups/{group:plain}/offsets", responses=problems(400, 403, 404, 413, 415))
     async def put_offsets(group: GroupPath, body: OffsetsBody) -> Status:
         """Set where a group goes on; durable when answered."""
         changes = [OffsetChange(one.topic, one.broker, one.queue_id, one.offset) for one in body.offsets]
         await admin.set_offsets(group, changes)
         return Status(status="stored")
 
-    @router.get("/v1/groups/{group}/lag", responses=problems(400, 404))
+    @router.get("/v1/groups/{group:plain}/lag", responses=problems(400, 404))
     async def lag(group: GroupPath, topic: TopicOrAll = "") -> LagShown:
         """Show how far a group is behind, by queue."""
         queues = [_lag_queue(one) for one in await admin.lag(group, topic)]

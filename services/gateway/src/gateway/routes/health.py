@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from gantry_chassis.metrics import CONTENT_TYPE, Metrics
 from gateway.models import Live, Ready
 from gateway.probe import Probe
+from gateway.routes.parameters import problems
 
 BROKERS_MAX = 1000
 
@@ -26,7 +27,10 @@ def health_routes(probe: Probe, metrics: Metrics, is_draining: Callable[[], bool
     @router.get(
         "/health/ready",
         response_model=Ready,
-        responses={503: {"model": Ready, "description": "Not ready; `stores` says why."}},
+        responses={
+            400: problems(400)[400],
+            503: {"model": Ready, "description": "Not ready; `stores` says why."},
+        },
     )
     async def ready(
         brokers: Annotated[

@@ -18,8 +18,17 @@ IdPath = Annotated[
 ]
 TopicQuery = Annotated[str, Query(pattern=TOPIC_PATTERN, max_length=255, description="Name of the topic.")]
 TopicOrAll = Annotated[
-    str, Query(pattern=r"^[%|a-zA-Z0-9_-]*$", max_length=255, description="Only this topic; empty: all.")
+    str,
+    Query(
+        pattern=TOPIC_PATTERN.replace("^(?:", "^(?:|"),
+        max_length=255,
+        description="Only this topic; empty: all.",
+    ),
 ]
+TIME_SCHEMA = {
+    "anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "pattern": "^[0-9]{1,18}$"}]
+}
+"""RFC 3339, or milliseconds since 1970."""
 
 _WORDS = {
     400: "A field is malformed or out of bounds; `field` and `limit` say which.",
