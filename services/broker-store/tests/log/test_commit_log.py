@@ -107,7 +107,7 @@ def test_a_batch_that_crosses_a_segment_is_synced_in_both(disk, small, build_at)
     before = len(disk.trace)
     assert log.sync() == log.end
     synced = [path for name, path in disk.trace[before:] if name == "sync"]
-    assert synced == ["/log/%020d" % 0, "/log/%020d" % 4096]
+    assert synced == [f"/log/{0:020d}", f"/log/{4096:020d}"]
 
 
 def test_each_segment_begins_with_its_preamble_which_is_reported(disk, small, build_at):
@@ -220,6 +220,12 @@ def test_enospc_when_the_next_segment_is_made_reserves_nothing(disk, small, buil
     assert log.read_record(first)[88:91] == b"..."
 
 
+def commit_two_large(log, build_at):
+    for _ in range(2):
+        put(log, build_at, b"." * 2000)
+    log.write()
+
+
 @pytest.mark.parametrize("operation", ["pwrite", "open"])
 def test_another_error_of_a_write_stops_the_log_for_ever(disk, small, build_at, operation):
     log = open_log(disk, small)
@@ -227,9 +233,7 @@ def test_another_error_of_a_write_stops_the_log_for_ever(disk, small, build_at, 
     end = commit(log)
     disk.faults.append(Fault(operation, errno.EIO))
     with pytest.raises(LogStopped):
-        put(log, build_at, b"." * 2000)
-        put(log, build_at, b"." * 2000)
-        log.write()
+        commit_two_large(log, build_at)
     assert log.state is LogState.STOPPED
     assert "injected" in log.stop_reason
     for attempt in (lambda: log.reserve(100), log.sync):
@@ -263,12 +267,19 @@ def test_a_failed_take_back_stops_the_log(small, build_at):
         log.write()
 
 
-def test_an_error_met_by_the_thread_that_zeroes_is_not_answered_as_durable(disk, small, build_at):
+def test_an_error_met_meanwhile_by_the_thread_that_zeroes_is_not_answered_as_durable(disk, small, build_at):
     log = open_log(disk, small)
     put(log, build_at, b"x")
     log.write()
-    log._unsynced = {segment for segment in log._unsynced if log._stop_on(OSError(errno.EIO, "late")) is None}
-    with pytest.raises(LogStopped):
+    file = log.segments[0].file
+    sync = file.sync
+
+    def sync_while_the_other_thread_fails():
+        sync()
+        log._stop_on(OSError(errno.EIO, "bad block"))
+
+    file.sync = sync_while_the_other_thread_fails
+    with pytest.raises(LogStopped, match="bad block"):
         log.sync()
     assert log.durable_end == 0
 
@@ -338,6 +349,22 @@ def test_read_record_finds_the_size_and_refuses_what_is_none(disk, small, build_
         log.read_record(95)
 
 
+def test_a_stretch_over_two_segments_is_checked_in_both(disk, small, build_at):
+    log = open_log(disk, small)
+    for _ in range(3):
+        put(log, build_at, b"." * 1900)
+    commit(log)
+    again = open_log(disk, small)
+    again.show(log.end)
+    assert again.read(0, log.end) == log.read(0, log.end)
+    assert again.read_nowait(4096, log.end - 4096) is not None
+    disk.flip(f"/log/{4096:020d}", 1000, 1)
+    third = open_log(disk, small)
+    third.show(log.end)
+    with pytest.raises(DamagedRecord):
+        third.read_nowait(4096, log.end - 4096)
+
+
 def test_a_position_in_a_missing_segment_is_damage(disk, small, build_at):
     log = open_log(disk, small)
     for _ in range(6):
@@ -347,6 +374,7 @@ def test_a_position_in_a_missing_segment_is_damage(disk, small, build_at):
     with pytest.raises(DamagedRecord, match="missing"):
         log.read(4096, 100)
     assert log.segment_at(4096) is None
+    assert log.segment_at(-1) is None
 
 
 def test_visible_and_confirm_never_pass_what_they_promise(disk, small, build_at):
@@ -421,7 +449,8 @@ def test_any_batches_on_a_disk_of_any_size_leave_exactly_the_acknowledged_record
         placed = []
         try:
             for size in batch:
-                placed.append((put(log, build_at, b"." * size), size))
+                position = put(log, build_at, b"." * size)
+                placed.append((position, size))
             commit(log)
             acked += placed
         except DiskFull:

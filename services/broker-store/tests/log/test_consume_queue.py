@@ -62,7 +62,7 @@ def test_files_have_full_size_and_are_named_by_the_byte_of_their_first_unit(disk
     queue = open_queue(disk)
     fill(queue, 40)
     queue.sync()
-    assert disk.listdir(DIRECTORY) == ["%020d" % byte for byte in (0, 320, 640)]
+    assert disk.listdir(DIRECTORY) == [f"{byte:020d}" for byte in (0, 320, 640)]
     assert {disk.size(f"{DIRECTORY}/{name}") for name in disk.listdir(DIRECTORY)} == {320}
     content = disk.read_bytes(f"{DIRECTORY}/{640:020d}")
     assert content[:20] == CONSUME_QUEUE_UNIT.pack(3200, 100, 224)
@@ -179,10 +179,10 @@ def test_delete_before_raises_the_minimum_and_removes_whole_files_only(disk):
     queue.sync()
     queue.delete_before(1750)
     assert queue.min_offset == 18
-    assert disk.listdir(DIRECTORY) == ["%020d" % byte for byte in (320, 640)]
+    assert disk.listdir(DIRECTORY) == [f"{byte:020d}" for byte in (320, 640)]
     queue.delete_before(EVERYTHING)
     assert (queue.min_offset, queue.max_offset) == (40, 40)
-    assert disk.listdir(DIRECTORY) == ["%020d" % 640]
+    assert disk.listdir(DIRECTORY) == [f"{640:020d}"]
     assert queue.read(39, 1) == b""
     queue.append(40, 9000, 100, 0)
     assert units(queue) == [(9000, 100, 0)]
@@ -196,7 +196,7 @@ def test_truncating_drops_units_and_later_files_and_zeroes_behind(disk):
     queue.truncate_to_position(1800)
     assert queue.max_offset == 18
     queue.sync()
-    assert disk.listdir(DIRECTORY) == ["%020d" % byte for byte in (0, 320)]
+    assert disk.listdir(DIRECTORY) == [f"{byte:020d}" for byte in (0, 320)]
     assert not any(disk.read_bytes(f"{DIRECTORY}/{320:020d}")[40:])
     fill(queue, 10, first=18)
     assert units(queue) == [(100 * n, 100, 7 * n) for n in range(28)]
@@ -228,7 +228,7 @@ def test_loading_after_a_crash_takes_units_below_the_limit_and_returns_the_rest_
     leftover = again.load(0, 2000, lambda *_: True)
     assert again.max_offset == 20
     assert leftover == queue.read(20, 20)
-    assert disk.listdir(DIRECTORY) == ["%020d" % byte for byte in (0, 320)]
+    assert disk.listdir(DIRECTORY) == [f"{byte:020d}" for byte in (0, 320)]
     assert again.load(0, 0, lambda *_: True) != b""
 
 

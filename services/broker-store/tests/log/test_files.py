@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_a_new_file_has_its_full_size_and_no_blocks(real):
     files, root = real
     file = files.open(f"{root}/f", create_bytes=1 << 30)
     assert file.size() == files.size(f"{root}/f") == 1 << 30
-    assert os.stat(f"{root}/f").st_blocks == 0
+    assert Path(f"{root}/f").stat().st_blocks == 0
     assert file.next_data(0) is None
     file.pwrite(b"x", 1 << 20)
     assert file.next_data(0) == 1 << 20
@@ -97,10 +98,10 @@ def test_zeroing_allocates_blocks_and_truncating_gives_them_back(real):
     file = files.open(f"{root}/f", create_bytes=4 << 20)
     file.zero(4096, 3 << 20)
     file.sync()
-    assert os.stat(f"{root}/f").st_blocks >= (3 << 20) // 512
+    assert Path(f"{root}/f").stat().st_blocks >= (3 << 20) // 512
     file.truncate(0)
     file.truncate(4 << 20)
-    assert os.stat(f"{root}/f").st_blocks == 0
+    assert Path(f"{root}/f").stat().st_blocks == 0
     file.drop_cached(0, 4096)
 
 
@@ -139,7 +140,7 @@ def test_names_can_be_listed_renamed_linked_and_removed(real):
     files.remove(f"{root}/a/b/two")
     assert files.exists(f"{root}/a/b/three")
     assert files.modified_ms(f"{root}/a/b/three") > 1_700_000_000_000
-    os.symlink(f"{root}/a/b", f"{root}/a/b/c/loop")
+    Path(f"{root}/a/b/c/loop").symlink_to(f"{root}/a/b")
     files.remove_dir(f"{root}/a")
     files.remove_dir(f"{root}/a")
     assert not files.exists(f"{root}/a")

@@ -1,9 +1,9 @@
 """Zeros ahead of the tail: blocks are there before they are needed, and no record is ever overwritten."""
 
 import errno
-import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -64,7 +64,7 @@ def test_the_next_segment_is_prepared_before_the_tail_reaches_it(disk, failures)
     prezero, segment = make(disk, failures)
     prezero.follow(segment, 60 * 1024)
     slices(prezero)
-    assert disk.exists("/log/%020d" % 65536)
+    assert disk.exists(f"/log/{65536:020d}")
     assert ("sync_dir", "/log") in disk.trace
     before = len(disk.trace)
     spare = prezero.take_spare(65536)
@@ -153,7 +153,7 @@ def test_segments_smaller_than_the_stretch_ahead_are_zeroed_whole(disk, failures
     prezero, segment = make(disk, failures, sizes)
     prezero.follow(segment, 0)
     slices(prezero)
-    assert disk.listdir("/log") == ["%020d" % 0, "%020d" % 8192]
+    assert disk.listdir("/log") == [f"{0:020d}", f"{8192:020d}"]
 
 
 def test_switched_off_there_is_no_thread(disk, failures):
@@ -210,10 +210,12 @@ def test_the_thread_keeps_ahead_of_a_running_tail_on_the_real_disk(tmp_path, fai
         segment.file.pwrite(block, len(content))
         content += block
     deadline = time.monotonic() + 10
-    while os.stat(segment.path).st_blocks * 512 < len(content) + 100 * 1024 and time.monotonic() < deadline:
+    while (
+        Path(segment.path).stat().st_blocks * 512 < len(content) + 100 * 1024 and time.monotonic() < deadline
+    ):
         time.sleep(0.005)
     prezero.close()
-    assert os.stat(segment.path).st_blocks * 512 >= len(content) + 100 * 1024
+    assert Path(segment.path).stat().st_blocks * 512 >= len(content) + 100 * 1024
     assert segment.file.pread(len(content), 0) == content
     assert not any(segment.file.pread(1 << 20, len(content)))
     assert failures == []

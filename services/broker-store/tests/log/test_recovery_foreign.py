@@ -30,6 +30,13 @@ def test_after_a_clean_stop_the_last_three_segments_are_walked(mini, foreign):
     assert store.recovered.end == store.log.confirm
 
 
+def test_what_a_foreign_writer_left_is_made_durable_before_it_is_served(mini, foreign):
+    before = len(foreign.trace)
+    store = mini(foreign).open()
+    synced = {path for name, path in foreign.trace[before:] if name == "sync"}
+    assert {segment.path for segment in store.log.segments[-3:]} <= synced
+
+
 def test_after_a_crash_the_walk_begins_at_the_newest_segment_older_than_the_checkpoint(mini, foreign):
     foreign.replace_atomically("/store/abort", b"")
     store = mini(foreign)
@@ -136,7 +143,7 @@ def test_damage_in_a_log_whose_queues_are_whole_is_resumed_by_their_units_and_pu
 def test_a_next_segment_of_zeros_is_no_part_of_the_log(mini, disk):
     store = mini(disk).open()
     store.send(b"kept")
-    disk.open("/store/commitlog/%020d" % 4096, 4096)
+    disk.open(f"/store/commitlog/{4096:020d}", 4096)
     disk.sync_dir("/store/commitlog")
     again = mini(disk.killed()).open()
     assert again.cuts == []
@@ -173,9 +180,9 @@ def test_a_lost_segment_is_resumed_at_the_next_one_even_if_that_begins_damaged(m
     store = mini(disk).open()
     for number in range(40):
         store.send(b"%04d" % number * 100)
-    disk.remove("/store/commitlog/%020d" % 4096)
+    disk.remove(f"/store/commitlog/{4096:020d}")
     disk.sync_dir("/store/commitlog")
-    disk.flip("/store/commitlog/%020d" % 8192, 4, 0xFF)
+    disk.flip(f"/store/commitlog/{8192:020d}", 4, 0xFF)
     again = mini(disk.killed()).open()
     assert again.holes[0].start == 4096
     assert again.holes[-1].end > 8192

@@ -53,5 +53,5 @@ def test_a_disk_of_unknown_size_counts_as_empty():
     "wrong", [{"full_ratio": 0}, {"forced_ratio": 1.5}, {"keep_ms": 0}, {"delete_hours": frozenset({24})}]
 )
 def test_limits_outside_their_range_are_refused(wrong):
-    with pytest.raises(ValueError, match="ratios|delete_hours"):
+    with pytest.raises(ValueError, match=r"ratios|delete_hours"):
         RetentionSettings(**wrong)

@@ -42,7 +42,7 @@ def read_snapshot(files, manifest):
 def test_the_manifest_says_what_the_snapshot_holds(store, snapshots, disk):
     manifest = make(snapshots, store)
     assert manifest.end_position == store.log.confirm
-    assert manifest.segments == ["%020d" % start for start in range(0, store.log.end, 4096)]
+    assert manifest.segments == [f"{start:020d}" for start in range(0, store.log.end, 4096)]
     assert manifest.config == ["topics.json"]
     assert {(queue.directory, queue.max_offset) for queue in manifest.queues} == {
         ("consumequeue/T/0", 60), ("consumequeue/SYS/0", len(store.log.segments)),
