@@ -1,7 +1,7 @@
 """Counters, their names in Prometheus, and the table of code 28."""
 
 from broker_store.class_figures import watch_classes
-from broker_store.figures import Figures, Lag, quantile
+from broker_store.figures import LAG_ROWS_MAX, Figures, Lag, quantile
 from broker_store.protection import groups_too_far_behind
 from broker_store.rates import DAY_S
 from broker_store.requests import request_classes
@@ -35,6 +35,18 @@ def test_lag_and_other_numbers_are_read_when_asked():
     text = metrics.render().decode()
     assert 'gantry_store_group_lag_messages{group="g",queue="3",topic="t"} 17.0' in text
     assert "gantry_store_x 4.0" in text
+
+
+def test_of_very_many_queues_the_worst_are_shown_and_all_are_summed():
+    figures, metrics = made()
+    figures.watch_lag(lambda: [Lag("g", "t", number, number) for number in range(LAG_ROWS_MAX + 2)])
+    text = metrics.render().decode()
+    assert 'queue="0"' not in text
+    assert f'queue="{LAG_ROWS_MAX + 1}",topic="t"}} {LAG_ROWS_MAX + 1}.0' in text
+    (line,) = [
+        line for line in text.splitlines() if line.startswith("gantry_store_group_topic_lag_messages{")
+    ]
+    assert float(line.split(" ")[1]) == sum(range(LAG_ROWS_MAX + 2))
 
 
 def test_what_was_deleted_is_not_shown_any_more():

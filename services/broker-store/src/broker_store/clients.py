@@ -68,10 +68,14 @@ class ClientTable:
         self.producers: dict[str, dict[int, Client]] = {}
         """Group → connection → client."""
         self.consumers: dict[str, ConsumerGroup] = {}
+        self._produces: dict[int, set[str]] = {}
+        self._consumes: dict[int, set[str]] = {}
+        # Groups by connection: a thousand connections that close must not each look through ten thousand groups.
 
     def register_producer(self, group: str, client: Client) -> None:
         """Note a producer that is alive."""
         self.producers.setdefault(group, {})[client.peer.id] = client
+        self._produces.setdefault(client.peer.id, set()).add(group)
 
     def register_consumer(
         self,
@@ -90,6 +94,7 @@ class ClientTable:
         entry.consumption = consumption
         known = entry.clients.get(client.peer.id)
         entry.clients[client.peer.id] = client
+        self._consumes.setdefault(client.peer.id, set()).add(group)
         is_new = known is None or known.client_id != client.client_id
         if subscriptions is None:
             return is_new
@@ -102,9 +107,9 @@ class ClientTable:
 
     def close(self, peer_id: int) -> list[str]:
         """Remove everything of a connection; return the consumer groups that changed."""
-        for group in [group for group, clients in self.producers.items() if peer_id in clients]:
+        for group in tuple(self._produces.get(peer_id, ())):
             self._leave_producers(group, peer_id)
-        groups = [name for name, entry in self.consumers.items() if peer_id in entry.clients]
+        groups = sorted(self._consumes.get(peer_id, ()))
         for group in groups:
             self._leave_consumers(group, peer_id)
         return groups
@@ -140,7 +145,10 @@ class ClientTable:
 
     def _leave_producers(self, group: str, peer_id: int) -> None:
         clients = self.producers.get(group)
-        if clients is not None and clients.pop(peer_id, None) is not None and not clients:
+        if clients is None or clients.pop(peer_id, None) is None:
+            return
+        _discard(self._produces, peer_id, group)
+        if not clients:
             del self.producers[group]
 
     def _leave_consumers(self, group: str, peer_id: int) -> Client | None:
@@ -148,9 +156,18 @@ class ClientTable:
         if entry is None:
             return None
         client = entry.clients.pop(peer_id, None)
+        _discard(self._consumes, peer_id, group)
         if not entry.clients:
             del self.consumers[group]
         return client
+
+
+def _discard(groups_of: dict[int, set[str]], peer_id: int, group: str) -> None:
+    groups = groups_of.get(peer_id)
+    if groups is not None:
+        groups.discard(group)
+        if not groups:
+            del groups_of[peer_id]
 
 
 def _replace(known: dict[str, SubscriptionData], given: dict[str, SubscriptionData]) -> bool:

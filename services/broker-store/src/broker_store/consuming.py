@@ -11,15 +11,13 @@ from functools import partial
 from time import localtime
 from typing import Any
 
-import msgspec
-
 from broker_store.admission import Admission
 from broker_store.broker_config import BrokerConfig
 from broker_store.class_figures import watch_classes
 from broker_store.clients import ClientTable
 from broker_store.config_files import ConfigFile, DataVersionCounter
 from broker_store.figures import Figures, Lag
-from broker_store.groups import GroupTable
+from broker_store.groups import GroupTable, groups_from
 from broker_store.handlers.admin import AdminHandlers
 from broker_store.handlers.clients import ClientHandlers
 from broker_store.handlers.connections import ConnectionHandlers
@@ -45,7 +43,7 @@ from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.process import StartRefused
 from gantry_wire import fastjson
-from gantry_wire.bodies import SubscriptionGroupWrapper
+from gantry_wire.errors import MalformedBody
 
 READER_THREADS = 2
 """Threads that wait for the disk on behalf of pulls and queries: the loop never does."""
@@ -198,16 +196,10 @@ class Consuming:
 
     def _load_groups(self) -> tuple[GroupTable, Saver]:
         file = ConfigFile(self._parts.files, f"{self._parts.config_dir}/subscriptionGroup.json")
-        content = file.load()
-        known = SubscriptionGroupWrapper()
-        if content is not None:
-            try:
-                known = msgspec.convert(content, SubscriptionGroupWrapper, strict=False, str_keys=True)
-            except msgspec.ValidationError as error:
-                raise StartRefused(f"{file.path}: {error}: repair the file or remove it") from error
-        version = DataVersionCounter(self._parts.now_ms, None if content is None else known.data_version)
-        groups = GroupTable(version, known.subscription_group_table.values())
-        groups.forbidden = known.forbidden_table
+        try:
+            groups = groups_from(file.load(), self._parts.now_ms)
+        except MalformedBody as error:
+            raise StartRefused(f"{file.path}: {error}: repair the file or remove it") from error
         saver = Saver(
             file.path, lambda: fastjson.dumps(groups.wrapper()), file.store_bytes, self._config_thread
         )

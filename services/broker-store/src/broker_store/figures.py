@@ -4,6 +4,7 @@ Names of metrics begin with gantry_store_. RocketMQ's own names for the same fig
 """
 
 from collections.abc import Callable, Iterable
+from heapq import nlargest
 from typing import NamedTuple
 
 from broker_store.rates import MINUTE_STEP_S, Meter, Mornings, Triple
@@ -31,6 +32,8 @@ PUT_SECONDS = (
 )
 """Bounds of put latency: fine where sends usually are, RocketMQ's own beyond 10 ms."""
 FLUSH_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+LAG_ROWS_MAX = 2000
+"""Queues shown one by one: ten thousand rows would hold the loop up at every scrape."""
 BATCH_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 
 
@@ -197,13 +200,26 @@ class Figures:
         return int(quantile(self.put_latency, share) * 1e6)
 
     def watch_lag(self, lags: Callable[[], Iterable[Lag]]) -> None:
-        """Show the lag of groups, read when asked."""
+        """Show the lag of groups, read when asked: by topic, and by queue for the queues that lag most."""
         self._metrics.gauge(
             "gantry_store_group_lag_messages",
-            "Messages in a queue that a group has not committed.",
-            lambda: [((lag.group, lag.topic, str(lag.queue_id)), lag.messages) for lag in lags()],
+            f"Messages in a queue that a group has not committed; the {LAG_ROWS_MAX} largest.",
+            lambda: [
+                ((lag.group, lag.topic, str(lag.queue_id)), lag.messages)
+                for lag in nlargest(LAG_ROWS_MAX, lags(), key=_messages)
+            ],
             ("group", "topic", "queue"),
         )
+
+        def by_topic() -> dict[Labels, float]:
+            sums: dict[Labels, float] = {}
+            for lag in lags():
+                key = (lag.group, lag.topic)
+                sums[key] = sums.get(key, 0) + lag.messages
+            return sums
+
+        words = "Messages of a topic that a group has not committed."
+        self._metrics.gauge("gantry_store_group_topic_lag_messages", words, by_topic, ("group", "topic"))
 
     def watch(self, name: str, words: str, read: Callable[[], float]) -> None:
         """Show one number, read when asked."""
@@ -251,6 +267,10 @@ class Figures:
 
     def _behind(self) -> dict[Labels, float]:
         return {key: figures.behind_bytes for key, figures in self.groups.items()}
+
+
+def _messages(lag: Lag) -> int:
+    return lag.messages
 
 
 def quantile(histogram: Histogram, share: float) -> float:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from broker_store.config_files import DataVersionCounter
 from gantry_wire.bodies import SubscriptionGroupConfig, SubscriptionGroupWrapper
-from gantry_wire.errors import IllegalName
+from gantry_wire.errors import IllegalName, MalformedBody
 from gantry_wire.names import GATEWAY_GROUP, PRESET_GROUPS, SYSTEM_GROUP_PREFIX, check_group
 
 GATEWAY = SubscriptionGroupConfig(group_name=GATEWAY_GROUP, notify_consumer_ids_changed_enable=False)
@@ -86,3 +88,18 @@ class GroupTable:
         self.version.bump()
         for listener in self.on_change:
             listener(name)
+
+
+def groups_from(content: object, now_ms: Callable[[], int]) -> GroupTable:
+    """Return the table that subscriptionGroup.json holds; a new one for None. Raises MalformedBody."""
+    if content is None:
+        return GroupTable(DataVersionCounter(now_ms))
+    try:
+        known = msgspec.convert(content, SubscriptionGroupWrapper, strict=False, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise MalformedBody(f"no table of groups: {error}") from error
+    groups = GroupTable(
+        DataVersionCounter(now_ms, known.data_version), known.subscription_group_table.values()
+    )
+    groups.forbidden = known.forbidden_table
+    return groups
