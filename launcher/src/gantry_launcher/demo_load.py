@@ -43,6 +43,11 @@ class Http:
             self._connection = None
             return 0, {}
 
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
 
 @dataclass
 class History:
@@ -93,6 +98,7 @@ class Load:
             with self._lock:
                 self.history.attempted += 1
             self._until_answered(gateway, name)
+        gateway.close()
 
     def _until_answered(self, gateway: Http, name: str) -> None:
         """Send one message, again and again with the same key, until its fate is known."""
@@ -122,6 +128,7 @@ def judge(base: str, history: History) -> Verdict:
     _, topic = gateway.call("GET", f"/v1/topics/{TOPIC}")
     for queue in topic["queues"]:
         stored.update(_read(gateway, queue["broker"], queue["queueId"], queue["maxOffset"]))
+    gateway.close()
     times = Counter(stored.values())
     lost = sum(1 for name, place in history.acknowledged.items() if stored.get(place) != name)
     duplicated = sum(count - 1 for count in times.values() if count > 1)

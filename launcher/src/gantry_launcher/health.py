@@ -38,31 +38,19 @@ def ask(check: Check, timeout_seconds: float) -> Health:
         return Health(ready=False, words=f"no answer ({error})", body={})
 
 
-def http(
-    host: str, port: int, path: str, timeout_seconds: float, *, method: str = "GET", body: bytes = b""
-) -> tuple[int, bytes]:
-    """Return status and body of one small HTTP call. Raises OSError or ValueError."""
-    with socket.create_connection((host, port), timeout_seconds) as connection:
-        connection.settimeout(timeout_seconds)
-        return _http(connection, path, method, body)
-
-
-def _http(connection: socket.socket, path: str, method: str = "GET", body: bytes = b"") -> tuple[int, bytes]:
+def _get(connection: socket.socket, path: str) -> tuple[int, bytes]:
     """Speak just enough HTTP/1.1: http.client would cost the launcher 4 MB of memory."""
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-    if body:
-        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    connection.sendall(f"{head}\r\n".encode() + body)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     answer = b""
     while part := connection.recv(ANSWER_BYTES_MAX):
         answer += part
     head_bytes, _, rest = answer.partition(b"\r\n\r\n")
-    status = int(head_bytes.split(b" ", 2)[1])
-    return status, rest
+    _, _, after_version = head_bytes.partition(b" ")
+    return int(after_version[:3] or b"0"), rest  # ValueError for what is no HTTP
 
 
 def _ask_http(connection: socket.socket) -> Health:
-    status, rest = _http(connection, "/health/ready")
+    status, rest = _get(connection, "/health/ready")
     body: dict[str, Any] = json.loads(rest) if rest.startswith(b"{") else {}
     ready = status == 200
     return Health(ready, "ready" if ready else _reason(body) or f"HTTP status {status}", body)

@@ -38,7 +38,7 @@ def check() -> int:
 def test(arguments: list[str]) -> int:
     """Run the checks and the tests. Long runs (marker soak) only where the arguments choose markers themselves."""
     install.ensure(install.TEST_LOCK, say)
-    chosen = any(word == "-m" or word.startswith("-m=") for word in arguments)
+    chosen = any(word.startswith("-m") for word in arguments)
     markers = () if chosen else ("-m", NOT_BY_DEFAULT)
     return _run_all((*CHECKS, Step("tests", ("python", "-m", "pytest", *markers, *arguments))))
 

@@ -1,0 +1,19 @@
+"""`bench` knows its programs by what they say of themselves."""
+
+from pathlib import Path
+
+import pytest
+
+from gantry_launcher import bench
+from gantry_launcher.errors import Refused
+
+
+def test_only_files_that_say_how_they_are_run_are_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sends.py").write_text('"""How many sends.\n\n    python bench/sends.py\n"""\n')
+    (tmp_path / "part.py").write_text('"""Part of sends."""\n')
+    monkeypatch.setattr(bench, "FOLDER", tmp_path)
+    assert bench.programs() == {"sends": "How many sends."}
+    with pytest.raises(Refused, match="there are sends"):
+        bench.bench(["receives"])

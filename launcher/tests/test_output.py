@@ -1,0 +1,47 @@
+"""What the system says reaches the file, is moved aside when it is full, and never holds anybody up."""
+
+from pathlib import Path
+
+import pytest
+
+from gantry_launcher import output as module
+from gantry_launcher.output import Output
+
+
+def test_lines_reach_the_file_with_their_prefix(tmp_path: Path) -> None:
+    output = Output(tmp_path / "logs" / "gantry.log", echo=False)
+    output.line("broker-a", "ready")
+    output.close()
+    assert (tmp_path / "logs" / "gantry.log").read_text() == "broker-a   | ready\n"
+
+
+def test_a_full_file_is_moved_aside_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FILE_BYTES_MAX", 20)
+    log = tmp_path / "gantry.log"
+    output = Output(log, echo=False)
+    for text in ("one", "two"):
+        output._write(f"{text:>30}\n")
+    output.close()
+    assert (tmp_path / "gantry.log.1").read_text().strip() == "one"
+    assert log.read_text().strip() == "two"
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    output = Output(tmp_path / "file" / "gantry.log", echo=True)
+    output.line("gantry", "said all the same")
+    output.close()
+    assert "said all the same" in capsys.readouterr().err
+
+
+def test_when_nobody_keeps_up_the_oldest_lines_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WAITING_LINES_MAX", 3)
+    output = Output(tmp_path / "gantry.log", echo=False)
+    with output._wake:  # the writer waits
+        output._lines.extend(f"{number}\n" for number in range(10))
+    output.close()
+    assert (tmp_path / "gantry.log").read_text().split() == ["7", "8", "9"]
