@@ -67,6 +67,13 @@ class History:
         if self._held.setdefault(place, name) != name:
             self._moved.add(place)
 
+    def doubled(self) -> dict[str, list[Place]]:
+        """Names that the last reading saw at more than one place, with the places: where to look for the reason."""
+        places: dict[str, list[Place]] = {}
+        for place, name in self._latest.items():
+            places.setdefault(name, []).append(place)
+        return {name: found for name, found in places.items() if len(found) > 1}
+
     def verdict(self) -> Verdict:
         """Judge the last reading against everything that was told."""
         places: dict[str, list[Place]] = {}

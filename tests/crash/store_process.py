@@ -16,7 +16,9 @@ from pathlib import Path
 
 READY_SECONDS_MAX = 60.0
 ROOT = Path(__file__).parents[2]
-SOURCES = [ROOT / "libs" / name / "src" for name in ("wire", "link", "chassis")] + [ROOT / "services/broker-store/src"]
+SOURCES = [ROOT / "libs" / name / "src" for name in ("wire", "link", "chassis")] + [
+    ROOT / "services/broker-store/src"
+]
 
 
 def free_port_block() -> int:

@@ -43,7 +43,7 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> Verdict:
                 await read_everything(store.port, TOPIC, QUEUE_COUNT, history)
                 verdict = history.verdict()
                 print(f"after {cycle + 1} kills: {verdict}")
-                assert verdict.holds, f"seed {seed}, cycle {cycle}: {verdict}"
+                assert verdict.holds, f"seed {seed}, cycle {cycle}: {verdict} {history.doubled()}"
         return history.verdict()
     finally:
         store.kill()

@@ -43,7 +43,7 @@ async def run_cuts(directory: Path, cuts: int, seed: int) -> Verdict:
             await read_everything(store.port, TOPIC, QUEUE_COUNT, history)
             verdict = history.verdict()
             print(f"after {cut + 1} power cuts: {verdict}")
-            assert verdict.holds, f"seed {seed}, cut {cut}: {verdict}"
+            assert verdict.holds, f"seed {seed}, cut {cut}: {verdict} {history.doubled()}"
             await asyncio.to_thread(store.stop)
         return history.verdict()
     finally:
