@@ -138,7 +138,7 @@ class Consuming:
             self.offsets, self.keeper, self.groups, parts.topics, parts.queues, parts.log
         )
         group_handlers = GroupHandlers(
-            self.groups, self._group_saver, self.offsets, self.keeper, self.figures
+            self.groups, self._group_saver, self.offsets, self.keeper, self._admin, self.figures
         )
         return {
             **self.pulls.commands(),

@@ -107,6 +107,11 @@ class Opening:
             yield from self._recover(note)
         self._adopt_topics()
 
+    def abandon(self) -> None:
+        """Close everything in the middle of it: the next start begins like this one."""
+        self.store.log.close()
+        self._checkpoint.abandon()
+
     def _start_anew(self) -> None:
         self.is_rebuild = True
         self.store.log.close()

@@ -28,6 +28,10 @@ LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200,
 SKIPPED_OFFSETS_MAX = 4096
 """A damaged record that claims an offset further ahead is not believed."""
 _UNDISPATCHED = frozenset({SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK})
+_SPECIAL_TOPICS = frozenset({SCHEDULE_TOPIC, SEGMENT_TOPIC})
+_UNIQUE_MARK = b"UNIQ_KEY\x01"
+_UNIQUE_SIZE = len(_UNIQUE_MARK)
+_END = b"\x02"
 _KEYS_MARK = b"KEYS\x01"
 _TAGS_MARK = b"TAGS\x01"
 _GANTRY_MARK = GANTRY_KEY.encode() + b"\x01"
@@ -60,25 +64,51 @@ class Restore:
     def take(self, records: list[ScannedRecord]) -> None:
         """Take records in."""
         index: list[IndexEntry] = []
-        for position, size, queue_id, offset, sys_flag, store_ms, body_crc, topic, properties in records:
-            queue = self._by_name.get((topic, queue_id)) or self._open(topic, queue_id)
-            kind = sys_flag & SYS_TRANSACTION_MASK
-            if kind not in _UNDISPATCHED:
-                self.holes += queue.units.append(
-                    offset, position, size, self._code(queue, properties, store_ms)
-                )
-                if offset >= queue.next_offset:
-                    queue.next_offset = offset + 1
-            if kind != SYS_TRANSACTION_ROLLBACK:
+        queue: Queue | None
+        find_queue, add, key_hash = self._by_name.get, index.append, index_key_hash
+        for record in records:
+            position, size, queue_id, offset, sys_flag, store_ms, _, topic, properties = record
+            queue = find_queue((topic, queue_id)) or self._open(topic, queue_id)
+            if (
+                sys_flag & SYS_TRANSACTION_MASK
+                or queue.topic in _SPECIAL_TOPICS
+                or _GANTRY_MARK in properties
+            ):
+                self._take_special(queue, record, index)
+                continue
+            code = 0
+            if _TAGS_MARK in properties:
+                tag = find_property(properties, b"TAGS")
+                code = tags_code(tag) if tag else 0
+            self.holes += queue.units.append(offset, position, size, code)
+            if properties.startswith(_UNIQUE_MARK):
+                end = properties.find(_END, _UNIQUE_SIZE)
+                key = properties[_UNIQUE_SIZE : end if end > 0 else None].decode(errors="replace")
+                add((key_hash(queue.topic, key), position, store_ms))
+                if _KEYS_MARK in properties:
+                    _add_keys(index, queue.topic, properties, position, store_ms)
+            else:
+                _add_unique_key(index, queue.topic, properties, position, store_ms)
                 _add_keys(index, queue.topic, properties, position, store_ms)
-            if _GANTRY_MARK in properties:
-                self._remember(queue, properties, (body_crc, store_ms, position, offset))
-            if queue.topic == SEGMENT_TOPIC:
-                self._apply_system(position, size)
-            self.newest_store_ms = max(self.newest_store_ms, store_ms)
+        if records:
+            self.newest_store_ms = max(self.newest_store_ms, *(record[5] for record in records))
         self.records += len(records)
         if index and self._index is not None:
             self._index.put(index)
+
+    def _take_special(self, queue: Queue, record: ScannedRecord, index: list[IndexEntry]) -> None:
+        """Take in what is no plain message: of a transaction, of a system topic, or with an idempotency key."""
+        position, size, _, offset, sys_flag, store_ms, body_crc, _, properties = record
+        kind = sys_flag & SYS_TRANSACTION_MASK
+        if kind not in _UNDISPATCHED:
+            self.holes += queue.units.append(offset, position, size, _code(queue, properties, store_ms))
+        if kind != SYS_TRANSACTION_ROLLBACK:
+            _add_unique_key(index, queue.topic, properties, position, store_ms)
+            _add_keys(index, queue.topic, properties, position, store_ms)
+        if _GANTRY_MARK in properties:
+            self._remember(queue, properties, (body_crc, store_ms, position, offset))
+        if queue.topic == SEGMENT_TOPIC:
+            self._apply_system(position, size)
 
     def leave_hole(self, suspect: ScannedRecord) -> None:
         """Keep the offset of a damaged record out of use: its message was acknowledged under it."""
@@ -87,14 +117,6 @@ class Restore:
         if 0 <= offset - queue.units.max_offset < SKIPPED_OFFSETS_MAX:
             queue.units.start_at(offset + 1)
             self.holes += 1
-
-    def _code(self, queue: Queue, properties: bytes, store_ms: int) -> int:
-        if queue.topic == SCHEDULE_TOPIC:
-            return deliver_ms(find_property(properties, DELAY.encode()), store_ms)
-        if _TAGS_MARK not in properties:
-            return 0
-        tag = find_property(properties, b"TAGS")
-        return tags_code(tag) if tag else 0
 
     def _open(self, topic: bytes, queue_id: int) -> Queue:
         queue = self._queues.open(topic.decode(errors="replace"), queue_id)
@@ -123,14 +145,25 @@ class Restore:
             self._on_deleted(system.topic)
 
 
-def _add_keys(index: list[IndexEntry], topic: str, properties: bytes, position: int, store_ms: int) -> None:
+def _code(queue: Queue, properties: bytes, store_ms: int) -> int:
+    if queue.topic == SCHEDULE_TOPIC:
+        return deliver_ms(find_property(properties, DELAY.encode()), store_ms)
+    tag = find_property(properties, b"TAGS")
+    return tags_code(tag) if tag else 0
+
+
+def _add_unique_key(
+    index: list[IndexEntry], topic: str, properties: bytes, position: int, store_ms: int
+) -> None:
     unique_key = find_property(properties, b"UNIQ_KEY")
     if unique_key:
         index.append((index_key_hash(topic, unique_key.decode(errors="replace")), position, store_ms))
-    if _KEYS_MARK in properties:
-        keys = find_property(properties, b"KEYS")
-        if keys:
-            index += key_entries(topic, keys.decode(errors="replace"), position, store_ms)
+
+
+def _add_keys(index: list[IndexEntry], topic: str, properties: bytes, position: int, store_ms: int) -> None:
+    keys = find_property(properties, b"KEYS") if _KEYS_MARK in properties else None
+    if keys:
+        index += key_entries(topic, keys.decode(errors="replace"), position, store_ms)
 
 
 def deliver_ms(level: bytes | None, store_ms: int) -> int:

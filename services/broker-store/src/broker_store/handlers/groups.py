@@ -1,9 +1,11 @@
 """200, 201, 207, 225, 352: subscription groups made, listed, deleted. A change is answered once it is saved."""
 
+import asyncio
 from dataclasses import dataclass
 
 from broker_store.figures import Figures
 from broker_store.groups import GroupTable
+from broker_store.later import Later
 from broker_store.offset_keeper import OffsetKeeper
 from broker_store.offsets import OffsetTable
 from broker_store.ports import Commands, Peer
@@ -32,6 +34,7 @@ class GroupHandlers:
     """Told of every change by the table."""
     offsets: OffsetTable
     keeper: OffsetKeeper
+    later: Later
     figures: Figures
 
     def commands(self) -> Commands:
@@ -84,10 +87,12 @@ class GroupHandlers:
             words = f"the group {header.group_name} belongs to the system and cannot be deleted"
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
         self.groups.delete(header.group_name)
+        self.figures.forget_group(header.group_name)
         if header.wants_clean_offset:
             self.offsets.remove_group(header.group_name)
-        self.figures.forget_group(header.group_name)
-        self._answer_when_saved(peer, command.opaque)
+            self.later.answer(peer, command, self._when_offsets_are_gone(command))
+        else:
+            self._answer_when_saved(peer, command.opaque)
 
     def _put(self, peer: Peer, command: Command, groups: list[SubscriptionGroupConfig]) -> None:
         for group in groups:
@@ -96,12 +101,19 @@ class GroupHandlers:
             self.groups.put(group)
         self._answer_when_saved(peer, command.opaque)
 
-    def _answer_when_saved(self, peer: Peer, opaque: int) -> None:
-        def answer(error: OSError | None) -> None:
-            if error is None:
-                peer.send(encode_response(ResponseCode.SUCCESS, opaque))
-            else:
-                words = f"the change holds but could not be saved: {error}"
-                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, opaque, remark=words))
+    async def _when_offsets_are_gone(self, command: Command) -> bytes:
+        """Save the offsets too: a group made again after a crash must not find its old ones."""
+        await self.keeper.flush()
+        saved: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        self.saver.when_saved(saved.set_result)
+        return _saved_reply(command.opaque, await saved)
 
-        self.saver.when_saved(answer)
+    def _answer_when_saved(self, peer: Peer, opaque: int) -> None:
+        self.saver.when_saved(lambda error: peer.send(_saved_reply(opaque, error)))
+
+
+def _saved_reply(opaque: int, error: OSError | None) -> bytes:
+    if error is None:
+        return encode_response(ResponseCode.SUCCESS, opaque)
+    words = f"the change holds but could not be saved: {error}"
+    return encode_response(ResponseCode.SYSTEM_ERROR, opaque, remark=words)

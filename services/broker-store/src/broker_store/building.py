@@ -1,0 +1,107 @@
+"""Builds the reading side and the registration from settings and an opened store."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker_store.broker_config import BrokerConfig
+from broker_store.consuming import Consuming, ConsumingParts
+from broker_store.log.files import Files
+from broker_store.opening import OpenedStore
+from broker_store.read_settings import ReadSettings
+from broker_store.registration import Identity, Registration
+from broker_store.requests import RequestClass
+from broker_store.runtime_state import RuntimeReader
+from broker_store.sending import Sending
+from broker_store.settings import Settings
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.nats_hints import Hints
+from gantry_link.pool import ConnectionPool
+
+GROUP_SUBJECT = "gantry.group"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is there whatever store is opened."""
+
+    settings: Settings
+    files: Files
+    classes: dict[str, RequestClass]
+    metrics: Metrics
+    now_ms: Callable[[], int]
+    hints: Hints
+    pool: ConnectionPool
+    address: str
+    """host:port that clients are told."""
+    index_trouble: Callable[[], str | None]
+
+
+def build_consuming(
+    around: Surroundings, store: OpenedStore, sending: Sending, config: BrokerConfig
+) -> Consuming:
+    """Return the reading side."""
+    settings = around.settings
+    reads = ReadSettings(
+        broker_permission=settings.broker_permission,
+        long_polling_enable=settings.long_polling_enable,
+        protect_broker=settings.protect_broker,
+        fallbehind_bytes_max=settings.fallbehind_bytes_max,
+    )
+    reads.set_pull_bytes_max(settings.pull_bytes_max)
+    runtime = RuntimeReader(store, sending.appends, around.now_ms)
+    consuming = Consuming(
+        ConsumingParts(
+            log=store.log,
+            queues=store.queues,
+            topics=store.topics,
+            index=store.index,
+            index_trouble=around.index_trouble,
+            append_internal=sending.internal.append,
+            files=around.files,
+            config_dir=store.config_dir,
+            own_dir=f"{store.directory}/gantry",
+            now_ms=around.now_ms,
+            classes=around.classes,
+            metrics=around.metrics,
+            config=config,
+            settings=reads,
+            state=runtime.read,
+            cluster_name=settings.cluster_name,
+            broker_name=settings.broker_name,
+            address=around.address,
+        )
+    )
+    consuming.groups.auto_create = settings.auto_create_groups
+    consuming.groups.on_change.append(lambda group: around.hints.publish(GROUP_SUBJECT, group.encode()))
+    return consuming
+
+
+def build_registration(
+    around: Surroundings, store: OpenedStore, sending: Sending, config: BrokerConfig
+) -> Registration | None:
+    """Return what keeps the broker known; None without nameservers."""
+    settings = around.settings
+    if not settings.nameservers:
+        return None
+    host, _, port = around.address.rpartition(":")
+    identity = Identity(
+        settings.cluster_name, settings.broker_name, around.address, f"{host}:{int(port) + 1}"
+    )
+    registration = Registration(
+        around.pool,
+        settings.nameservers,
+        identity,
+        store.topics,
+        every_seconds=settings.register_seconds,
+        publish=around.hints.publish,
+    )
+    registration.broker_permission = settings.broker_permission
+
+    def set_permission(value: str) -> None:
+        registration.broker_permission = sending.targets.broker_permission = int(value)
+        store.topics.version.bump()
+        registration.topic_changed("")
+
+    config.bind("brokerPermission", set_permission)
+    store.topics.on_change.append(registration.topic_changed)
+    return registration
