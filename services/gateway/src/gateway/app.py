@@ -88,7 +88,9 @@ class GatewayApp(FastAPI):
     def add_hot_routes(self, send_path: str, pull_path: str) -> None:
         """Stand the hot calls in the router as raw ASGI routes; `_answer` takes the short way to the same code."""
         self.router.routes.append(Route(send_path, _Raw(self._send_route), methods=["POST"]))
-        self.router.routes.append(Route(pull_path, _Raw(self._pull_route), methods=["GET"]))
+        pull = Route(pull_path, _Raw(self._pull_route), methods=["GET"])
+        pull.methods = {"GET"}  # a HEAD that Starlette adds would be a pull for nothing
+        self.router.routes.append(pull)
 
     async def _answer(self, call: Call) -> Reply:
         preflight = self._access.browser(call)

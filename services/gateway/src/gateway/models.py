@@ -9,7 +9,7 @@ from gantry_wire.limits import INT32_MAX
 
 QUEUES_MAX = 1024
 OFFSETS_MAX = 1024
-DEFINITIONS_MAX = 10_000
+DEFINITIONS_MAX = 1000
 TOPIC_PATTERN = r"^(?:[%|a-zA-Z0-9_-]{1,127}|%(?:RETRY|DLQ)%[%|a-zA-Z0-9_-]{1,248})$"
 GROUP_PATTERN = r"^[%|a-zA-Z0-9_-]{1,120}$"
 
@@ -22,11 +22,11 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-Queues = Annotated[Whole, Field(ge=1, le=QUEUES_MAX)]
+_WHOLE = BeforeValidator(_whole)
+Queues = Annotated[int, Field(ge=1, le=QUEUES_MAX), _WHOLE]
 Perm = Literal["rw", "r", "w"]
 PermShown = Literal["rw", "r", "w", "none"]
-Offset = Annotated[Whole, Field(ge=0, le=OFFSET_MAX)]
+Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX), _WHOLE]
 TopicText = Annotated[str, Field(pattern=TOPIC_PATTERN, max_length=255)]
 GroupText = Annotated[str, Field(pattern=GROUP_PATTERN, max_length=120)]
 BrokerText = Annotated[str, Field(min_length=1, max_length=255)]
@@ -115,8 +115,8 @@ class Status(Shown):
 class GroupBody(Body):
     """How a consumer group shall be, on every broker."""
 
-    retry_max_times: Annotated[Whole, Field(ge=-1, le=1000)] = 16
-    retry_queues: Annotated[Whole, Field(ge=1, le=QUEUES_MAX)] = 1
+    retry_max_times: Annotated[int, Field(ge=-1, le=1000), _WHOLE] = 16
+    retry_queues: Annotated[int, Field(ge=1, le=QUEUES_MAX), _WHOLE] = 1
     broadcast: bool = True
     paused: bool = False
 
@@ -143,7 +143,7 @@ class OffsetBody(Body):
 
     topic: TopicText
     broker: BrokerText
-    queue_id: Annotated[Whole, Field(ge=0, le=INT32_MAX)]
+    queue_id: Annotated[int, Field(ge=0, le=INT32_MAX), _WHOLE]
     offset: Offset
 
 

@@ -74,7 +74,13 @@ class RouteCache:
         """Return the route; raise the problem 404 (no such topic) or 503 (its brokers, or all nameservers, away)."""
         route = self.fresh(topic) or await self._ask_once(topic)
         if route is None:
-            raise await self._missing(topic)
+            if problem := await self._brokers_away(topic):
+                raise problem
+            # A broker may have come back between the two questions: only who is missed twice is missing.
+            route = await self._ask_once(topic)
+        if route is None:
+            self._drop(topic)
+            raise topic_missing(topic)
         return route
 
     def forget(self, topic: str) -> None:
@@ -151,8 +157,8 @@ class RouteCache:
             self._drop(min(self._routes, key=lambda name: self._routes[name].used))
         return route
 
-    async def _missing(self, topic: str) -> Problem:
-        """Say why there is no route: a topic whose brokers are all away is no missing topic."""
+    async def _brokers_away(self, topic: str) -> Problem | None:
+        """Return the problem 503 where a topic has no route because all its brokers are away: it is not missing."""
         old = self._routes.get(topic)
         listed = await self._names.value(ORDER_NAMESPACE, topic)
         queue_list = parse(listed) if listed else None
@@ -162,8 +168,7 @@ class RouteCache:
         alive = {broker.name for broker in await self._see_brokers()}
         if names and not names & alive:
             return away(f"every broker of topic {topic} is away: {', '.join(sorted(names))}")
-        self._drop(topic)
-        return topic_missing(topic)
+        return None
 
     async def _see_brokers(self) -> list[Broker]:
         try:

@@ -1,6 +1,8 @@
 """Brokers, the cluster, and its definitions (topics and groups as a whole)."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
 from fastapi import APIRouter
 
@@ -23,6 +25,9 @@ from gateway.routes.groups import settings_of
 from gateway.routes.parameters import problems
 from gateway.routes.topics import refuse_to_change
 from gateway.topic_admin import TopicAdmin, perm_bits, perm_words
+
+T = TypeVar("T")
+APPLIED_AT_ONCE_MAX = 16
 
 
 def cluster_routes(
@@ -69,13 +74,30 @@ def cluster_routes(
             refuse_to_change(one.topic)
         for one in body.groups:
             refuse_to_change_group(one.group)
-        for one in body.topics:
-            await topics.put(TopicSettings(one.topic, one.read_queues, one.write_queues, perm_bits(one.perm)))
-        for one in body.groups:
-            await groups.put(settings_of(one.group, one))
-        return Applied(topics=len(body.topics), groups=len(body.groups))
+        wanted_topics = {
+            one.topic: TopicSettings(one.topic, one.read_queues, one.write_queues, perm_bits(one.perm))
+            for one in body.topics
+        }
+        wanted_groups = {one.group: settings_of(one.group, one) for one in body.groups}
+        await _each(topics.put, wanted_topics.values())
+        await _each(groups.put, wanted_groups.values())
+        return Applied(topics=len(wanted_topics), groups=len(wanted_groups))
 
     return router
+
+
+async def _each(put: Callable[[T], Awaitable[object]], wanted: Iterable[T]) -> None:
+    """Put all, some at once; the first problem is raised when all are through, since the call is safe to repeat."""
+    slots = asyncio.Semaphore(APPLIED_AT_ONCE_MAX)
+
+    async def one(settings: T) -> None:
+        async with slots:
+            await put(settings)
+
+    answers = await asyncio.gather(*map(one, wanted), return_exceptions=True)
+    for answer in answers:
+        if answer is not None:
+            raise answer
 
 
 def _broker(one: BrokerView) -> BrokerShown:
