@@ -109,6 +109,17 @@ async def test_a_deleted_group_takes_its_offsets_along_where_that_is_asked_for(s
     assert (await side.ask(352, {"group": "g"})).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
+async def test_offsets_of_a_deleted_group_are_gone_after_a_crash_too(side, tmp_path):
+    side.consuming.groups.find_or_create("g")
+    fields = {"consumerGroup": "g", "topic": "orders", "queueId": "0", "commitOffset": "5"}
+    assert (await side.ask(15, fields)).code == ResponseCode.SUCCESS
+    assert (await side.ask(207, {"groupName": "g", "cleanOffset": "true"})).code == ResponseCode.SUCCESS
+    again = ReadingSide(tmp_path)  # as the directory is now
+    assert again.consuming.offsets.find("g", "orders", 0) is None
+    assert again.consuming.groups.find("g") is None
+    await again.consuming.stop()
+
+
 async def test_a_preset_group_cannot_be_deleted(side):
     assert (await side.ask(207, {"groupName": "TOOLS_CONSUMER"})).code == ResponseCode.INVALID_PARAMETER
 
