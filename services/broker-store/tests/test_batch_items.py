@@ -1,0 +1,35 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker_store.batch_items import _read, read_items
+from broker_store.stamp import Stamp
+from gantry_wire.batch import BatchItem, encode_batch
+from gantry_wire.properties import parse_properties
+
+STAMP = Stamp("DefaultRegion", "c", trace_on=True, next_unique_key=lambda: "MADE")
+NAMES = st.sampled_from(
+    ["UNIQ_KEY", "WAIT", "TAGS", "KEYS", "CLUSTER", "DELAY", "a", "XUNIQ_KEY", "__RMQ.TRANSIENT.x"]
+)
+VALUES = st.sampled_from(["", "0", "true", "v", "UNIQ_KEY", "7F0000010A0B"])
+
+
+@st.composite
+def properties(draw):
+    pairs = draw(st.lists(st.tuples(NAMES, VALUES), max_size=5))
+    text = "".join(f"{name}\x01{'0' if name == 'DELAY' else value}\x02" for name, value in pairs)
+    return (text if draw(st.booleans()) else text.removesuffix("\x02")).encode()
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.tuples(st.binary(max_size=30), properties()), min_size=1, max_size=6))
+def test_the_quick_way_reads_what_the_thorough_way_reads(messages):
+    items = [BatchItem(3, body, raw) for body, raw in messages]
+    assert read_items(encode_batch(items), 0, STAMP) == [_read(item, 0, STAMP) for item in items]
+
+
+def test_what_the_client_sent_stays_in_front():
+    raw = b"UNIQ_KEY\x01U1\x02WAIT\x01true"
+    (item,) = read_items(encode_batch([BatchItem(0, b"x", raw)]), 0, STAMP)
+    assert item.properties.startswith(raw + b"\x02")
+    assert item.unique_key == "U1"
+    assert parse_properties(item.properties)["CLUSTER"] == "c"
