@@ -35,7 +35,9 @@ class Sends:
                 producer_group="flood", topic=self.topic, default_topic="TBW102", default_topic_queue_nums=4, queue_id=queue_id,
                 sys_flag=0, born_timestamp=int(time.time() * 1000), flag=0, properties=f"UNIQ_KEY\x01{KEY_PLACE}\x02WAIT\x01true\x02",
             )  # fmt: skip
-            before, _, after = encode_request(RequestCode.SEND_MESSAGE_V2, 7, header, self.body).partition(KEY_PLACE.encode())
+            before, _, after = encode_request(RequestCode.SEND_MESSAGE_V2, 7, header, self.body).partition(
+                KEY_PLACE.encode()
+            )
             self._templates.append((before, after))
 
     def frames(self, count: int) -> bytes:
@@ -85,14 +87,18 @@ class _Line(asyncio.Protocol):
         self._transport.write(self.sends.frames(count))
 
 
-async def flood(store: str, sends: Sends, *, connections: int = 8, window: int = 256, seconds: float = 10.0) -> float:
+async def flood(
+    store: str, sends: Sends, *, connections: int = 8, window: int = 256, seconds: float = 10.0
+) -> float:
     """Messages per second acknowledged, `window` in all under way over `connections`. Raises when any was refused."""
     host, _, port = store.rpartition(":")
     loop = asyncio.get_running_loop()
     began = time.monotonic()
     lines: list[_Line] = []
     for _ in range(connections):
-        _, line = await loop.create_connection(lambda: _Line(sends, window // connections, began + seconds), host, int(port))
+        _, line = await loop.create_connection(
+            lambda: _Line(sends, window // connections, began + seconds), host, int(port)
+        )
         lines.append(line)
     await asyncio.gather(*(line.done for line in lines))
     took = time.monotonic() - began
@@ -100,5 +106,7 @@ async def flood(store: str, sends: Sends, *, connections: int = 8, window: int =
         line._transport.close()  # noqa: SLF001 - same module
     refused = sum(line.refused for line in lines)
     if refused:
-        raise RuntimeError(f"{refused} sends were refused, the first with {next(line.first_refusal for line in lines if line.refused)!r}")
+        raise RuntimeError(
+            f"{refused} sends were refused, the first with {next(line.first_refusal for line in lines if line.refused)!r}"
+        )
     return sum(line.answered for line in lines) / took

@@ -1,6 +1,6 @@
 """Does it stay fast when it grows? Sends and pulls with 10 queues and 10,000, with 10 held pulls and 10,000.
 
-    python bench/growth.py [--seconds 8] [--flush sync]
+python bench/growth.py [--seconds 8] [--flush sync]
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import asyncio
 import time
 
 import uvloop
-
 from flood import Sends, flood
+from system import System, provenance, started
+
 from gantry_link.connection import Connection, connect
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers import PullHeader, PullReplyHeader
-from system import System, provenance, started
 
 BODY = bytes(128)
 TOPIC_QUEUES = 1000
@@ -39,7 +39,9 @@ def _pull(topic: str, queue_id: int, offset: int, hold_ms: int) -> PullHeader:
     )  # fmt: skip
 
 
-async def pull_rate(connection: Connection, topic: str, queues: int, seconds: float, window: int = 8) -> float:
+async def pull_rate(
+    connection: Connection, topic: str, queues: int, seconds: float, window: int = 8
+) -> float:
     """Messages per second pulled of what lies in the first queues, over and over, `window` pulls under way."""
     until, count = time.monotonic() + seconds, 0
 
@@ -47,7 +49,9 @@ async def pull_rate(connection: Connection, topic: str, queues: int, seconds: fl
         nonlocal count
         offset = 0
         while time.monotonic() < until:
-            answer = await connection.request(RequestCode.PULL_MESSAGE, _pull(topic, queue_id % queues, offset, 0), timeout=20)
+            answer = await connection.request(
+                RequestCode.PULL_MESSAGE, _pull(topic, queue_id % queues, offset, 0), timeout=20
+            )
             reply = answer.read(PullReplyHeader)
             count += reply.next_begin_offset - offset if answer.code == 0 else 0
             offset = reply.next_begin_offset if reply.next_begin_offset < reply.max_offset else 0
@@ -65,9 +69,9 @@ async def hold(system: System, admin: Connection) -> list[Connection]:
         for place in range(HELD_PER_CONNECTION):
             queue = number * HELD_PER_CONNECTION + place
             topic = f"held{queue // TOPIC_QUEUES}"
-            connection.request(RequestCode.PULL_MESSAGE, _pull(topic, queue % TOPIC_QUEUES, 0, 300_000), timeout=300).add_done_callback(
-                lambda done: done.cancelled() or done.exception()
-            )
+            connection.request(
+                RequestCode.PULL_MESSAGE, _pull(topic, queue % TOPIC_QUEUES, 0, 300_000), timeout=300
+            ).add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.sleep(0)
     await admin.request(RequestCode.GET_BROKER_RUNTIME_INFO, timeout=30)
     await asyncio.sleep(2)
@@ -76,7 +80,11 @@ async def hold(system: System, admin: Connection) -> list[Connection]:
 
 async def measure(system: System, seconds: float) -> None:
     admin = await connect(system.store)
-    for topic, queues in [("narrow", 10), *((f"wide{n}", TOPIC_QUEUES) for n in range(WIDE_TOPICS)), *((f"held{n}", TOPIC_QUEUES) for n in range(10))]:
+    for topic, queues in [
+        ("narrow", 10),
+        *((f"wide{n}", TOPIC_QUEUES) for n in range(WIDE_TOPICS)),
+        *((f"held{n}", TOPIC_QUEUES) for n in range(10)),
+    ]:
         answer = await admin.request(RequestCode.UPDATE_AND_CREATE_TOPIC, _create(topic, queues), timeout=30)
         assert answer.code == 0, answer.remark
     narrow = Sends("narrow", range(10), BODY)
@@ -84,7 +92,9 @@ async def measure(system: System, seconds: float) -> None:
     few_sends = await flood(system.store, narrow, seconds=seconds)
     few_pulls = await pull_rate(admin, "narrow", 10, seconds / 2)
     wides = [Sends(f"wide{n}", range(TOPIC_QUEUES), BODY) for n in range(WIDE_TOPICS)]
-    many = await asyncio.gather(*(flood(system.store, wide, connections=1, window=26, seconds=seconds) for wide in wides))
+    many = await asyncio.gather(
+        *(flood(system.store, wide, connections=1, window=26, seconds=seconds) for wide in wides)
+    )
     many_pulls = await pull_rate(admin, "narrow", 10, seconds / 2)
     _print("sends, 10,000 queues against 10", sum(many), few_sends)
     _print("pulls beside 10,000 queues", many_pulls, few_pulls)
@@ -100,11 +110,15 @@ async def measure(system: System, seconds: float) -> None:
 
 def _print(name: str, figure: float, beside: float) -> None:
     verdict = "" if figure >= GOAL * beside else "   MISSED"
-    print(f"{name:<34} {figure:>10,.0f} msg/s   beside {beside:>10,.0f}   ratio {figure / beside:.2f} (goal ≥ {GOAL}){verdict}")
+    print(
+        f"{name:<34} {figure:>10,.0f} msg/s   beside {beside:>10,.0f}   ratio {figure / beside:.2f} (goal ≥ {GOAL}){verdict}"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--flush", default="sync", choices=["sync", "async"])
     arguments = parser.parse_args()

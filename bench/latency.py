@@ -15,12 +15,12 @@ import time
 from urllib.parse import urlsplit
 
 import uvloop
+from system import System, percentile, provenance, started
 
 from gantry_link.connection import Connection, connect
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers import PullHeader, PullReplyHeader, SendHeaderV2
 from gantry_wire.record import scan_records
-from system import System, percentile, provenance, started
 
 TOPIC = "latency"
 BODY_BYTES = 128
@@ -108,7 +108,9 @@ class HttpLine:
 async def over_http(system: System, rate: float, seconds: float, lines: int = 16) -> list[float]:
     admin = HttpLine(system.http)
     await admin.open()
-    status, answer = await admin.call("PUT", "/v1/topics/latency-http", b'{"readQueues":1,"writeQueues":1,"perm":"rw"}')
+    status, answer = await admin.call(
+        "PUT", "/v1/topics/latency-http", b'{"readQueues":1,"writeQueues":1,"perm":"rw"}'
+    )
     assert status == 200, answer
     free: asyncio.Queue[HttpLine] = asyncio.Queue()
     for _ in range(lines):
@@ -122,7 +124,9 @@ async def over_http(system: System, rate: float, seconds: float, lines: int = 16
     async def send_one(number: int, intended: float) -> None:
         line = await free.get()
         text = _body(number, intended).decode()
-        status, answer = await line.call("POST", "/v1/topics/latency-http/messages", json.dumps({"messages": [{"body": text}]}).encode())
+        status, answer = await line.call(
+            "POST", "/v1/topics/latency-http/messages", json.dumps({"messages": [{"body": text}]}).encode()
+        )
         assert status == 200, answer
         free.put_nowait(line)
 
@@ -154,12 +158,16 @@ async def _consume_http(http: str, total: int, taken: list[float]) -> None:
 
 def _print(name: str, taken: list[float], goal: str) -> None:
     ordered = sorted(taken)
-    shares = "  ".join(f"p{share * 100:g} {percentile(ordered, share) * 1000:.2f} ms" for share in (0.5, 0.99, 0.999))
+    shares = "  ".join(
+        f"p{share * 100:g} {percentile(ordered, share) * 1000:.2f} ms" for share in (0.5, 0.99, 0.999)
+    )
     print(f"{name:<10} {len(taken):>7} messages  {shares}   goal {goal}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rate", type=float, default=1000.0, help="messages per second")
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--flush", default="sync", choices=["sync", "async"])
@@ -167,8 +175,14 @@ def main() -> None:
     with started("--flush", arguments.flush) as system:
         print(f"produce → held pull at {arguments.rate:g} msg/s; {provenance(arguments.flush)}")
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            _print("remoting", runner.run(remoting(system, arguments.rate, arguments.seconds)), "p50 ≤ 0.8, p99 ≤ 4")
-            _print("HTTP", runner.run(over_http(system, arguments.rate, arguments.seconds)), "p50 ≤ 2, p99 ≤ 8")
+            _print(
+                "remoting",
+                runner.run(remoting(system, arguments.rate, arguments.seconds)),
+                "p50 ≤ 0.8, p99 ≤ 4",
+            )
+            _print(
+                "HTTP", runner.run(over_http(system, arguments.rate, arguments.seconds)), "p50 ≤ 2, p99 ≤ 8"
+            )
 
 
 if __name__ == "__main__":

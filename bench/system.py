@@ -45,7 +45,12 @@ def started(*options: str, data_parent: str | None = None) -> Iterator[System]:
         try:
             yield System.from_json(cast("dict[str, Any]", json.loads(ran.stdout.splitlines()[-1])))
         finally:
-            subprocess.run([str(ROOT / "gantry"), "down", "--data", data], check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [str(ROOT / "gantry"), "down", "--data", data],
+                check=False,
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+            )
 
 
 def cpu_seconds(pid: int) -> float:
@@ -56,10 +61,19 @@ def cpu_seconds(pid: int) -> float:
 
 def provenance(durability: str) -> str:
     """Machine, commit, durability and load: without them a figure says nothing."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=ROOT)
-    model = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), platform.machine())
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    model = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        platform.machine(),
+    )
     return (
-        f"{os.cpu_count()} × {model}, Python {platform.python_version()}, commit {commit.stdout.strip() or 'none'}, "
+        f"{os.cpu_count()} x {model}, Python {platform.python_version()}, commit {commit.stdout.strip() or 'none'}, "
         f"durability {durability}, load {os.getloadavg()[0]:.2f}"
     )
 

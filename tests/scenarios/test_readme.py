@@ -23,7 +23,9 @@ def curl_lines() -> list[list[str]]:
 
 def run(arguments: list[str], http: str) -> dict[str, object]:
     moved = [argument.replace("localhost:8080", http.removeprefix("http://")) for argument in arguments]
-    ran = subprocess.run([moved[0], "-sS", *moved[1:]], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run(
+        [moved[0], "-sS", *moved[1:]], capture_output=True, text=True, timeout=60, check=True
+    )
     return json.loads(ran.stdout)
 
 
@@ -34,7 +36,12 @@ def test_the_round_trip_of_the_readme_works_as_written(system) -> None:
     run(create, system["http"])
     sent = run(send, system["http"])["results"][0]
     assert sent["status"] == "SEND_OK"
-    assert (sent["broker"], sent["queueId"], sent["queueOffset"], sent["durability"]) == ("broker-a", 0, 0, "fsync")
+    assert (sent["broker"], sent["queueId"], sent["queueOffset"], sent["durability"]) == (
+        "broker-a",
+        0,
+        0,
+        "fsync",
+    )
     found = run(pull, system["http"])
     assert found["status"] == "FOUND"
     message = found["messages"][0]
