@@ -1,0 +1,26 @@
+"""The file `gantry` itself: readable to an old Python, so that it can say what is wrong."""
+
+import ast
+import subprocess
+import sys
+
+from gantry_launcher.layout import ROOT
+
+ENTRY = ROOT / "gantry"
+
+
+def test_an_old_python_can_read_it() -> None:
+    ast.parse(ENTRY.read_text(), feature_version=(3, 5))
+
+
+def test_an_old_python_is_refused_in_one_line() -> None:
+    code = f"import runpy, sys; sys.version_info = (3, 9, 2); runpy.run_path({str(ENTRY)!r}, run_name='__main__')"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("gantry: needs Python 3.11 or newer, this is ")
+    assert ran.stderr.count("\n") == 1
+
+
+def test_it_answers_without_the_packages_of_the_venv() -> None:
+    command = [sys.executable, "-S", "-E", str(ENTRY), "--help"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
