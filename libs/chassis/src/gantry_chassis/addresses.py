@@ -15,7 +15,9 @@ def reachable_address(listen: str) -> str:
         return listen
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.connect(("192.0.2.1", 9))  # a documentation address; connecting a datagram socket sends nothing
+            probe.connect(
+                ("192.0.2.1", 9)
+            )  # a documentation address; connecting a datagram socket sends nothing
             return str(probe.getsockname()[0])
     except OSError:
         return LOOPBACK

@@ -109,24 +109,13 @@ class Metrics:
 
     async def text(self) -> bytes:
         """Return everything in Prometheus' text format."""
-        # The first import runs beside the loop; the numbers are read in it, because the loop changes them.
+        # The first import and the writing of the text run beside the loop; the numbers are read in it, because it
+        # is the loop that changes them.
         await asyncio.to_thread(importlib.import_module, "prometheus_client.core")
-        return self.render()
-
-    def render(self) -> bytes:
-        """As `text`, at once; for callers without a loop."""
-        from prometheus_client import CollectorRegistry, generate_latest
-
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(self)
-        return generate_latest(registry)
-
-    def describe(self) -> list["Metric"]:
-        """Name nothing in advance (prometheus_client asks when a collector is registered)."""
-        return []
+        return await asyncio.to_thread(_render, list(self.collect()))
 
     def collect(self) -> Iterable["Metric"]:
-        """Yield every figure; prometheus_client's collector protocol."""
+        """Yield every figure as it is now."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         for counters in self._counters:
@@ -144,6 +133,27 @@ class Metrics:
             for values, number in _readings(read()):
                 metric.add_metric(values, number)
             yield metric
+
+
+class _Collected:
+    """Figures that were read already, as a collector for prometheus_client."""
+
+    def __init__(self, families: list["Metric"]) -> None:
+        self._families = families
+
+    def describe(self) -> list["Metric"]:
+        return []
+
+    def collect(self) -> list["Metric"]:
+        return self._families
+
+
+def _render(families: list["Metric"]) -> bytes:
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collected(families))
+    return generate_latest(registry)
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
