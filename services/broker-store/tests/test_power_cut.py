@@ -1,0 +1,163 @@
+"""A power cut at every step of a day in a store's life: what was acknowledged durable is there, nothing is made up, nothing doubled."""
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from broker_store.log.simulated_files import Crashed, SimulatedFiles
+from gantry_wire.headers import SendReplyHeader
+from sending_side import ScriptedPeer, SendingSide
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+MIB = 1024 * 1024
+STATES_PER_STEP = 4
+
+
+class Day:
+    """Sends, checkpoints, a deletion, a roll into the next segment and a stop, with what was acknowledged on the way."""
+
+    def __init__(self) -> None:
+        self.files = SimulatedFiles()
+        self.peer = ScriptedPeer()
+        self.acknowledged: dict[tuple[str, int, int], bytes] = {}
+        self.sent: Counter[bytes] = Counter()
+        self.keyed: dict[str, str] = {}
+        self.deleted = False
+
+    async def live(self) -> None:
+        side = SendingSide(self.files, segment_bytes=MIB)
+        for number in range(3):
+            self.send(side, "orders", b"a%d" % number, number % 2, key=f"k{number}")
+        self.flush(side)
+        await side.sending.checkpoints.take()
+        self.send(side, "short", b"gone", 0)
+        self.send(side, "orders", b"between", 0, key="between")
+        self.flush(side)
+        for number in range(5):
+            self.send(side, "orders", b"%d" % number + b"x" * 250_000, 1)
+        self.flush(side)
+        await side.sending.checkpoints.take()
+        side.ask(self.peer, 215, {"topic": "short"})
+        self.deleted = True
+        self.flush(side)
+        self.send(side, "orders", b"late", 0, key="late")
+        self.flush(side)
+        await side.sending.checkpoints.close()
+
+    def send(self, side: SendingSide, topic: str, body: bytes, queue_id: int, key: str = "") -> None:
+        properties = {"UNIQ_KEY": f"U{body[:9].decode()}", **({"__GANTRY_KEY": key} if key else {})}
+        self.sent[body] += 1
+        side.send(self.peer, topic, body, queue_id, properties=properties)
+        self._waiting = [*getattr(self, "_waiting", []), (topic, queue_id, body, key)]
+
+    def flush(self, side: SendingSide) -> None:
+        before = len(self.peer.answers)
+        side.flush()
+        stored = [answer for answer in self.peer.answers[before:] if "msgId" in answer.ext]
+        for (topic, queue_id, body, key), answer in zip(self._waiting, stored, strict=True):
+            reply = answer.read(SendReplyHeader)
+            self.acknowledged[(topic, queue_id, reply.queue_offset)] = body
+            if key:
+                self.keyed[key] = reply.msg_id
+        self._waiting = []
+
+
+async def steps_of_a_day() -> int:
+    day = Day()
+    await day.live()
+    return len(day.files.trace)
+
+
+async def day_until(step: int) -> Day:
+    day = Day()
+    day.files.crash_after = step
+    try:
+        await day.live()
+    except Crashed:
+        pass
+    day.files.crash_after = None
+    return day
+
+
+def check(day: Day, disk: SimulatedFiles) -> None:
+    side = SendingSide(disk, 1_700_000_100.0, segment_bytes=MIB)
+    found: dict[tuple[str, int, int], bytes] = {}
+    for topic in ("orders", "short"):
+        for queue_id in (0, 1):
+            for record in side.records(topic, queue_id):
+                found[(topic, queue_id, record.queue_offset)] = record.body
+    for place, body in day.acknowledged.items():
+        if place[0] == "short" and day.deleted:
+            continue
+        assert found.get(place) == body, f"acknowledged and lost: {place}"
+    stored = Counter(found.values())
+    assert stored <= day.sent, "more than was sent"
+    for key, message_id in day.keyed.items():
+        repeat(side, key, message_id, day)
+    for (topic, queue_id, offset), _ in day.acknowledged.items():
+        assert side.queues.open(topic, queue_id).next_offset > offset, "an offset would be used twice"
+    peer = ScriptedPeer()
+    side.send(peer, "orders", b"after", 0)
+    side.flush()
+    assert peer.answers[0].code == 0
+
+
+def repeat(side: SendingSide, key: str, message_id: str, day: Day) -> None:
+    peer = ScriptedPeer()
+    queue_id, body = next(
+        (place[1], body)
+        for place, body in day.acknowledged.items()
+        if place[0] == "orders"
+        and body == {"between": b"between", "late": b"late"}.get(key, b"a" + key[1:].encode())
+    )
+    side.send(peer, "orders", body, queue_id, properties={"UNIQ_KEY": "again", "__GANTRY_KEY": key})
+    side.flush()
+    answer = peer.answers[0].read(SendReplyHeader)
+    assert answer.duplicate, f"stored twice: {key}"
+    assert answer.msg_id == message_id
+
+
+@pytest.mark.crash
+async def test_a_power_cut_at_any_step_loses_nothing_acknowledged_and_doubles_no_key():
+    steps = await steps_of_a_day()
+    chosen = random.Random(7).sample(range(steps), min(steps, 120))
+    for step in sorted(chosen):
+        day = await day_until(step)
+        for disk in day.files.crash_states(STATES_PER_STEP, seed=step):
+            check(day, disk)
+        await asyncio.sleep(0)
+
+
+@pytest.mark.crash
+async def test_a_kill_at_any_step_loses_nothing_acknowledged_and_doubles_no_key():
+    for step in range(0, await steps_of_a_day(), 3):
+        day = await day_until(step)
+        check(day, day.files.killed())
+        await asyncio.sleep(0)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("loses_queues", [False, True])
+async def test_a_power_cut_in_the_middle_of_recovery_is_recovered_too(loses_queues):
+    steps = await steps_of_a_day()
+    day = await day_until(steps * 2 // 3)
+    opened = day.files.killed()
+    if loses_queues:
+        opened.remove_dir("/store/consumequeue")
+    before = len(opened.trace)
+    SendingSide(opened, 1_700_000_050.0, segment_bytes=MIB)
+    opening_steps = len(opened.trace) - before
+    assert opening_steps > 30
+    for step in range(0, opening_steps, 3):
+        disk = day.files.killed()
+        if loses_queues:
+            disk.remove_dir("/store/consumequeue")
+        disk.crash_after = step
+        with pytest.raises(Crashed):
+            SendingSide(disk, 1_700_000_050.0, segment_bytes=MIB)
+        disk.crash_after = None
+        for state in disk.crash_states(STATES_PER_STEP, seed=step):
+            check(day, state)
+        await asyncio.sleep(0)
