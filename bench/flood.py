@@ -82,6 +82,9 @@ class _Line(asyncio.Protocol):
         if not self.done.done():
             self.done.set_exception(exc or ConnectionResetError("the store closed the connection"))
 
+    def close(self) -> None:
+        self._transport.close()
+
     def _send(self, count: int) -> None:
         self._outstanding += count
         self._transport.write(self.sends.frames(count))
@@ -103,7 +106,7 @@ async def flood(
     await asyncio.gather(*(line.done for line in lines))
     took = time.monotonic() - began
     for line in lines:
-        line._transport.close()  # noqa: SLF001 - same module
+        line.close()
     refused = sum(line.refused for line in lines)
     if refused:
         raise RuntimeError(

@@ -72,7 +72,9 @@ async def run(url: str, body: bytes, connections: int, seconds: float) -> dict[s
     made = [
         (
             await loop.create_connection(
-                lambda: Connection(request, started + seconds), parts.hostname, parts.port
+                lambda: Connection(request, started + seconds),
+                parts.hostname or "127.0.0.1",
+                parts.port or 80,
             )
         )[1]
         for _ in range(connections)

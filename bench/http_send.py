@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -55,7 +55,7 @@ uvicorn.run(app, host="127.0.0.1", port=PORT, access_log=False, log_level="error
 
 
 @contextlib.contextmanager
-def empty_endpoint() -> Iterator[str]:
+def empty_endpoint() -> Generator[str]:
     """Run the endpoint that is compared with; yields its URL."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

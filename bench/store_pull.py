@@ -78,7 +78,9 @@ class Puller(asyncio.Protocol):
         if self.transport is None or self.stopping:
             return
         # Which slot was answered does not matter: every slot is one pull under way.
-        self.transport.write(b"".join(self._next((self.pulls + n) % len(self._offsets)) for n in range(answered)))
+        self.transport.write(
+            b"".join(self._next((self.pulls + n) % len(self._offsets)) for n in range(answered))
+        )
         self.pulls += answered
 
 
@@ -99,7 +101,9 @@ async def load(port: int, pid: int, options: argparse.Namespace) -> dict[str, fl
     pullers: list[Puller] = []
     for _ in range(options.connections):
         window = options.window // options.connections
-        _, puller = await loop.create_connection(lambda w=window: Puller(w, per_queue, record_bytes), "127.0.0.1", port)
+        _, puller = await loop.create_connection(
+            lambda w=window: Puller(w, per_queue, record_bytes), "127.0.0.1", port
+        )
         pullers.append(puller)
     await asyncio.sleep(1.0)
     began, cpu, before = time.perf_counter(), cpu_seconds(pid), sum(puller.pulls for puller in pullers)
@@ -139,7 +143,10 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="a setting of the store, as name=value")
     options = parser.parse_args()
     print(provenance("async"))
-    with tempfile.TemporaryDirectory(prefix="gantry-pull-") as folder, store("async", folder, *options.set) as running:
+    with (
+        tempfile.TemporaryDirectory(prefix="gantry-pull-") as folder,
+        store("async", folder, *options.set) as running,
+    ):
         pid, port, _ = running
         print(json.dumps(uvloop.run(load(port, pid, options))))
 

@@ -25,6 +25,9 @@ from typing import cast
 import uvloop
 from system import cpu_seconds, provenance
 
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import encode_request
+
 HEAD = Struct(">iI")
 TOPIC = "BenchSend"
 READY = re.compile(r"ready address=[\d.]+:(\d+) http_port=(\d+)")
@@ -112,9 +115,25 @@ def figure(http_port: int, name: str) -> float:
     return float(re.search(rf"^gantry_store_{name} (\S+)", text, re.MULTILINE)[1])  # type: ignore[index]
 
 
+async def make_topic(port: int, queues: int) -> None:
+    """Make the topic with as many queues as are sent to."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    fields = {
+        "topic": TOPIC,
+        "readQueueNums": str(queues),
+        "writeQueueNums": str(queues),
+        "perm": "6",
+        "order": "false",
+    }
+    writer.write(encode_request(RequestCode.UPDATE_AND_CREATE_TOPIC, 1, fields))
+    await reader.read(65536)
+    writer.close()
+
+
 async def load(port: int, options: argparse.Namespace, http_port: int, pid: int) -> dict[str, float]:
     """Send for a while; returns the figures of the time after the warm-up."""
     loop = asyncio.get_running_loop()
+    await make_topic(port, options.queues)
     frames = Frames(options.body, options.queues)
     senders: list[Sender] = []
     for _ in range(options.connections):

@@ -9,7 +9,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -34,7 +34,7 @@ class System:
 
 
 @contextlib.contextmanager
-def started(*options: str, data_parent: str | None = None) -> Iterator[System]:
+def started(*options: str, data_parent: str | None = None) -> Generator[System]:
     """Start a system on free ports with its data in a temporary folder; stop it and delete the data at the end."""
     with tempfile.TemporaryDirectory(prefix="gantry-bench-", dir=data_parent) as folder:
         data = str(Path(folder) / "data")
