@@ -58,6 +58,11 @@ def test_a_wrong_word_is_one_line_and_exit_status_2(
     assert err.count("\n") == 1
 
 
+def test_a_directory_is_meant_from_where_the_command_was_typed() -> None:
+    (given,) = parse_up(["--set", "broker-a.store_dir=here"]).sets
+    assert given.value == str(Path("here").absolute())
+
+
 def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["upp"]) == 2
     assert "no such command: upp" in capsys.readouterr().err

@@ -111,7 +111,9 @@ def _set(words: str) -> Set:
     service, dot, key = name.partition(".")
     if not equals or not dot or not service or not key:
         raise argparse.ArgumentTypeError(f"{words!r}: write service.key=value")
-    return Set(service, key.replace("-", "_"), value)
+    key = key.replace("-", "_")
+    # A path is meant from where the command was typed, not from where the service will run.
+    return Set(service, key, str(Path(value).absolute()) if key.endswith("_dir") else value)
 
 
 def _between(low: int, high: int) -> Callable[[str], int]:
