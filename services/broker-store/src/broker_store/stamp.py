@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 
+from broker_store.log.scan import TORN_BYTES, ZERO_SECTOR
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.properties import CLUSTER, MSG_REGION, TRACE_ON, TRANSIENT_PREFIX, UNIQ_KEY
 
 ADDED = (MSG_REGION, TRACE_ON, CLUSTER)
 _ADDED = frozenset(ADDED)
 _END = 2
 _SEPARATOR = b"\x02"
+ZEROS_WORDS = f"the message properties hold {TORN_BYTES} zero bytes in a row: put binary data into the body"
 
 
 class Stamp:
@@ -32,9 +36,11 @@ class Stamp:
         return self.finish_bytes(text.encode(), properties)
 
     def finish_bytes(self, raw: bytes, properties: dict[str, str]) -> tuple[bytes, str]:
-        """As `finish`, for the bytes of a batch item."""
+        """As `finish`, for the bytes of a batch item. Raises RefusedRequest for what would look like a torn write."""
         if raw and raw[-1] != _END:
             raw += _SEPARATOR
+        if len(raw) > TORN_BYTES and ZERO_SECTOR in raw:
+            raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, ZEROS_WORDS)
         unique_key = properties.get(UNIQ_KEY)
         if unique_key is None:
             unique_key = self._next_unique_key()

@@ -137,3 +137,19 @@ def test_any_bytes_at_all_are_answered(junk):
     found, end, _, _ = scan(junk)
     assert end <= len(junk)
     assert isinstance(found, list)
+
+
+@pytest.mark.parametrize("body", [b"body", b"", bytes(600), b"b" * 1500])
+@pytest.mark.parametrize("start", [0, 1, 100, 300, 400, 440, 500, 511])
+@pytest.mark.parametrize("properties", [b"", b"KEYS\x01k\x02", b"P\x01" + b"v" * 3000 + b"\x02"])
+@pytest.mark.parametrize("topic", ["T", "Topic" * 20])
+def test_a_record_whose_sectors_were_not_all_written_is_no_record(build_at, topic, properties, start, body):
+    whole = bytes(start) + build_at(topic, 1, 2, start, body, properties)
+    sectors = [whole[at : at + 512] for at in range(0, len(whole), 512)]
+    for missing in range(1, 1 << min(len(sectors), 8)):
+        torn = b"".join(
+            bytes(len(sector)) if number < 8 and missing >> number & 1 else sector
+            for number, sector in enumerate(sectors)
+        )
+        found = scan(torn, at=start)[0]
+        assert not found or torn == whole, f"missing {missing:b}: {found}"

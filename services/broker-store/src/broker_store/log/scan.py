@@ -31,6 +31,12 @@ RECORD_BYTES_LIMIT = 64 * 1024 * 1024
 """No record is longer, whatever its first four bytes claim: bounds what damage can make a reader allocate."""
 
 
+TORN_BYTES = 512
+"""The least a disk writes whole. What a crash kept from being written reads as zeros, in steps of this."""
+ZERO_SECTOR = bytes(TORN_BYTES)
+TORN_WORDS = "its topic or properties were not written whole"
+
+
 class Stop(Enum):
     """Why a walk ended."""
 
@@ -88,11 +94,19 @@ def scan_records(  # noqa: C901, PLR0911 - one loop without calls: it runs once 
             return at, Stop.BAD, f"its parts do not fill its size {size}"
         if body_size and checksum(view[body_start:body_end]) & CRC_MASK != crc:
             return at, Stop.BAD, "its body fails the CRC"
-        append((
-            position, size, queue_id, queue_offset, sys_flag, store_ms, crc,
-            buffer[body_end + 1 : topic_end], buffer[properties_start:end],
-        ))  # fmt: skip
+        topic, properties = buffer[body_end + 1 : topic_end], buffer[properties_start:end]
+        if (properties or topic)[-1:] == b"\0" or (end - body_end > TORN_BYTES and ZERO_SECTOR in properties):
+            return at, Stop.BAD, TORN_WORDS
+        append((position, size, queue_id, queue_offset, sys_flag, store_ms, crc, topic, properties))
         at = end
+
+
+def is_torn(topic: bytes, properties: bytes) -> bool:
+    """Whether the end of a record, which no CRC covers, was not written whole before a power cut.
+
+    Nothing ends in a zero byte, and no send may hold a sector of them, so zeros there are what was never written.
+    """
+    return (properties or topic)[-1:] == b"\0" or ZERO_SECTOR in properties
 
 
 def record_size_at(head: bytes) -> int:
@@ -131,8 +145,9 @@ def _scan_uncommon(buffer: bytes, base: int, at: int, found: list[ScannedRecord]
         return Stop.BAD, str(error)
     if record.position != base + at:
         return Stop.BAD, f"it says it lies at {record.position}"
-    if record.body and crc32(record.body) & CRC_MASK != record.body_crc:
-        return Stop.BAD, "its body fails the CRC"
+    is_damaged = bool(record.body) and crc32(record.body) & CRC_MASK != record.body_crc
+    if is_damaged or is_torn(record.topic, record.properties):
+        return Stop.BAD, "its body fails the CRC" if is_damaged else TORN_WORDS
     found.append((
         record.position, record.size, record.queue_id, record.queue_offset, record.sys_flag,
         record.store_timestamp, record.body_crc, record.topic, record.properties,
