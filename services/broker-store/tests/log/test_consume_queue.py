@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from broker_store.log.consume_queue import ConsumeQueue
+from broker_store.log.errors import LogUnreadable
 from broker_store.log.file_pool import FilePool
 from broker_store.log.settings import LogSettings
 from broker_store.log.simulated_files import Fault, SimulatedFiles
@@ -99,7 +100,7 @@ def test_an_offset_that_cannot_be_true_is_left_out(disk):
     queue = open_queue(disk)
     fill(queue, 2)
     assert queue.append(2**50, 1000, 100, 1) == 1
-    assert queue.append(13, 1000, 100, 1) == 1  # eleven records of at least 91 bytes do not fit into 900
+    assert queue.append(11, 1000, 100, 1) == 1  # ten records of at least 91 bytes do not fit into 900
     assert queue.max_offset == 2
     empty = open_queue(SimulatedFiles())
     assert empty.append(2**50, 1000, 100, 1) == 1
@@ -113,6 +114,24 @@ def test_a_record_whose_offset_was_taken_by_a_hole_gets_its_unit_after_all(disk)
     queue.append(2, 1100, 100, 2)
     queue.append(4, 1200, 100, 3)  # a real unit stays
     assert units(queue, 2) == [(1100, 100, 2), (0, 0x7FFFFFFF, 0), (1000, 100, 1)]
+
+
+def test_a_queue_that_a_damaged_first_record_let_begin_too_late_begins_earlier_after_all(disk):
+    for flushed in (False, True):
+        queue = open_queue(type(disk)())
+        assert queue.append(8, 5000, 100, 1) == 0
+        if flushed:
+            queue.flush()
+            queue._forget_tail()
+        queue.append(1, 5100, 100, 2)
+        queue.append(2, 5200, 100, 3)
+        assert (queue.min_offset, queue.max_offset) == (1, 9)
+        assert units(queue)[:2] == [(5100, 100, 2), (5200, 100, 3)]
+        assert units(queue)[7] == (5000, 100, 1)
+    late = open_queue(type(disk)())
+    late.append(20, 5000, 100, 1)
+    late.append(3, 5100, 100, 1)  # its file was never made
+    assert late.min_offset == 20
 
 
 def test_a_damaged_record_uses_up_its_offset_unless_that_cannot_be_true(disk):
@@ -132,6 +151,11 @@ def test_plausibility_looks_behind_holes(disk):
     assert queue.append(3, 400, 100, 0) == 1
     assert queue.append(100, 500, 100, 0) == 1
     assert queue.max_offset == 4
+    holes_only = open_queue(type(disk)())
+    holes_only.start_at(3)
+    holes_only.leave_hole(3, 400)
+    assert holes_only.append(6, 400, 100, 0) == 2
+    assert holes_only.max_offset == 7
 
 
 def test_an_empty_queue_starts_anywhere_with_its_file_filled_before(disk):
@@ -254,12 +278,25 @@ def test_a_missing_file_in_the_middle_ends_the_queue_there(disk):
     assert open_queue(disk, log_min=0, limit=EVERYTHING).max_offset == 16
 
 
-def test_a_short_file_ends_the_queue_where_it_ends(disk):
+def test_a_short_file_ends_the_queue_where_it_ends_and_gets_its_size_again(disk):
     queue = open_queue(disk)
-    fill(queue, 10)
+    fill(queue, 40)
     queue.sync()
-    disk.open(f"{DIRECTORY}/{0:020d}").truncate(110)
-    assert open_queue(disk, log_min=0, limit=EVERYTHING).max_offset == 5
+    disk.open(f"{DIRECTORY}/{320:020d}").truncate(110)
+    again = open_queue(disk, log_min=0, limit=EVERYTHING)
+    assert again.max_offset == 21
+    assert disk.size(f"{DIRECTORY}/{320:020d}") == 320
+    fill(again, 40)
+    again.sync()
+    assert units(open_queue(disk, log_min=0, limit=EVERYTHING)) == units(queue)
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 640), (100, 320)])
+def test_files_of_another_size_are_refused_not_cut(disk, start, size):
+    disk.make_dirs(DIRECTORY)
+    disk.open(f"{DIRECTORY}/{start:020d}", size)
+    with pytest.raises(LogUnreadable, match="mappedFileSizeConsumeQueue"):
+        open_queue(disk, log_min=0, limit=EVERYTHING)
 
 
 def test_a_failed_flush_keeps_the_units_in_memory_and_can_be_repeated(disk):

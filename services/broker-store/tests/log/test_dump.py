@@ -82,6 +82,17 @@ def test_a_large_record_at_a_chunk_border_and_a_cut_one(capsys, directory, monke
     assert any("(bad" in line or "(more" in line for line in lines)
 
 
+def test_a_file_that_ends_with_a_record_or_in_an_impossible_one(capsys, tmp_path, build_at):
+    (tmp_path / "commitlog").mkdir()
+    path = tmp_path / "commitlog" / f"{0:020d}"
+    path.write_bytes(build_at("T", 0, 0, 0, b"x"))
+    _, lines = dump(capsys, tmp_path)
+    assert any("1 records, 93 bytes, ends at 93 (more)" in line for line in lines)
+    path.write_bytes(b"\0\0\0\5\xda\xa3\x20\xa7")
+    _, lines = dump(capsys, tmp_path)
+    assert any("0 records, 0 bytes, ends at 0 (bad, it is cut short)" in line for line in lines)
+
+
 def test_a_directory_that_is_no_store_is_refused(capsys, tmp_path):
     assert main([str(tmp_path)]) == 2
     assert "commitlog" in capsys.readouterr().err

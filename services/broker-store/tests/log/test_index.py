@@ -262,6 +262,13 @@ def test_a_chain_that_runs_in_a_circle_ends(disk):
     assert open_index(disk).lookup(1, *ALL) == []
 
 
+def test_a_chain_is_followed_so_far_and_no_further(disk, monkeypatch):
+    monkeypatch.setattr("broker_store.log.index_file.CHAIN_STEPS_MAX", 3)
+    index = open_index(disk)
+    index.put([(1, 100 * n, T0) for n in range(1, 6)])
+    assert index.lookup(1, *ALL) == [500, 400, 300]
+
+
 def test_foreign_names_are_left_alone_and_destroying_removes_all(disk):
     index = open_index(disk)
     checkpoint(index)

@@ -3,7 +3,9 @@
 import pytest
 
 from broker_store.log import recovery as recovery_module
+from broker_store.log.files import RealFiles
 from broker_store.log.recovery import Recovery
+from broker_store.log.settings import LogSettings
 from broker_store.log.simulated_files import SimulatedFiles
 
 T0 = 1_700_000_000_000
@@ -196,16 +198,72 @@ def _unit_position(store, offset):
 
 def test_units_of_removed_segments_need_no_proof(mini, disk):
     store = mini(disk).open()
+    store.send(b"rare", queue_id=1)
     for number in range(40):
         store.send(b"%04d" % number * 100)
-    store.send(b"rare", queue_id=1)
     store.take_checkpoint()
     for _ in range(2):
         disk.remove(store.log.drop_first_segment())
     again = mini(disk.killed()).open()
     assert again.queue("T", 0).max_offset == 40
     assert again.queue("T", 0).min_offset > 0
+    assert (again.queue("T", 1).min_offset, again.queue("T", 1).max_offset) == (1, 1)
     assert set(again.bodies()) == set(range(again.queue("T", 0).min_offset, 40))
+
+
+def full_segment(disk, build_at):
+    """A first segment that ends with its last byte in use, as no store of ours leaves one, and a second one."""
+    disk.make_dirs("/store/commitlog")
+    first = build_at("T", 0, 0, 0, b"." * (4096 - 300 - 92))
+    last = build_at("T", 0, 1, 4096 - 300, b"last".ljust(300 - 92))
+    for start, content in ((0, first + last), (4096, build_at("T", 0, 2, 4096, b"next"))):
+        disk.open(f"/store/commitlog/{start:020d}", 4096)
+        disk.write_at(f"/store/commitlog/{start:020d}", 0, content)
+    assert len(first + last) == 4096
+
+
+def test_a_segment_may_be_full_to_its_last_byte(mini, disk, build_at):
+    full_segment(disk, build_at)
+    store = mini(disk).open()
+    assert list(store.bodies()) == [0, 1, 2]
+    assert store.log.read(4096 - 300, 300 + 96)[300 + 88 :][:4] == b"next"
+
+
+def test_damage_at_the_end_of_a_full_segment_is_left_behind_with_it(mini, disk, build_at):
+    full_segment(disk, build_at)
+    store = mini(disk).open()
+    disk.flip("/store/commitlog/" + "0" * 20, 4096 - 100, 1)
+    again = mini(disk.killed(), rebuild=True).open()
+    assert again.bodies().keys() == {0, 2}
+    assert [(hole.start, hole.end) for hole in again.holes] == [(4096 - 300, 4096)]
+    assert store.recovered.end == again.recovered.end
+
+
+def test_neighbours_that_are_both_damaged_are_one_loss(mini, disk):
+    store = mini(disk).open()
+    places = store.send(b"one", b"two", b"three", b"four")
+    for position, _ in places[1:3]:
+        disk.flip("/store/commitlog/" + "0" * 20, position + 88, 1)
+    again = mini(disk.killed(), rebuild=True).open()
+    assert again.bodies() == {0: b"one", 3: b"four"}
+    assert (again.holes[0].start, again.holes[-1].end) == (places[1][0], places[3][0])
+
+
+def test_zeros_written_ahead_of_the_tail_are_no_leftovers(mini, tmp_path):
+    sizes = LogSettings(
+        segment_bytes=1 << 20, prezero_bytes=256 * 1024, queue_file_units=16, index_slots=64, index_entries=32
+    )
+    store = mini(RealFiles(), sizes, directory=str(tmp_path)).open()
+    store.send(b"one")
+    while store.log.prezero.zero_slice():
+        pass
+    assert store.log.segments[0].file.next_data(100 * 1024) is not None
+    store.log.close()
+    store.checkpoint.abandon()
+    again = mini(RealFiles(), sizes, directory=str(tmp_path)).open()
+    assert again.cuts == []
+    assert again.bodies() == {0: b"one"}
+    again.close()
 
 
 def test_progress_can_be_shown(mini, disk):

@@ -6,6 +6,7 @@ Used by one thread; only what `take_unsynced` hands out is synced elsewhere.
 
 from collections.abc import Callable
 
+from broker_store.log.errors import LogUnreadable
 from broker_store.log.files import File
 from broker_store.log.queue_units import HOLE_SIZE, STEP_UNITS, QueueUnits
 from broker_store.log.segment import parse_file_name
@@ -17,7 +18,11 @@ TAIL_UNITS_KEPT = 32
 """Newest units that stay in memory after a flush: pulls at the end of the queue need no file."""
 LEFTOVER_UNITS_MAX = 1_000_000
 """Units behind a checkpoint that are kept as proof during a recovery."""
-_pack, _unpack = CONSUME_QUEUE_UNIT.pack, CONSUME_QUEUE_UNIT.unpack
+_pack, _unpack, _unpack_from = (
+    CONSUME_QUEUE_UNIT.pack,
+    CONSUME_QUEUE_UNIT.unpack,
+    CONSUME_QUEUE_UNIT.unpack_from,
+)
 
 Proof = Callable[[int, int, int], bool]
 """Whether the log holds a record at this position, of this size, with this queue offset."""
@@ -77,19 +82,27 @@ class ConsumeQueue(QueueUnits):
     def _is_plausible(self, offset: int, position: int) -> bool:
         """Whether the messages skipped can lie between the previous record of this queue and this one."""
         real = self.max_offset
-        last_position = -1
-        while last_position < 0 and real > max(self.min_offset, self.max_offset - STEP_UNITS):
+        while real > max(self.min_offset, self.max_offset - STEP_UNITS):
             real -= 1
             last_position, size, _ = _unpack(self.read(real, 1))
-            last_position = -1 if size == HOLE_SIZE else last_position
-        return (offset - real - 1) * RECORD_BYTES_MIN <= position - max(last_position, 0)
+            if size != HOLE_SIZE:
+                return (offset - real) * RECORD_BYTES_MIN <= position - last_position
+        skipped = offset - (self.max_offset if self.max_offset > self.min_offset else 0)
+        return skipped * RECORD_BYTES_MIN <= position
 
     def _fill_hole(self, offset: int, unit: bytes) -> None:
         """Give a hole its unit after all: a damaged record had claimed a later offset than its own."""
-        if _unpack(self.read(offset, 1) or unit)[1] == HOLE_SIZE:
+        if offset < self._first_file:
+            return
+        if offset < self._tail_first:
+            known = self._unit_on_disk(offset)
+        else:
+            known = _unpack_from(self._tail, (offset - self._tail_first) * QUEUE_UNIT_BYTES)
+        if known[1] == HOLE_SIZE:
             self.flush()
             self._write_unit(offset, unit)
             self._forget_tail()
+            self.min_offset = min(self.min_offset, offset)
 
     def _fill_to(self, offset: int) -> None:
         while self.max_offset < offset:
@@ -165,7 +178,7 @@ class ConsumeQueue(QueueUnits):
 
         `proof` is given after a crash: it must confirm the last unit, so that torn ones are stepped over, and
         what lies behind it is zeroed and returned: no truth any more, but proof of records it matches. After a
-        clean stop nothing lies there.
+        clean stop nothing lies there. Raises LogUnreadable for files of another configured size.
         """
         starts = [
             start
@@ -179,7 +192,17 @@ class ConsumeQueue(QueueUnits):
         for start in starts:
             if start // QUEUE_UNIT_BYTES != end:
                 break  # a file is missing: what lies behind the gap is rebuilt
-            end += self._file_units
+            path = self._path(end)
+            size = self._pool.files.size(path)
+            if start % self._file_bytes or size > self._file_bytes:
+                raise LogUnreadable(
+                    f"{path} has {size} bytes where queue files of {self._file_bytes} are configured: "
+                    "set mappedFileSizeConsumeQueue to the size it was written with"
+                )
+            end += size // QUEUE_UNIT_BYTES
+            if size < self._file_bytes:
+                self._pool.get(path).truncate(self._file_bytes)
+                break  # cut: what lay behind is rebuilt
         low, high = self._first_file, end
         while low < high:
             middle = (low + high) // 2
