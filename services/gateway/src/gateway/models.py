@@ -10,7 +10,8 @@ from gantry_wire.limits import INT32_MAX
 QUEUES_MAX = 1024
 OFFSETS_MAX = 1024
 DEFINITIONS_MAX = 1000
-TOPIC_PATTERN = r"^(?:[%|a-zA-Z0-9_-]{1,127}|%(?:RETRY|DLQ)%[%|a-zA-Z0-9_-]{1,248})$"
+TOPIC_PATTERN = r"^[%|a-zA-Z0-9_-]{1,127}$"
+TOPIC_CHARS_MAX = 127
 GROUP_PATTERN = r"^[%|a-zA-Z0-9_-]{1,120}$"
 
 OFFSET_MAX = 2**53 - 1
@@ -27,7 +28,7 @@ Queues = Annotated[int, Field(ge=1, le=QUEUES_MAX), _WHOLE]
 Perm = Literal["rw", "r", "w"]
 PermShown = Literal["rw", "r", "w", "none"]
 Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX), _WHOLE]
-TopicText = Annotated[str, Field(pattern=TOPIC_PATTERN, max_length=255)]
+TopicText = Annotated[str, Field(pattern=TOPIC_PATTERN, max_length=TOPIC_CHARS_MAX)]
 GroupText = Annotated[str, Field(pattern=GROUP_PATTERN, max_length=120)]
 BrokerText = Annotated[str, Field(min_length=1, max_length=255)]
 
@@ -218,7 +219,7 @@ class ClusterShown(Shown):
 class TopicDefinition(TopicBody):
     """A topic to have."""
 
-    topic: Annotated[str, Field(pattern=r"^[%|a-zA-Z0-9_-]{1,127}$", max_length=127)]
+    topic: TopicText
 
 
 class GroupDefinition(GroupBody):

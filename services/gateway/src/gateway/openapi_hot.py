@@ -3,7 +3,7 @@
 from typing import Any
 
 from gantry_wire.limits import BODY_BYTES_MAX, INT32_MAX, INT64_MAX, PULL_MESSAGES_MAX
-from gateway.models import TOPIC_PATTERN
+from gateway.models import TOPIC_CHARS_MAX, TOPIC_PATTERN
 from gateway.property_names import RESERVED
 from gateway.routes.parameters import problems
 from gateway.routes.pull import COUNT_DEFAULT, FILTER_CHARS_MAX, WAIT_SECONDS_MAX
@@ -35,7 +35,9 @@ def _query(name: str, schema: Document, words: str) -> Document:
     return {"name": name, "in": "query", "required": False, "schema": schema, "description": words}
 
 
-_TOPIC = _path("topic", {"type": "string", "pattern": TOPIC_PATTERN, "maxLength": 255}, "Name of the topic.")
+_TOPIC = _path(
+    "topic", {"type": "string", "pattern": TOPIC_PATTERN, "maxLength": TOPIC_CHARS_MAX}, "Name of the topic."
+)
 
 
 def send_operation() -> Document:

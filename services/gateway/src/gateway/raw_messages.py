@@ -112,8 +112,11 @@ def _structured(event: Event, prefix: str) -> MessageIn:
     for name, value in event.items():
         if name in _CE_DATA or value is None:
             continue
-        if not isinstance(value, (str, int, bool)):
-            raise invalid(f"{prefix}{name}", "an attribute is a text, a number or a boolean")
+        if not isinstance(value, str if name in _CE_REQUIRED else (str, int, bool)):
+            raise invalid(
+                f"{prefix}{name}",
+                "an attribute is a text; one of your own may be a whole number or a boolean",
+            )
         attributes[name] = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return _event_message(attributes, _data(event, prefix), prefix)
 

@@ -8,6 +8,7 @@ from gantry_wire import names as wire_names
 from gantry_wire.codes import ResponseCode
 from gateway.fleet import Fleet, demand_all
 from gateway.ports import (
+    Broker,
     Clocks,
     Hints,
     Names,
@@ -75,9 +76,7 @@ class TopicAdmin:
         503 names whoever does not have it in time. Safe to repeat.
         """
         topic = settings.topic
-        alive, _gone = await self._fleet.brokers()
-        if any(topic in {broker.name, broker.cluster} for broker in alive):
-            raise forbidden(f"topic {topic} belongs to the system: a broker or cluster is called so", "topic")
+        alive = await self._refuse_own(topic)
         _done, missing = await self._fleet.each(lambda store: store.put_topic(settings))
         missing += await self._write_list(topic, {broker.name: settings.write_queues for broker in alive})
         want = {
@@ -126,6 +125,7 @@ class TopicAdmin:
 
     async def delete(self, topic: str) -> None:
         """Delete a topic from every broker and nameserver; 404 when none had it, 503 naming who may still have it."""
+        await self._refuse_own(topic)
         settings, missing = await self._fleet.each(lambda store: store.topics())
         holders = {name for name, held in settings.items() if any(one.topic == topic for one in held)}
         if not holders and not missing and await self._names.route(topic) is None:
@@ -138,6 +138,13 @@ class TopicAdmin:
         self._changed(topic)
         missing += [f"nameserver {address}" for address in sorted(left)]
         demand_all(missing, f"topic {topic} is not deleted everywhere")
+
+    async def _refuse_own(self, topic: str) -> list[Broker]:
+        """Return the brokers; raise 403 where one of them, or its cluster, has this name."""
+        alive, _gone = await self._fleet.brokers()
+        if any(topic in {broker.name, broker.cluster} for broker in alive):
+            raise forbidden(f"topic {topic} belongs to the system: a broker or cluster is called so", "topic")
+        return alive
 
     async def _bounds(self, route: Route, broker: str) -> Sequence[QueueBounds] | None:
         address = route.addresses.get(broker)

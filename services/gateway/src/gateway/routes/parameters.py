@@ -4,11 +4,13 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query
 
-from gateway.models import GROUP_PATTERN, TOPIC_PATTERN
+from gateway.models import GROUP_PATTERN, TOPIC_CHARS_MAX, TOPIC_PATTERN
 
 ID_PATTERN = r"^[A-Za-z0-9._~-]+$"
 
-TopicPath = Annotated[str, Path(pattern=TOPIC_PATTERN, max_length=255, description="Name of the topic.")]
+TopicPath = Annotated[
+    str, Path(pattern=TOPIC_PATTERN, max_length=TOPIC_CHARS_MAX, description="Name of the topic.")
+]
 GroupPath = Annotated[
     str, Path(pattern=GROUP_PATTERN, max_length=120, description="Name of the consumer group.")
 ]
@@ -16,12 +18,14 @@ IdPath = Annotated[
     str,
     Path(pattern=ID_PATTERN, max_length=255, description="An offset id; or a unique id, then with `topic`."),
 ]
-TopicQuery = Annotated[str, Query(pattern=TOPIC_PATTERN, max_length=255, description="Name of the topic.")]
+TopicQuery = Annotated[
+    str, Query(pattern=TOPIC_PATTERN, max_length=TOPIC_CHARS_MAX, description="Name of the topic.")
+]
 TopicOrAll = Annotated[
     str,
     Query(
-        pattern=TOPIC_PATTERN.replace("^(?:", "^(?:|"),
-        max_length=255,
+        pattern=TOPIC_PATTERN.replace("{1,", "{0,"),
+        max_length=TOPIC_CHARS_MAX,
         description="Only this topic; empty: all.",
     ),
 ]

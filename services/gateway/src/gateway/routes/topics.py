@@ -16,11 +16,9 @@ from gateway.models import (
     TopicShown,
 )
 from gateway.ports import TopicSettings
-from gateway.problems import forbidden, invalid
+from gateway.problems import forbidden
 from gateway.routes.parameters import TopicPath, problems
 from gateway.topic_admin import TopicAdmin, is_system_topic, perm_bits, perm_words
-
-TOPIC_CHARS_MAX = 127
 
 
 def topic_routes(admin: TopicAdmin) -> APIRouter:
@@ -84,12 +82,10 @@ def topic_routes(admin: TopicAdmin) -> APIRouter:
 
 
 def refuse_to_change(topic: str) -> None:
-    """Raise 403 for topics of the system, 400 for names only the broker may make."""
+    """Raise 403 for topics of the system."""
     topic_of(topic)
     if is_system_topic(topic):
         raise forbidden(f"topic {topic} belongs to the system", "topic")
-    if len(topic) > TOPIC_CHARS_MAX:
-        raise invalid("topic", "the name is too long", f"{TOPIC_CHARS_MAX} characters")
 
 
 def _listed(topic: str, held: dict[str, TopicSettings]) -> TopicListed:

@@ -1,0 +1,58 @@
+"""The gateway of a running system, attacked with what its own OpenAPI says: valid and invalid data, other methods.
+
+Whatever comes, the answer is one that is described, of the described shape, and never a 500. Bounded to about a minute.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent / "openapi"
+SECONDS_MAX = 240
+
+
+@pytest.mark.timeout(SECONDS_MAX + 60)
+def test_the_gateway_does_what_its_description_says(system: dict[str, Any], tmp_path: Path) -> None:
+    http = system["http"]
+    for path in ("/v1/topics/orders", "/v1/groups/g1"):  # so that not everything is 404
+        with urllib.request.urlopen(urllib.request.Request(f"{http}{path}", method="PUT"), timeout=30) as answer:
+            assert answer.status == 200
+    for name in ("schemathesis.toml", "hooks.py"):
+        shutil.copy(HERE / name, tmp_path / name)
+    program = Path(sys.executable).with_name("schemathesis")
+    ran = subprocess.run(
+        [str(program), "--no-color", "run", f"{http}/openapi.json", "--phases", "examples,coverage,fuzzing"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_MAX, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr[-2_000:]
+    assert "Tested: " in ran.stdout
+
+
+def test_the_description_is_complete(system: dict[str, Any]) -> None:
+    with urllib.request.urlopen(f"{system['http']}/openapi.json", timeout=10) as answer:
+        described = json.load(answer)
+    assert {path for path in described["paths"] if path.startswith("/v1")} == {
+        "/v1/topics",
+        "/v1/topics/{topic}",
+        "/v1/topics/{topic}/messages",
+        "/v1/topics/{topic}/queues/{broker}/{queueId}/messages",
+        "/v1/groups",
+        "/v1/groups/{group}",
+        "/v1/groups/{group}:pause",
+        "/v1/groups/{group}:resume",
+        "/v1/groups/{group}/offsets",
+        "/v1/groups/{group}/lag",
+        "/v1/messages",
+        "/v1/messages/{id}",
+        "/v1/brokers",
+        "/v1/cluster",
+        "/v1/definitions",
+    }
