@@ -158,7 +158,7 @@ async def test_the_cpp_clients_bare_numbers_are_read(side, peer):
     assert side.records()[0].body == b"loose"
 
 
-# The checks of semantics.md section 4, in their order
+# RocketMQ 5.3.3's checks of a send, in their order
 
 
 @pytest.mark.parametrize("topic", sorted(SEND_FORBIDDEN_TOPICS))

@@ -1,4 +1,4 @@
-"""Selecting and reading: statuses and next offsets of semantics.md section 5, limits, filters, holes, damage."""
+"""Selecting and reading: statuses and next offsets as RocketMQ 5.3.3 gives them, limits, filters, holes, damage."""
 
 import asyncio
 

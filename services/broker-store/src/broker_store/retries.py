@@ -1,4 +1,4 @@
-"""Sends to %RETRY% topics: how often a message may come back before it goes to the group's dead letters (semantics.md 4, step 9)."""
+"""Sends to %RETRY% topics: how often a message may come back before it goes to the group's dead letters."""
 
 from collections.abc import Callable
 

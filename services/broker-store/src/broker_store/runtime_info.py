@@ -1,4 +1,4 @@
-"""What code 28 answers: the figures under the names RocketMQ's tools look for (requests.md section 8). Text by text."""
+"""What code 28 answers: the figures under the names RocketMQ's tools look for. Text by text."""
 
 import platform
 from typing import NamedTuple

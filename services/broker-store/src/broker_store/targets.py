@@ -1,4 +1,4 @@
-"""Where a send may go: the checks of a topic, done when it is first seen and remembered until it changes (semantics.md 4, steps 3-8)."""
+"""Where a send may go: the checks of a topic, done when it is first seen and remembered until it changes."""
 
 from collections.abc import Callable
 from ipaddress import ip_address

@@ -127,7 +127,7 @@ class TopicTable:
     def create_for_send(
         self, name: str, template_name: str, client_queues: int, *, unit_mode: bool = False
     ) -> TopicConfig | None:
-        """Make an unknown topic as a send asks for it (semantics.md 1.1); None where nothing allows it.
+        """Make an unknown topic as a send asks for it; None where nothing allows it.
 
         The template is any existing topic with the INHERIT permission; retry topics need none.
         """
@@ -164,7 +164,7 @@ def new_topic(name: str, queues: int, perm: int = PERM_RW, sys_flag: int = 0) ->
 
 
 def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
-    """Return the topics every broker has (semantics.md 1), and ours."""
+    """Return the topics every broker has, and ours."""
     cluster_perm = PERM_RW | PERM_INHERIT if policy.cluster_topic_enable else PERM_INHERIT
     broker_perm = PERM_RW | PERM_INHERIT if policy.broker_topic_enable else PERM_INHERIT
     topics = [

@@ -1,4 +1,4 @@
-"""10, 310: one message; 320: a batch. The checks of semantics.md section 4 in their order, then into the group commit."""
+"""10, 310: one message; 320: a batch. RocketMQ 5.3.3's checks in their order, then into the group commit."""
 
 from collections.abc import Callable
 from typing import NamedTuple
