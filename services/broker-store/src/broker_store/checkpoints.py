@@ -22,8 +22,10 @@ from broker_store.queue_note import take_note
 from broker_store.queues import Queue, QueueTable
 from gantry_chassis.logs import get_logger
 
-QUEUES_PER_SLICE = 128
-"""Queues whose tails are written between two looks at the sockets: about a millisecond."""
+QUEUES_PER_SLICE = 64
+"""Queues whose tails are written between two looks at the sockets: a few milliseconds."""
+FILES_SYNCED_SINGLY_MAX = 256
+"""With more queues to sync than this, one sync of the whole file system is cheaper."""
 
 _log = get_logger()
 
@@ -82,8 +84,7 @@ class Checkpoints:
         parts = self._parts
         # One moment of all parts: what is visible now is in the queues, the index and the window, and nothing later matters.
         position = parts.appends.appeared_end
-        index_end = -1 if parts.index is None else parts.index.end_position
-        note = take_note(parts.queues, position, index_end, parts.window.newest_ms)
+        note = take_note(parts.queues, parts.index, position, parts.log.min_position, parts.window.newest_ms)
         keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
         oldest_ms = parts.now_ms() - parts.window_ms
         times = self._times()
@@ -101,23 +102,35 @@ class Checkpoints:
         return position
 
     async def _sync_queues(self) -> None:
+        """Write the tails of all queues and make them durable, a slice at a time: few files each by itself, many at once."""
+        dirty = [queue for queue in self._parts.queues.all() if not queue.units.is_flushed]
+        are_many = len(dirty) > FILES_SYNCED_SINGLY_MAX
+        for first in range(0, len(dirty), QUEUES_PER_SLICE):
+            await self._sync_slice(dirty[first : first + QUEUES_PER_SLICE], are_many=are_many)
+        if are_many:
+            await self._in_thread(lambda: self._parts.files.sync_all(self._parts.log.directory))
+
+    async def _sync_slice(self, queues: list[Queue], *, are_many: bool) -> None:
+        files_of = self._parts.files
+        new = [queue.units.directory for queue in queues if not files_of.exists(queue.units.directory)]
+        if new:
+            await self._in_thread(lambda: [files_of.make_dirs(directory) for directory in new])
         files: list[File] = []
         directories: set[str] = set()
-        dirty = [queue for queue in self._parts.queues.all() if not queue.units.is_flushed]
-        for first in range(0, len(dirty), QUEUES_PER_SLICE):
-            self._write_tails(dirty[first : first + QUEUES_PER_SLICE])
-            await asyncio.sleep(0)
-        for queue in list(self._parts.queues.all()):
-            unsynced, names = queue.units.take_unsynced()
-            files += unsynced
-            directories.update(names)
-        await self._in_thread(lambda: self._sync_all(files, directories))
-
-    def _write_tails(self, queues: list[Queue]) -> None:
         for queue in queues:
-            queue.units.flush()
+            if (
+                self._parts.queues.find(queue.topic, queue.queue_id) is queue
+            ):  # else its topic was deleted meanwhile
+                queue.units.flush()
+                unsynced, names = queue.units.take_unsynced()
+                files += unsynced
+                directories.update(names)
+        if are_many:
+            await asyncio.sleep(0)
+        else:
+            await self._in_thread(lambda: self._sync(files, [*new, *directories]))
 
-    def _sync_all(self, files: list[File], directories: set[str]) -> None:
+    def _sync(self, files: list[File], directories: list[str]) -> None:
         for file in files:
             file.sync()
         for directory in directories:

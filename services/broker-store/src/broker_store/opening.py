@@ -84,6 +84,8 @@ class Opening:
             files.make_dirs(f"{self._directory}/{name}")
         self._checkpoint = Checkpoint(files, self._directory)
         self.is_rebuild = False
+        self._missing = ""
+        """What derived files lost since the last checkpoint, in words."""
         self.store = self._open()
         self.records = 0
 
@@ -100,9 +102,11 @@ class Opening:
             _log.warning("rebuilding queues and index: the note of the last checkpoint is missing")
             self._start_anew()
         yield from self._recover(note)
-        missing = self._missing(note) if note is not None and not self.is_rebuild else ""
-        if missing:
-            _log.warning("rebuilding queues and index", reason=missing)
+        if note is not None and not self.is_rebuild and not self._missing:
+            self._missing = self._what_is_missing(note)
+        if self._missing:
+            _log.warning("rebuilding queues and index", reason=self._missing)
+            self._drop_late_queues(note)
             self._start_anew()
             yield from self._recover(note)
         self._adopt_topics()
@@ -111,6 +115,13 @@ class Opening:
         """Close everything in the middle of it: the next start begins like this one."""
         self.store.log.close()
         self._checkpoint.abandon()
+
+    def _drop_late_queues(self, note: QueueNote | None) -> None:
+        """Remove what is left of queues whose first file is gone: units cannot be put in front of them."""
+        for queue in list(self.store.queues.all()):
+            first = 0 if note is None else note.first_offsets.get(queue.topic, {}).get(queue.queue_id, 0)
+            if queue.min_offset > first:
+                queue.units.destroy()
 
     def _start_anew(self) -> None:
         self.is_rebuild = True
@@ -180,6 +191,11 @@ class Opening:
             store.index.load(times.index_ms if is_foreign_crash else None)
         if not self.is_rebuild and self._is_ours:
             store.journal.load(store.window)
+        # A note taken between two checkpoints counts records that are still to be walked: it is asked afterwards.
+        if note is not None and not self.is_rebuild and note.position == recovery.start:
+            self._missing = self._what_is_missing(note)
+            if self._missing:
+                return
         restore = Restore(store.queues, store.index, store.window, self._read_system, self._forget_topic)
         for event in recovery.run():
             if isinstance(event, Found):
@@ -205,10 +221,9 @@ class Opening:
                     recovery.load_queue(queue.units)
                     queue.next_offset = queue.units.max_offset
 
-    def _missing(self, note: QueueNote) -> str:
+    def _what_is_missing(self, note: QueueNote) -> str:
         store = self.store
-        index_end = None if store.index is None else store.index.end_position
-        missing = what_is_missing(note, store.queues, index_end)
+        missing = what_is_missing(note, store.queues, store.index, store.log.min_position)
         if not missing and store.window.newest_ms < note.newest_key_ms:
             return "the journal of idempotency keys lost entries"
         return missing

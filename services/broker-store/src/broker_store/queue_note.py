@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from broker_store.config_files import ConfigFile
+from broker_store.log.index import IndexFiles
 from broker_store.queues import QueueTable
 
 Offsets = dict[str, dict[int, int]]
@@ -22,8 +23,14 @@ class QueueNote(msgspec.Struct, rename="camel"):
     """Position of the newest record in the index, -1 for none."""
     newest_key_ms: int = 0
     """Store time of the newest key in the idempotency window, 0 for none."""
+    index_entries: int = -1
+    """Number of entries in the index, -1 where the note does not say."""
+    min_position: int = -1
+    """Where the log began."""
     next_offsets: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
     """Readable end of every queue, {topic: {queue id: offset}}."""
+    first_offsets: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
+    """Where queues begin that do not begin at 0."""
     retired: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
     """Next offsets of topics at their deletion."""
 
@@ -39,25 +46,41 @@ def load_note(file: ConfigFile) -> QueueNote | None:
         return None
 
 
-def take_note(queues: QueueTable, position: int, index_end: int, newest_key_ms: int) -> bytes:
-    """Return the note of this moment, as it is saved."""
-    ends: Offsets = {}
+def take_note(
+    queues: QueueTable, index: IndexFiles | None, position: int, min_position: int, newest_key_ms: int
+) -> bytes:
+    """Return the note of this moment, as it is saved: everything below `position` is in queues and index."""
+    note = QueueNote(position, newest_key_ms=newest_key_ms, min_position=min_position, retired=queues.retired)
+    if index is not None:
+        note.index_end, note.index_entries = index.end_position, index.entries
     for queue in queues.all():
-        ends.setdefault(queue.topic, {})[queue.queue_id] = queue.max_offset
-    return msgspec.json.encode(QueueNote(position, index_end, newest_key_ms, ends, queues.retired))
+        note.next_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.max_offset
+        if queue.min_offset:
+            note.first_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.min_offset
+    return msgspec.json.encode(note)
 
 
-def what_is_missing(note: QueueNote, queues: QueueTable, index_end: int | None) -> str:
+def what_is_missing(note: QueueNote, queues: QueueTable, index: IndexFiles | None, min_position: int) -> str:
     """Return in words which derived file lost something since the note was taken; empty when none did.
 
-    `index_end` is None when the index is switched off.
+    Where the log still begins as noted, also what is missing at a queue's begin or within the index is seen.
+    Asked before the walk above the note's position, which would hide a loss behind what it appends.
     """
+    began_there = min_position == note.min_position
     for topic, of_topic in note.next_offsets.items():
+        firsts = note.first_offsets.get(topic, {})
         for queue_id, offset in of_topic.items():
             queue = queues.find(topic, queue_id)
             end = 0 if queue is None else queue.max_offset
             if end < offset:
                 return f"queue {queue_id} of topic {topic} ends at {end}, it had reached {offset}"
-    if index_end is not None and index_end < note.index_end:
-        return f"the index ends at position {index_end}, it had reached {note.index_end}"
+            first = firsts.get(queue_id, 0)
+            if began_there and queue is not None and queue.min_offset > first < offset:
+                return f"queue {queue_id} of topic {topic} begins at {queue.min_offset}, it began at {first}"
+    if index is None or note.index_end < 0:
+        return ""
+    if index.end_position < note.index_end:
+        return f"the index ends at position {index.end_position}, it had reached {note.index_end}"
+    if began_there and index.entries < note.index_entries:
+        return f"the index has {index.entries} entries, it had {note.index_entries}"
     return ""

@@ -172,10 +172,15 @@ class Sending:
         )
 
     def _encode_note(self) -> bytes:
-        """Return the note of the last checkpoint with the offsets of topics deleted since."""
+        """Return a note of this moment, between two checkpoints: topics were deleted."""
         store = self.store
-        index_end = -1 if store.index is None else store.index.end_position
-        return take_note(store.queues, self.checkpoints.position, index_end, store.window.newest_ms)
+        return take_note(
+            store.queues,
+            store.index,
+            self.appends.appeared_end,
+            store.log.min_position,
+            store.window.newest_ms,
+        )
 
 
 def config_file(store: OpenedStore, name: str) -> ConfigFile:

@@ -34,7 +34,11 @@ class IndexFiles:
         opened: list[tuple[str, IndexFile]] = []
         for name in names:
             path = f"{self._directory}/{name}"
+            is_cut = self._files.size(path) < IndexFile.file_bytes(self._settings)
             file = IndexFile(self._files.open(path, IndexFile.file_bytes(self._settings)), self._settings)
+            if not file.is_plausible or (is_cut and file.count > 1):
+                self._files.remove(path)  # entries that are missing are noticed, and the index is rebuilt
+                continue
             if newest_ms_max is not None and file.end_ms > newest_ms_max:
                 self._files.remove(path)
             else:

@@ -37,6 +37,15 @@ class IndexFile:
         self.count = max(count, 1)
         """Number of the next entry; number 0 is never used."""
 
+    @property
+    def is_plausible(self) -> bool:
+        """Whether the header can be one that was written: a damaged one would lead nowhere."""
+        return (
+            1 <= self.count <= self.entries_max
+            and 0 <= self.begin_position <= self.end_position
+            and 0 <= self.used_slots < self.count
+        )
+
     @staticmethod
     def file_bytes(settings: LogSettings) -> int:
         """Size of an index file."""
