@@ -27,7 +27,7 @@ from broker_store.queues import QueueTable
 from broker_store.restore import Restore
 from broker_store.settings import Settings
 from broker_store.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.topics import TopicPolicy, TopicTable
+from broker_store.topics import SEGMENT_TOPIC, TopicPolicy, TopicTable
 from gantry_chassis.logs import get_logger
 from gantry_wire import fastjson
 from gantry_wire.bodies import TopicConfigSerializeWrapper, decode_body
@@ -36,6 +36,7 @@ from gantry_wire.errors import WireError
 Slices = Generator[None, None, None]
 
 _log = get_logger()
+PREAMBLE_TOPIC = SEGMENT_TOPIC.encode()
 
 
 @dataclass(slots=True)
@@ -179,18 +180,13 @@ class Opening:
 
     def _recover(self, note: QueueNote | None) -> Slices:
         store = self.store
-        recovery = Recovery(store.log, self._checkpoint.last, rebuild=self.is_rebuild)
-        self._load_queues(recovery)
-        if note is not None:
-            for topic, of_topic in note.retired.items():
-                for queue_id, offset in of_topic.items():
-                    store.queues.continue_at(topic, queue_id, offset)
-        if store.index is not None and not self.is_rebuild:
-            times = self._checkpoint.last.times
-            is_foreign_crash = bool(self._checkpoint.last.foreign) and not self._checkpoint.last.is_clean
-            store.index.load(times.index_ms if is_foreign_crash else None)
-        if not self.is_rebuild and self._is_ours:
-            store.journal.load(store.window)
+        recovery = Recovery(
+            store.log,
+            self._checkpoint.last,
+            rebuild=self.is_rebuild,
+            is_preamble=lambda record: record[7] == PREAMBLE_TOPIC,
+        )
+        self._load(recovery, note)
         # A note taken between two checkpoints counts records that are still to be walked: it is asked afterwards.
         if note is not None and not self.is_rebuild and note.position == recovery.start:
             self._missing = self._what_is_missing(note)
@@ -211,6 +207,20 @@ class Opening:
         store.holes += restore.holes
         store.recovered_ms = max(restore.newest_store_ms, self._checkpoint.last.times.log_ms)
         self._clock.advance_to(store.recovered_ms)
+
+    def _load(self, recovery: Recovery, note: QueueNote | None) -> None:
+        store = self.store
+        self._load_queues(recovery)
+        if note is not None:
+            for topic, of_topic in note.retired.items():
+                for queue_id, offset in of_topic.items():
+                    store.queues.continue_at(topic, queue_id, offset)
+        if store.index is not None and not self.is_rebuild:
+            times = self._checkpoint.last.times
+            is_foreign_crash = bool(self._checkpoint.last.foreign) and not self._checkpoint.last.is_clean
+            store.index.load(times.index_ms if is_foreign_crash else None)
+        if not self.is_rebuild and self._is_ours:
+            store.journal.load(store.window)
 
     def _load_queues(self, recovery: Recovery) -> None:
         base = f"{self._directory}/consumequeue"
