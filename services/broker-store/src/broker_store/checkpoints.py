@@ -4,9 +4,11 @@ Works in slices beside the sends: memory is taken in the loop a little at a time
 """
 
 import asyncio
+import errno
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 from broker_store.appends import Appends
 from broker_store.config_files import ConfigFile
@@ -56,6 +58,7 @@ class Checkpoints:
         self._lock = asyncio.Lock()
         self.position = parts.checkpoint.position
         self.count = 0
+        self._broken = ""
 
     @property
     def behind_bytes(self) -> int:
@@ -65,20 +68,33 @@ class Checkpoints:
     async def take(self) -> int:
         """Take one; returns the position it covers. Raises OSError or LogStopped: then the last one stays in force."""
         async with self._lock:
-            return await self._take()
+            return await self._take_unless_broken()
 
     async def close(self) -> None:
         """Take the last one of a stop in order. Everything must be written and answered before."""
         parts = self._parts
         async with self._lock:
             try:
-                position = await self._take()
+                position = await self._take_unless_broken()
                 if position == parts.log.written_end:
                     await self._in_thread(lambda: parts.checkpoint.close(position, self._times()))
                     return
             except (OSError, LogStopped) as error:
                 _log.error("no last checkpoint: the next start recovers as after a crash", reason=str(error))
             parts.checkpoint.abandon()
+
+    async def _take_unless_broken(self) -> int:
+        """Take one, unless an earlier sync failed: what the disk then forgot, no later sync would tell."""
+        if self._broken:
+            raise OSError(
+                errno.EIO, f"no checkpoint after a failed sync ({self._broken}); restart to have it replayed"
+            )
+        try:
+            return await self._take()
+        except OSError as error:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                self._broken = str(error)
+            raise
 
     async def _take(self) -> int:
         parts = self._parts
@@ -107,6 +123,10 @@ class Checkpoints:
         are_many = len(dirty) > FILES_SYNCED_SINGLY_MAX
         for first in range(0, len(dirty), QUEUES_PER_SLICE):
             await self._sync_slice(dirty[first : first + QUEUES_PER_SLICE], are_many=are_many)
+        for queue in list(self._parts.queues.all()):  # what others wrote out between two checkpoints
+            files, directories = queue.units.take_unsynced()
+            if files or directories:
+                await self._in_thread(partial(self._sync, files, directories))
         if are_many:
             await self._in_thread(lambda: self._parts.files.sync_all(self._parts.log.directory))
 

@@ -4,6 +4,7 @@
 Nothing here knows a format. `simulated_files` is the same interface over a disk that can crash.
 """
 
+import ctypes
 import errno
 import os
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ Data: TypeAlias = bytes | bytearray | memoryview
 BUFFERS_PER_WRITE_MAX = 1024
 """IOV_MAX of Linux: more buffers need another call."""
 ZERO_BLOCK_BYTES = 1024 * 1024
+_libc = ctypes.CDLL(None, use_errno=True)
 _ZEROS = bytes(ZERO_BLOCK_BYTES)
 _NOWAIT_UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
 
@@ -98,6 +100,10 @@ class Files(Protocol):
 
     def link(self, path: str, new_path: str) -> None: ...
     def sync_dir(self, path: str) -> None: ...
+    def sync_all(self, path: str) -> None:
+        """Make everything written to the file system of this path durable: cheaper than many files one by one."""
+        ...
+
     def read_bytes(self, path: str) -> bytes | None:
         """Return the whole content, None if the file is missing."""
         ...
@@ -245,6 +251,15 @@ class RealFiles:
 
     def link(self, path: str, new_path: str) -> None:
         os.link(path, new_path)
+
+    def sync_all(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _libc.syncfs(fd) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), path)
+        finally:
+            os.close(fd)
 
     def sync_dir(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

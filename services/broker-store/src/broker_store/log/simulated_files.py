@@ -171,6 +171,12 @@ class SimulatedFiles:
         self._names[new_path] = self._inode(path)
         self._name_changed(new_path)
 
+    def sync_all(self, path: str) -> None:
+        for name, inode in sorted(self._names.items()):
+            SimulatedFile(self, name, inode).sync()
+        for directory in sorted(self._directories):
+            self.sync_dir(directory)
+
     def sync_dir(self, path: str) -> None:
         self.step("sync_dir", path)
         prefix = path.rstrip("/") + "/"
