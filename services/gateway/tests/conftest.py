@@ -22,6 +22,7 @@ def _load(name: str, file: str) -> ModuleType:
     return module
 
 
+_load("gateway_problem_check", "problem_check.py")
 _load("gateway_memory_store", "memory_store.py")
 memory = _load("gateway_memory", "memory.py")
 
