@@ -20,6 +20,7 @@ from broker_store.log.file_pool import FilePool
 from broker_store.log.files import Files
 from broker_store.log.index import IndexFiles
 from broker_store.log.recovery import Cut, Found, Hole, Recovered, Recovery
+from broker_store.log.scan import ScannedRecord
 from broker_store.log.settings import LogSettings
 from broker_store.message import Mode
 from broker_store.queue_note import QueueNote, load_note, what_is_missing
@@ -36,7 +37,7 @@ from gantry_wire.errors import WireError
 Slices = Generator[None, None, None]
 
 _log = get_logger()
-PREAMBLE_TOPIC = SEGMENT_TOPIC.encode()
+_PREAMBLE_TOPIC = SEGMENT_TOPIC.encode()
 
 
 @dataclass(slots=True)
@@ -184,7 +185,7 @@ class Opening:
             store.log,
             self._checkpoint.last,
             rebuild=self.is_rebuild,
-            is_preamble=lambda record: record[7] == PREAMBLE_TOPIC,
+            is_preamble=_is_preamble,
         )
         self._load(recovery, note)
         # A note taken between two checkpoints counts records that are still to be walked: it is asked afterwards.
@@ -259,6 +260,10 @@ class Opening:
                 _log.warning(
                     "topic known to the log only: configuration made again", topic=topic, queues=count
                 )
+
+
+def _is_preamble(record: ScannedRecord) -> bool:
+    return record[7] == _PREAMBLE_TOPIC
 
 
 def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> TopicTable:
