@@ -13,6 +13,7 @@ from broker_store.log.recovery import Cut, Found, Hole, Recovered, Recovery
 from broker_store.log.settings import LogSettings
 from broker_store.log.simulated_files import SimulatedFiles
 from gantry_wire.record import build_record, decode_record, record_size
+from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\xf9"
 SMALL = LogSettings(
@@ -25,6 +26,8 @@ SMALL = LogSettings(
     reserve_bytes=64 * 1024,
 )
 STORE = "/store"
+QUEUE_SIZES = LogSettings(segment_bytes=4096, queue_file_units=16, prezero_bytes=0)
+QUEUE_DIRECTORY = "/cq/T/0"
 
 
 def build(topic, queue_id, queue_offset, position, body, properties=b"", store_ms=1_700_000_000_000, **other):
@@ -162,7 +165,6 @@ class MiniStore:
     def bodies(self, topic="T", queue_id=0):
         """Read a queue through its units: {offset: body}; holes and damage are left out."""
         from broker_store.log.errors import DamagedRecord
-        from gantry_wire.units import CONSUME_QUEUE_UNIT
 
         queue = self.queue(topic, queue_id)
         units = queue.read(queue.min_offset, queue.max_offset - queue.min_offset)
@@ -197,3 +199,83 @@ def build_at():
 @pytest.fixture
 def small():
     return SMALL
+
+
+class Confirms:
+    def __init__(self):
+        self.noted = []
+
+    def write_confirm(self, position):
+        self.noted.append(position)
+
+
+def open_log(files, small, directory="/log", preamble=lambda _: [], on_preamble=lambda *_: None):
+    files.make_dirs(directory)
+    log = CommitLog(files, directory, small, preamble, on_preamble, Confirms())
+    log.start_at(log.min_position, 0)
+    return log
+
+
+def put(log, body, offset=0):
+    size = 92 + len(body)
+    position = log.reserve(size)
+    record = build("T", 0, offset, position, body)
+    assert len(record) == size
+    log.put(record)
+    return position
+
+
+def commit(log):
+    log.write()
+    end = log.sync()
+    log.set_confirm(end)
+    log.set_visible(end)
+    return end
+
+
+def open_queue(disk, **load):
+    queue = ConsumeQueue(FilePool(disk, open_max=2), QUEUE_DIRECTORY, QUEUE_SIZES)
+    if load:
+        queue.load(**load)
+    return queue
+
+
+def fill(queue, count, first=0):
+    for offset in range(first, first + count):
+        assert queue.append(offset, 100 * offset, 100, offset * 7) == 0
+
+
+def units(queue, offset=None, count=10_000):
+    return list(
+        CONSUME_QUEUE_UNIT.iter_unpack(queue.read(queue.min_offset if offset is None else offset, count))
+    )
+
+
+@pytest.fixture(name="open_log")
+def open_log_fixture():
+    return open_log
+
+
+@pytest.fixture(name="put")
+def put_fixture():
+    return put
+
+
+@pytest.fixture(name="commit")
+def commit_fixture():
+    return commit
+
+
+@pytest.fixture(name="open_queue")
+def open_queue_fixture():
+    return open_queue
+
+
+@pytest.fixture(name="fill")
+def fill_fixture():
+    return fill
+
+
+@pytest.fixture(name="units")
+def units_fixture():
+    return units

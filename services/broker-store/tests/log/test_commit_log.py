@@ -1,62 +1,24 @@
-"""The one writer of the log: positions, segments, errors of the disk, and what readers may see."""
+"""The one writer of the log: positions, segments, and what readers may see."""
 
-import errno
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.errors import (
     DamagedRecord,
-    DiskFull,
-    LogStopped,
     PositionNotVisible,
     PositionRemoved,
     RecordTooLarge,
 )
 from broker_store.log.files import RealFiles
 from broker_store.log.settings import LogSettings
-from broker_store.log.simulated_files import Fault, SimulatedFiles
+from broker_store.log.simulated_files import SimulatedFiles
 from gantry_wire.record import BLANK, MAGIC_BLANK, scan_records
 
 
-class Confirms:
-    def __init__(self):
-        self.noted = []
-
-    def write_confirm(self, position):
-        self.noted.append(position)
-
-
-def open_log(files, small, directory="/log", preamble=lambda _: [], on_preamble=lambda *_: None):
-    files.make_dirs(directory)
-    log = CommitLog(files, directory, small, preamble, on_preamble, Confirms())
-    log.start_at(log.min_position, 0)
-    return log
-
-
-def put(log, build_at, body, offset=0):
-    size = 92 + len(body)
-    position = log.reserve(size)
-    record = build_at("T", 0, offset, position, body)
-    assert len(record) == size
-    log.put(record)
-    return position
-
-
-def commit(log):
-    log.write()
-    end = log.sync()
-    log.set_confirm(end)
-    log.set_visible(end)
-    return end
-
-
-def test_records_lie_back_to_back_at_the_reserved_positions(disk, small, build_at):
+def test_records_lie_back_to_back_at_the_reserved_positions(disk, small, open_log, put, commit):
     log = open_log(disk, small)
-    places = [put(log, build_at, body) for body in (b"a", b"bb", b"ccc")]
+    places = [put(log, body) for body in (b"a", b"bb", b"ccc")]
     assert places == [0, 93, 187]
     assert log.end == 282
     assert log.written_end == 0
@@ -67,18 +29,18 @@ def test_records_lie_back_to_back_at_the_reserved_positions(disk, small, build_a
     assert not any(content[282:])
 
 
-def test_a_batch_is_one_vectored_write_and_one_sync(disk, small, build_at):
+def test_a_batch_is_one_vectored_write_and_one_sync(disk, small, open_log, put, commit):
     log = open_log(disk, small)
-    put(log, build_at, b"first")
+    put(log, b"first")
     commit(log)
     before = len(disk.trace)
     for _ in range(10):
-        put(log, build_at, b"x")
+        put(log, b"x")
     commit(log)
     assert [name for name, _ in disk.trace[before:]] == ["pwrite", "sync"]
 
 
-def test_nothing_to_write_writes_nothing(disk, small):
+def test_nothing_to_write_writes_nothing(disk, small, open_log):
     log = open_log(disk, small)
     before = len(disk.trace)
     log.write()
@@ -86,11 +48,13 @@ def test_nothing_to_write_writes_nothing(disk, small):
     assert len(disk.trace) == before
 
 
-def test_a_record_that_would_not_leave_room_for_the_blank_goes_to_the_next_segment(disk, small, build_at):
+def test_a_record_that_would_not_leave_room_for_the_blank_goes_to_the_next_segment(
+    disk, small, open_log, put, commit
+):
     log = open_log(disk, small)
-    put(log, build_at, b"." * (4096 - 92 - 8))
+    put(log, b"." * (4096 - 92 - 8))
     assert log.end == 4088
-    second = put(log, build_at, b"next")
+    second = put(log, b"next")
     assert second == 4096
     commit(log)
     first = disk.read_bytes("/log/" + "0" * 20)
@@ -99,10 +63,10 @@ def test_a_record_that_would_not_leave_room_for_the_blank_goes_to_the_next_segme
     assert ("sync_dir", "/log") in disk.trace
 
 
-def test_a_batch_that_crosses_a_segment_is_synced_in_both(disk, small, build_at):
+def test_a_batch_that_crosses_a_segment_is_synced_in_both(disk, small, open_log, put):
     log = open_log(disk, small)
     for _ in range(3):
-        put(log, build_at, b"." * 1500)
+        put(log, b"." * 1500)
     log.write()
     before = len(disk.trace)
     assert log.sync() == log.end
@@ -110,7 +74,9 @@ def test_a_batch_that_crosses_a_segment_is_synced_in_both(disk, small, build_at)
     assert synced == [f"/log/{0:020d}", f"/log/{4096:020d}"]
 
 
-def test_each_segment_begins_with_its_preamble_which_is_reported(disk, small, build_at):
+def test_each_segment_begins_with_its_preamble_which_is_reported(
+    disk, small, build_at, open_log, put, commit
+):
     reported = []
 
     def preamble(position):
@@ -123,7 +89,7 @@ def test_each_segment_begins_with_its_preamble_which_is_reported(disk, small, bu
         preamble=preamble,
         on_preamble=lambda position, record: reported.append((position, len(record))),
     )
-    place = put(log, build_at, b"x")
+    place = put(log, b"x")
     assert reported == [(0, 97), (97, 97)]
     assert place == 194
     commit(log)
@@ -131,7 +97,7 @@ def test_each_segment_begins_with_its_preamble_which_is_reported(disk, small, bu
     assert [record.body for record in records] == [b"one", b"two", b"x"]
 
 
-def test_what_fits_no_segment_is_refused_and_leaves_nothing(disk, small, build_at):
+def test_what_fits_no_segment_is_refused_and_leaves_nothing(disk, small, build_at, open_log):
     log = open_log(disk, small, preamble=lambda position: [build_at("S", 0, 0, position, b"." * 200)])
     with pytest.raises(RecordTooLarge):
         log.reserve(4096)
@@ -145,7 +111,7 @@ def test_what_fits_no_segment_is_refused_and_leaves_nothing(disk, small, build_a
         big.reserve(100)
 
 
-def test_a_reservation_that_is_not_filled_is_our_bug(disk, small, build_at):
+def test_a_reservation_that_is_not_filled_is_our_bug(disk, small, open_log):
     log = open_log(disk, small)
     log.reserve(100)
     log.put(b"too short")
@@ -153,154 +119,9 @@ def test_a_reservation_that_is_not_filled_is_our_bug(disk, small, build_at):
         log.write()
 
 
-def test_enospc_takes_the_whole_batch_back_over_segments_and_zeroes_it(small, build_at):
-    disk = SimulatedFiles(capacity=4096)
+def test_readers_see_nothing_above_the_visible_end_nor_below_the_minimum(disk, small, open_log, put, commit):
     log = open_log(disk, small)
-    put(log, build_at, b"kept")
-    end = commit(log)
-    for body in (b"." * 2000, b"." * 1500, b"." * 900):
-        put(log, build_at, body)
-    with pytest.raises(DiskFull):
-        log.write()
-    assert log.state is LogState.DISK_FULL
-    assert (log.end, log.written_end) == (end, end)
-    content = disk.read_bytes("/log/" + "0" * 20)
-    assert not any(content[end:])
-    assert len(content) == 4096
-    assert [segment.start for segment in log.segments] == [0]
-    assert put(log, build_at, b"small acks go on") == end  # the layer above decides who may still write
-    commit(log)
-    log.mark_disk_full(full=False)
-    assert log.state is LogState.RUNNING
-    disk.capacity = 1 << 20
-    put(log, build_at, b"." * 3800)
-    commit(log)
-    assert len(list(scan_records(log.read(0, end), 0))) == 1
-
-
-def test_enospc_in_the_first_batch_leaves_an_empty_log_whose_segment_still_gets_its_preamble(small, build_at):
-    disk = SimulatedFiles(capacity=0)
-    log = open_log(disk, small, preamble=lambda position: [build_at("SYS", 0, 0, position, b"offsets")])
-    put(log, build_at, b"refused")
-    with pytest.raises(DiskFull):
-        log.write()
-    assert (log.end, log.segments) == (0, [])
-    disk.capacity = 1 << 20
-    put(log, build_at, b"taken")
-    commit(log)
-    assert [record.body for record in scan_records(log.read(0, log.end), 0)] == [b"offsets", b"taken"]
-
-
-def test_no_crash_brings_back_a_batch_that_was_refused(small, build_at):
-    disk = SimulatedFiles(capacity=8192)
-    log = open_log(disk, small)
-    put(log, build_at, b"kept")
-    commit(log)
-    for number in range(6):
-        put(log, build_at, b"%d" % number * 1500)
-    with pytest.raises(DiskFull):
-        log.write()
-    put(log, build_at, b"0" * 1500)  # of the same size as what was refused: old bytes would fit behind it
-    log.write()
-    for state in disk.crash_states(300):
-        content = state.read_bytes("/log/" + "0" * 20)
-        assert not any(content[log.end :])
-        following = state.read_bytes(f"/log/{4096:020d}")
-        assert following is None or not any(following)
-
-
-def test_enospc_when_the_next_segment_is_made_reserves_nothing(disk, small, build_at):
-    log = open_log(disk, small)
-    first = put(log, build_at, b"." * 3000)
-    disk.faults.append(Fault("open", errno.ENOSPC))
-    with pytest.raises(DiskFull):
-        put(log, build_at, b"." * 3000)
-    assert log.state is LogState.DISK_FULL
-    commit(log)
-    assert log.read_record(first)[88:91] == b"..."
-
-
-def commit_two_large(log, build_at):
-    for _ in range(2):
-        put(log, build_at, b"." * 2000)
-    log.write()
-
-
-@pytest.mark.parametrize("operation", ["pwrite", "open"])
-def test_another_error_of_a_write_stops_the_log_for_ever(disk, small, build_at, operation):
-    log = open_log(disk, small)
-    put(log, build_at, b"kept")
-    end = commit(log)
-    disk.faults.append(Fault(operation, errno.EIO))
-    with pytest.raises(LogStopped):
-        commit_two_large(log, build_at)
-    assert log.state is LogState.STOPPED
-    assert "injected" in log.stop_reason
-    for attempt in (lambda: log.reserve(100), log.sync):
-        with pytest.raises(LogStopped):
-            attempt()
-    log.mark_disk_full(full=False)
-    assert log.state is LogState.STOPPED
-    assert len(log.read(0, end)) == end  # reads go on
-
-
-def test_a_batch_placed_before_the_stop_is_not_written(disk, small, build_at):
-    log = open_log(disk, small)
-    put(log, build_at, b"x")
-    disk.faults.append(Fault("sync", errno.EIO))
-    log.write()
-    put(log, build_at, b"y")
-    with pytest.raises(LogStopped):
-        log.sync()
-    with pytest.raises(LogStopped):
-        log.write()
-
-
-def test_a_failed_take_back_stops_the_log(small, build_at):
-    disk = SimulatedFiles(capacity=4096)
-    log = open_log(disk, small)
-    put(log, build_at, b"." * 3000)
-    commit(log)
-    put(log, build_at, b"." * 3000)
-    disk.faults.append(Fault("truncate", errno.EIO))
-    with pytest.raises(LogStopped):
-        log.write()
-
-
-def test_an_error_met_meanwhile_by_the_thread_that_zeroes_is_not_answered_as_durable(disk, small, build_at):
-    log = open_log(disk, small)
-    put(log, build_at, b"x")
-    log.write()
-    file = log.segments[0].file
-    sync = file.sync
-
-    def sync_while_the_other_thread_fails():
-        sync()
-        log._stop_on(OSError(errno.EIO, "bad block"))
-
-    file.sync = sync_while_the_other_thread_fails
-    with pytest.raises(LogStopped, match="bad block"):
-        log.sync()
-    assert log.durable_end == 0
-
-
-def test_a_confirm_offset_that_cannot_be_noted_stops_the_log(disk, small, build_at):
-    log = open_log(disk, small)
-    put(log, build_at, b"x")
-    log.write()
-    end = log.sync()
-
-    def fail(_position):
-        raise OSError(errno.EIO, "checkpoint")
-
-    log._confirm_file.write_confirm = fail
-    with pytest.raises(LogStopped):
-        log.set_confirm(end)
-
-
-def test_readers_see_nothing_above_the_visible_end_nor_below_the_minimum(disk, small, build_at):
-    log = open_log(disk, small)
-    position = put(log, build_at, b"x")
+    position = put(log, b"x")
     log.write()
     log.sync()
     for read in (log.read, log.read_nowait):
@@ -309,7 +130,7 @@ def test_readers_see_nothing_above_the_visible_end_nor_below_the_minimum(disk, s
     log.set_visible(93)
     assert log.read(0, 93) == log.read_nowait(0, 93) == log.read_record(0)
     for _ in range(4):
-        put(log, build_at, b"." * 2000)
+        put(log, b"." * 2000)
     commit(log)
     path = log.drop_first_segment()
     assert path == "/log/" + "0" * 20
@@ -318,28 +139,28 @@ def test_readers_see_nothing_above_the_visible_end_nor_below_the_minimum(disk, s
         log.read(0, 93)
 
 
-def test_a_read_that_must_wait_for_the_disk_says_so(disk, small, build_at):
+def test_a_read_that_must_wait_for_the_disk_says_so(disk, small, open_log, put, commit):
     log = open_log(disk, small)
-    put(log, build_at, b"x")
+    put(log, b"x")
     commit(log)
     disk.is_cold = True
     assert log.read_nowait(0, 93) is None
 
 
-def test_a_stretch_over_two_segments_is_read_as_one(disk, small, build_at):
+def test_a_stretch_over_two_segments_is_read_as_one(disk, small, open_log, put, commit):
     log = open_log(disk, small)
     for _ in range(3):
-        put(log, build_at, b"." * 1900)
+        put(log, b"." * 1900)
     commit(log)
     both = log.read(0, log.end)
     assert len(both) == log.end
     assert log.read_nowait(0, log.end) is None
 
 
-def test_read_record_finds_the_size_and_refuses_what_is_none(disk, small, build_at):
+def test_read_record_finds_the_size_and_refuses_what_is_none(disk, small, open_log, put, commit):
     log = open_log(disk, small)
-    put(log, build_at, b"abc")
-    put(log, build_at, b"def")
+    put(log, b"abc")
+    put(log, b"def")
     commit(log)
     assert log.read_record(95)[88:91] == b"def"
     with pytest.raises(DamagedRecord):
@@ -349,10 +170,10 @@ def test_read_record_finds_the_size_and_refuses_what_is_none(disk, small, build_
         log.read_record(95)
 
 
-def test_a_stretch_over_two_segments_is_checked_in_both(disk, small, build_at):
+def test_a_stretch_over_two_segments_is_checked_in_both(disk, small, open_log, put, commit):
     log = open_log(disk, small)
     for _ in range(3):
-        put(log, build_at, b"." * 1900)
+        put(log, b"." * 1900)
     commit(log)
     again = open_log(disk, small)
     again.show(log.end)
@@ -365,10 +186,10 @@ def test_a_stretch_over_two_segments_is_checked_in_both(disk, small, build_at):
         third.read_nowait(4096, log.end - 4096)
 
 
-def test_a_position_in_a_missing_segment_is_damage(disk, small, build_at):
+def test_a_position_in_a_missing_segment_is_damage(disk, small, open_log, put, commit):
     log = open_log(disk, small)
     for _ in range(6):
-        put(log, build_at, b"." * 1900)
+        put(log, b"." * 1900)
     commit(log)
     log.segments = [segment for segment in log.segments if segment.start != 4096]
     with pytest.raises(DamagedRecord, match="missing"):
@@ -377,9 +198,9 @@ def test_a_position_in_a_missing_segment_is_damage(disk, small, build_at):
     assert log.segment_at(-1) is None
 
 
-def test_visible_and_confirm_never_pass_what_they_promise(disk, small, build_at):
+def test_visible_and_confirm_never_pass_what_they_promise(disk, small, open_log, put):
     log = open_log(disk, small)
-    put(log, build_at, b"x")
+    put(log, b"x")
     log.write()
     with pytest.raises(AssertionError):
         log.set_confirm(93)  # not durable yet
@@ -389,13 +210,13 @@ def test_visible_and_confirm_never_pass_what_they_promise(disk, small, build_at)
         log.set_visible(94)
 
 
-def test_the_real_disk_takes_the_same_calls(tmp_path, build_at):
+def test_the_real_disk_takes_the_same_calls(tmp_path, build_at, open_log, put, commit):
     sizes = LogSettings(segment_bytes=64 * 1024, prezero_bytes=32 * 1024, prezero_slice_bytes=4096)
     log = open_log(RealFiles(), sizes, directory=str(tmp_path / "log"))
     log.prezero.start_thread()
     expected = []
     for number in range(300):
-        expected.append(put(log, build_at, b"%03d" % number * 300, offset=number))
+        expected.append(put(log, b"%03d" % number * 300, offset=number))
         if number % 7 == 0:
             commit(log)
     commit(log)
@@ -409,7 +230,7 @@ def test_the_real_disk_takes_the_same_calls(tmp_path, build_at):
     again.close()
 
 
-def test_syncing_in_a_thread_beside_writes_never_claims_more_than_was_written(tmp_path, build_at):
+def test_syncing_in_a_thread_beside_writes_never_claims_more_than_was_written(tmp_path, open_log, put):
     log = open_log(
         RealFiles(), LogSettings(segment_bytes=16 * 1024, prezero_bytes=0), directory=str(tmp_path / "log")
     )
@@ -425,42 +246,10 @@ def test_syncing_in_a_thread_beside_writes_never_claims_more_than_was_written(tm
     thread = threading.Thread(target=syncing)
     thread.start()
     for number in range(500):
-        put(log, build_at, b"." * (number % 400))
+        put(log, b"." * (number % 400))
         log.write()
     done.set()
     thread.join()
     assert wrong == []
     assert log.sync() == log.end
     log.close()
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    batches=st.lists(st.lists(st.integers(0, 1200), min_size=1, max_size=6), max_size=12),
-    room=st.integers(1, 8),
-)
-def test_any_batches_on_a_disk_of_any_size_leave_exactly_the_acknowledged_records(
-    small, build_at, batches, room
-):
-    disk = SimulatedFiles(capacity=room * 4096)
-    log = open_log(disk, small)
-    acked = []
-    for batch in batches:
-        placed = []
-        try:
-            for size in batch:
-                position = put(log, build_at, b"." * size)
-                placed.append((position, size))
-            commit(log)
-            acked += placed
-        except DiskFull:
-            assert log.end == log.written_end
-    for position, size in acked:
-        (record,) = scan_records(log.read_record(position), position)
-        assert len(record.body) == size
-    total = sum(
-        1
-        for segment in log.segments
-        for _ in scan_records(disk.read_bytes(segment.path)[: max(log.end - segment.start, 0)], segment.start)
-    )
-    assert total == len(acked)
