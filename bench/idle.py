@@ -1,0 +1,64 @@
+"""How long a warm `up` takes, and what a system costs that nobody uses: memory (PSS) and CPU of all its processes.
+
+python bench/idle.py [--seconds 20]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from system import System, cpu_seconds, provenance, started
+
+SETTLE_SECONDS = 5.0
+GOAL = "goals: ready ≤ 2.5 s, ≤ 240 MB, ≤ 2 % of a core"
+
+
+def pids_of(system: System) -> dict[str, int]:
+    """Every process of the system by name, the launcher included."""
+    found = {
+        f"{name} {place}" if place else name: pid
+        for name, pids in system.raw["pids"].items()
+        for place, pid in enumerate(pids)
+    }
+    found.update({broker["name"]: broker["pid"] for broker in system.raw["brokers"]})
+    return found
+
+
+def pss_bytes(pid: int) -> int:
+    """Proportional share of memory: shared pages count in parts."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=20.0)
+    arguments = parser.parse_args()
+    with started():  # installs and warms the page cache; the second start counts
+        pass
+    with started() as system:
+        print(f"idle; {provenance('sync')}")
+        pids = pids_of(system)
+        time.sleep(SETTLE_SECONDS)
+        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        began = time.monotonic()
+        time.sleep(arguments.seconds)
+        took = time.monotonic() - began
+        total_bytes = total_share = 0.0
+        for name, pid in pids.items():
+            memory, share = pss_bytes(pid), (cpu_seconds(pid) - before[name]) / took
+            total_bytes, total_share = total_bytes + memory, total_share + share
+            print(f"{name:<14} {memory / 1e6:7.1f} MB   {share * 100:5.2f} % of a core")
+        print(
+            f"{'all':<14} {total_bytes / 1e6:7.1f} MB   {total_share * 100:5.2f} % of a core   ready after {system.raw['seconds']:.2f} s   {GOAL}"
+        )
+
+
+if __name__ == "__main__":
+    main()
