@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -220,6 +221,51 @@ def test_health_metrics_and_snapshots_answer_over_http(start):
     assert store.get(f"/snapshots/{manifest['id']}", "DELETE")[0] == 204
     assert store.get(f"/snapshots/{manifest['id']}", "DELETE")[0] == 404
     assert store.get("/snapshots?ttlSeconds=0", "POST")[0] == 400
+
+
+def three_free_ports() -> int:
+    """Return a port whose neighbours two below and two above are free as well."""
+    for _ in range(100):
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        with (
+            contextlib.suppress(OSError),
+            socket.create_server(("127.0.0.1", port - 2)),
+            socket.create_server(("127.0.0.1", port + 2)),
+        ):
+            return port
+    raise AssertionError("no three free ports")
+
+
+def test_the_fast_port_takes_sends_and_serves_no_pulls(start):
+    port = three_free_ports()
+    start(f"port={port}")
+    fast = Client(port - 2)
+    assert fast.send(b"quick").code == 0
+    answer = fast.pull(0)
+    assert answer.code == 3
+    assert answer.remark == " request type 11 not supported"
+    assert Client(port).all_bodies() == [b"quick"]
+
+
+def test_lost_queues_are_rebuilt_and_served_meanwhile_or_refused(start, tmp_path):
+    store = start()
+    client = Client(store.port)
+    for number in range(50):
+        client.send(b"%d" % number)
+    assert store.stop() == 0
+    shutil.rmtree(tmp_path / "store" / "consumequeue")
+    again = start()
+    assert any("rebuilding" in line for line in again.lines)
+    assert len(Client(again.port).all_bodies()) == 50
+
+
+def test_settings_can_be_changed_while_it_runs(start):
+    client = Client(start().port)
+    assert client.ask(25, None, b"maxMessageSize=4\nautoCreateTopicEnable=false\n").code == 0
+    assert client.send(b"12345", "DefaultCluster").code == 13
+    assert client.send(b"1", "unknown").code == 17
+    assert client.ask(25, None, b"flushDiskType=ASYNC_FLUSH\n").code == 16
 
 
 def test_the_printed_settings_are_the_ones_in_force(tmp_path):

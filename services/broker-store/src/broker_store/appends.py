@@ -102,7 +102,7 @@ class Appends:
         self._dispatch = dispatch
         self._clock = clock
         self._at_turn_end = at_turn_end
-        self._sends = sends
+        self.sends = sends
         self._flush_timeout_s = flush_timeout_s
         self._flush = self.flush
         self._open: list[Entry] = []
@@ -121,7 +121,7 @@ class Appends:
     @property
     def pending(self) -> int:
         """Entries submitted and not yet visible."""
-        return self._sends.in_flight
+        return self.sends.in_flight
 
     @property
     def appeared_end(self) -> int:
@@ -137,8 +137,8 @@ class Appends:
         """Take an entry into this turn's batch. Raises RefusedRequest when the store cannot take it now."""
         if self.log.state is not LogState.RUNNING:
             raise stopped(self.log.stop_reason) if self.log.state is LogState.STOPPED else disk_full()
-        if self._sends.in_flight >= self._sends.capacity or self._waiting_bytes > WAITING_BYTES_MAX:
-            self._sends.refused_full += 1
+        if self.sends.in_flight >= self.sends.capacity or self._waiting_bytes > WAITING_BYTES_MAX:
+            self.sends.refused_full += 1
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
         self.enqueue(entry, body_bytes)
 
@@ -148,7 +148,7 @@ class Appends:
             self._opened_s = self._clock.monotonic()
             self._at_turn_end(self._flush)
         self._open.append(entry)
-        self._sends.in_flight += 1
+        self.sends.in_flight += 1
         self._open_bytes += body_bytes
         if self._open_bytes > OPEN_BYTES_MAX:
             self.flush()
@@ -156,7 +156,7 @@ class Appends:
     def placed(self, entry: Entry) -> None:
         """Add a record that the log itself asked for in the middle of a batch (a segment's preamble)."""
         self._placed.append(entry)
-        self._sends.in_flight += 1
+        self.sends.in_flight += 1
 
     def flush(self) -> None:
         """Write the open batch; runs at the end of each turn that submitted something."""
@@ -164,8 +164,8 @@ class Appends:
         if not entries:
             return
         waited_ms = int((self._clock.monotonic() - self._opened_s) * 1000)
-        if waited_ms > self._sends.wait_ms_max:
-            self._sends.refused_late += len(entries)
+        if waited_ms > self.sends.wait_ms_max:
+            self.sends.refused_late += len(entries)
             words = waited_too_long(waited_ms, len(entries))
             self._refuse(entries, RefusedRequest(ResponseCode.SYSTEM_BUSY, words))
             return
@@ -271,14 +271,14 @@ class Appends:
         self._dispatch.appear(entries)
 
     def _answer(self, entries: list[Entry], opened_s: float) -> None:
-        self._sends.in_flight -= len(entries)
+        self.sends.in_flight -= len(entries)
         for entry in entries:
             entry.answer(self)
         if self.figures is not None:
             self.figures.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), len(entries))
 
     def _refuse(self, entries: list[Entry], refusal: RefusedRequest) -> None:
-        self._sends.in_flight -= len(entries)
+        self.sends.in_flight -= len(entries)
         self.refused += len(entries)
         for entry in entries:
             entry.refuse(refusal)

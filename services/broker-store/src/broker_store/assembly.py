@@ -130,6 +130,7 @@ class StoreProcess:
             settings, self._files, self._classes, self._metrics, self._clock.now_ms, self._hints, self._pool,
             address, self._index_trouble,
         )  # fmt: skip
+        sending.bind_settings(config)
         consuming = build_consuming(around, store, sending, config)
         sending.retries.find_group = consuming.groups.find_or_create
         sending.removal.on_removed.append(consuming.topic_deleted)

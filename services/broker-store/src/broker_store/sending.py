@@ -6,6 +6,7 @@ import random
 from concurrent.futures import Executor
 
 from broker_store.appends import Appends, AtTurnEnd
+from broker_store.broker_config import BrokerConfig, read_number, read_switch
 from broker_store.checkpoints import CheckpointParts, Checkpoints
 from broker_store.config_files import ConfigFile
 from broker_store.dispatch import Dispatch, Readers
@@ -28,6 +29,7 @@ from broker_store.topic_removal import TopicRemoval
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body
 from gantry_wire.ids import UniqueIds, unpack_host
+from gantry_wire.limits import BODY_BYTES_MAX
 
 LATE_CHECK_SECONDS = 0.1
 CHECKPOINT_LOOK_SECONDS = 0.25
@@ -107,6 +109,28 @@ class Sending:
     def commands(self) -> Commands:
         """Return the table entries of this half."""
         return {**self._sends.commands(), **self._topics.commands()}
+
+    def bind_settings(self, config: BrokerConfig) -> None:
+        """Let code 25 change what the sending side can change while it runs."""
+        sends = self.appends.sends
+        policy = self.store.topics
+
+        def set_capacity(value: str) -> None:
+            sends.capacity = read_number(value, 1, 1_000_000)
+
+        def set_wait(value: str) -> None:
+            sends.wait_ms_max = read_number(value, 1, 60_000)
+
+        def set_body(value: str) -> None:
+            self._sends.body_bytes_max = read_number(value, 1, BODY_BYTES_MAX)
+
+        def set_auto_create(value: str) -> None:
+            policy.set_auto_create(enable=read_switch(value))
+
+        config.bind("sendThreadPoolQueueCapacity", set_capacity)
+        config.bind("waitTimeMillsInSendQueue", set_wait)
+        config.bind("maxMessageSize", set_body)
+        config.bind("autoCreateTopicEnable", set_auto_create)
 
     def start(self, readers: Readers | None) -> None:
         """Begin to accept sends: recovery is over."""

@@ -76,8 +76,14 @@ class TopicTable:
         self._system = frozenset(preset.topic_name for preset in presets) | {TRACE_TOPIC}
         for preset in presets:
             self._topics.setdefault(preset.topic_name, preset)
-        template = self._topics[AUTO_CREATE_TOPIC]
-        template.perm = PERM_RW | PERM_INHERIT if policy.auto_create else PERM_RW
+        self.set_auto_create(enable=policy.auto_create)
+
+    def set_auto_create(self, *, enable: bool) -> None:
+        """Say whether TBW102 may be the template of topics that a send makes."""
+        perm = PERM_RW | PERM_INHERIT if enable else PERM_RW
+        if self._topics[AUTO_CREATE_TOPIC].perm != perm:
+            self._topics[AUTO_CREATE_TOPIC].perm = perm
+            self._changed(AUTO_CREATE_TOPIC)
 
     def find(self, name: str) -> TopicConfig | None:
         """Return a topic's configuration, None when there is no such topic."""

@@ -50,7 +50,7 @@ class SendHandler:
         self._stamp = parts.stamp
         self._retries = parts.retries
         self._keyed = parts.keyed
-        self._body_bytes_max = parts.body_bytes_max
+        self.body_bytes_max = parts.body_bytes_max
         self._accept_after_ms = parts.accept_after_ms
         self._wall_ms = parts.wall_ms
 
@@ -82,8 +82,8 @@ class SendHandler:
             refuse_special(properties, header.sys_flag)
         body = command.body
         raw, unique_key = self._finish(text, properties)
-        if len(body) > self._body_bytes_max or len(raw) > PROPERTIES_BYTES_MAX:
-            raise _too_large(len(body), self._body_bytes_max, len(raw))
+        if len(body) > self.body_bytes_max or len(raw) > PROPERTIES_BYTES_MAX:
+            raise _too_large(len(body), self.body_bytes_max, len(raw))
         mode = target.mode
         if mode == Mode.SYNC and properties.get(WAIT) == "false":
             mode = Mode.EARLY
@@ -119,8 +119,8 @@ class SendHandler:
         _check_batch_topic(target)
         shared = parse_properties(header.properties or "")
         refuse_special(shared, header.sys_flag)
-        if len(command.body) > self._body_bytes_max:
-            raise _too_large(len(command.body), self._body_bytes_max, 0)
+        if len(command.body) > self.body_bytes_max:
+            raise _too_large(len(command.body), self.body_bytes_max, 0)
         items = read_items(command.body, header.sys_flag, self._stamp)
         mode = target.mode
         if mode == Mode.SYNC and shared.get(WAIT) == "false":
