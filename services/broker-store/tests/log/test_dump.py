@@ -1,5 +1,8 @@
 """The dump tool reads anything and changes nothing."""
 
+import runpy
+import sys
+
 import pytest
 
 from broker_store.log.dump import main
@@ -91,6 +94,15 @@ def test_a_file_that_ends_with_a_record_or_in_an_impossible_one(capsys, tmp_path
     path.write_bytes(b"\0\0\0\5\xda\xa3\x20\xa7")
     _, lines = dump(capsys, tmp_path)
     assert any("0 records, 0 bytes, ends at 0 (bad, it is cut short)" in line for line in lines)
+
+
+def test_it_runs_as_a_module(capsys, directory, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["dump", str(directory), "--records", "1"])
+    monkeypatch.delitem(sys.modules, "broker_store.log.dump")
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("broker_store.log.dump", run_name="__main__")
+    assert ended.value.code == 0
+    assert " stored " in capsys.readouterr().out
 
 
 def test_a_directory_that_is_no_store_is_refused(capsys, tmp_path):

@@ -155,6 +155,21 @@ def test_content_is_replaced_whole(real):
     assert files.listdir(root) == ["f"]
 
 
+def test_a_whole_file_system_is_synced_at_once(real, monkeypatch):
+    files, root = real
+    files.open(f"{root}/f", create_bytes=3)
+    files.sync_all(root)
+
+    class Refusing:
+        @staticmethod
+        def syncfs(_fd):
+            return -1
+
+    monkeypatch.setattr(files_module, "_libc", Refusing)
+    with pytest.raises(OSError):
+        files.sync_all(root)
+
+
 def test_space_is_told(real):
     files, root = real
     assert 0 < files.free_bytes(root) <= files.total_bytes(root)

@@ -251,6 +251,29 @@ def test_after_a_foreign_crash_files_newer_than_its_checkpoint_are_dropped(disk)
     assert len(disk.listdir("/index")) == 1
 
 
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [(36, 1 << 30), (36, -5), (32, 900), (24, -1)],
+    ids=["too many", "negative", "slots", "position"],
+)
+def test_a_file_whose_header_cannot_be_true_is_dropped_to_be_rebuilt(disk, at, value):
+    index = open_index(disk)
+    index.put(entries(350))
+    checkpoint(index)
+    path = f"/index/{disk.listdir('/index')[0]}"
+    disk.write_at(path, at, value.to_bytes(8 if at == 24 else 4, "big", signed=True))
+    assert open_index(disk).end_position == -1
+    assert disk.listdir("/index") == []
+
+
+def test_a_file_that_was_cut_is_dropped_to_be_rebuilt(disk):
+    index = open_index(disk)
+    index.put(entries(350))
+    checkpoint(index)
+    disk.open(f"/index/{disk.listdir('/index')[0]}").truncate(20_000)
+    assert open_index(disk).end_position == -1
+
+
 def test_a_chain_that_runs_in_a_circle_ends(disk):
     index = open_index(disk)
     index.put([(1, 100, T0), (1, 200, T0)])

@@ -239,6 +239,18 @@ def test_damage_at_the_end_of_a_full_segment_is_left_behind_with_it(mini, disk, 
     assert store.recovered.end == again.recovered.end
 
 
+def test_damage_on_both_sides_of_a_segment_end_is_two_holes(mini, disk, build_at):
+    full_segment(disk, build_at)
+    store = mini(disk).open()
+    store.send(b"after")
+    first = store.bodies()[0]
+    disk.flip("/store/commitlog/" + "0" * 20, 4096 - 100, 1)
+    disk.flip(f"/store/commitlog/{4096:020d}", 88, 1)
+    again = mini(disk.killed(), rebuild=True).open()
+    assert again.bodies() == {0: first, 3: b"after"}
+    assert [(hole.start, hole.end) for hole in again.holes] == [(4096 - 300, 4096), (4096, 4096 + 96)]
+
+
 def test_neighbours_that_are_both_damaged_are_one_loss(mini, disk):
     store = mini(disk).open()
     places = store.send(b"one", b"two", b"three", b"four")

@@ -134,6 +134,14 @@ def test_sparse_files_say_where_data_may_be(disk, file):
     file.close()
 
 
+def test_a_whole_disk_can_be_synced_at_once(disk, file):
+    file.pwrite(b"abc", 0)
+    disk.open("/d/g", 3)
+    disk.sync_all("/d")
+    (state,) = disk.crash_states(10)
+    assert (state.listdir("/d"), state.read_bytes("/d/f")) == (["f", "g"], b"abc")
+
+
 def test_times_of_files_can_be_set(disk, file):
     disk.set_modified_ms("/d/f", 5)
     assert disk.modified_ms("/d/f") == disk.killed().modified_ms("/d/f") == 5
