@@ -398,6 +398,17 @@ async def test_a_topic_whose_only_broker_died_is_503_and_not_404(client, system)
         assert (answer.status_code, answer.json()["retryable"]) == (503, True)
 
 
+async def test_sends_go_on_while_a_nameserver_that_started_again_knows_nobody_yet(system, connect):
+    gateway = system.gateway()
+    async with connect(gateway) as client:
+        await client.post(ORDERS, json=send_body({"body": "x"}))
+        system.registered.clear()
+        await gateway.routes.refresh(600)
+        for _ in range(2):
+            gateway.routes.forget("orders")
+            assert (await client.post(ORDERS, json=send_body({"body": "x"}))).status_code == 200
+
+
 async def test_a_topic_deleted_behind_our_back_is_404(system, connect):
     gateway = system.gateway()
     async with connect(gateway) as client:

@@ -51,14 +51,22 @@ _log = get_logger()
 class RedisLimits:
     """Token buckets `gantry:rate:client:<address>` and `gantry:rate:topic:<topic>`."""
 
-    def __init__(self, url: str, *, client_rate: int, topic_rate: int, burst_seconds: float) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        client_rate: int,
+        topic_rate: int,
+        burst_seconds: float,
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         """Rates in messages per second; 0 means that there is no such limit."""
         self._redis = Redis.from_url(
-            url, socket_timeout=ANSWER_SECONDS, socket_connect_timeout=ANSWER_SECONDS
+            url, socket_timeout=answer_seconds, socket_connect_timeout=answer_seconds
         )
         self._take = cast("Callable[..., Awaitable[Any]]", self._redis.register_script(_TAKE))
         self._rates = {"client": client_rate, "topic": topic_rate}
-        self._burst_seconds = burst_seconds
+        self._burst_seconds, self._answer_seconds = burst_seconds, answer_seconds
         self._away_until = 0.0
         self.refused = 0
         self.passed_unseen = 0
@@ -79,7 +87,7 @@ class RedisLimits:
             self.passed_unseen += 1
             return 0
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(self._answer_seconds):
                 wait_ms = int(await self._take(keys=keys, args=arguments))
         except (RedisError, OSError, TimeoutError) as error:
             if not self._away_until:

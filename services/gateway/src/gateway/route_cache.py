@@ -145,8 +145,7 @@ class RouteCache:
                 return self._routes[topic]
             raise away("no nameserver answers; try again") from error
         if data is None:
-            self.forget(topic)
-            return None
+            return await self._without_route(topic)
         self._stale.discard(topic)
         now = self._now()
         self._known.saw((Broker(name, "", address) for name, address in data.addresses.items()), now)
@@ -157,18 +156,27 @@ class RouteCache:
             self._drop(min(self._routes, key=lambda name: self._routes[name].used))
         return route
 
-    async def _brokers_away(self, topic: str) -> Problem | None:
-        """Return the problem 503 where a topic has no route because all its brokers are away: it is not missing."""
+    async def _without_route(self, topic: str) -> Route | None:
+        """Keep an old route whose brokers are all gone from the nameserver: they, or it, are just starting again."""
         old = self._routes.get(topic)
+        if old is not None and not await self._are_alive(set(old.brokers)):
+            self._stale.discard(topic)
+            return old
+        self.forget(topic)
+        return None
+
+    async def _brokers_away(self, topic: str) -> Problem | None:
+        """Return the problem 503 where a topic has no route because its configured brokers are all away."""
         listed = await self._names.value(ORDER_NAMESPACE, topic)
         queue_list = parse(listed) if listed else None
-        names = (
-            {name for name, _count in queue_list.counts} if queue_list else set(old.brokers if old else ())
-        )
-        alive = {broker.name for broker in await self._see_brokers()}
-        if names and not names & alive:
+        names = {name for name, _count in queue_list.counts} if queue_list else set[str]()
+        if names and not await self._are_alive(names):
             return away(f"every broker of topic {topic} is away: {', '.join(sorted(names))}")
         return None
+
+    async def _are_alive(self, names: set[str]) -> bool:
+        """Say whether any of these brokers is registered."""
+        return not names.isdisjoint({broker.name for broker in await self._see_brokers()})
 
     async def _see_brokers(self) -> list[Broker]:
         try:
