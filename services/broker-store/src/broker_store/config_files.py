@@ -28,7 +28,7 @@ class ConfigFile:
         """
         for path, is_backup in ((self.path, False), (f"{self.path}.bak", True)):
             content = self._files.read_bytes(path)
-            if not content:
+            if content is None:
                 continue
             try:
                 value = fastjson.loads(content)

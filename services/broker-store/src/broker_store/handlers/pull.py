@@ -202,7 +202,15 @@ class Pulls:
             selection, parts, damaged = await read_slowly(
                 queue, self._log, ask, selection, self._parts.in_thread
             )
-            self._parts.figures.damaged_records += damaged
+            if damaged:
+                self._parts.figures.damaged_records += damaged
+                _log.error(
+                    "damaged records are left out of a reply",
+                    topic=request.topic,
+                    queue_id=request.header.queue_id,
+                    offset=ask.offset,
+                    records=damaged,
+                )
             self._parts.figures.cold_reads += 1
             if parts:
                 self._found(request, selection, parts)

@@ -1,0 +1,38 @@
+"""Stores of a test's own, killed at its end however it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ..crash.store_process import StoreProcess  # noqa: TID252
+
+NewStore = Callable[..., StoreProcess]
+
+SETTINGS = {
+    "segment_bytes": str(1 << 20),
+    "flush": "sync",
+    "zero_ahead_bytes": str(1 << 18),
+    "ballast_bytes": str(1 << 20),
+}
+
+
+@pytest.fixture
+def new_store(tmp_path: Path) -> Iterator[NewStore]:
+    """A maker of stores on `tmp_path/store`: new_store(checkpoint_seconds="0.1"); small segments, sync flush."""
+    made: list[StoreProcess] = []
+
+    def make(directory: Path | None = None, **settings: str) -> StoreProcess:
+        store = StoreProcess(
+            directory or tmp_path / "store",
+            settings=SETTINGS | settings,
+            log=tmp_path / f"store-{len(made)}.log",
+        )
+        made.append(store)
+        return store
+
+    yield make
+    for store in made:
+        store.kill()

@@ -1,0 +1,112 @@
+"""A store directory with a known content, and what must still be true of it after something happened to its files."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gantry_wire.codes import RequestCode
+from gantry_wire.headers import (
+    OffsetReplyHeader,
+    QueryConsumerOffsetHeader,
+    QueryMessageHeader,
+    UpdateConsumerOffsetHeader,
+)
+from gantry_wire.limits import INT64_MAX
+from gantry_wire.record import scan_records
+
+from ..crash.store_process import StoreProcess  # noqa: TID252
+from .client import Client
+
+TOPIC = "faults"
+QUEUE_COUNT = 2
+PER_QUEUE = 330
+BODY_BYTES = 2600
+COMMITTED_OFFSET = 7
+CONFIRM_AT = 32
+"""Where the checkpoint file holds the confirm offset (docs/log-format.md)."""
+
+
+def body_of(queue_id: int, offset: int) -> bytes:
+    return f"q{queue_id}-{offset}:".encode().ljust(BODY_BYTES, b".")
+
+
+@dataclass
+class Filled:
+    """The directory `store_dir`, filled by a run that has ended."""
+
+    store_dir: Path
+    messages: dict[int, dict[int, bytes]] = field(default_factory=dict[int, dict[int, bytes]])
+    """Queue id → offset → body."""
+
+    def copy(self, target: Path) -> Filled:
+        shutil.copytree(self.store_dir, target)
+        return Filled(target, {queue_id: dict(bodies) for queue_id, bodies in self.messages.items()})
+
+    def segments(self) -> list[Path]:
+        return sorted((self.store_dir / "commitlog").iterdir())
+
+    def find(self, body: bytes) -> tuple[Path, int]:
+        """The segment and the byte in it where the body of a message begins."""
+        for segment in self.segments():
+            at = segment.read_bytes().find(body)
+            if at >= 0:
+                return segment, at
+        raise AssertionError(f"{body[:20]!r} is in no segment")
+
+    def confirm_offset(self) -> int:
+        return int.from_bytes(
+            (self.store_dir / "checkpoint").read_bytes()[CONFIRM_AT : CONFIRM_AT + 8], "big"
+        )
+
+
+def fill(store: StoreProcess) -> Filled:
+    """Send PER_QUEUE messages to each queue, commit an offset; the store is left running."""
+    filled = Filled(store.store_dir, {queue_id: {} for queue_id in range(QUEUE_COUNT)})
+    with Client(store.port) as client:
+        for offset in range(PER_QUEUE):
+            for queue_id in range(QUEUE_COUNT):
+                body = body_of(queue_id, offset)
+                assert client.send(body, TOPIC, queue_id) == offset
+                filled.messages[queue_id][offset] = body
+        client.pull(0, TOPIC)  # makes the group
+        commit(client, COMMITTED_OFFSET)
+    return filled
+
+
+def commit(client: Client, offset: int, group: str = "faults-reader") -> None:
+    header = UpdateConsumerOffsetHeader(consumer_group=group, topic=TOPIC, queue_id=0, commit_offset=offset)
+    answer = client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+    assert answer.code == 0, answer.remark
+
+
+def committed(client: Client, group: str = "faults-reader") -> int:
+    header = QueryConsumerOffsetHeader(consumer_group=group, topic=TOPIC, queue_id=0)
+    answer = client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header)
+    assert answer.code == 0, (answer.code, answer.remark)
+    return answer.read(OffsetReplyHeader).offset
+
+
+def by_key(client: Client, body: bytes) -> list[bytes]:
+    """Bodies the index finds under the key that `Client.send` made of the body."""
+    header = QueryMessageHeader(
+        topic=TOPIC, key=body[:40].decode("latin-1"), max_num=4, begin_timestamp=0, end_timestamp=INT64_MAX
+    )
+    answer = client.ask(RequestCode.QUERY_MESSAGE, header)
+    return [record.body for record in scan_records(answer.body)] if answer.code == 0 else []
+
+
+def check_whole(
+    store: StoreProcess, filled: Filled, *, without: frozenset[tuple[int, int]] = frozenset()
+) -> None:
+    """Every message lies at its place (but those named), offsets go on where they ended, the index finds all."""
+    with Client(store.port) as client:
+        for queue_id, bodies in filled.messages.items():
+            expected = {offset: body for offset, body in bodies.items() if (queue_id, offset) not in without}
+            assert client.read_all(TOPIC, queue_id) == expected
+            assert client.send(b"next", TOPIC, queue_id) == len(bodies)
+            assert client.read_all(TOPIC, queue_id) == expected | {len(bodies): b"next"}
+        for offset in (0, PER_QUEUE // 2, PER_QUEUE - 1):
+            body = filled.messages[1][offset]
+            assert by_key(client, body) == ([] if (1, offset) in without else [body])
