@@ -24,6 +24,9 @@ from gantry_wire.ids import offset_message_id
 from gantry_wire.properties import index_key_hash
 from gantry_wire.record import build_record
 
+POSITION_CHARS = 16
+"""An offset message id ends with the position in so many hexadecimal digits."""
+
 
 class ItemResult(msgspec.Struct, rename="camel"):
     """What a sender that asked for it is told about one message of its batch (`gantryPerItem`)."""
@@ -98,7 +101,7 @@ class SendBatch:
         )
         store_ms, store_host, sys_flag = at.store_ms, at.store_host, self.sys_flag
         fixed = fixed_bytes(born_host, store_host, len(topic)) + len(topic)
-        self.size = sum(fixed + len(item.body) + len(item.properties) for item in self.items)
+        self.size = sum([fixed + len(body) + len(properties) for _, body, properties, _, _, _ in self.items])
         position = start = at.log.reserve(self.size)
         offset = self.first_offset = queue.next_offset
         records: list[bytes] = []
@@ -152,7 +155,8 @@ class SendBatch:
         if peer is None:
             return
         positions, queue_id, first_offset = self.place_of_reply()
-        ids = ",".join([offset_message_id(at.store_host, position) for position in positions])
+        host = offset_message_id(at.store_host, 0)[:-POSITION_CHARS]
+        ids = ",".join([f"{host}{position:016X}" for position in positions])
         is_durable = self.mode == Mode.SYNC and not code
         if not code and not self.per_item:
             extra = FSYNC_FIELD if is_durable else WRITTEN_FIELD
