@@ -8,6 +8,7 @@ import pytest
 
 from broker_store.log import files as files_module
 from broker_store.log.files import RealFile, RealFiles, make_durable_dirs
+from broker_store.log.retention import DiskUse
 
 
 @pytest.fixture
@@ -173,6 +174,15 @@ def test_a_whole_file_system_is_synced_at_once(real, monkeypatch):
 def test_space_is_told(real):
     files, root = real
     assert 0 < files.free_bytes(root) <= files.total_bytes(root)
+
+
+def test_blocks_kept_for_others_count_as_no_use(real, monkeypatch):
+    """RocketMQ and df: used / (used + free to us). With 10 of 100 blocks used and 30 left to us, a quarter is used."""
+    files, root = real
+    told = os.statvfs_result((4096, 4096, 100, 90, 30, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _path: told)
+    use = DiskUse(files.total_bytes(root), files.free_bytes(root))
+    assert use.used_ratio == 0.25
 
 
 def test_a_real_file_is_a_plain_descriptor(tmp_path):

@@ -15,6 +15,8 @@ Data: TypeAlias = bytes | bytearray | memoryview
 
 BUFFERS_PER_WRITE_MAX = 1024
 """IOV_MAX of Linux: more buffers need another call."""
+SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors that mean no room, and nothing worse."""
 ZERO_BLOCK_BYTES = 1024 * 1024
 _libc = ctypes.CDLL(None, use_errno=True)
 _ZEROS = bytes(ZERO_BLOCK_BYTES)
@@ -113,7 +115,9 @@ class Files(Protocol):
         ...
 
     def free_bytes(self, path: str) -> int: ...
-    def total_bytes(self, path: str) -> int: ...
+    def total_bytes(self, path: str) -> int:
+        """Return what is used and what this process may still use: blocks kept for others are no disk of ours (as df)."""
+        ...
 
 
 class RealFile:
@@ -291,7 +295,7 @@ class RealFiles:
 
     def total_bytes(self, path: str) -> int:
         status = os.statvfs(path)
-        return status.f_blocks * status.f_frsize
+        return (status.f_blocks - status.f_bfree + status.f_bavail) * status.f_frsize
 
 
 def make_durable_dirs(files: Files, path: str) -> None:
