@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ VALUES = st.sampled_from(["", "0", "true", "v", "UNIQ_KEY", "7F0000010A0B"])
 def properties(draw):
     pairs = draw(st.lists(st.tuples(NAMES, VALUES), max_size=5))
     text = "".join(f"{name}\x01{'0' if name == 'DELAY' else value}\x02" for name, value in pairs)
+    if draw(st.booleans()):  # what every Java client sets, and nothing else
+        text = f"UNIQ_KEY\x01{draw(VALUES)}\x02WAIT\x01true\x02"
     return (text if draw(st.booleans()) else text.removesuffix("\x02")).encode()
 
 
@@ -25,6 +28,15 @@ def properties(draw):
 def test_the_quick_way_reads_what_the_thorough_way_reads(messages):
     items = [BatchItem(3, body, raw) for body, raw in messages]
     assert read_items(encode_batch(items), 0, STAMP) == [_read(item, 0, STAMP) for item in items]
+
+
+@pytest.mark.parametrize("key", ["U1", "", "a\x02b", "a\x02", "\x02"])
+def test_the_two_properties_of_every_java_client_take_the_short_way_alike(key, monkeypatch):
+    item = BatchItem(1, b"x", f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02".encode())
+    assert read_items(encode_batch([item]), 0, STAMP) == [_read(item, 0, STAMP)]
+    if key == "U1":
+        monkeypatch.setattr("broker_store.batch_items._read", None)
+        assert read_items(encode_batch([item]), 0, STAMP)[0].unique_key == "U1"
 
 
 def test_what_the_client_sent_stays_in_front():
