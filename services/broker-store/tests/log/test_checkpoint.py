@@ -1,13 +1,14 @@
 """What a run leaves for the next one, and when that may be believed."""
 
 import contextlib
+import errno
 
 import pytest
 
 from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.checkpoint_file import NO_TIMES, CheckpointFile, Times
 from broker_store.log.log_note import LogNote, LogNoteFile, RunStatus
-from broker_store.log.simulated_files import Crashed, SimulatedFiles
+from broker_store.log.simulated_files import Crashed, Fault, SimulatedFiles
 
 TIMES = Times(5000, 4000, 6000)
 ROOT = "/store"
@@ -99,6 +100,23 @@ def test_a_clean_stop_is_durable_when_it_has_returned(disk):
     for state in disk.crash_states(50):
         assert not state.exists(f"{ROOT}/abort")
         assert opened(state).last.is_clean
+
+
+def test_a_run_begins_on_a_full_disk_by_giving_up_the_ballast(disk):
+    ran(disk, close=True)
+    reserve = disk.open(f"{ROOT}/gantry/reserve", 0)
+    reserve.zero(0, 65536)
+    disk.capacity -= disk.free_bytes(ROOT)
+    opened(disk).begin(78)
+    assert not disk.exists(f"{ROOT}/gantry/reserve")
+    assert disk.read_bytes(f"{ROOT}/abort").startswith(b"78\n")
+
+
+def test_another_error_at_the_beginning_is_not_hidden(disk):
+    checkpoint = opened(disk)
+    disk.faults.append(Fault("pwrite", errno.EIO))
+    with pytest.raises(OSError, match="injected"):
+        checkpoint.begin(78)
 
 
 def test_every_step_of_a_run_may_be_its_last_and_is_not_taken_for_a_foreign_writer():

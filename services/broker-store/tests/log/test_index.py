@@ -241,6 +241,20 @@ def test_entries_that_cannot_be_written_stay_in_memory(disk):
     assert index.lookup(7, *ALL) == expected(put + more, 7)
 
 
+def test_entries_without_a_file_wait_for_one_and_no_checkpoint_passes_them(disk):
+    index = open_index(disk)
+    put = entries(20)
+    disk.faults.append(Fault("open", errno.ENOSPC, "index", count=3))
+    index.put(put[:10])
+    index.put(put[10:])
+    assert index.lookup(7, *ALL) == []
+    with pytest.raises(OSError, match="no file could be made"):
+        checkpoint(index)
+    assert index.write_failures == 3
+    checkpoint(index)
+    assert open_index(disk).lookup(7, *ALL) == expected(put, 7)
+
+
 def test_after_a_foreign_crash_files_newer_than_its_checkpoint_are_dropped(disk):
     small = LogSettings(segment_bytes=4096, index_slots=16, index_entries=8)
     index = open_index(disk, small)

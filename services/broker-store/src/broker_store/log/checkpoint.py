@@ -8,8 +8,9 @@ import re
 from dataclasses import dataclass, replace
 
 from broker_store.log.checkpoint_file import CheckpointFile, Times
-from broker_store.log.files import Files, make_durable_dirs
+from broker_store.log.files import SPACE_ERRORS, Files, make_durable_dirs
 from broker_store.log.log_note import ID_BYTES, LogNote, LogNoteFile, RunStatus
+from broker_store.log.settings import RESERVE_FILE
 
 _LOG_ID = re.compile(rb"[0-9a-f]{32}\n?")
 
@@ -81,7 +82,19 @@ class Checkpoint:
         return self._notes.note.checkpoint_position if self._notes.note else 0
 
     def begin(self, process_id: int) -> None:
-        """Mark the directory as in use by this run, before anything else is changed."""
+        """Mark the directory as in use by this run, before anything else is changed.
+
+        On a full disk the ballast is given up for it: a store that cannot start could not even be read.
+        """
+        try:
+            self._begin(process_id)
+        except OSError as error:
+            if error.errno not in SPACE_ERRORS:
+                raise
+            self._files.remove(f"{self._directory}/{RESERVE_FILE}")
+            self._begin(process_id)
+
+    def _begin(self, process_id: int) -> None:
         token = os.urandom(ID_BYTES)
         last = self.last
         note = self._notes.note if not last.foreign else None

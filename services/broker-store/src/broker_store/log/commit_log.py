@@ -4,21 +4,18 @@ Writing has one owner (the event loop): reserve a position, put the bytes, write
 thread that flushes. Nothing is ever mapped: an I/O error under a mapping would kill the process.
 """
 
-import errno
 import threading
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
-from broker_store.log.files import Data, Files
+from broker_store.log.files import SPACE_ERRORS, Data, Files
 from broker_store.log.log_reader import LogReader, start_of
 from broker_store.log.prezero import Prezero
 from broker_store.log.segment import Segment, cut_segment, load_segments, open_segment
 from broker_store.log.settings import BLANK_BYTES, LogSettings
 from gantry_wire.record import build_blank
-
-_SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LogState(Enum):
@@ -208,7 +205,7 @@ class CommitLog(LogReader):
         try:
             segment = self.prezero.take_spare(start)
         except OSError as error:
-            if error.errno in _SPACE_ERRORS:
+            if error.errno in SPACE_ERRORS:
                 self.mark_disk_full(full=True)
                 raise DiskFull(f"no room for the next segment of {self.directory}") from error
             self._stop_on(error)
@@ -242,7 +239,7 @@ class CommitLog(LogReader):
     # --- errors of the disk --------------------------------------------------------------------------------
 
     def _fail(self, error: OSError) -> None:
-        if error.errno not in _SPACE_ERRORS:
+        if error.errno not in SPACE_ERRORS:
             self._stop_on(error)
             raise LogStopped(self.stop_reason) from error
         self._take_back()

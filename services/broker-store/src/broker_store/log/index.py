@@ -1,5 +1,6 @@
 """All index files of a store: the newest is filled, lookups go from new to old. Derived from the log, may be rebuilt."""
 
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +26,7 @@ class IndexFiles:
         self._full: list[tuple[str, IndexFile]] = []
         self._live: tuple[str, LiveIndexFile] | None = None
         self._unsaved: list[tuple[str, LiveIndexFile]] = []  # full, in memory until the next checkpoint
+        self._waiting: list[tuple[int, int, int]] = []  # entries for which no file could be made
         self.write_failures = 0
         """Times that entries could not be written; they stay in memory and are tried again."""
 
@@ -61,11 +63,21 @@ class IndexFiles:
         return sum(file.count - 1 for file in self._all())
 
     def put(self, entries: Sequence[tuple[int, int, int]]) -> None:
-        """Add (key hash, position, store time in ms) entries in log order. OSError: no file could be made."""
+        """Add (key hash, position, store time in ms) entries in log order.
+
+        Entries for which no file can be made wait in memory for the next call; no checkpoint is taken meanwhile.
+        """
+        if self._waiting:
+            entries, self._waiting = [*self._waiting, *entries], []
         while entries:
             live = self._live
             if live is None or live[1].is_full:
-                live = self._next_file(entries[0][2])
+                try:
+                    live = self._next_file(entries[0][2])
+                except OSError:
+                    self.write_failures += 1
+                    self._waiting = list(entries)
+                    return
             taken = live[1].put(entries)
             entries = entries[taken:] if taken < len(entries) else ()
             if live[1].pending_bytes >= PENDING_BYTES_MAX:
@@ -81,8 +93,12 @@ class IndexFiles:
     def checkpoint(self) -> Iterator[Callable[[], None]]:
         """Make everything put so far durable, in slices: each job yielded runs in the thread that syncs.
 
-        Entries are synced before slots that lead to them are written, and the header comes last.
+        Entries are synced before slots that lead to them are written, and the header comes last. Raises OSError, at
+        once while entries wait for a file.
         """
+        self.put(())
+        if self._waiting:
+            raise OSError(errno.ENOSPC, "no file could be made for index entries", self._directory)
         for name, live in [*self._unsaved, *([self._live] if self._live else [])]:
             header = live.header()
             pages = live.dirty_pages()
@@ -108,7 +124,7 @@ class IndexFiles:
         """Remove all files: the index is rebuilt from the log."""
         for name in self._files.listdir(self._directory):
             self._files.remove(f"{self._directory}/{name}")
-        self._full, self._unsaved, self._live = [], [], None
+        self._full, self._unsaved, self._live, self._waiting = [], [], None, []
 
     def _all(self) -> list[IndexFile]:
         files: list[IndexFile] = [file for _, file in self._full]

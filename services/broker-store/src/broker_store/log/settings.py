@@ -8,7 +8,8 @@ BLANK_BYTES = 8
 """The end-of-file mark that must still fit behind the last record of a segment."""
 QUEUE_UNIT_BYTES = 20
 RESERVE_BYTES = 64 * 1024 * 1024
-"""Size of the ballast file `gantry/reserve` that keeps acks and offsets going on a full disk."""
+"""Size of the ballast file that keeps acks and offsets going on a full disk."""
+RESERVE_FILE = "gantry/reserve"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.files import Files
+from broker_store.log.settings import RESERVE_FILE
 
 HEALED_MARGIN_BYTES = 16 * 1024 * 1024
 """Space beyond minimum and ballast before sends resume, so that the state does not flap."""
@@ -13,7 +14,7 @@ class Space:
     def __init__(self, files: Files, store_directory: str, log: CommitLog) -> None:
         self._files = files
         self._directory = store_directory
-        self._path = f"{store_directory}/gantry/reserve"
+        self._path = f"{store_directory}/{RESERVE_FILE}"
         self._log = log
         self._free_bytes_min = log.settings.free_bytes_min
         self._reserve_bytes = log.settings.reserve_bytes
