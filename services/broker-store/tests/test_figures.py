@@ -1,5 +1,7 @@
 """Counters, their names in Prometheus, and the table of code 28."""
 
+import asyncio
+
 from broker_store.class_figures import watch_classes
 from broker_store.figures import LAG_ROWS_MAX, Figures, Lag, quantile
 from broker_store.protection import groups_too_far_behind
@@ -20,7 +22,7 @@ def test_puts_and_gets_are_counted_by_topic_and_group():
     figures.on_put("t", 3, 300)
     figures.on_put("t", 2, 200)
     figures.on_get("t", "g", 4, 400, 1_000)
-    text = metrics.render().decode()
+    text = asyncio.run(metrics.text()).decode()
     assert 'gantry_store_put_messages_total{topic="t"} 5.0' in text
     assert 'gantry_store_put_bytes_total{topic="t"} 500.0' in text
     assert 'gantry_store_get_messages_total{group="g",topic="t"} 4.0' in text
@@ -32,7 +34,7 @@ def test_lag_and_other_numbers_are_read_when_asked():
     figures, metrics = made()
     figures.watch_lag(lambda: [Lag("g", "t", 3, 17)])
     figures.watch("gantry_store_x", "Words.", lambda: 4)
-    text = metrics.render().decode()
+    text = asyncio.run(metrics.text()).decode()
     assert 'gantry_store_group_lag_messages{group="g",queue="3",topic="t"} 17.0' in text
     assert "gantry_store_x 4.0" in text
 
@@ -40,7 +42,7 @@ def test_lag_and_other_numbers_are_read_when_asked():
 def test_of_very_many_queues_the_worst_are_shown_and_all_are_summed():
     figures, metrics = made()
     figures.watch_lag(lambda: [Lag("g", "t", number, number) for number in range(LAG_ROWS_MAX + 2)])
-    text = metrics.render().decode()
+    text = asyncio.run(metrics.text()).decode()
     assert 'queue="0"' not in text
     assert f'queue="{LAG_ROWS_MAX + 1}",topic="t"}} {LAG_ROWS_MAX + 1}.0' in text
     (line,) = [
@@ -57,7 +59,7 @@ def test_what_was_deleted_is_not_shown_any_more():
     figures.forget_topic("t")
     figures.forget_group("h")
     figures.forget_topic("unknown")
-    text = metrics.render().decode()
+    text = asyncio.run(metrics.text()).decode()
     assert 'topic="t"' not in text
     assert 'group="h"' not in text
 
@@ -66,7 +68,7 @@ def test_flushes_and_latencies_fill_their_histograms():
     figures, metrics = made()
     figures.on_flush(150, 32)
     figures.put_took_us(700, 32)
-    text = metrics.render().decode()
+    text = asyncio.run(metrics.text()).decode()
     assert 'gantry_store_flush_messages_bucket{le="32"} 1.0' in text
     assert 'gantry_store_put_seconds_bucket{le="0.001"} 32.0' in text
     assert figures.put_latency_max_us == 700
@@ -117,7 +119,7 @@ def test_totals_of_today_and_yesterday_change_at_midnight():
     figures.on_put("t", 2, 2)
     figures.sample(101, DAY_S)
     figures.on_put("t", 1, 1)
-    text = metrics.render().decode()
+    text = asyncio.run(metrics.text()).decode()
     assert "gantry_store_put_messages_today 1.0" in text
     assert "gantry_store_put_messages_yesterday 7.0" in text
 
@@ -126,7 +128,7 @@ def test_request_classes_show_what_is_under_way_and_how_long_it_waits():
     metrics, classes = Metrics(), request_classes()
     watch_classes(metrics, classes, lambda: 5_000)
     classes["pull"].enter(4_200)
-    text = metrics.render().decode()
+    text = asyncio.run(metrics.text()).decode()
     assert 'gantry_store_requests_in_flight{class="pull"} 1.0' in text
     assert 'gantry_store_requests_head_wait_ms{class="pull"} 800.0' in text
     assert 'gantry_store_requests_head_wait_ms{class="send"} 0.0' in text
