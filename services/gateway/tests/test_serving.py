@@ -101,6 +101,27 @@ async def test_a_head_over_the_limit_is_431_naming_it(server, long):
     writer.close()
 
 
+async def test_a_head_that_does_not_end_is_cut_off(server):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
+    writer.write(b"GET / HTTP/1.1\r\nx-endless: ")
+    reading = asyncio.ensure_future(answers(reader))
+    for _ in range(64):
+        if reading.done():
+            break
+        writer.write(b"y" * 16_384)
+        await asyncio.sleep(0.005)
+    assert (await reading)[0][0] == 431
+    writer.close()
+
+
+async def test_a_large_body_in_the_read_of_its_head_is_no_large_head(server):
+    reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
+    body = json.dumps({"messages": [{"body": "x" * 90_000}]}).encode()
+    writer.write(post(body) + post(ONE))
+    assert [status for status, _h, _b in await answers(reader, 2)] == [200, 200]
+    writer.close()
+
+
 async def test_the_answer_to_a_body_that_is_too_large_is_seen_while_it_is_still_sent(server):
     reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
     size = 20 * 1024 * 1024

@@ -52,8 +52,9 @@ class JoinedWrites(asyncio.Transport):
 class GatewayProtocol(HttpToolsProtocol):
     """uvicorn's HTTP/1.1 with one write per answer, a bound on the head, and problems for what cannot be read."""
 
-    _unread_head = 0
-    """Bytes since the head began, and those before it in the same read; 0 while there is no head."""
+    _read_size = 0
+    _head_size = 0
+    """Bytes read since the head began, the whole of the first read included; 0 while there is no head."""
     _is_long = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -62,24 +63,27 @@ class GatewayProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what came; a head that does not end is cut off here."""
-        self._unread_head = self._unread_head + len(data) if self._unread_head else 0
+        self._read_size = len(data)
+        if self._head_size:
+            self._head_size += len(data)
         super().data_received(data)
-        if self._unread_head > HEAD_BYTES_MAX + READ_BYTES_MAX and not self.transport.is_closing():
+        if self._head_size > HEAD_BYTES_MAX + READ_BYTES_MAX and not self.transport.is_closing():
             self._is_long = True
             self.send_400_response("")
 
     def on_message_begin(self) -> None:
         """Begin a request."""
-        self._unread_head = 1
+        self._head_size = self._read_size
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Begin the call, unless its head is over the limit."""
-        self._unread_head = 0
-        size = len(self.url) + sum([len(name) + len(value) + 4 for name, value in self.headers])
-        if size > HEAD_BYTES_MAX:
-            self._is_long = True
-            raise ValueError(f"the head of the request has {size} bytes")  # the parser stops here
+        if self._head_size > HEAD_BYTES_MAX:  # a body may have come with it: now count exactly
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > HEAD_BYTES_MAX:
+                self._is_long = True
+                raise ValueError(f"the head of the request has {size} bytes")  # the parser stops here
+        self._head_size = 0
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - our words say more

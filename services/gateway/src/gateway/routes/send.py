@@ -80,9 +80,13 @@ class SendRoute:
                 raise only
             self.messages += 1
             return Reply(200, b'{"results":[' + _encode(only) + b"]}")
-        shown = [refusal_of(one) if isinstance(one, Problem) else one for one in results]
-        self.messages += sum(one is result for one, result in zip(shown, results, strict=True))
-        return json_reply(SendReply(shown))
+        refused = sum([isinstance(one, Problem) for one in results])
+        self.messages += len(results) - refused
+        if refused:
+            return json_reply(
+                SendReply([refusal_of(one) if isinstance(one, Problem) else one for one in results])
+            )
+        return Reply(200, b'{"results":' + _encode(results) + b"}")
 
 
 async def _other(call: Call, media_type: bytes) -> tuple[bool, list[MessageIn]]:
