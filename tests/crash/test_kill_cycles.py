@@ -17,7 +17,7 @@ from .traffic import Traffic, read_everything
 
 QUEUE_COUNT = 4
 TOPIC = "crash"
-CHECK_EVERY_CYCLES = 10
+CHECKS_PER_RUN = 20
 SETTINGS = {"segment_bytes": str(4 << 20), "flush": "sync"}
 
 
@@ -26,6 +26,7 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> Verdict:
     dice = random.Random(seed)
     store = StoreProcess(directory / "store", settings=SETTINGS)
     history = History()
+    check_every_cycles = max(10, cycles // CHECKS_PER_RUN)  # each check reads everything
     store.start()
     try:
         for cycle in range(cycles):
@@ -39,7 +40,7 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> Verdict:
                 await asyncio.to_thread(store.kill)
             await asyncio.to_thread(store.start)
             await traffic.stop()
-            if (cycle + 1) % CHECK_EVERY_CYCLES == 0 or cycle + 1 == cycles:
+            if (cycle + 1) % check_every_cycles == 0 or cycle + 1 == cycles:
                 await read_everything(store.port, TOPIC, QUEUE_COUNT, history)
                 verdict = history.verdict()
                 print(f"after {cycle + 1} kills: {verdict}")
