@@ -62,6 +62,7 @@ class DiskCare:
     async def watch_space(self) -> None:
         """Check free space about once a second. Supervised."""
         while True:
+            self._wake.clear()  # before looking: who finds the disk full meanwhile is heard
             state = await asyncio.get_running_loop().run_in_executor(self._thread, self._space.check)
             if state is not self._told:
                 reason = self._log.stop_reason if state is LogState.STOPPED else ""
@@ -69,7 +70,6 @@ class DiskCare:
                     "the state of the log changed", was=self._told.value, now=state.value, reason=reason
                 )
                 self._told = state
-            self._wake.clear()
             try:
                 async with asyncio.timeout(SPACE_SECONDS):
                     await self._wake.wait()

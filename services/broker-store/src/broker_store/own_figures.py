@@ -20,13 +20,13 @@ async def count_puts(queues: QueueTable, figures: Figures) -> None:
     }
     while True:
         await asyncio.sleep(COUNT_SECONDS)
-        for queue in list(queues.all()):
-            offset, size = seen.get(
-                queue, (queue.next_offset if not queue.put_bytes else queue.first_offset, 0)
-            )
+        now: dict[Queue, tuple[int, int]] = {}
+        for queue in queues.all():
+            offset, size = seen.get(queue, (queue.first_offset, 0))
+            now[queue] = (queue.next_offset, queue.put_bytes)
             if queue.next_offset > offset:
                 figures.on_put(queue.topic, queue.next_offset - offset, queue.put_bytes - size)
-            seen[queue] = (queue.next_offset, queue.put_bytes)
+        seen = now
 
 
 def show_figures(

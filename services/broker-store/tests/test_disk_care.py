@@ -1,0 +1,114 @@
+import asyncio
+import contextlib
+
+import pytest
+from sending_side import ScriptedPeer, SendingSide
+
+from broker_store import disk_care
+from broker_store.disk_care import DiskCare, retention_settings
+from broker_store.log.commit_log import LogState
+from broker_store.log.snapshot import Snapshots
+from broker_store.settings import Settings
+from gantry_wire.properties import index_key_hash
+
+pytestmark = pytest.mark.anyio
+MIB = 1024 * 1024
+
+
+def care_of(side: SendingSide) -> DiskCare:
+    snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id)
+    return DiskCare(
+        side.settings,
+        side.files,
+        side.log,
+        side.queues,
+        side.store.index,
+        snapshots,
+        side.thread,
+        side.clock.now_ms,
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(loop):
+    task = asyncio.ensure_future(loop())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_old_segments_go_with_their_units_and_never_the_last(monkeypatch):
+    monkeypatch.setattr(disk_care, "RETENTION_SECONDS", 0.01)
+    every_hour = ";".join(str(hour) for hour in range(24))
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1, delete_when=every_hour)
+    peer = ScriptedPeer()
+    for number in range(14):
+        side.send(peer, body=b"x" * 250_000, properties={"UNIQ_KEY": f"U{number}"})
+        side.flush()
+    old = [segment.path for segment in side.log.segments]
+    assert len(old) == 4
+    for path in old[:2]:
+        side.files.set_modified_ms(path, side.clock.now_ms() - 3_600_001)
+    for path in old[2:]:
+        side.files.set_modified_ms(path, side.clock.now_ms())
+    care = care_of(side)
+    async with running(care.delete_old):
+        await until(lambda: care.deleted_segments == 2)
+        await asyncio.sleep(0.05)
+    assert not any(side.files.exists(path) for path in old[:2])
+    assert care.deleted_segments == 2
+    queue = side.queues.find("orders", 0)
+    assert queue.min_offset == 8
+    assert [record.queue_offset for record in side.records()] == list(range(8, 14))
+    assert side.store.index.lookup(index_key_hash("orders", "U9"), 0, 1 << 60, 9) == [
+        side.records()[1].position
+    ]
+    again = side.reopen()
+    assert [record.queue_offset for record in again.records()] == list(range(8, 14))
+
+
+async def test_a_disk_that_fills_refuses_sends_and_heals_by_itself(monkeypatch):
+    monkeypatch.setattr(disk_care, "SPACE_SECONDS", 0.01)
+    side = SendingSide(free_bytes_min=8 * MIB, ballast_bytes=MIB)
+    peer = ScriptedPeer()
+    care = care_of(side)
+    async with running(care.watch_space):
+        await until(lambda: side.files.exists("/store/gantry/reserve"))
+        side.files.capacity = 8 * MIB
+        await until(lambda: side.log.state is LogState.DISK_FULL)
+        side.send(peer)
+        assert peer.answers[0].ext["gantryCode"] == "DISK_FULL"
+        side.files.capacity = 1 << 40
+        await until(lambda: side.log.state is LogState.RUNNING)
+        side.send(peer)
+        side.flush()
+        assert peer.answers[1].code == 0
+
+
+async def test_a_write_that_found_no_room_is_looked_at_at_once(monkeypatch):
+    monkeypatch.setattr(disk_care, "SPACE_SECONDS", 3600)
+    side = SendingSide(free_bytes_min=MIB, ballast_bytes=MIB)
+    care = care_of(side)
+    async with running(care.watch_space):
+        await until(lambda: side.files.exists("/store/gantry/reserve"))
+        side.log.mark_disk_full(full=True)
+        care.disk_full_met()
+        await until(lambda: not side.files.exists("/store/gantry/reserve"))
+
+
+def test_settings_become_retentions():
+    settings = retention_settings(Settings(reserved_hours=2, delete_when="04;13", disk_ratio_max=60))
+    assert settings.keep_ms == 7_200_000
+    assert settings.delete_hours == {4, 13}
+    assert settings.full_ratio == 0.6
+    with pytest.raises(ValueError, match="delete_hours"):
+        retention_settings(Settings(delete_when="25"))

@@ -1,0 +1,42 @@
+import asyncio
+import contextlib
+
+import pytest
+from sending_side import ScriptedPeer, SendingSide
+
+from broker_store import own_figures
+
+pytestmark = pytest.mark.anyio
+
+
+class Puts:
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.bytes: dict[str, int] = {}
+
+    def on_put(self, topic: str, count: int, size: int) -> None:
+        self.counts[topic] = self.counts.get(topic, 0) + count
+        self.bytes[topic] = self.bytes.get(topic, 0) + size
+
+
+async def test_what_was_put_is_counted_by_topic_once(monkeypatch):
+    monkeypatch.setattr(own_figures, "COUNT_SECONDS", 0.01)
+    side, peer, puts = SendingSide(), ScriptedPeer(), Puts()
+    side.send(peer, "before")
+    side.flush()
+    task = asyncio.ensure_future(own_figures.count_puts(side.queues, puts))
+    await asyncio.sleep(0.05)
+    for number in range(5):
+        side.send(peer, "orders", queue_id=number % 2)
+    side.send(peer, "before")
+    side.flush()
+    await asyncio.sleep(0.05)
+    side.send(peer, "orders")
+    side.flush()
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert {topic: puts.counts.get(topic) for topic in ("orders", "before")} == {"orders": 6, "before": 1}
+    sizes = [record.size for queue_id in range(2) for record in side.records(queue_id=queue_id)]
+    assert puts.bytes["orders"] == sum(sizes)
