@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ..crash.store_process import StoreProcess  # noqa: TID252
+from .raw_http import JSON, TOPIC, HttpLine
 
 NewStore = Callable[..., StoreProcess]
 
@@ -36,3 +38,14 @@ def new_store(tmp_path: Path) -> Iterator[NewStore]:
     yield make
     for store in made:
         store.kill()
+
+
+@pytest.fixture(scope="module")
+def gateway_port(system: dict[str, Any]) -> int:
+    """Port of a gateway that has the topic of the raw tests."""
+    port = int(system["http"].rpartition(":")[2])
+    with HttpLine(port) as line:
+        made = line.call("PUT", f"/v1/topics/{TOPIC}", b'{"readQueues":2,"writeQueues":2}', JSON)
+        assert made is not None
+        assert made.status == 200, made.body
+    return port
