@@ -1,41 +1,23 @@
-"""What the broker adds to properties, and what it refuses to store in them."""
+from hypothesis import given
+from hypothesis import strategies as st
 
-import pytest
-
-from broker_store.stamp import Stamp
-from gantry_wire.codes import ResponseCode
-from gantry_wire.errors import RefusedRequest
+from broker_store.stamp import ADDED, Stamp
 from gantry_wire.properties import parse_properties
 
-
-def make_stamp():
-    return Stamp("DefaultRegion", "DefaultCluster", trace_on=True, next_unique_key=lambda: "0A" * 16)
-
-
-def test_the_clients_bytes_stay_in_front():
-    raw, key = make_stamp().finish("A\x011\x02UNIQ_KEY\x01k\x02", {"A": "1", "UNIQ_KEY": "k"})
-    assert raw.startswith(b"A\x011\x02UNIQ_KEY\x01k\x02MSG_REGION\x01")
-    assert key == "k"
+STAMP = Stamp("R", "C", trace_on=False, next_unique_key=lambda: "MADE")
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1, max_size=8)
+PAIRS = st.dictionaries(st.one_of(TEXT, st.sampled_from([*ADDED, "UNIQ_KEY"])), TEXT, max_size=6)
 
 
-@pytest.mark.parametrize("text", ["", "A\x011", "A\x011\x02"])
-def test_a_missing_unique_key_is_made_and_the_separator_mended(text):
-    raw, key = make_stamp().finish(text, parse_properties(text))
-    assert parse_properties(raw)["UNIQ_KEY"] == key == "0A" * 16
+@given(PAIRS, st.booleans())
+def test_the_clients_bytes_stay_a_prefix_and_every_property_is_there_once(pairs, is_closed):
+    text = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items())
+    sent = text if is_closed else text.removesuffix("\x02")
+    raw, unique_key = STAMP.finish(sent, parse_properties(sent))
+    assert raw.startswith(sent.encode())
+    assert parse_properties(raw) == {
+        "UNIQ_KEY": "MADE", "MSG_REGION": "R", "TRACE_ON": "false", "CLUSTER": "C", **pairs,
+    }  # fmt: skip
     assert raw.endswith(b"\x02")
-
-
-def test_what_the_client_says_itself_is_not_said_again():
-    text = "CLUSTER\x01mine\x02TRACE_ON\x01false\x02"
-    raw, _ = make_stamp().finish(text, parse_properties(text))
-    assert raw.count(b"CLUSTER\x01") == raw.count(b"TRACE_ON\x01") == 1
-    assert parse_properties(raw)["CLUSTER"] == "mine"
-
-
-def test_properties_that_would_look_like_a_torn_write_are_refused():
-    text = "A\x01" + "\0" * 512 + "\x02"
-    with pytest.raises(RefusedRequest) as refused:
-        make_stamp().finish(text, {"A": "\0" * 512})
-    assert refused.value.code == ResponseCode.MESSAGE_ILLEGAL
-    fine = "A\x01" + "\0" * 511 + "\x02"
-    assert make_stamp().finish(fine, {"A": "\0" * 511})[0].startswith(fine.encode())
+    assert unique_key == pairs.get("UNIQ_KEY", "MADE")
+    assert raw.count(b"\x01") == len(parse_properties(raw))

@@ -7,9 +7,6 @@ from typing import Protocol
 from broker_store.message import Arrivals, Entry, IndexEntry
 from gantry_chassis.logs import get_logger
 
-UNINDEXED_MAX = 100_000
-"""Index entries kept while no index file can be made (a full disk); older ones are then missing until a rebuild."""
-
 _log = get_logger()
 
 
@@ -17,7 +14,7 @@ class KeyIndexWriter(Protocol):
     """The index files, as the writing side needs them."""
 
     def put(self, entries: Sequence[IndexEntry]) -> None:
-        """Add (hash, position, store time in ms) entries, in log order."""
+        """Add (hash, position, store time in ms) entries, in log order. Does not raise: what finds no file waits for one."""
         ...
 
 
@@ -56,8 +53,6 @@ class Dispatch:
     def __init__(self, index: KeyIndexWriter | None) -> None:
         self._index = index
         self.readers: Readers = NoReaders()
-        self.index_failures = 0
-        self._unindexed: list[IndexEntry] = []
 
     def appear(self, entries: Sequence[Entry]) -> None:
         """Make `entries`, in log order, readable, and wake who waits for them."""
@@ -67,22 +62,9 @@ class Dispatch:
         for entry in entries:
             entry.appear(index, arrivals)
         if index and self._index is not None:
-            self._put(self._index, index)
+            self._index.put(index)
         if arrivals:
             self._wake(readers, arrivals)
-
-    def _put(self, writer: KeyIndexWriter, index: list[IndexEntry]) -> None:
-        """Index, with what could not be indexed before. Messages are acknowledged whether their keys are found or not."""
-        if self._unindexed:
-            index = self._unindexed + index
-            self._unindexed = []
-        try:
-            writer.put(index)
-        except OSError as error:
-            self.index_failures += 1
-            if self.index_failures == 1:
-                _log.error("index cannot be written, trying again", reason=str(error))
-            self._unindexed = index[-UNINDEXED_MAX:]
 
     def _wake(self, readers: Readers, arrivals: Arrivals) -> None:
         try:
