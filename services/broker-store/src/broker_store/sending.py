@@ -8,7 +8,6 @@ from concurrent.futures import Executor
 from broker_store.appends import Appends, AtTurnEnd
 from broker_store.broker_config import BrokerConfig, read_number, read_switch
 from broker_store.checkpoints import CheckpointParts, Checkpoints
-from broker_store.config_files import ConfigFile
 from broker_store.dispatch import Dispatch, Readers
 from broker_store.handlers.send import SendHandler, SendParts
 from broker_store.handlers.topics import TopicHandler, TopicParts
@@ -58,13 +57,7 @@ class Sending:
             store.log.sync, self._loop.call_soon_threadsafe, self.appends.synced, self.appends.failed
         )
         self.appends.request_sync = self._sync.request
-        ids = UniqueIds(store.store_host[:-4], os.getpid(), random.getrandbits(32))
-        stamp = Stamp(
-            settings.region,
-            settings.cluster_name,
-            trace_on=settings.trace_on,
-            next_unique_key=lambda: ids.next(store.clock.now_ms()),
-        )
+        stamp = build_stamp(store)
         self.targets = Targets(
             store.topics,
             store.queues,
@@ -207,6 +200,12 @@ class Sending:
         )
 
 
-def config_file(store: OpenedStore, name: str) -> ConfigFile:
-    """Return the configuration file of this name."""
-    return ConfigFile(store.files, f"{store.config_dir}/{name}")
+def build_stamp(store: OpenedStore) -> Stamp:
+    """Return what adds this broker's properties."""
+    ids = UniqueIds(store.store_host[:-4], os.getpid(), random.getrandbits(32))
+    return Stamp(
+        store.settings.region,
+        store.settings.cluster_name,
+        trace_on=store.settings.trace_on,
+        next_unique_key=lambda: ids.next(store.clock.now_ms()),
+    )
