@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from email.utils import parsedate_to_datetime
 
 import pytest
 
@@ -150,6 +151,7 @@ async def test_large_replies_are_packed_where_the_client_takes_it(client):
 async def test_a_usable_request_id_comes_back_and_any_other_is_replaced(client):
     kept = await client.post(ORDERS, json=ONE, headers={"x-request-id": "abc-1.~_"})
     assert kept.headers["x-request-id"] == "abc-1.~_"
+    assert parsedate_to_datetime(kept.headers["date"]).tzinfo is not None
     for unusable in ("", "a b", "x" * 129, "a\u00e9"):
         made = await client.get("/v1/topics", headers={b"x-request-id": unusable.encode("latin-1")})
         assert made.headers["x-request-id"].startswith("request-")

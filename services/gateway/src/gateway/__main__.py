@@ -1,6 +1,7 @@
 """The gateway's composition root: settings → ports → server. The only file that makes connections."""
 
 import sys
+from typing import TYPE_CHECKING
 
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.nats_hints import Hints
@@ -11,9 +12,11 @@ from gateway.assembly import Ports, assemble
 from gateway.clocks import RequestIds, SystemClocks, unique_ids
 from gateway.link_names import LinkNames
 from gateway.link_store import LinkStores
-from gateway.redis_limits import RedisLimits
 from gateway.serving import HttpServer
 from gateway.settings import GatewaySettings
+
+if TYPE_CHECKING:
+    from gateway.redis_limits import RedisLimits
 
 ROUTE_IDLE_SECONDS = 600.0
 _log = get_logger()
@@ -69,10 +72,13 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
         await limits.close()
 
 
-def _limits(settings: GatewaySettings) -> RedisLimits | None:
+def _limits(settings: GatewaySettings) -> "RedisLimits | None":
     client_rate, topic_rate = settings.client_messages_per_second, settings.topic_messages_per_second
     if not settings.redis_url or not (client_rate or topic_rate):
         return None
+    # The driver takes 18 MB and a third of a second: only who limits anything pays for it.
+    from gateway.redis_limits import RedisLimits
+
     return RedisLimits(
         settings.redis_url,
         client_rate=client_rate,

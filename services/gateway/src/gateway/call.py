@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.clocks import HttpDate
 from gateway.problems import CONTENT_TYPE as PROBLEM_TYPE
 from gateway.problems import Problem, invalid
 
@@ -25,6 +26,7 @@ REQUEST_ID_CHARS_MAX = 128
 
 JSON = "application/json"
 _encode = msgspec.json.encode
+_date = HttpDate()
 _ID_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-")
 _QUIET = frozenset({204, 304})
 
@@ -137,6 +139,7 @@ class Call:
         """Write the reply; packed when it is large and the client takes gzip."""
         body = reply.body
         headers = [
+            _date.header(),
             (b"content-type", reply.content_type.encode()),
             (b"x-request-id", self.request_id.encode()),
             *reply.headers,

@@ -4,6 +4,7 @@ import ipaddress
 import os
 import secrets
 import time
+from email.utils import formatdate
 
 from gantry_chassis.addresses import reachable_address
 from gantry_wire.ids import UniqueIds
@@ -28,6 +29,21 @@ def unique_ids(listen: str) -> UniqueIds:
     except ValueError:
         address = bytes((127, 0, 0, 1))
     return UniqueIds(address, os.getpid(), secrets.randbits(32))
+
+
+class HttpDate:
+    """The Date header of answers, written once a second."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._header = (b"date", b"")
+
+    def header(self) -> tuple[bytes, bytes]:
+        """Return the header for now."""
+        second = int(time.time())
+        if second != self._second:
+            self._second, self._header = second, (b"date", formatdate(second, usegmt=True).encode())
+        return self._header
 
 
 class RequestIds:
