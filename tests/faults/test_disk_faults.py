@@ -1,0 +1,161 @@
+"""A disk that is full or refuses writes, without root: limits of the process and of the store stand for the disk's own.
+
+`test_broken_disks.py` does the same with real file systems, by command and as root.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..crash.store_process import StoreProcess  # noqa: TID252
+from .client import Client
+from .conftest import NewStore
+from .filled import commit, committed
+from .test_damaged_log import log_of, metric
+from .test_parts_die import Traffic, call, until
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
+MIB = 1 << 20
+MARGIN_BYTES = 256 * MIB
+"""Space left above the store's limit; others use the disk too while this runs."""
+FILLER_BYTES = 2 * MARGIN_BYTES
+STOPPED, DISK_FULL = 2, 1
+SYSTEM_ERROR, REFUSED = 1, 14
+
+
+def limit_file_size(pid: int, size: int) -> None:
+    """From now on every write of this process beyond `size` bytes of a file fails, with EFBIG."""
+    hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+
+
+def send_until_refused(client: Client, acknowledged: dict[int, bytes]) -> tuple[int, str]:
+    """Send until the store refuses; its code and remark."""
+    for number in range(20_000):
+        body = b"%d:" % number + b"." * 4000
+        answer = client.try_send(body)
+        if answer.code != 0:
+            return answer.code, answer.remark or ""
+        acknowledged[int(answer.ext["queueOffset"])] = body
+    raise AssertionError("the store never refused")
+
+
+def test_a_write_that_fails_stops_the_store_until_a_restart_has_looked_at_everything(
+    new_store: NewStore,
+) -> None:
+    store = new_store(segment_bytes=str(64 * MIB))
+    store.start()
+    acknowledged: dict[int, bytes] = {}
+    with Client(store.port) as client:
+        acknowledged[client.send(b"before")] = b"before"
+        client.pull(0)
+        commit(client, 1)
+        limit_file_size(store.pid, 4 * MIB)
+        code, remark = send_until_refused(client, acknowledged)
+        assert code in (REFUSED, SYSTEM_ERROR), remark
+        limit_file_size(store.pid, resource.RLIM_INFINITY)
+        for _ in range(5):
+            answer = client.try_send(b"never again without a restart")
+            assert (answer.code, answer.ext.get("gantryCode")) == (REFUSED, "STORE_STOPPED")
+        assert len(acknowledged) > 100
+        assert client.read_all() == acknowledged, "reads go on"
+        assert committed(client) == 1
+    assert metric(store, "gantry_store_log_state") == STOPPED
+    status, body = store.get("/health/ready")
+    assert status == 503
+    assert b"stop" in body.lower()
+    store.stop()
+    store.start()
+    with Client(store.port) as client:
+        found = client.read_all()
+        assert {offset: found.get(offset) for offset in acknowledged} == acknowledged
+        after = client.send(b"after")
+        assert after == len(found)
+        assert committed(client) == 1
+    assert "the state of the log changed" in log_of(store)
+
+
+def free_bytes(path: Path) -> int:
+    stat = os.statvfs(path)
+    return stat.f_bavail * stat.f_frsize
+
+
+def fill_disk(path: Path) -> None:
+    with path.open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, FILLER_BYTES)
+
+
+def test_a_full_disk_is_507_over_http_and_heals_by_itself(new_system: Any, tmp_path: Path) -> None:
+    limit = free_bytes(tmp_path) - MARGIN_BYTES
+    state = new_system(
+        "--set", f"broker-store.free_bytes_min={limit}", "--set", f"broker-store.ballast_bytes={MIB}"
+    )
+    url, filler = state["http"], tmp_path / "filler"
+    assert call(url, "PUT", "/v1/topics/full", {"readQueues": 2, "writeQueues": 2})[0] == 200
+    traffic = Traffic(url, "full")
+    traffic.start()
+    time.sleep(0.5)
+    path = "/v1/topics/full/messages"
+    fill_disk(filler)
+    try:
+        until(lambda: call(url, "POST", path, {"messages": [{"body": "x"}]})[0] == 507)
+        status, problem = call(url, "POST", path, {"messages": [{"body": "x"}]})
+        assert (status, problem["code"], problem["retryable"]) == (507, "DISK_FULL", True)
+        assert problem["retryAfterMs"] > 0
+        assert call(url, "GET", "/v1/topics/full/queues/broker-a/0/messages?max=5")[1]["status"] == "FOUND"
+        offsets = {"offsets": [{"topic": "full", "broker": "broker-a", "queueId": 0, "offset": 1}]}
+        assert call(url, "PUT", "/v1/groups/readers", {})[0] == 200
+        assert call(url, "PUT", "/v1/groups/readers/offsets", offsets)[0] == 200
+        assert call(url, "GET", "/v1/groups/readers/lag")[1]["queues"][0]["offset"] in (0, 1)
+    finally:
+        filler.unlink()
+    until(
+        lambda: call(url, "POST", path, {"messages": [{"body": "back", "idempotencyKey": "back"}]})[0] == 200
+    )
+    traffic.stop()
+    assert {(code, name) for code, name, _ in traffic.refusals(keyed=True)} == {(507, "DISK_FULL")}
+    for name in ("x", "back"):
+        traffic.history.attempt(name, keyed=name == "back")
+    traffic.judge()
+
+
+def test_a_full_disk_refuses_with_14_and_reads_and_commits_go_on(new_store: NewStore, tmp_path: Path) -> None:
+    store = new_store(free_bytes_min=str(free_bytes(tmp_path) - MARGIN_BYTES), ballast_bytes=str(MIB))
+    store.start()
+    filler = tmp_path / "filler"
+    with Client(store.port) as client:
+        acknowledged = {client.send(b"before"): b"before"}
+        client.pull(0)
+        fill_disk(filler)
+        try:
+            code, _ = send_until_refused(client, acknowledged)
+            assert code == REFUSED
+            assert client.try_send(b"x").ext["gantryCode"] == "DISK_FULL"
+            assert metric(store, "gantry_store_log_state") == DISK_FULL
+            until(lambda: not (store.store_dir / "gantry" / "reserve").exists())
+            commit(client, 1)
+            assert client.read_all() == acknowledged
+        finally:
+            filler.unlink()
+        until(lambda: client.try_send(b"x").code == 0)
+        assert committed(client) == 1
+        assert (store.store_dir / "gantry" / "reserve").stat().st_size == MIB, "the ballast is made again"
+        assert acknowledged.items() <= client.read_all().items()
+    assert is_ready(store)
+
+
+def is_ready(store: StoreProcess) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", store.port + 2, timeout=5)
+    try:
+        connection.request("GET", "/health/ready")
+        return bool(json.loads(connection.getresponse().read())["ready"])
+    finally:
+        connection.close()
