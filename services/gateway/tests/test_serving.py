@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 
 import pytest
 
-from gateway.serving import HEAD_BYTES_MAX, HttpServer, listen
+from gateway.serving import HEAD_BYTES_MAX, READ_SECONDS_MAX, HttpServer, listen
 
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"
@@ -98,6 +99,30 @@ async def test_a_head_over_the_limit_is_431_naming_it(server, long):
     status, _headers, body = (await answers(reader))[0]
     assert (status, json.loads(body)["status"]) == (431, 431)
     assert str(HEAD_BYTES_MAX) in json.loads(body)["detail"]
+    writer.close()
+
+
+async def test_a_request_that_does_not_arrive_loses_its_connection_and_a_held_pull_does_not(server):
+    _gateway, http, port = server
+    beginnings = (b"", b"POST " + ORDERS.encode(), post(ONE)[:-3], post(ONE) + post(ONE)[:40])
+    stalled = [await asyncio.open_connection("127.0.0.1", port) for _ in beginnings]
+    for (_reader, writer), sent in zip(stalled, beginnings, strict=True):
+        writer.write(sent)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(
+        b"GET /v1/topics/orders/queues/broker-a/0/messages?waitSeconds=2 HTTP/1.1\r\nhost: a\r\n\r\n"
+    )
+    await asyncio.sleep(0.1)
+    now = asyncio.get_running_loop().time()
+    http.cut_stalled(now + READ_SECONDS_MAX - 1)
+    assert (await answers(stalled[3][0]))[0][0] == 200
+    assert not any(one.at_eof() for one, _writer in stalled)
+    http.cut_stalled(now + READ_SECONDS_MAX + 1)
+    for one, its_writer in stalled:
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(one.read(), 5) == b""
+        its_writer.close()
+    assert (await answers(reader))[0][0] == 200
     writer.close()
 
 

@@ -13,6 +13,9 @@ READ_BYTES_MAX = 256 * 1024
 """What the event loop reads from a socket at once."""
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
+READ_SECONDS_MAX = 75.0
+"""A whole request must arrive within this time; longer than a body may take, which is answered in words."""
+SWEEP_SECONDS = 15.0
 
 
 class JoinedWrites(asyncio.Transport):
@@ -56,9 +59,12 @@ class GatewayProtocol(HttpToolsProtocol):
     _head_size = 0
     """Bytes read since the head began, the whole of the first read included; 0 while there is no head."""
     _is_long = False
+    _reading_since = 0.0
+    """Loop time since when a request, or the first one, is awaited whole; 0 while none is."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Begin a connection."""
+        self._reading_since = self.loop.time()
         super().connection_made(JoinedWrites(transport))
 
     def data_received(self, data: bytes) -> None:
@@ -74,7 +80,18 @@ class GatewayProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         self._head_size = self._read_size
+        self._reading_since = self._reading_since or self.loop.time()
         super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        """Note that the request is whole."""
+        self._reading_since = 0.0
+        super().on_message_complete()
+
+    def cut_if_stalled(self, now: float) -> None:
+        """Close a connection whose request does not arrive: it would hold its place for ever."""
+        if self._reading_since and now - self._reading_since > READ_SECONDS_MAX:
+            self.transport.abort()
 
     def on_headers_complete(self) -> None:
         """Begin the call, unless its head is over the limit."""
@@ -128,6 +145,7 @@ class HttpServer:
         self._server = Server(config)
         self._server.lifespan = config.lifespan_class(config)
         self._sockets: list[socket.socket] = []
+        self._sweeper: asyncio.TimerHandle | None = None
 
     async def start(self, host: str, port: int, *, reuse_port: bool) -> int:
         """Listen; return the port. OSError when it is taken."""
@@ -135,12 +153,26 @@ class HttpServer:
         self._sockets = [listener]
         # Only its start and its end: uvicorn's own loop would wake an idle process and take the signals away.
         await self._server.startup(sockets=self._sockets)
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
         return int(listener.getsockname()[1])
 
     async def close(self) -> None:
         """Stop listening, let running calls end, close the connections."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         await self._server.shutdown(sockets=self._sockets)
         await asyncio.sleep(0)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.cut_stalled(loop.time())
+        self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep)
+
+    def cut_stalled(self, now: float) -> None:
+        """Close connections that have been awaited for too long at `now`."""
+        for connection in list(self._server.server_state.connections):
+            if isinstance(connection, GatewayProtocol):
+                connection.cut_if_stalled(now)
 
 
 def listen(host: str, port: int, *, reuse_port: bool) -> socket.socket:
