@@ -107,6 +107,20 @@ async def test_lost_topic_configuration_is_made_again_from_the_queues(peer):
     assert again.topics.find("orders").write_queue_nums == 4
 
 
+async def test_an_empty_directory_that_a_crash_left_of_a_deleted_topic_makes_no_topic(peer):
+    side = await filled(peer, 3)
+    await delete(side, peer, "orders")
+    await side.sending.checkpoints.take()
+    side.files.make_dirs("/store/consumequeue/orders/0")
+    side.files.open("/store/consumequeue/orders/0/00000000000000000000", create_bytes=20_000)
+    again = side.reopen()
+    assert again.topics.find("orders") is None
+    again.send(peer, properties={"UNIQ_KEY": "U"})
+    again.flush()
+    assert peer.answers[-1].read(SendReplyHeader).queue_offset == 1
+    assert [record.queue_offset for record in again.records()] == [1]
+
+
 async def test_a_damaged_topics_file_is_read_from_its_backup(peer):
     side = SendingSide()
     for name in ("one", "two"):

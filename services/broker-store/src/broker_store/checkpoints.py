@@ -20,12 +20,14 @@ from broker_store.log.commit_log import CommitLog
 from broker_store.log.errors import LogStopped
 from broker_store.log.files import File, Files
 from broker_store.log.index import IndexFiles
+from broker_store.log.segment import file_name
+from broker_store.log.settings import QUEUE_UNIT_BYTES
 from broker_store.queue_note import take_note
 from broker_store.queues import Queue, QueueTable
 from gantry_chassis.logs import get_logger
 
-QUEUES_PER_SLICE = 64
-"""Queues whose tails are written between two looks at the sockets: a few milliseconds."""
+QUEUES_PER_SLICE = 16
+"""Queues whose tails are written between two looks at the sockets: a millisecond, where their files are new some more."""
 FILES_SYNCED_SINGLY_MAX = 256
 """With more queues to sync than this, one sync of the whole file system is cheaper."""
 
@@ -131,24 +133,35 @@ class Checkpoints:
             await self._in_thread(lambda: self._parts.files.sync_all(self._parts.log.directory))
 
     async def _sync_slice(self, queues: list[Queue], *, are_many: bool) -> None:
-        files_of = self._parts.files
-        new = [queue.units.directory for queue in queues if not files_of.exists(queue.units.directory)]
+        new = [queue for queue in queues if not queue.has_directory]
         if new:
-            await self._in_thread(lambda: [files_of.make_dirs(directory) for directory in new])
+            await self._in_thread(lambda: self._make_files(new))
         files: list[File] = []
         directories: set[str] = set()
         for queue in queues:
-            if (
-                self._parts.queues.find(queue.topic, queue.queue_id) is queue
-            ):  # else its topic was deleted meanwhile
-                queue.units.flush()
-                unsynced, names = queue.units.take_unsynced()
-                files += unsynced
-                directories.update(names)
+            if self._parts.queues.find(queue.topic, queue.queue_id) is not queue:
+                continue  # its topic was deleted meanwhile
+            queue.has_directory = True
+            queue.units.flush()
+            unsynced, names = queue.units.take_unsynced()
+            files += unsynced
+            directories.update(names)
         if are_many:
             await asyncio.sleep(0)
         else:
-            await self._in_thread(lambda: self._sync(files, [*new, *directories]))
+            await self._in_thread(
+                lambda: self._sync(files, [*(queue.units.directory for queue in new), *directories])
+            )
+
+    def _make_files(self, queues: list[Queue]) -> None:
+        """Make directory and first file of new queues: the disk may take its time for that, the loop may not."""
+        log_settings = self._parts.log.settings
+        for queue in queues:
+            directory, first = queue.units.directory, queue.units.min_offset
+            first -= first % log_settings.queue_file_units
+            self._parts.files.make_dirs(directory)
+            path = f"{directory}/{file_name(first * QUEUE_UNIT_BYTES)}"
+            self._parts.files.open(path, create_bytes=log_settings.queue_file_bytes).close()
 
     def _sync(self, files: list[File], directories: list[str]) -> None:
         for file in files:

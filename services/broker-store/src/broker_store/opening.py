@@ -254,7 +254,8 @@ class Opening:
         """Make the configuration of topics that only the log knows: topics.json was lost, or a crash came before it."""
         queues, topics = self.store.queues, self.store.topics
         for topic in queues.topics():
-            if topics.find(topic) is None:
+            has_messages = any(queue.max_offset > queue.min_offset for queue in queues.of_topic(topic))
+            if topics.find(topic) is None and has_messages:
                 count = max(queue.queue_id for queue in queues.of_topic(topic)) + 1
                 topics.ensure(topic, count)
                 _log.warning(

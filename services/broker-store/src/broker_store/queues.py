@@ -11,7 +11,9 @@ OpenUnits = Callable[[str, int], ConsumeQueue]
 class Queue:
     """One queue of a topic. `next_offset` is assigned at the write; readers see only what lies below `max_offset`."""
 
-    __slots__ = ("first_offset", "next_offset", "put_bytes", "queue_id", "topic", "topic_bytes", "units")
+    __slots__ = (
+        "first_offset", "has_directory", "next_offset", "put_bytes", "queue_id", "topic", "topic_bytes", "units",
+    )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, units: ConsumeQueue, next_offset: int) -> None:
         self.topic = topic
@@ -22,6 +24,8 @@ class Queue:
         """Offset of the next message to be written."""
         self.first_offset = next_offset
         """What `next_offset` was when this process opened the queue."""
+        self.has_directory = False
+        """Whether its directory is known to be there and durable; else the next checkpoint sees to it."""
         self.put_bytes = 0
         """Record bytes written since the start, for figures."""
 
