@@ -276,3 +276,33 @@ async def test_a_list_that_shrank_uses_no_queue_that_is_gone(client, system):
     for n in range(12):
         answer = await client.post(ORDERS, json=send_body({"body": "x", "shardingKey": f"s-{n}"}))
         assert answer.json()["results"][0]["queueId"] == 0
+
+
+async def test_messages_too_large_for_one_batch_go_in_order_to_one_queue(client, system):
+    mib = 1024 * 1024
+    sizes = [mib, mib, mib, mib, 4 * mib, 10, mib, 3 * mib]
+    answer = await client.post(ORDERS, json=send_body(*({"body": "x" * size} for size in sizes)))
+    results = answer.json()["results"]
+    assert [r["queueOffset"] for r in results] == list(range(len(sizes)))
+    assert len({r["queueId"] for r in results}) == 1
+    (queue,) = [q for q in system.stores["broker-a"].queues.values() if q]
+    assert [len(decode_record(record).body) for record in queue] == sizes
+    assert [call for call in system.stores["broker-a"].calls if call.startswith("send")] == [
+        "send_batch", "send", "send", "send_batch", "send",
+    ]  # fmt: skip
+
+
+async def test_after_a_part_that_was_refused_nothing_more_is_sent(client, system, monkeypatch):
+    store = system.stores["broker-a"]
+    first = store.send_batch
+
+    async def once(*args):
+        stored = await first(*args)
+        store.refuse = StoreRefused(14, "the disk is full", "DISK_FULL")
+        return stored
+
+    monkeypatch.setattr(store, "send_batch", once)
+    body = send_body(*({"body": "x" * 1024 * 1024, "queueId": 1} for _ in range(12)))
+    results = (await client.post(ORDERS, json=body)).json()["results"]
+    assert [r.get("status", r.get("code")) for r in results] == ["SEND_OK"] * 3 + ["DISK_FULL"] * 9
+    assert len(store.queues["orders", 1]) == 3

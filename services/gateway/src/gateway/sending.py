@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from gantry_wire.batch import BatchItem
 from gantry_wire.codes import ResponseCode
+from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BODY_BYTES_MAX
 from gateway.brokers import KnownBrokers
 from gateway.drafts import Draft
 from gateway.ports import Clocks, PeerAway, Store, Stored, StoreRefused, Stores
@@ -18,6 +19,8 @@ from gateway.queue_lists import Queue
 from gateway.route_cache import Route, RouteCache
 from gateway.schemas import SendRefusal, SendResult
 
+UTF8_BYTES_MAX = 4
+"""No character takes more bytes."""
 ATTEMPTS_MAX = 3
 """RocketMQ's producers try so often: once, and two retries."""
 AVOID_SECONDS = 1.0
@@ -82,7 +85,25 @@ class Sender:
         return [results[place] for place in range(len(drafts))]
 
     async def _send_group(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
-        """Send what goes to one queue; a free group looks for another queue while it is surely not stored."""
+        """Send what goes to one queue: in one request, or where that is too large in as few as hold it, in order.
+
+        A refusal ends it: what comes after a part that was not stored is not sent.
+        """
+        size_max = sum([len(draft.body) + UTF8_BYTES_MAX * len(draft.properties) for draft in drafts])
+        if size_max + BATCH_ITEM_BYTES_MIN * len(drafts) <= BODY_BYTES_MAX:
+            return await self._send_part(route, group, drafts)
+        results: list[Result] = []
+        for part in _parts(drafts):
+            results += await self._send_part(route, group, part)
+            last = results[-1]
+            if isinstance(last, Problem):
+                return results + [last] * (len(drafts) - len(results))
+            if group.is_free:  # the rest follows to where the first part went
+                group = Group((last.broker, last.queue_id), is_free=False, places=group.places)
+        return results
+
+    async def _send_part(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
+        """Send one request; a free group looks for another queue while it is surely not stored."""
         queue = (
             self._around(route, group.queue, set()) if group.is_free and self._avoid_until else group.queue
         )
@@ -125,6 +146,20 @@ class Sender:
         if not others or queue in others:
             return queue
         return others[route.next_queue % len(others)]
+
+
+def _parts(drafts: Sequence[Draft]) -> list[list[Draft]]:
+    """Divide drafts into batches that the wire takes; a message too large for a batch goes alone."""
+    parts: list[list[Draft]] = []
+    left = 0
+    for draft in drafts:
+        size = BATCH_ITEM_BYTES_MIN + len(draft.body) + len(draft.properties.encode())
+        if size > left:
+            parts.append([])
+            left = BODY_BYTES_MAX
+        parts[-1].append(draft)
+        left -= size
+    return parts
 
 
 def _refusal(topic: str, broker: str, error: StoreRefused) -> Problem:
