@@ -1,14 +1,15 @@
 """A power cut at every step of a day in a store's life: what was acknowledged durable is there, nothing is made up, nothing doubled."""
 
 import asyncio
+import contextlib
 import random
 from collections import Counter
 
 import pytest
+from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.simulated_files import Crashed, SimulatedFiles
 from gantry_wire.headers import SendReplyHeader
-from sending_side import ScriptedPeer, SendingSide
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 MIB = 1024 * 1024
@@ -73,10 +74,8 @@ async def steps_of_a_day() -> int:
 async def day_until(step: int) -> Day:
     day = Day()
     day.files.crash_after = step
-    try:
+    with contextlib.suppress(Crashed):
         await day.live()
-    except Crashed:
-        pass
     day.files.crash_after = None
     return day
 
@@ -96,7 +95,7 @@ def check(day: Day, disk: SimulatedFiles) -> None:
     assert stored <= day.sent, "more than was sent"
     for key, message_id in day.keyed.items():
         repeat(side, key, message_id, day)
-    for (topic, queue_id, offset), _ in day.acknowledged.items():
+    for topic, queue_id, offset in day.acknowledged:
         assert side.queues.open(topic, queue_id).next_offset > offset, "an offset would be used twice"
     peer = ScriptedPeer()
     side.send(peer, "orders", b"after", 0)
