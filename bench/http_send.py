@@ -142,8 +142,8 @@ def main() -> None:
     parser.add_argument("--flush", choices=["sync", "async"], default="sync")
     parser.add_argument("--gateway-workers", type=int, default=1)
     options = parser.parse_args()
-    one = json.dumps({"messages": [{"body": BODY, "tag": "a"}]}).encode()
-    many = json.dumps({"messages": [{"body": BODY, "tag": "a"}] * BATCH}).encode()
+    one = json.dumps({"messages": [{"body": BODY}]}).encode()
+    many = json.dumps({"messages": [{"body": BODY}] * BATCH}).encode()
     print(
         provenance(f"flush={options.flush}"),
         "with",

@@ -19,6 +19,7 @@ from gantry_wire.properties import (
     TIMER_DELIVER_MS,
     TRANSACTION_PREPARED,
     UNIQ_KEY,
+    WAIT,
 )
 from gateway.problems import Problem, invalid, not_yet, unprocessable
 from gateway.property_names import RESERVED, RESERVED_PREFIX
@@ -29,6 +30,8 @@ BROKER_PROPERTIES_BYTES = 512
 CLIENT_PROPERTIES_BYTES_MAX = PROPERTIES_BYTES_MAX - BROKER_PROPERTIES_BYTES
 
 _NAME_END, _VALUE_END = "\x01", "\x02"
+_WAIT = f"{WAIT}\x01true\x02"
+"""What RocketMQ's clients add to every message; one that has nothing else beside its id is then read by a short way."""
 _LATER = frozenset({DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TRANSACTION_PREPARED})
 _DELAYS = "delayed messages come with the next version; send without delayLevel, delayMs and deliverAt"
 
@@ -83,6 +86,9 @@ def draft(item: MessageIn, message_id: str, trace: str, place: int, name_of: Fie
     if trace and (properties is None or "traceparent" not in properties):
         text += trace
         fields += trace.count(_NAME_END)
+    if fields == 1:
+        text += _WAIT
+        fields = 2
     if text.count(_NAME_END) != fields or text.count(_VALUE_END) != fields:
         raise _separator(item, place, name_of)
     if item.delay_level or item.delay_ms or item.deliver_at is not None:
