@@ -23,7 +23,9 @@ SECONDS_MAX = 240
 def test_the_gateway_does_what_its_description_says(system: dict[str, Any], tmp_path: Path) -> None:
     http = system["http"]
     for path in ("/v1/topics/orders", "/v1/groups/g1"):  # so that not everything is 404
-        with urllib.request.urlopen(urllib.request.Request(f"{http}{path}", method="PUT"), timeout=30) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{http}{path}", method="PUT"), timeout=30
+        ) as answer:
             assert answer.status == 200
     for name in ("schemathesis.toml", "hooks.py"):
         shutil.copy(HERE / name, tmp_path / name)

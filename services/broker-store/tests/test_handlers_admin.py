@@ -9,7 +9,46 @@ from gantry_wire.config_text import parse_config_text
 
 pytestmark = pytest.mark.anyio
 
-CLUSTER_LIST_KEYS = ["brokerActive", "brokerVersionDesc", "putTps", "getTransferredTps", "getTransferedTps", "sendThreadPoolQueueSize", "pullThreadPoolQueueSize", "ackThreadPoolQueueSize", "sendThreadPoolQueueHeadWaitTimeMills", "pullThreadPoolQueueHeadWaitTimeMills", "ackThreadPoolQueueHeadWaitTimeMills", "pageCacheLockTimeMills", "earliestMessageTimeStamp", "commitLogDiskRatio", "timerReadBehind", "timerOffsetBehind", "timerCongestNum", "timerEnqueueTps", "timerDequeueTps", "msgPutTotalYesterdayMorning", "msgPutTotalTodayMorning", "msgPutTotalTodayNow", "msgGetTotalYesterdayMorning", "msgGetTotalTodayMorning", "msgGetTotalTodayNow", "bootTimestamp", "runtime", "putMessageDistributeTime", "putLatency99", "putLatency999", "commitLogMinOffset", "commitLogMaxOffset", "dispatchBehindBytes", "litePullThreadPoolQueueCapacity", "queryThreadPoolQueueSize", "EndTransactionQueueSize", "commitLogDirCapacity", "getFoundTps"]
+CLUSTER_LIST_KEYS = [
+    "brokerActive",
+    "brokerVersionDesc",
+    "putTps",
+    "getTransferredTps",
+    "getTransferedTps",
+    "sendThreadPoolQueueSize",
+    "pullThreadPoolQueueSize",
+    "ackThreadPoolQueueSize",
+    "sendThreadPoolQueueHeadWaitTimeMills",
+    "pullThreadPoolQueueHeadWaitTimeMills",
+    "ackThreadPoolQueueHeadWaitTimeMills",
+    "pageCacheLockTimeMills",
+    "earliestMessageTimeStamp",
+    "commitLogDiskRatio",
+    "timerReadBehind",
+    "timerOffsetBehind",
+    "timerCongestNum",
+    "timerEnqueueTps",
+    "timerDequeueTps",
+    "msgPutTotalYesterdayMorning",
+    "msgPutTotalTodayMorning",
+    "msgPutTotalTodayNow",
+    "msgGetTotalYesterdayMorning",
+    "msgGetTotalTodayMorning",
+    "msgGetTotalTodayNow",
+    "bootTimestamp",
+    "runtime",
+    "putMessageDistributeTime",
+    "putLatency99",
+    "putLatency999",
+    "commitLogMinOffset",
+    "commitLogMaxOffset",
+    "dispatchBehindBytes",
+    "litePullThreadPoolQueueCapacity",
+    "queryThreadPoolQueueSize",
+    "EndTransactionQueueSize",
+    "commitLogDirCapacity",
+    "getFoundTps",
+]
 
 
 @pytest.fixture
