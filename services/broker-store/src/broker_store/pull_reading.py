@@ -6,7 +6,7 @@ Damaged records are never returned: where a read meets one, the stretch is read 
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from broker_store.log.errors import DamagedRecord, PositionRemoved
+from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 from broker_store.ports import LogReader, QueueReader
 from broker_store.pull import Ask, PullStatus, Selection, Span, select, select_singly
 
@@ -85,7 +85,7 @@ async def read_slowly(
     for _ in range(RETRIES_MAX):
         try:
             return Bytes(selection, await in_thread(_read_all, selection.spans, log.read))
-        except DamagedRecord:
+        except (DamagedRecord, PositionNotVisible):  # a unit that names what is not there is damaged too
             return await in_thread(_read_around_damage, select_singly(queue, log, ask), log.read)
         except PositionRemoved:
             selection = select(queue, log, ask)
@@ -109,7 +109,7 @@ def _read_around_damage(selection: Selection, read: Callable[[int, int], bytes])
     for position, size in selection.spans:
         try:
             parts.append(read(position, size))
-        except DamagedRecord:
+        except (DamagedRecord, PositionNotVisible):
             damaged += 1
         except PositionRemoved:
             pass

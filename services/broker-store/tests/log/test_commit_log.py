@@ -230,6 +230,32 @@ def test_the_real_disk_takes_the_same_calls(tmp_path, build_at, open_log, put, c
     again.close()
 
 
+def test_a_sync_does_not_answer_for_what_another_one_has_still_in_work(disk, small, open_log, put):
+    log = open_log(disk, small)
+    put(log, b"x")
+    log.write()
+    file = log.segments[0].file
+    sync, entered, release = file.sync, threading.Event(), threading.Event()
+
+    def slow_sync():
+        entered.set()
+        assert release.wait(10)
+        sync()
+
+    file.sync = slow_sync
+    ends = []
+    threads = [threading.Thread(target=lambda: ends.append(log.sync())) for _ in range(2)]
+    threads[0].start()
+    assert entered.wait(10)
+    threads[1].start()  # as a checkpoint beside the flush of a batch
+    threads[1].join(0.1)
+    assert ends == []
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert ends == [log.end, log.end]
+
+
 def test_syncing_in_a_thread_beside_writes_never_claims_more_than_was_written(tmp_path, open_log, put):
     log = open_log(
         RealFiles(), LogSettings(segment_bytes=16 * 1024, prezero_bytes=0), directory=str(tmp_path / "log")

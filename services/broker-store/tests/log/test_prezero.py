@@ -165,8 +165,9 @@ def test_switched_off_there_is_no_thread(disk, failures):
 
 def test_the_writer_waits_while_a_slice_overlaps_what_it_claims(disk, failures):
     prezero, segment = make(disk, failures)
+    own = prezero._own_file(segment)
     zero, entered, release, claimed = (
-        segment.file.zero,
+        own.zero,
         threading.Event(),
         threading.Event(),
         threading.Event(),
@@ -177,7 +178,7 @@ def test_the_writer_waits_while_a_slice_overlaps_what_it_claims(disk, failures):
         assert release.wait(10)
         zero(start, size)
 
-    segment.file.zero = slow_zero
+    own.zero = slow_zero
     prezero.follow(segment, 0)
     worker = threading.Thread(target=prezero.zero_slice)
     worker.start()

@@ -71,6 +71,7 @@ class CommitLog(LogReader):
         self._run_start = self.end
         self._batch: list[Data] = []
         self._lock = threading.Lock()
+        self._syncing = threading.Lock()
         self._unsynced: set[Segment] = set()
         self._unsynced_names = False
         self.put: Callable[[Data], None] = self._batch.append
@@ -151,10 +152,16 @@ class CommitLog(LogReader):
         self._run_start = end
 
     def sync(self) -> int:
-        """Make everything written durable; called in the sync thread. Returns the position it now reaches.
+        """Make everything written durable; called in any thread. Returns the position it now reaches.
 
         A failure raises LogStopped and stops the log for ever: what the device holds is unknown until a restart.
+        Calls wait for each other: what another one has taken on is durable only when that one has ended, and a
+        failure that it met is noted before the next one asks the kernel, which would hear of none.
         """
+        with self._syncing:
+            return self._sync_written()
+
+    def _sync_written(self) -> int:
         with self._lock:
             end = self.written_end
             segments, self._unsynced = self._unsynced, set()
@@ -249,11 +256,12 @@ class CommitLog(LogReader):
     def _take_back(self) -> None:
         """Undo the open batch: memory and files look as after the last successful write."""
         made = [segment for segment in self.segments if segment.start >= self.written_end]
-        try:
-            self.prezero.take_back(self._written_tail, self.written_end, made)
-        except OSError as error:
-            self._stop_on(error)
-            raise LogStopped(self.stop_reason) from error
+        with self._syncing:
+            try:
+                self.prezero.take_back(self._written_tail, self.written_end, made)
+            except OSError as error:
+                self._stop_on(error)
+                raise LogStopped(self.stop_reason) from error
         self.segments = [segment for segment in self.segments if segment not in made]
         self._tail = self._written_tail
         self._runs.clear()

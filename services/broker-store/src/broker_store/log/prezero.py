@@ -8,7 +8,7 @@ import errno
 import threading
 from collections.abc import Callable
 
-from broker_store.log.files import Files
+from broker_store.log.files import File, Files
 from broker_store.log.segment import Segment, cut_segment, open_segment
 from broker_store.log.settings import LogSettings
 
@@ -38,6 +38,7 @@ class Prezero:
         self._zeroed_end = 0
         self._segment: Segment | None = None
         self._spare: Segment | None = None
+        self._own: tuple[str, File] | None = None
         self._full_at = -1
         self._wake = threading.Event()
         self._wake_at = _NOBODY
@@ -57,6 +58,9 @@ class Prezero:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        if self._own is not None:
+            self._own[1].close()
+            self._own = None
 
     def follow(self, segment: Segment, end: int) -> None:
         """Work ahead of a tail in this segment that ends here; nothing ahead is known to be zeroed."""
@@ -122,7 +126,7 @@ class Prezero:
             if segment is None:
                 segment = self._make_spare(start)
             else:
-                segment.file.zero(start - segment.start, end - start)
+                self._own_file(segment).zero(start - segment.start, end - start)
         except OSError as error:
             self._give_up(error, start)
             return False
@@ -132,7 +136,7 @@ class Prezero:
                 self._zeroed_end = max(self._zeroed_end, end)
                 self._lock.notify_all()
         try:
-            segment.file.sync()  # allocates the blocks now instead of in the next flush of a batch
+            self._own_file(segment).sync()  # allocates the blocks now instead of in the next flush of a batch
         except OSError as error:
             self._on_failure(error)
             return False
@@ -152,6 +156,18 @@ class Prezero:
             self._wake_at = start - self._settings.prezero_bytes // 2
             return None
         return segment, start, min(start - start % slice_bytes + slice_bytes, segment.end)
+
+    def _own_file(self, segment: Segment) -> File:
+        """Return a descriptor of this thread's own.
+
+        The kernel reports a failed write-back once to each descriptor. A sync here on the one that flushes use would
+        take the report away from the flush that must not be answered.
+        """
+        if self._own is None or self._own[0] != segment.path:
+            if self._own is not None:
+                self._own[1].close()
+            self._own = (segment.path, self._files.open(segment.path))
+        return self._own[1]
 
     def _make_spare(self, start: int) -> Segment:
         segment = open_segment(self._files, self._directory, start, self._settings.segment_bytes)
