@@ -5,7 +5,7 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.simulated_files import Fault
-from gantry_wire.codes import ResponseCode
+from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers import SendReplyHeader
 
 pytestmark = pytest.mark.anyio
@@ -177,3 +177,50 @@ async def test_the_same_key_twice_in_one_batch_is_stored_once(side, peer):
     assert [item["duplicate"] for item in items] == [False, True]
     assert [item["queueOffset"] for item in items] == [0, 0]
     assert len(side.records()) == 1
+
+
+@pytest.mark.parametrize("body", [b"hi", b"other"])
+async def test_a_key_of_a_deleted_topic_is_new_again(side, peer, body):
+    side.send(peer, properties=keyed("k"))
+    side.flush()
+    side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+    side.flush()
+    side.send(peer, body=body, properties=keyed("k"))
+    side.send(peer, body=body, properties=keyed("k"))
+    side.flush()
+    stored, repeat = answers(peer)[-2:]
+    assert (stored.duplicate, stored.queue_offset) == (None, 1)
+    assert (repeat.duplicate, repeat.queue_offset) == (True, 1)
+    assert [record.body for record in side.records()] == [body]
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+async def test_a_key_of_a_deleted_topic_is_new_after_a_restart_too(side, peer, rebuild):
+    side.send(peer, properties=keyed("k"))
+    side.flush()
+    side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+    side.flush()
+    side.send(peer, body=b"another", properties=keyed("later"))
+    side.flush()
+    if rebuild:
+        side.files.remove("/store/gantry/queues.json")
+    again = side.reopen()
+    again.send(peer, properties=keyed("k"))
+    again.send(peer, body=b"another", properties=keyed("later"))
+    again.flush()
+    assert [(answer.duplicate, answer.queue_offset) for answer in answers(peer)[-2:]] == [
+        (None, 2),
+        (True, 1),
+    ]
+    assert [record.body for record in again.records()] == [b"another", b"hi"]
+
+
+async def test_a_key_whose_message_went_by_age_is_new_again(side, peer):
+    side.send(peer, properties=keyed("k"))
+    side.send(peer)
+    side.flush()
+    queue = side.queues.find("orders", 0)
+    queue.units.delete_before(int.from_bytes(queue.read(1, 1)[:8], "big"))
+    side.send(peer, properties=keyed("k"))
+    side.flush()
+    assert (answers(peer)[-1].duplicate, answers(peer)[-1].queue_offset) == (None, 2)

@@ -39,19 +39,24 @@ class KeyedSends:
     """Judges keyed sends and keeps claims and window true."""
 
     def __init__(
-        self, window: Window, appends: Appends, read_record: Callable[[int], bytes], now_ms: Callable[[], int]
+        self,
+        window: Window,
+        appends: Appends,
+        is_readable: Callable[[str, Remembered], bool],
+        read_record: Callable[[int], bytes],
+        now_ms: Callable[[], int],
     ) -> None:
         self.window = window
         self._appends = appends
+        self._is_readable = is_readable
         self._read_record = read_record
         self._now_ms = now_ms
         self._claims: dict[bytes, Claim] = {}
 
     def submit(self, message: Message, properties: dict[str, str]) -> None:
         """Store a keyed message, or answer the repeat of one. Raises RefusedRequest for a conflict."""
-        digest = key_digest(message.queue.topic, properties[GANTRY_KEY])
         crc = content_crc(crc32(message.body) & CRC_MASK, properties)
-        verdict, claim = self.judge(digest, crc, message.unique_key)
+        verdict, claim = self.judge(message.queue.topic, properties[GANTRY_KEY], crc, message.unique_key)
         if verdict is Verdict.CONFLICT:
             raise conflict(properties[GANTRY_KEY])
         if verdict is Verdict.REPEAT:
@@ -73,7 +78,7 @@ class KeyedSends:
                 fates.append((Verdict.NEW, None))
                 continue
             crc = content_crc(crc32(item.body) & CRC_MASK, properties)
-            verdict, claim = self.judge(key_digest(batch.queue.topic, key), crc, item.unique_key)
+            verdict, claim = self.judge(batch.queue.topic, key, crc, item.unique_key)
             if verdict is Verdict.CONFLICT and not batch.per_item:
                 self._release(fates)
                 raise conflict(key)
@@ -84,12 +89,15 @@ class KeyedSends:
             self._release(fates)
             raise
 
-    def judge(self, digest: bytes, crc: int, unique_key: str) -> tuple[Verdict, Claim]:
-        """Decide about a key; a new one is claimed from now on."""
+    def judge(self, topic: str, key: str, crc: int, unique_key: str) -> tuple[Verdict, Claim]:
+        """Decide about a key; a new one is claimed from now on. So is one whose message went with its topic or by age."""
+        digest = key_digest(topic, key)
         claim = self._claims.get(digest)
         if claim is not None:
             return (Verdict.REPEAT if claim.crc == crc else Verdict.CONFLICT), claim
         verdict, found = self.window.judge(digest, crc, self._now_ms())
+        if found is not None and not self._is_readable(topic, found):
+            verdict = Verdict.NEW
         claim = Claim(digest, crc, unique_key)
         if verdict is Verdict.NEW:
             self._claims[digest] = claim

@@ -11,6 +11,7 @@ from broker_store.checkpoints import CheckpointParts, Checkpoints
 from broker_store.dispatch import Dispatch, Readers
 from broker_store.handlers.send import SendHandler, SendParts
 from broker_store.handlers.topics import TopicHandler, TopicParts
+from broker_store.idempotency import Remembered
 from broker_store.internal_sends import InternalSends
 from broker_store.keyed import KeyedSends
 from broker_store.log.commit_log import LogState
@@ -66,7 +67,9 @@ class Sending:
             random_below=random.randrange,
         )
         self.retries = Retries(store.topics, self.targets)
-        self.keyed = KeyedSends(store.window, self.appends, store.log.read_record, store.clock.now_ms)
+        self.keyed = KeyedSends(
+            store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms
+        )
         self.internal = InternalSends(
             store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms
         )
@@ -178,6 +181,13 @@ class Sending:
         await self._loop.run_in_executor(None, self._sync.stop)
         await self.checkpoints.close()
         self.store.log.close()
+
+    def _is_readable(self, topic: str, first: Remembered) -> bool:
+        """Whether the first message of a key is still there: neither its topic was deleted nor its part of the log."""
+        queue = self.store.queues.find(topic, first.queue_id)
+        if queue is None or first.position < self.store.log.min_position:
+            return False
+        return queue.min_offset <= first.queue_offset < queue.max_offset
 
     def _topic_changed(self, _topic: str) -> None:
         self.topics_saver.changed()
