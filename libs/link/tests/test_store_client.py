@@ -8,6 +8,7 @@ from gantry_link.errors import BrokerRefused, NotConnected, RequestTimedOut
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_client import StoreClient
 from gantry_wire.batch import BatchItem, decode_batch
+from gantry_wire.errors import MalformedBatch
 from gantry_wire.frame import decode_command, encode_pull_reply_head
 from gantry_wire.headers import PullHeader, QueryMessageHeader, SendHeaderV2
 
@@ -70,6 +71,16 @@ async def test_a_batch_gives_one_result_per_message_when_asked_for():
         assert decode_batch(script.last.body) == items
         assert [(i.queue_offset, i.duplicate) for i in answer.items] == [(7, False), (3, True)]
         assert (await client.send_batch(SendHeaderV2(**SEND, batch=True), items)).items == []
+
+
+async def test_only_a_batch_with_a_result_per_message_may_be_larger_than_one():
+    items = [BatchItem(0, bytes(3_000_000), b"")] * 2
+    async with scripted({320: (0, REPLY, b"[]")}) as (script, address, pool):
+        client = StoreClient(pool, address)
+        await client.send_batch(SendHeaderV2(**SEND, batch=True, per_item=True), items)
+        assert decode_batch(script.last.body) == items
+        with pytest.raises(MalformedBatch):
+            await client.send_batch(SendHeaderV2(**SEND, batch=True), items)
 
 
 async def test_no_answer_to_a_send_is_unknown_and_no_connection_is_surely_not_stored():

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantry_wire.batch import BatchItem, decode_batch, encode_batch
+from gantry_wire.encode import encode_request
 from gantry_wire.errors import MalformedBatch
-from gantry_wire.limits import BODY_BYTES_MAX
+from gantry_wire.limits import BODY_BYTES_MAX, FRAME_BYTES_MAX, PER_ITEM_BATCH_BYTES_MAX
 
 ITEMS = st.lists(
     st.builds(BatchItem, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=40), st.binary(max_size=40)),
@@ -88,3 +89,13 @@ def test_a_batch_beyond_a_limit_is_not_written(items):
 
 def test_a_batch_may_fill_its_limit():
     assert len(encode_batch([BatchItem(0, bytes(BODY_BYTES_MAX - 22), b"")])) == BODY_BYTES_MAX
+
+
+def test_a_batch_with_a_result_per_item_may_fill_a_frame():
+    item = BatchItem(0, bytes(BODY_BYTES_MAX - 22), b"")
+    last = BatchItem(0, bytes(PER_ITEM_BATCH_BYTES_MAX - 3 * BODY_BYTES_MAX - 22), b"")
+    batch = encode_batch([item, item, item, last], PER_ITEM_BATCH_BYTES_MAX)
+    header = {"b": "t" * 255, "i": "p" * 60_000}
+    assert len(encode_request(320, 1, header, batch)) <= FRAME_BYTES_MAX
+    with pytest.raises(MalformedBatch, match="the limit is"):
+        encode_batch([item, item, item, last, BatchItem(0, b"", b"")], PER_ITEM_BATCH_BYTES_MAX)

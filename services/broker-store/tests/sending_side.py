@@ -17,6 +17,7 @@ from gantry_wire.errors import WireError
 from gantry_wire.frame import Command, FrameDecoder, RawFrame, decode_command, encode_request, encode_response
 from gantry_wire.headers import SendHeaderV2
 from gantry_wire.ids import pack_host
+from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX
 from gantry_wire.properties import format_properties
 from gantry_wire.record import Record, decode_record
 
@@ -138,7 +139,8 @@ class SendingSide:
         **more: Any,
     ) -> int:
         batch = encode_batch(
-            [BatchItem(0, body, format_properties(properties)) for body, properties in bodies]
+            [BatchItem(0, body, format_properties(properties)) for body, properties in bodies],
+            PER_ITEM_BATCH_BYTES_MAX,
         )
         header = send_header(topic, more.pop("queue_id", 0), batch=True, **more)
         return self.ask(peer, RequestCode.SEND_BATCH_MESSAGE, header, batch)

@@ -258,6 +258,25 @@ async def test_a_batch_asked_per_item_answers_each(side, peer):
     assert [item["duplicate"] for item in items] == [False, False]
 
 
+async def test_a_batch_asked_per_item_may_be_larger_than_a_message(peer):
+    side = SendingSide(segment_bytes=32 * 1024 * 1024)
+    bodies = [b"x" * 3_000_000] * 5
+    side.send_batch(peer, [(body, {}) for body in bodies], per_item=True)
+    side.flush()
+    assert peer.answers[0].code == ResponseCode.SUCCESS
+    assert [record.body for record in side.records()] == bodies
+
+
+@pytest.mark.parametrize(
+    ("sizes", "per_item"), [((10, 4 * 1024 * 1024 + 1), True), ((3_000_000, 3_000_000), False)]
+)
+async def test_a_batch_with_too_much_in_it_stores_nothing(side, peer, sizes, per_item):
+    side.send_batch(peer, [(b"x" * size, {}) for size in sizes], per_item=per_item)
+    side.flush()
+    assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
+    assert side.records() == []
+
+
 async def test_a_malformed_batch_stores_nothing(side, peer):
     side.ask(peer, RequestCode.SEND_BATCH_MESSAGE, send_header("orders", batch=True), b"\0\0\0\7nonsense")
     side.flush()

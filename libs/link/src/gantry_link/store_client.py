@@ -25,6 +25,7 @@ from gantry_wire.headers import (
     UpdateConsumerOffsetHeader,
     ViewMessageHeader,
 )
+from gantry_wire.limits import BODY_BYTES_MAX, PER_ITEM_BATCH_BYTES_MAX
 
 HOLD_MARGIN_SECONDS = 5.0
 """How long after the end of its hold the answer of a held pull is still waited for."""
@@ -99,7 +100,7 @@ class StoreClient(StoreAdminCalls):
         self, header: SendHeaderV2, items: list[BatchItem], *, timeout_seconds: float | None = None
     ) -> BatchStored:
         """320: store messages of one queue, all or none; with `header.per_item` each has its own result."""
-        body = encode_batch(items)
+        body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX if header.per_item else BODY_BYTES_MAX)
         answer = await self.call(
             RequestCode.SEND_BATCH_MESSAGE, header, body, timeout_seconds=timeout_seconds
         )

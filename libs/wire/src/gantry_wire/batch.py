@@ -12,7 +12,7 @@ from struct import Struct
 from typing import NamedTuple, cast
 
 from gantry_wire.errors import MalformedBatch
-from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BATCH_ITEMS_MAX, BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
+from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
 
 _ITEM = Struct(">iiiii")
 """Size, magic (unused), body CRC (unused), flag, body length."""
@@ -63,8 +63,11 @@ def decode_batch(body: bytes) -> list[BatchItem]:
     return items
 
 
-def encode_batch(items: Iterable[BatchItem]) -> bytes:
-    """Return the body of a batch of these messages; MalformedBatch when it breaks a limit."""
+def encode_batch(items: Iterable[BatchItem], bytes_max: int = BODY_BYTES_MAX) -> bytes:
+    """Return the body of a batch of these messages; MalformedBatch when it breaks a limit.
+
+    `bytes_max` is PER_ITEM_BATCH_BYTES_MAX where the request asks for a result per item.
+    """
     parts: list[bytes] = []
     for flag, body, properties in items:
         if len(properties) > PROPERTIES_BYTES_MAX:
@@ -74,7 +77,6 @@ def encode_batch(items: Iterable[BatchItem]) -> bytes:
         size = BATCH_ITEM_BYTES_MIN + len(body) + len(properties)
         parts += (_ITEM.pack(size, 0, 0, flag, len(body)), body, _SHORT.pack(len(properties)), properties)
     batch = b"".join(parts)
-    if not 0 < len(batch) <= BODY_BYTES_MAX:
-        raise MalformedBatch(f"a batch of {len(batch)} bytes, the limit is 1..{BODY_BYTES_MAX}")
-    assert len(parts) <= 4 * BATCH_ITEMS_MAX
+    if not 0 < len(batch) <= bytes_max:
+        raise MalformedBatch(f"a batch of {len(batch)} bytes, the limit is 1..{bytes_max}")
     return batch

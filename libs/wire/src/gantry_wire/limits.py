@@ -31,7 +31,8 @@ RECORD_BYTES_MAX = BODY_BYTES_MAX + RECORD_OVERHEAD_BYTES_MAX
 
 BATCH_ITEM_BYTES_MIN = 22
 """Five ints and one short: an item of a send batch without body and properties."""
-BATCH_ITEMS_MAX = BODY_BYTES_MAX // BATCH_ITEM_BYTES_MIN
+PER_ITEM_BATCH_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
+"""Largest body of a send batch that asks for a result per item: what a frame holds beside its header."""
 
 KEYS_PER_MESSAGE_MAX = 1024
 """Bounds the index entries one message can cause; 32,767 bytes of properties could name 16,000 keys."""

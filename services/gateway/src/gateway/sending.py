@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from gantry_wire.batch import BatchItem
 from gantry_wire.codes import ResponseCode
-from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BODY_BYTES_MAX
+from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, PER_ITEM_BATCH_BYTES_MAX
 from gateway.brokers import KnownBrokers
 from gateway.drafts import Draft
 from gateway.ports import Clocks, PeerAway, Store, Stored, StoreRefused, Stores
@@ -90,7 +90,7 @@ class Sender:
         A refusal ends it: what comes after a part that was not stored is not sent.
         """
         size_max = sum([len(draft.body) + UTF8_BYTES_MAX * len(draft.properties) for draft in drafts])
-        if size_max + BATCH_ITEM_BYTES_MIN * len(drafts) <= BODY_BYTES_MAX:
+        if size_max + BATCH_ITEM_BYTES_MIN * len(drafts) <= PER_ITEM_BATCH_BYTES_MAX:
             return await self._send_part(route, group, drafts)
         results: list[Result] = []
         for part in _parts(drafts):
@@ -156,7 +156,7 @@ def _parts(drafts: Sequence[Draft]) -> list[list[Draft]]:
         size = BATCH_ITEM_BYTES_MIN + len(draft.body) + len(draft.properties.encode())
         if size > left:
             parts.append([])
-            left = BODY_BYTES_MAX
+            left = PER_ITEM_BATCH_BYTES_MAX
         parts[-1].append(draft)
         left -= size
     return parts

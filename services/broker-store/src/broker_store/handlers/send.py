@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.appends import Appends
-from broker_store.batch_items import read_items
+from broker_store.batch_items import Item, read_items
 from broker_store.keyed import KeyedSends
 from broker_store.message import Message, Mode
 from broker_store.ports import Commands, Peer
@@ -18,7 +18,7 @@ from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.headers import SendHeader, SendHeaderV2
 from gantry_wire.ids import pack_host
-from gantry_wire.limits import PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
+from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX, PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
 from gantry_wire.names import RETRY_PREFIX
 from gantry_wire.properties import GANTRY_KEY, KEYS, TAGS, WAIT, parse_properties, tags_code
 
@@ -119,9 +119,12 @@ class SendHandler:
         _check_batch_topic(target)
         shared = parse_properties(header.properties or "")
         refuse_special(shared, header.sys_flag)
-        if len(command.body) > self.body_bytes_max:
-            raise _too_large(len(command.body), self.body_bytes_max, 0)
+        batch_bytes_max = PER_ITEM_BATCH_BYTES_MAX if header.per_item else self.body_bytes_max
+        if len(command.body) > batch_bytes_max:
+            raise _too_large(len(command.body), batch_bytes_max, 0)
         items = read_items(command.body, header.sys_flag, self._stamp)
+        if len(command.body) > self.body_bytes_max:
+            self._check_each(items)
         mode = target.mode
         if mode == Mode.SYNC and shared.get(WAIT) == "false":
             mode = Mode.EARLY
@@ -141,6 +144,11 @@ class SendHandler:
             self._keyed.submit_batch(batch)
         else:
             self._appends.submit(batch, len(command.body))
+
+    def _check_each(self, items: list[Item]) -> None:
+        largest = max(len(item.body) for item in items)
+        if largest > self.body_bytes_max:
+            raise _too_large(largest, self.body_bytes_max, 0)
 
     def _header(self, command: Command) -> SendHeader:
         fields = command.fields
