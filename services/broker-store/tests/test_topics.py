@@ -33,8 +33,15 @@ def test_a_topic_made_by_a_send_has_at_most_the_templates_queues_and_does_not_in
     topics = table()
     assert topics.create_for_send("a", "TBW102", 4).write_queue_nums == 4
     assert topics.create_for_send("b", "TBW102", 100).write_queue_nums == 8
-    assert topics.create_for_send("c", "TBW102", -3).write_queue_nums == 0
     assert topics.find("a").perm == 6
+
+
+@pytest.mark.parametrize("queues", [0, -3])
+def test_a_send_that_asks_for_no_queue_makes_no_topic(queues):
+    topics = table()
+    assert topics.create_for_send("a", "TBW102", queues) is None
+    assert topics.find("a") is None
+    assert topics.create_for_send("a", "TBW102", 4).write_queue_nums == 4
 
 
 def test_any_topic_with_the_inherit_permission_may_be_the_template():

@@ -67,6 +67,8 @@ class TopicTable:
     ) -> None:
         self._policy = policy
         self.version = version
+        self.loaded_ms = version.value.timestamp
+        """When the newest change was made that the topics begun with know of."""
         self._topics = {topic.topic_name: topic for topic in known}
         self.on_change: list[Callable[[str], None]] = []
         """Called with the topic's name after each change."""
@@ -135,13 +137,14 @@ class TopicTable:
     ) -> TopicConfig | None:
         """Make an unknown topic as a send asks for it; None where nothing allows it.
 
-        The template is any existing topic with the INHERIT permission; retry topics need none.
+        The template is any existing topic with the INHERIT permission; retry topics need none. A topic without a queue
+        could take no message, this one included, so none is made (RocketMQ makes it, and refuses all sends from then on).
         """
         self._refuse_removing(name)
         sys_flag = UNIT_FLAG if unit_mode else 0
         template = self._topics.get(template_name)
-        if template is not None and template.perm & PERM_INHERIT:
-            queues = max(0, min(client_queues, template.write_queue_nums))
+        queues = 0 if template is None else min(client_queues, template.write_queue_nums)
+        if template is not None and template.perm & PERM_INHERIT and queues > 0:
             topic = new_topic(name, queues, template.perm & ~PERM_INHERIT, sys_flag)
             topic.topic_filter_type = template.topic_filter_type
             self.put(topic)
