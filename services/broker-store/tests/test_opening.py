@@ -214,6 +214,35 @@ async def test_a_crash_between_the_deletion_record_and_the_removal_finishes_the_
     assert again.queues.open("orders", 0).next_offset == 1
 
 
+@pytest.mark.parametrize("is_rebuild", [True, False])
+async def test_a_topic_made_again_keeps_its_new_settings_when_recovery_meets_its_deletion(peer, is_rebuild):
+    side = await filled(peer, 3)
+    await delete(side, peer, "orders")
+    side.topics.ensure("orders", 7, perm=4)
+    await side.sending.topics_saver.close()
+    if is_rebuild:
+        await side.sending.checkpoints.take()
+        side.files.remove_dir("/store/consumequeue")
+    again = side.reopen()
+    assert again.opening.is_rebuild is is_rebuild
+    assert again.topics.find("orders") == side.topics.find("orders")
+    assert again.queues.open("orders", 0).next_offset == 1
+
+
+async def test_a_deletion_that_topics_json_does_not_know_of_is_repeated(peer):
+    side = await filled(peer, 3)
+    side.topics.ensure("other", 1)
+    await side.sending.topics_saver.close()
+    side.pass_time(0.002)
+    for topic in ("orders", "other"):
+        side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    side.end_turn()
+    side.log.sync()
+    again = side.reopen()
+    assert again.topics.find("orders") is None
+    assert again.topics.find("other") is None
+
+
 async def test_a_deletion_is_logged_with_the_offsets_of_what_was_sent_just_before(peer):
     side = await filled(peer, 4)
     side.send(peer, queue_id=0)

@@ -19,7 +19,7 @@ class Parts:
         self.index: list[tuple[int, int, int]] = []
         self.window = Window(1 << 40, 16)
         self.restore = Restore(
-            self.queues, self, self.window, lambda _position, _size: None, lambda _topic: None
+            self.queues, self, self.window, lambda _position, _size: None, lambda _topic, _time: None
         )
 
     def put(self, entries) -> None:

@@ -246,9 +246,11 @@ class Opening:
             _log.warning("a system record cannot be read", position=position, error=str(error))
             return None
 
-    def _forget_topic(self, topic: str) -> None:
-        if self.store.topics.find(topic) is not None and not self.store.topics.is_system(topic):
-            self.store.topics.delete(topic)
+    def _forget_topic(self, topic: str, deleted_ms: int) -> None:
+        """Repeat a deletion that topics.json does not know of. One that it knows may be of a topic made again since."""
+        topics = self.store.topics
+        if topics.loaded_ms < deleted_ms and topics.find(topic) is not None and not topics.is_system(topic):
+            topics.delete(topic)
 
     def _adopt_topics(self) -> None:
         """Make the configuration of topics that only the log knows: topics.json was lost, or a crash came before it."""

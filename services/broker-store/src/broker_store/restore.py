@@ -49,7 +49,7 @@ class Restore:
         index: KeyIndexWriter | None,
         window: Window,
         read_system: ReadSystem,
-        on_deleted: Callable[[str], None],
+        on_deleted: Callable[[str, int], None],
     ) -> None:
         self._queues = queues
         self._index = index
@@ -108,7 +108,7 @@ class Restore:
         if _GANTRY_MARK in properties:
             self._remember(queue, properties, (body_crc, store_ms, position, offset))
         if queue.topic == SEGMENT_TOPIC:
-            self._apply_system(position, size)
+            self._apply_system(position, size, store_ms)
 
     def leave_hole(self, suspect: ScannedRecord) -> None:
         """Keep the offset of a damaged record out of use: its message was acknowledged under it."""
@@ -131,7 +131,7 @@ class Restore:
             digest, crc = key_digest(queue.topic, key), content_crc(body_crc, properties)
             self._window.remember(Remembered(digest, crc, store_ms, position, offset, queue.queue_id))
 
-    def _apply_system(self, position: int, size: int) -> None:
+    def _apply_system(self, position: int, size: int, store_ms: int) -> None:
         system = self._read_system(position, size)
         if isinstance(system, SegmentOffsets):
             for topic, of_topic in system.next_offsets.items():
@@ -142,7 +142,7 @@ class Restore:
                 self._queues.continue_at(system.topic, queue_id, offset)
             self._queues.remove(system.topic)
             self._by_name.clear()
-            self._on_deleted(system.topic)
+            self._on_deleted(system.topic, store_ms)
 
 
 def _code(queue: Queue, properties: bytes, store_ms: int) -> int:
