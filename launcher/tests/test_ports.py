@@ -18,6 +18,14 @@ def ports():
     ports.close()
 
 
+def _unreserved(steps: tuple[int, ...]) -> int:
+    """A port that is free with its neighbours, and held by nobody."""
+    other = Ports((HOST,))
+    port = other.free(steps)
+    other.close()
+    return port
+
+
 def test_a_free_block_can_be_bound_whole(ports: Ports) -> None:
     port = ports.free(STORE_BLOCK)
     for step in STORE_BLOCK:
@@ -43,7 +51,7 @@ def test_free_ports_lie_below_those_of_outgoing_connections(ports: Ports) -> Non
 
 
 def test_a_taken_port_is_refused_with_its_number_and_its_use(ports: Ports) -> None:
-    port = Ports((HOST,)).free(STORE_BLOCK)
+    port = _unreserved(STORE_BLOCK)
     with (
         socket.create_server((HOST, port + 2)),
         pytest.raises(Refused, match=rf"port {port + 2} \(broker-a\).* is taken"),
@@ -52,7 +60,34 @@ def test_a_taken_port_is_refused_with_its_number_and_its_use(ports: Ports) -> No
 
 
 def test_the_same_port_twice_is_refused(ports: Ports) -> None:
-    port = Ports((HOST,)).free()
+    port = _unreserved((0,))
     ports.fixed(port, "gateway")
     with pytest.raises(Refused, match=r"asked for twice .*nameserver"):
         ports.fixed(port, "nameserver")
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no such host"])
+def test_a_host_that_cannot_be_listened_on_is_named_at_once(host: str) -> None:
+    ports = Ports((HOST, host))
+    with pytest.raises(Refused, match=f"cannot listen on {host}: "):
+        ports.free()
+    ports.close()
+
+
+def test_reservations_leave_no_files_behind(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gantry_launcher.ports._lock_folder", lambda: tmp_path)
+    port = ports.free(STORE_BLOCK)
+    assert {int(path.name) - port for path in tmp_path.iterdir()} == set(STORE_BLOCK)
+    ports.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_whose_bind_fails_leaves_no_file_behind(
+    ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gantry_launcher.ports._lock_folder", lambda: tmp_path)
+    with socket.create_server((HOST, 0)) as taken:
+        assert not ports._reserve(taken.getsockname()[1])
+    assert list(tmp_path.iterdir()) == []

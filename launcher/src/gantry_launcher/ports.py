@@ -15,6 +15,7 @@ from gantry_launcher.errors import Refused
 STORE_BLOCK = (-2, 0, 1, 2)
 FREE_FROM = 15000
 ATTEMPTS = 2000
+PORT_IS_USED = {errno.EADDRINUSE, errno.EACCES}  # another port may do; any other error is the host's
 
 
 class Ports:
@@ -22,7 +23,7 @@ class Ports:
 
     def __init__(self, hosts: tuple[str, ...]) -> None:
         self._hosts = tuple(dict.fromkeys(hosts))
-        self._locks: list[int] = []
+        self._locks: dict[int, int] = {}
         self._taken: set[int] = set()
 
     def free(self, steps: tuple[int, ...] = (0,)) -> int:
@@ -45,26 +46,23 @@ class Ports:
 
     def close(self) -> None:
         """Give all reservations back."""
-        for lock in self._locks:
-            os.close(lock)
+        for port, lock in self._locks.items():
+            _unlock(port, lock)
         self._locks.clear()
 
     def _reserve(self, port: int) -> bool:
-        """Hold the machine-wide lock file of a port that can be bound."""
-        if port in self._taken:
+        """Hold the machine-wide lock file of a port that can be bound. Refused where no port of a host ever can."""
+        if port in self._taken or (lock := _lock(port)) is None:
             return False
-        try:
-            lock = os.open(_lock_folder() / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise Refused(f"cannot reserve ports in {_lock_folder()}: {error.strerror}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for host in self._hosts:
+        for host in self._hosts:
+            try:
                 _try_bind(host, port)
-        except OSError:
-            os.close(lock)
-            return False
-        self._locks.append(lock)
+            except OSError as error:
+                _unlock(port, lock)
+                if error.errno in PORT_IS_USED:
+                    return False
+                raise Refused(f"cannot listen on {host}: {error.strerror or error}") from error
+        self._locks[port] = lock
         self._taken.add(port)
         return True
 
@@ -91,6 +89,31 @@ def _try_bind(host: str, port: int) -> None:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host, port))
         probe.listen(1)
+
+
+def _lock(port: int) -> int | None:
+    """Return the descriptor that holds the lock file of a port, or None while another launcher holds it."""
+    path = _lock_folder() / str(port)
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Refused(f"cannot reserve ports in {_lock_folder()}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Who gave it back between our open and our lock removed this file: what we hold then guards nothing.
+        if os.fstat(lock).st_ino == path.stat().st_ino:
+            return lock
+    except OSError:
+        pass
+    os.close(lock)
+    return None
+
+
+def _unlock(port: int, lock: int) -> None:
+    """Remove the lock file while it is still ours, then let go."""
+    with contextlib.suppress(OSError):
+        (_lock_folder() / str(port)).unlink()
+    os.close(lock)
 
 
 def _lock_folder() -> Path:
