@@ -6,12 +6,14 @@ from gantry_launcher import install
 from gantry_launcher.layout import DataDir
 from gantry_launcher.options import UpOptions
 from gantry_launcher.serve import claim, serve
+from gantry_launcher.settings_check import refuse_wrong_sets
 from gantry_launcher.terminal import Terminal, say
 
 
 def up(options: UpOptions) -> int:
     """Run the command; returns its exit status, or raises Refused."""
     install.ensure(install.RUN_LOCK, say)
+    refuse_wrong_sets(options.sets)
     lock = claim(DataDir(options.data))
     try:
         if options.detach:

@@ -1,0 +1,35 @@
+"""Asks before anything starts whether the services would take what was set. The bounds stay known to the services alone."""
+
+import subprocess
+
+from gantry_launcher.errors import Refused
+from gantry_launcher.layout import PYTHON
+from gantry_launcher.options import Set
+
+SECONDS_MAX = 30
+STRUCTS = {
+    "nameserver": "nameserver.settings:NameserverSettings",
+    "broker-store": "broker_store.settings:Settings",
+    "gateway": "gateway.settings:GatewaySettings",
+}
+
+
+def refuse_wrong_sets(sets: tuple[Set, ...]) -> None:
+    """Raise Refused with the service's own words for an unknown name or a value out of bounds."""
+    for service in dict.fromkeys(one.service for one in sets):
+        kind = "broker-store" if service.startswith("broker-") else service
+        if kind in STRUCTS:
+            own = [f"{one.key}={one.value}" for one in sets if one.service == service]
+            _ask(kind, own)
+
+
+def _ask(kind: str, pairs: list[str]) -> None:
+    words = [word for pair in pairs for word in ("--set", pair)]
+    command = [str(PYTHON), "-P", "-m", "gantry_chassis.check_settings", STRUCTS[kind], kind, *words]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Refused(f"cannot check the settings of {kind}: {error}") from error
+    if asked.returncode != 0:
+        said = asked.stderr.strip().splitlines()
+        raise Refused(said[-1] if said else f"{kind}: its settings cannot be checked")
