@@ -43,6 +43,7 @@ def test_every_option_is_understood() -> None:
         ["--port-base", "80"],
         ["--free-ports", "--port-base", "20000"],
         ["--flush", "never"],
+        ["--data", ""],
         ["--set", "gateway.token"],
         ["--set", "token=x"],
         ["--det"],

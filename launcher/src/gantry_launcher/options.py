@@ -103,7 +103,11 @@ def _parser(command: str) -> Parser:
 
 
 def _data(given: str | None) -> Path:
-    return Path(given).absolute() if given else ROOT / "data"
+    if given is None:
+        return ROOT / "data"
+    if not given:
+        raise Refused("--data is empty: name a directory, or leave it out for ./data")
+    return Path(given).absolute()
 
 
 def _set(words: str) -> Set:

@@ -36,6 +36,9 @@ class Reporter(Protocol):
 
 def claim(data: DataDir) -> int:
     """Make the data directory and take its lock; the descriptor holds it. Raises Refused."""
+    for outer in data.path.resolve().parents:
+        if DataDir(outer).lock_file.exists():
+            raise Refused(f"{data.path} lies inside the data directory of another system, {outer}")
     try:
         data.path.mkdir(parents=True, exist_ok=True)
         lock = os.open(data.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
