@@ -6,6 +6,7 @@ import pytest
 
 from gantry_launcher import bench
 from gantry_launcher.errors import Refused
+from gantry_launcher.main import main
 
 
 def test_only_files_that_say_how_they_are_run_are_programs(
@@ -15,5 +16,14 @@ def test_only_files_that_say_how_they_are_run_are_programs(
     (tmp_path / "part.py").write_text('"""Part of sends."""\n')
     monkeypatch.setattr(bench, "FOLDER", tmp_path)
     assert bench.programs() == {"sends": "How many sends."}
+    assert "  sends        How many sends.\n" in bench.help_text(bench.programs())
     with pytest.raises(Refused, match="there are sends"):
         bench.bench(["receives"])
+
+
+def test_help_names_every_benchmark_and_runs_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--help"]) == 0
+    out = capsys.readouterr().out
+    for name, words in bench.programs().items():
+        assert name in out
+        assert words in out

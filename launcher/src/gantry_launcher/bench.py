@@ -15,6 +15,9 @@ FOLDER = ROOT / "bench"
 def bench(names: list[str]) -> int:
     """Run the named programs, or all; exit status 1 when one failed."""
     known = programs()
+    if {"-h", "--help"} & set(names):
+        sys.stdout.write(help_text(known))
+        return 0
     for name in names:
         if name not in known:
             raise Refused(f"no such benchmark: {name}; there are {', '.join(known)}")
@@ -36,6 +39,12 @@ def programs() -> dict[str, str]:
         if f"python bench/{path.name}" in words:
             found[path.stem] = words.splitlines()[0]
     return found
+
+
+def help_text(known: dict[str, str]) -> str:
+    """Return the programs by name, each with what it says of itself."""
+    lines = [f"  {name:<12} {words}" for name, words in known.items()]
+    return "\n".join(["usage: ./gantry bench [NAME...]   (without a name, all of it)", "", *lines, ""])
 
 
 def _run(name: str, words: str) -> int:
