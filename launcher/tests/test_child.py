@@ -4,6 +4,7 @@ import os
 import select
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,19 @@ def wait_for_death(child: Child) -> str:
         if how is not None:
             return how
     raise AssertionError("it did not die")
+
+
+def test_silent_lines_are_kept_for_a_failed_start_but_not_shown(make, tmp_path: Path) -> None:
+    child = make("print('[INF] listening'); print('[WRN] slow')")
+    child.plan = replace(child.plan, silent=("[INF]",))
+    child.start(100.0)
+    wait_for_death(child)
+    assert list(child.tail) == ["[INF] listening", "[WRN] slow"]
+    log = tmp_path / "gantry.log"
+    until = time.monotonic() + 10
+    while not (log.exists() and log.read_text()) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert log.read_text() == "trial      | [WRN] slow\n"
 
 
 def test_a_death_before_ready_backs_off_longer_each_time(make) -> None:

@@ -140,7 +140,8 @@ class Child:
         self.said_ready = self.said_ready or READY_LINE.search(line) is not None
         text = line.decode("utf-8", "replace").rstrip()
         self.tail.append(text)
-        self._output.line(self.plan.name, text)
+        if not any(words in text for words in self.plan.silent):
+            self._output.line(self.plan.name, text)
 
 
 def _end_with_launcher() -> None:

@@ -19,7 +19,10 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True)
 class ProcessPlan:
-    """One process. Stages are stopped one after the other, the lowest first: who calls before who is called."""
+    """One process. Stages are stopped one after the other, the lowest first: who calls before who is called.
+
+    Lines that hold one of `silent` tell a user nothing: they are kept for the moment it cannot start, and not shown.
+    """
 
     name: str
     role: str
@@ -28,6 +31,7 @@ class ProcessPlan:
     check: Check
     stage: int
     stop_seconds: float
+    silent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,15 +109,16 @@ class _Planner:
 
     def _nats(self, port: int) -> ProcessPlan:
         command = (str(layout.nats_server()), "-a", LOOPBACK, "-p", str(port))
-        return ProcessPlan("nats", "nats", command, self._folder("nats"), Check("nats", LOOPBACK, port), 3, 4)
+        check = Check("nats", LOOPBACK, port)
+        return ProcessPlan("nats", "nats", command, self._folder("nats"), check, 3, 4, silent=("[INF]",))
 
     def _redis(self, port: int) -> ProcessPlan:
         # Nothing in it is worth a file: rate-limit buckets and caches that may be forgotten.
         words = f"--bind {LOOPBACK} --port {port} --save  --appendonly no --maxmemory 64mb --loglevel warning"
         command = (str(layout.valkey_server()), *words.split(" "), "--maxmemory-policy", "volatile-lru")
-        return ProcessPlan(
-            "redis", "redis", command, self._folder("redis"), Check("redis", LOOPBACK, port), 3, 4
-        )
+        check = Check("redis", LOOPBACK, port)
+        silent = ("Memory overcommit",)  # it never forks to save
+        return ProcessPlan("redis", "redis", command, self._folder("redis"), check, 3, 4, silent)
 
     def _nameserver(self, nats_url: str) -> tuple[ProcessPlan, str]:
         port = self._port("nameserver", NAMESERVER_PORT, 1, (0, 1))

@@ -50,7 +50,8 @@ def main(argv: list[str]) -> None:
     async def live(life: Life) -> None:
         from broker_store.assembly import StoreProcess
 
-        get_logger().info("starting", **masked(settings))
+        get_logger().info("starting", store=settings.store_dir, flush=settings.flush)
+        get_logger().debug("settings", **masked(settings))
         if settings.listen not in {"127.0.0.1", "localhost", "::1"}:
             get_logger().warning(
                 "there is no access control: everybody who reaches this port may send and read"

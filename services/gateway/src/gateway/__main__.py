@@ -63,7 +63,8 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
         _log.warning(
             "no access control: whoever reaches this port may send, read and delete", listen=settings.listen
         )
-    _log.info("ready", http=f"http://{settings.listen}:{port}", **masked(settings))
+    _log.debug("settings", **masked(settings))
+    _log.info("ready", http=f"http://{settings.listen}:{port}")
     await life.stopping.wait()
     gateway.drain()
     await server.close()
