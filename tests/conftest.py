@@ -24,7 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--seed", default=None, help="seed of kill and power-cut runs (default: a new one, printed)"
     )
-    group.addoption("--kill-cycles", default=20, type=int, help="kill -9 cycles under load (soak: 1000)")
+    group.addoption("--kill-cycles", default=20, type=int, help="kill -9 cycles under load (default 20)")
     group.addoption(
         "--power-cuts", default=20, type=int, help="emulated power cuts (marker soak, needs root)"
     )
