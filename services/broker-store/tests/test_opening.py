@@ -202,6 +202,34 @@ async def test_the_offsets_of_a_deleted_topic_survive_a_restart(peer, loses, che
     assert again.queues.open("orders", 0).next_offset == 1
 
 
+async def test_a_topic_made_again_begins_where_it_ended_before_its_first_message(peer):
+    side = await filled(peer, 3)
+    await delete(side, peer, "orders")
+    await create(side, peer, "orders")
+    queue = side.queues.find("orders", 0)
+    assert (queue.min_offset, queue.max_offset) == (1, 1)
+    assert side.queues.find("orders", 1) is None
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+async def test_a_topic_made_again_begins_there_after_a_restart_too(peer, checkpoint):
+    side = await filled(peer, 3)
+    await delete(side, peer, "orders")
+    await create(side, peer, "orders")
+    await create(side, peer, "other")
+    if checkpoint:
+        await side.sending.checkpoints.take()
+    else:  # a note between two checkpoints names the queue, which has no file yet
+        await delete(side, peer, "other")
+    again = side.reopen()
+    assert not again.opening.is_rebuild
+    queue = again.queues.find("orders", 0)
+    assert (queue.min_offset, queue.max_offset) == (1, 1)
+    again.send(peer)
+    again.flush()
+    assert peer.answers[-1].read(SendReplyHeader).queue_offset == 1
+
+
 async def test_a_crash_between_the_deletion_record_and_the_removal_finishes_the_deletion(peer):
     side = await filled(peer, 3)
     side.sending.removal.on_removed.clear()

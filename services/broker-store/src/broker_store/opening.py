@@ -28,7 +28,7 @@ from broker_store.queues import QueueTable
 from broker_store.restore import Restore
 from broker_store.settings import Settings
 from broker_store.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.topics import SEGMENT_TOPIC, TopicPolicy, TopicTable
+from broker_store.topics import SEGMENT_TOPIC, TopicPolicy, TopicTable, queue_count
 from gantry_chassis.logs import get_logger
 from gantry_wire import fastjson
 from gantry_wire.bodies import TopicConfigSerializeWrapper, decode_body
@@ -112,6 +112,7 @@ class Opening:
             self._start_anew()
             yield from self._recover(note)
         self._adopt_topics()
+        self._open_again()
 
     def abandon(self) -> None:
         """Close everything in the middle of it: the next start begins like this one."""
@@ -251,6 +252,11 @@ class Opening:
         topics = self.store.topics
         if topics.loaded_ms < deleted_ms and topics.find(topic) is not None and not topics.is_system(topic):
             topics.delete(topic)
+
+    def _open_again(self) -> None:
+        """Open the queues of topics that were deleted and made again, also those without a message since."""
+        for topic, config in self.store.topics.all().items():
+            self.store.queues.open_again(topic, queue_count(config))
 
     def _adopt_topics(self) -> None:
         """Make the configuration of topics that only the log knows: topics.json was lost, or a crash came before it."""

@@ -68,10 +68,11 @@ def what_is_missing(note: QueueNote, queues: QueueTable, index: IndexFiles | Non
     """
     began_there = min_position == note.min_position
     for topic, of_topic in note.next_offsets.items():
-        firsts = note.first_offsets.get(topic, {})
+        firsts, retired = note.first_offsets.get(topic, {}), note.retired.get(topic, {})
         for queue_id, offset in of_topic.items():
             queue = queues.find(topic, queue_id)
-            end = 0 if queue is None else queue.max_offset
+            # A queue of a topic made again has no file before its first message.
+            end = retired.get(queue_id, 0) if queue is None else queue.max_offset
             if end < offset:
                 return f"queue {queue_id} of topic {topic} ends at {end}, it had reached {offset}"
             first = firsts.get(queue_id, 0)

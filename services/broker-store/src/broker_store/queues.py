@@ -65,6 +65,12 @@ class QueueTable:
             queue = self._make(topic, queue_id)
         return queue
 
+    def open_again(self, topic: str, count: int) -> None:
+        """Open those of a topic's first `count` queues that it had before its deletion, so that readers see where they go on."""
+        for queue_id in self.retired.get(topic, {}):
+            if queue_id < count:
+                self.open(topic, queue_id)
+
     def of_topic(self, topic: str) -> list[Queue]:
         """Return the queues of a topic that exist, in no promised order."""
         return self._by_topic.get(topic, [])

@@ -26,6 +26,7 @@ from broker_store.stamp import Stamp
 from broker_store.sync_thread import SyncThread
 from broker_store.targets import Targets
 from broker_store.topic_removal import TopicRemoval
+from broker_store.topics import queue_count
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body
 from gantry_wire.ids import UniqueIds, unpack_host
@@ -189,7 +190,10 @@ class Sending:
             return False
         return queue.min_offset <= first.queue_offset < queue.max_offset
 
-    def _topic_changed(self, _topic: str) -> None:
+    def _topic_changed(self, topic: str) -> None:
+        config = self.store.topics.find(topic)
+        if config is not None:
+            self.store.queues.open_again(topic, queue_count(config))
         self.topics_saver.changed()
 
     def _encode_topics(self) -> bytes:

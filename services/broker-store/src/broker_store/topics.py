@@ -165,6 +165,11 @@ class TopicTable:
             listener(name)
 
 
+def queue_count(topic: TopicConfig) -> int:
+    """Return how many queues a topic has: those that may be read or written."""
+    return max(topic.read_queue_nums, topic.write_queue_nums)
+
+
 def new_topic(name: str, queues: int, perm: int = PERM_RW, sys_flag: int = 0) -> TopicConfig:
     """Return the configuration of a topic with as many read as write queues."""
     return TopicConfig(
