@@ -202,9 +202,12 @@ class LanguageCode(IntEnum):
     NODE_JS = 13
 
 
+_LANGUAGE_NAMES = {int(code): code.name for code in LanguageCode}
+
+
 def language_name(ordinal: int) -> str:
     """Name of a language number; OTHER for numbers nobody has given out."""
-    return LanguageCode(ordinal).name if 0 <= ordinal < len(LanguageCode) else "OTHER"
+    return _LANGUAGE_NAMES.get(ordinal, "OTHER")
 
 
 class MQVersion(IntEnum):
