@@ -72,6 +72,7 @@ def test_a_write_that_fails_stops_the_store_until_a_restart_has_looked_at_everyt
     status, body = store.get("/health/ready")
     assert status == 503
     assert b"stop" in body.lower()
+    until(lambda: "the state of the log changed" in log_of(store))
     store.stop()
     store.start()
     with Client(store.port) as client:
@@ -80,7 +81,6 @@ def test_a_write_that_fails_stops_the_store_until_a_restart_has_looked_at_everyt
         after = client.send(b"after")
         assert after == len(found)
         assert committed(client) == 1
-    assert "the state of the log changed" in log_of(store)
 
 
 def free_bytes(path: Path) -> int:
