@@ -67,6 +67,16 @@ def test_the_gateways_group_cannot_be_replaced():
         table().put(SubscriptionGroupConfig(group_name=GATEWAY_GROUP))
 
 
+async def test_names_of_the_system_cannot_be_made(side):
+    body = fastjson.dumps({"groupName": "GANTRY_SYS_READERS"})
+    assert (await side.ask(200, body=body)).code == ResponseCode.INVALID_PARAMETER
+    listed = fastjson.dumps({"groupConfigList": [{"groupName": "good"}, {"groupName": "GANTRY_SYS_READERS"}]})
+    assert (await side.ask(225, body=listed)).code == ResponseCode.INVALID_PARAMETER
+    groups = side.consuming.groups
+    assert groups.find_or_create("GANTRY_SYS_READERS") is None
+    assert set(groups.names()) == set(PRESET_GROUPS)
+
+
 async def test_a_group_is_made_saved_and_told(side, tmp_path):
     body = b'{"groupName":"g","consumeEnable":false,"retryMaxTimes":3,"brokerId":0}'
     assert (await side.ask(200, body=body)).code == ResponseCode.SUCCESS

@@ -7,7 +7,13 @@ import msgspec
 from broker_store.config_files import DataVersionCounter
 from gantry_wire.bodies import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from gantry_wire.errors import IllegalName, MalformedBody
-from gantry_wire.names import GATEWAY_GROUP, PRESET_GROUPS, SYSTEM_GROUP_PREFIX, check_group
+from gantry_wire.names import (
+    GANTRY_SYSTEM_PREFIX,
+    GATEWAY_GROUP,
+    PRESET_GROUPS,
+    SYSTEM_GROUP_PREFIX,
+    check_group,
+)
 
 GATEWAY = SubscriptionGroupConfig(group_name=GATEWAY_GROUP, notify_consumer_ids_changed_enable=False)
 """Reads on behalf of HTTP clients; every store has it, no list shows it, no file holds it."""
@@ -42,7 +48,7 @@ class GroupTable:
         if not (self.auto_create or name.startswith(SYSTEM_GROUP_PREFIX)):
             return None
         try:
-            check_group(name)
+            check_group_to_put(name)
         except IllegalName:
             return None
         group = SubscriptionGroupConfig(group_name=name)
@@ -55,9 +61,7 @@ class GroupTable:
 
     def put(self, group: SubscriptionGroupConfig) -> None:
         """Make or replace a group. Raises IllegalName."""
-        check_group(group.group_name)
-        if group.group_name == GATEWAY_GROUP:
-            raise IllegalName(f"the group {GATEWAY_GROUP} belongs to the gateways and cannot be changed")
+        check_group_to_put(group.group_name)
         self._groups[group.group_name] = group
         self._changed(group.group_name)
 
@@ -88,6 +92,17 @@ class GroupTable:
         self.version.bump()
         for listener in self.on_change:
             listener(name)
+
+
+def check_group_to_put(name: str) -> None:
+    """Raise IllegalName for a group that nobody may make or change, the broker's own included."""
+    check_group(name)
+    if name == GATEWAY_GROUP:
+        raise IllegalName(f"the group {GATEWAY_GROUP} belongs to the gateways and cannot be changed")
+    if name.startswith(GANTRY_SYSTEM_PREFIX):
+        raise IllegalName(
+            f"the group {name} cannot be made: {GANTRY_SYSTEM_PREFIX} begins the system's own names"
+        )
 
 
 def groups_from(content: object, now_ms: Callable[[], int]) -> GroupTable:

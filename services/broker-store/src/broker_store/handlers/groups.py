@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from broker_store.figures import Figures
-from broker_store.groups import GroupTable
+from broker_store.groups import GroupTable, check_group_to_put
 from broker_store.later import Later
 from broker_store.offset_keeper import OffsetKeeper
 from broker_store.offsets import OffsetTable
@@ -22,7 +22,7 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frame import Command
-from gantry_wire.names import PRESET_GROUPS, check_group
+from gantry_wire.names import PRESET_GROUPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class GroupHandlers:
 
     def _put(self, peer: Peer, command: Command, groups: list[SubscriptionGroupConfig]) -> None:
         for group in groups:
-            check_group(group.group_name)  # all or nothing
+            check_group_to_put(group.group_name)  # all or nothing
         for group in groups:
             self.groups.put(group)
         self._answer_when_saved(peer, command.opaque)
