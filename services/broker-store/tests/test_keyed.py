@@ -141,6 +141,10 @@ async def test_a_batch_stores_the_new_ones_and_answers_each(side, peer):
         (13, False, -1),
         (0, False, 3),
     ]
+    places = [answer.msg_id for answer in answers(peer)[:1]]
+    ids = peer.answers[-1].read(SendReplyHeader).msg_id.split(",")
+    assert ids == [places[0], ids[1], "", ids[3]]  # a refused message has no id
+    assert len(ids[1]) == len(ids[3]) == len(places[0])
     assert items[0]["uniqKey"] == "A"
     assert items[2]["gantryCode"] == "IDEMPOTENCY_CONFLICT"
     assert [record.body for record in side.records()] == [b"hi", b"x", b"new", b"plain"]

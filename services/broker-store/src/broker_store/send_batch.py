@@ -156,7 +156,8 @@ class SendBatch:
             return
         positions, queue_id, first_offset = self.place_of_reply()
         host = offset_message_id(at.store_host, 0)[:-POSITION_CHARS]
-        ids = ",".join([f"{host}{position:016X}" for position in positions])
+        # A message that was refused has no id: its place between the commas stays empty.
+        ids = ",".join([f"{host}{position:016X}" if position >= 0 else "" for position in positions])
         is_durable = self.mode == Mode.SYNC and not code
         if not code and not self.per_item:
             extra = FSYNC_FIELD if is_durable else WRITTEN_FIELD
