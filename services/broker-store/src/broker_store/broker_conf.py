@@ -134,7 +134,7 @@ def translate(keys: dict[str, str], source: str) -> BrokerConf:
             values["queue_file_units"] = str(_number(value, key, source) // QUEUE_UNIT_BYTES)
         elif key in RENAMED:
             values[RENAMED[key]] = value
-        elif refusal is None and key not in {"storePathCommitLog", "haListenPort"}:
+        elif refusal is None and key != "storePathCommitLog":
             ignored.append(key)
     _refuse_contradictions(keys, source)
     return BrokerConf(values, ignored)
