@@ -110,7 +110,9 @@ def broker_missing(broker: str) -> Problem:
 
 def broker_away(broker: str) -> Problem:
     """Return 503: a known broker does not answer."""
-    return away(f"broker {broker} is away; try again")
+    problem = away(f"broker {broker} is away; try again")
+    problem.missing = [broker]
+    return problem
 
 
 def away(detail: str) -> Problem:

@@ -7,7 +7,8 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedMessageId, MalformedRecord
 from gantry_wire.ids import parse_offset_message_id
 from gateway.brokers import KnownBrokers
-from gateway.fleet import Fleet
+from gateway.fleet import Fleet, demand_all
+from gateway.holders import Holders
 from gateway.message_view import messages, rfc3339
 from gateway.ports import Broker, PeerAway, Store, StoreRefused, Stores
 from gateway.problems import Problem, away, broker_away, refused, unanswered
@@ -29,6 +30,7 @@ class Queries:
         self, fleet: Fleet, routes: RouteCache, stores: Stores, known: KnownBrokers, now: Callable[[], float]
     ) -> None:
         self._fleet, self._routes, self._stores, self._known, self._now = fleet, routes, stores, known, now
+        self._holders = Holders(fleet, routes)
 
     async def by_id(self, message_id: str, topic: str) -> MessageOut:
         """Return a message by its offset id, or by its unique id where `topic` is given; 404 when there is none."""
@@ -58,7 +60,10 @@ class Queries:
             records = await store.messages_by_key(topic, key, begin_ms, end_ms, wanted, is_unique=is_unique)
             return messages(records, store.broker, with_system=True)
 
-        return _cut(await self._each(route, ask), count_max)
+        found, problem = await self._each(route, ask)
+        if not (is_unique and found):  # the one message with an id may be found whoever is away
+            await self._demand_whole(route, problem)
+        return _cut(found, count_max)
 
     async def by_time(
         self, topic: str, begin_ms: int, end_ms: int, count_max: int
@@ -73,12 +78,20 @@ class Queries:
             ]
             return [message for part in found for message in part]
 
-        return _cut(await self._each(route, ask), count_max)
+        found, problem = await self._each(route, ask)
+        await self._demand_whole(route, problem)
+        return _cut(found, count_max)
+
+    async def _demand_whole(self, route: Route, problem: Problem | None) -> None:
+        """Raise `problem`, or 503 where a broker that holds part of the topic is away: the answer would have a hole."""
+        if problem is not None:
+            raise problem
+        demand_all(await self._holders.missing(route), f"topic {route.topic} cannot be searched as a whole")
 
     async def _each(
         self, route: Route, ask: Callable[[Store], Awaitable[list[MessageOut]]]
-    ) -> list[MessageOut]:
-        """Ask every broker of the route that may be read; 503 when one of them is away: the answer would have a hole."""
+    ) -> tuple[list[MessageOut], Problem | None]:
+        """Ask every broker of the route that may be read; return what was found, and why one did not answer."""
         holders = [
             self._stores.at(data.broker, route.addresses[data.broker])
             for data in sorted(route.brokers.values())
@@ -86,20 +99,21 @@ class Queries:
         ]
         answers = await asyncio.gather(*(ask(store) for store in holders), return_exceptions=True)
         found: list[MessageOut] = []
+        problem: Problem | None = None
         for store, answer in zip(holders, answers, strict=True):
             if isinstance(answer, StoreRefused):
                 if answer.code != ResponseCode.QUERY_NOT_FOUND:
-                    raise refused(answer)
+                    problem = problem or refused(answer)
             elif isinstance(answer, PeerAway):
                 self._routes.forget(route.topic)
-                raise unanswered(answer, is_write=False)
+                problem = problem or unanswered(answer, is_write=False)
             elif isinstance(answer, MalformedRecord):
-                raise away(f"broker {store.broker} answered damaged records: {answer}")
+                problem = problem or away(f"broker {store.broker} answered damaged records: {answer}")
             elif isinstance(answer, BaseException):
                 raise answer
             else:
                 found += answer
-        return found
+        return found, problem
 
     async def _at(self, message_id: str, host: str, port: int, position: int) -> MessageOut:
         try:

@@ -28,12 +28,14 @@ PERM_READ = 4
 class Route:
     """Where the queues of a topic lie."""
 
-    __slots__ = ("addresses", "brokers", "next_queue", "topic", "used", "writable")
+    __slots__ = ("addresses", "brokers", "holders", "next_queue", "topic", "used", "writable")
 
     def __init__(self, topic: str, data: RouteData, first_queue: int, now: float) -> None:
         self.topic = topic
         self.addresses = data.addresses
         self.brokers: dict[str, QueueData] = {queue.broker: queue for queue in data.queues}
+        self.holders: frozenset[str] = frozenset(self.brokers)
+        """Every broker that stood in a route of this topic while it was kept."""
         self.writable: list[Queue] = [
             (queue.broker, queue_id)
             for queue in sorted(data.queues)
@@ -151,6 +153,8 @@ class RouteCache:
         self._known.saw((Broker(name, "", address) for name, address in data.addresses.items()), now)
         old = self._routes.get(topic)
         route = Route(topic, data, old.next_queue if old else self._first_queue, now)
+        if old is not None:
+            route.holders |= old.holders
         self._routes[topic] = route
         if len(self._routes) > TOPICS_MAX:
             self._drop(min(self._routes, key=lambda name: self._routes[name].used))

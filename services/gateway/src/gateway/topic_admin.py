@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from gantry_wire import names as wire_names
 from gantry_wire.codes import ResponseCode
 from gateway.fleet import Fleet, demand_all
+from gateway.holders import Holders
 from gateway.ports import (
     Broker,
     Clocks,
@@ -67,7 +68,7 @@ class TopicAdmin:
         ready_seconds: float,
     ) -> None:
         self._fleet, self._routes, self._names, self._stores = fleet, routes, names, stores
-        self._hints, self._clocks = hints, clocks
+        self._hints, self._clocks, self._holders = hints, clocks, Holders(fleet, routes)
         self._window_ms, self._ready_seconds = window_ms, ready_seconds
 
     async def put(self, settings: TopicSettings) -> list[str]:
@@ -102,6 +103,7 @@ class TopicAdmin:
         answers = await asyncio.gather(*(self._bounds(route, data.broker) for data in holders))
         bounds: list[tuple[str, QueueBounds]] = []
         missing: list[str] = []
+        absent = await self._holders.missing(route)
         for data, answer in zip(holders, answers, strict=True):
             if answer is None:
                 missing.append(data.broker)
@@ -110,7 +112,7 @@ class TopicAdmin:
         if len(missing) == len(holders):
             self._routes.forget(topic)
             raise away(f"every broker of topic {topic} is away: {', '.join(missing)}")
-        return TopicView(topic, holders, bounds, missing)
+        return TopicView(topic, holders, bounds, sorted({*missing, *absent}))
 
     async def all(self, *, with_system: bool) -> dict[str, dict[str, TopicSettings]]:
         """Return every topic: its settings by broker (none where only a nameserver knows it). By name."""
