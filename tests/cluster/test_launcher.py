@@ -111,18 +111,11 @@ def test_a_taken_port_is_refused_in_one_line_and_nothing_is_left_running(gantry,
     assert gantry("status", "--data", str(tmp_path)).returncode == 1
 
 
-def test_a_setting_out_of_bounds_is_refused_in_one_line_and_nothing_is_left_running(
-    gantry, tmp_path: Path
+def test_a_setting_that_only_the_service_refuses_is_one_line_and_nothing_is_left_running(
+    gantry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = gantry(
-        "up",
-        "--free-ports",
-        "--detach",
-        "--data",
-        str(tmp_path),
-        "--set",
-        "broker-store.topic_queues_default=0",
-    )
+    monkeypatch.setenv("BROKER_STORE_TOPIC_QUEUES_DEFAULT", "0")
+    ran = gantry("up", "--free-ports", "--detach", "--data", str(tmp_path))
     assert ran.returncode == 2
     assert ran.stderr.count("\n") == 1
     assert "topic_queues_default" in ran.stderr
