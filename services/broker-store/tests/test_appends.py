@@ -108,6 +108,21 @@ async def test_a_send_that_waited_unwritten_for_200_ms_is_refused_and_not_stored
     assert side.classes["send"].in_flight == 0
 
 
+async def test_the_head_wait_of_sends_is_that_of_the_oldest_one_unanswered(side, peer):
+    sends = side.classes["send"]
+    assert sends.head_wait_ms(0) == 0
+    side.send(peer)
+    side.pass_time(0.1)
+    assert sends.head_wait_ms(0) == 100
+    side.end_turn()
+    side.pass_time(0.1)
+    side.send(peer)
+    side.pass_time(0.1)
+    assert sends.head_wait_ms(0) == 300
+    side.flush()
+    assert sends.head_wait_ms(0) == 0
+
+
 async def test_a_flush_that_takes_too_long_answers_10_with_a_whole_header_and_appears_later(side, peer):
     side.send(peer)
     side.end_turn()

@@ -117,6 +117,7 @@ def test_figures_of_reading_are_shown(start):  # noqa: F811
     for line in (
         'gantry_store_get_messages_total{group="TOOLS_CONSUMER",topic="orders"} 1.0',
         "gantry_store_held_pulls 0.0",
+        "gantry_store_dispatch_behind_bytes 0.0",
         'gantry_store_requests_head_wait_ms{class="pull"} 0.0',
     ):
         assert line in text

@@ -103,6 +103,7 @@ class Appends:
         self._clock = clock
         self._at_turn_end = at_turn_end
         self.sends = sends
+        sends.head_wait = self._head_wait_ms
         self._flush_timeout_s = flush_timeout_s
         self._flush = self.flush
         self._open: list[Entry] = []
@@ -176,6 +177,15 @@ class Appends:
             self.batches += 1
             self.written += len(placed)
             self._after_write(start, placed)
+
+    def _head_wait_ms(self) -> int:
+        if self._waiting:
+            oldest_s = self._waiting[0].opened_s
+        elif self._open:
+            oldest_s = self._opened_s
+        else:
+            return 0
+        return int((self._clock.monotonic() - oldest_s) * 1000)
 
     def _place(self, entries: list[Entry]) -> list[Entry]:
         """Place entries in order; those that find no room are refused, the others go on."""

@@ -1,7 +1,7 @@
 """Answers that need the disk or a thread: a coroutine makes the reply, its class of requests is held meanwhile."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from broker_store.ports import Peer
 from broker_store.requests import RequestClass
@@ -17,14 +17,15 @@ _log = get_logger()
 class Later:
     """Runs the coroutines of one request class and sends what they return."""
 
-    def __init__(self, requests: RequestClass) -> None:
+    def __init__(self, requests: RequestClass, now_ms: Callable[[], int]) -> None:
         self._requests = requests
+        self._now_ms = now_ms
         self._tasks: set[asyncio.Task[None]] = set()
 
     def answer(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes]) -> None:
         """Send what `reply` returns; a WireError it raises becomes its error reply. Raises SYSTEM_BUSY when full."""
         try:
-            self._requests.enter()
+            self._requests.enter(self._now_ms())
         except WireError:
             reply.close()
             raise

@@ -45,6 +45,11 @@ def show_figures(
     gauge("sends_in_flight", "Sends taken and not yet visible.", lambda: appends.pending)
     gauge("log_end_position", "End of what is written.", lambda: log.written_end)
     gauge("log_visible_position", "End of what can be read.", lambda: log.visible_end)
+    gauge(
+        "dispatch_behind_bytes",
+        "Log bytes written and not yet in queues and index.",
+        lambda: log.written_end - appends.appeared_end,
+    )
     gauge("log_confirm_position", "End of what is durable and complete.", lambda: log.confirm)
     gauge("log_min_position", "Where the log begins.", lambda: log.min_position)
     gauge("log_state", "0 running, 1 disk full, 2 stopped.", lambda: list(type(log.state)).index(log.state))
