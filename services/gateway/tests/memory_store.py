@@ -225,10 +225,11 @@ class MemoryStore:
 
     async def progress(self, group: str, topic: str) -> list[QueueProgress]:
         self._enter("progress")
+        topics = {topic} if topic else {t for g, t, _ in self.offsets if g == group}
         return [
-            QueueProgress(t, q, offset, len(self.queues.get((t, q), [])))
-            for (g, t, q), offset in self.offsets.items()
-            if g == group and topic in ("", t)
+            QueueProgress(t, q, self.offsets.get((group, t, q), 0), len(self.queues.get((t, q), [])))
+            for t in sorted(topics & self.kept_topics.keys())
+            for q in range(self.kept_topics[t].read_queues)
         ]
 
     async def runtime_info(self) -> dict[str, str]:

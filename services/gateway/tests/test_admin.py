@@ -148,29 +148,44 @@ async def test_offsets_are_set_and_lag_is_counted_with_the_age_of_the_oldest(cli
         "status": "stored"
     }
     lag = (await client.get("/v1/groups/g1/lag")).json()
-    assert lag == {
-        "group": "g1",
-        "total": 2,
-        "queues": [
-            {
-                "topic": "orders",
-                "broker": "broker-a",
-                "queueId": 2,
-                "offset": 3,
-                "maxOffset": 5,
-                "lag": 2,
-                "oldestUnackedAgeMs": 2000,
-            }
-        ],
+    assert (lag["group"], lag["total"], lag["missing"]) == ("g1", 2, [])
+    assert [queue["queueId"] for queue in lag["queues"]] == [0, 1, 2, 3]
+    assert lag["queues"][2] == {
+        "topic": "orders",
+        "broker": "broker-a",
+        "queueId": 2,
+        "offset": 3,
+        "maxOffset": 5,
+        "lag": 2,
+        "oldestUnackedAgeMs": 2000,
     }
-    assert (await client.get("/v1/groups/g1/lag?topic=other")).json()["queues"] == []
     entry["offset"] = 5
     await client.put("/v1/groups/g1/offsets", json={"offsets": [entry]})
-    assert (await client.get("/v1/groups/g1/lag")).json()["queues"][0]["oldestUnackedAgeMs"] == 0
+    assert (await client.get("/v1/groups/g1/lag")).json()["queues"][2]["oldestUnackedAgeMs"] == 0
 
 
 async def test_a_group_without_offsets_has_no_lag(client):
-    assert (await client.get("/v1/groups/g1/lag")).json() == {"group": "g1", "total": 0, "queues": []}
+    nothing = {"group": "g1", "total": 0, "queues": [], "missing": []}
+    assert (await client.get("/v1/groups/g1/lag")).json() == nothing
+
+
+async def test_lag_counts_brokers_on_which_the_group_never_committed(pair, pair_client):
+    for _ in range(3):
+        await send(pair_client, "x", broker="broker-b", queueId=1)
+    entry = {"topic": "orders", "broker": "broker-a", "queueId": 0, "offset": 0}
+    await pair_client.put("/v1/groups/g1/offsets", json={"offsets": [entry]})
+    lag = (await pair_client.get("/v1/groups/g1/lag")).json()
+    assert lag["total"] == (await pair_client.get("/v1/groups/g1/lag?topic=orders")).json()["total"] == 3
+    assert [(q["broker"], q["queueId"]) for q in lag["queues"]] == [
+        (broker, n) for broker in ("broker-a", "broker-b") for n in range(4)
+    ]
+    pair.kill("broker-b")
+    assert (await pair_client.get("/v1/groups/g1/lag")).json()["missing"] == ["broker-b"]
+
+
+async def test_the_lag_of_a_topic_that_is_not_there_is_404(client):
+    answer = await client.get("/v1/groups/g1/lag?topic=nope")
+    assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXIST")
 
 
 async def test_a_bad_offset_among_several_sets_none(client, system):

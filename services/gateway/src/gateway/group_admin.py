@@ -110,16 +110,20 @@ class GroupAdmin:
         except PeerAway as error:  # setting an offset again does no harm, so nothing here is doubtful
             raise unanswered(error, is_write=False) from error
 
-    async def lag(self, group: str, topic: str) -> list[Lag]:
-        """Return how far the group is behind in every queue it has an offset of; 404 for an unknown group.
+    async def lag(self, group: str, topic: str) -> tuple[list[Lag], list[str]]:
+        """Return how far the group is behind in every queue of a topic, and the brokers that could not be asked.
 
-        `topic` may be "": all topics.
+        `topic` may be "": all topics it has an offset of on any broker. 404 for an unknown group or topic.
         """
         found, missing = await self._fleet.each(lambda store: store.progress(group, topic), absent=_ABSENT)
+        if not topic:
+            missing += await self._add_other_topics(group, found)
         rows = [(broker, one) for broker, held in sorted(found.items()) for one in sorted(held)]
         if not rows:
             await self.get(group)
             demand_all(missing if not found else [], f"group {group} cannot be looked up")
+            if topic:
+                await self._routes.get(topic)
         alive, _gone = await self._fleet.brokers()
         stores = {broker.name: self._fleet.store(broker) for broker in alive}
         slots = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
@@ -128,7 +132,29 @@ class GroupAdmin:
             async with slots:
                 return Lag(broker, progress, await self._age_ms(stores[broker], progress))
 
-        return list(await asyncio.gather(*(one(broker, progress) for broker, progress in rows)))
+        lags = await asyncio.gather(*(one(broker, progress) for broker, progress in rows))
+        return list(lags), sorted(set(missing))
+
+    async def _add_other_topics(self, group: str, found: dict[str, list[QueueProgress]]) -> list[str]:
+        """Add what each broker holds of topics in which the group has an offset on another one only.
+
+        A broker names by itself just the topics it has an offset of; the messages of the others wait there as well.
+        Returns the brokers that did not answer.
+        """
+        topics = {one.topic for held in found.values() for one in held}
+        missing: list[str] = []
+        for topic in sorted(topics):
+            if all(any(one.topic == topic for one in held) for held in found.values()):
+                continue
+            more, away = await self._fleet.each(
+                lambda store, topic=topic: store.progress(group, topic), absent=_ABSENT
+            )
+            missing += away
+            for broker, held in more.items():
+                kept = found.setdefault(broker, [])
+                known = {(one.topic, one.queue_id) for one in kept}
+                kept += [one for one in held if (one.topic, one.queue_id) not in known]
+        return missing
 
     async def _checked(self, number: int, change: OffsetChange) -> Store:
         """Return the store of a change; raise the problem where topic, broker, queue or offset are not there."""

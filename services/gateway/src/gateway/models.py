@@ -167,11 +167,12 @@ class LagQueue(Shown):
 
 
 class LagShown(Shown):
-    """How far a group is behind in all."""
+    """How far a group is behind in all; `total` leaves out the queues of the brokers in `missing`."""
 
     group: str
     total: int
     queues: list[LagQueue]
+    missing: list[str]
 
 
 class BrokerShown(Shown):

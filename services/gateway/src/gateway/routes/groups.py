@@ -71,8 +71,9 @@ def group_routes(admin: GroupAdmin) -> APIRouter:
     @router.get("/v1/groups/{group:plain}/lag", responses=problems(400, 404))
     async def lag(group: GroupPath, topic: TopicOrAll = "") -> LagShown:
         """Show how far a group is behind, by queue."""
-        queues = [_lag_queue(one) for one in await admin.lag(group, topic)]
-        return LagShown(group=group, total=sum(queue.lag for queue in queues), queues=queues)
+        lags, missing = await admin.lag(group, topic)
+        queues = [_lag_queue(one) for one in lags]
+        return LagShown(group=group, total=sum(queue.lag for queue in queues), queues=queues, missing=missing)
 
     return router
 
