@@ -108,10 +108,10 @@ def test_every_key_maps_to_a_setting():
 
 
 def test_settings_are_told_under_rocketmqs_names():
-    values = describe_values(Settings())
+    values = describe_values(Settings(), 10911, 10909)
     assert values["flushDiskType"] == "SYNC_FLUSH"
     assert values["autoCreateTopicEnable"] == "true"
-    assert values["listenPort"] == "10911"
+    assert (values["listenPort"], values["fastListenPort"]) == ("10911", "10909")
 
 
 def test_ports_follow_the_remoting_port():

@@ -246,6 +246,8 @@ def test_the_fast_port_takes_sends_and_serves_no_pulls(start):
     assert answer.code == 3
     assert answer.remark == " request type 11 not supported"
     assert Client(port).all_bodies() == [b"quick"]
+    config = Client(port).ask(26).body.decode().splitlines()
+    assert {f"listenPort={port}", f"fastListenPort={port - 2}"} <= set(config)
 
 
 def test_lost_queues_are_rebuilt_and_served_meanwhile_or_refused(start, tmp_path):

@@ -125,7 +125,8 @@ class StoreProcess:
         settings, store = self._settings, opening.store
         address = f"{settings.advertised_host}:{self._doors.port}"
         sending = Sending(store, self._classes, Turn.current().at_end, self._thread)
-        config = BrokerConfig(describe_values(settings), DataVersionCounter(self._clock.now_ms))
+        values = describe_values(settings, self._doors.port, self._doors.fast_port)
+        config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
         around = Surroundings(
             settings, self._files, self._classes, self._metrics, self._clock.now_ms, self._hints, self._pool,
             address, self._index_trouble,

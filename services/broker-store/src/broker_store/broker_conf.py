@@ -171,11 +171,11 @@ def parse_properties_file(text: str) -> dict[str, str]:
     return keys
 
 
-def describe_values(settings: Settings) -> dict[str, str]:
-    """Return settings under RocketMQ's keys, for its tools (code 26)."""
+def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, str]:
+    """Return settings under RocketMQ's keys, for its tools (code 26); the ports are those in force, not 0 for any free one."""
     values: dict[str, str] = {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
     values["flushDiskType"] = {ours: theirs for theirs, ours in FLUSH.items()}[settings.flush]
     for key, name in RENAMED.items():
         value: object = getattr(settings, name)
         values[key] = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    return values
+    return values | {"listenPort": str(port), "fastListenPort": str(fast_port)}

@@ -26,7 +26,8 @@ class Doors:
         self._fast: CommandTable | None = None
         self.reason = "starting"
         """Why nobody is let in, in words; empty once the store serves."""
-        self.port = 0
+        self.port = self.fast_port = 0
+        """Ports in force, once they are open."""
         limits = LinkLimits(
             output_bytes_max=settings.output_bytes_max,
             output_pause_bytes=min(LinkLimits().output_pause_bytes, settings.output_bytes_max),
@@ -42,7 +43,7 @@ class Doors:
         try:
             await self.http.start()
             self.port = await self.server.listen(settings.listen, settings.port)
-            await self._fast_server.listen(settings.listen, settings.fast_port_used)
+            self.fast_port = await self._fast_server.listen(settings.listen, settings.fast_port_used)
         except OSError as error:
             raise StartRefused(f"a port of {settings.listen} cannot be opened: {error}") from error
 
