@@ -82,16 +82,10 @@ class Sending:
         store.topics.on_change += [self.targets.forget, self._topic_changed]
         self._sends = SendHandler(
             SendParts(
-                self.targets,
-                self.appends,
-                stamp,
-                self.retries,
-                self.keyed,
-                settings.message_bytes_max,
-                settings.accept_sends_after_ms,
-                store.clock.now_ms,
+                self.targets, self.appends, stamp, self.retries, self.keyed,
+                settings.message_bytes_max, settings.accept_sends_after_ms, store.clock.now_ms,
             )
-        )
+        )  # fmt: skip
         self._topics = TopicHandler(
             TopicParts(store.topics, self.topics_saver, self.removal, self.appends.flush)
         )
