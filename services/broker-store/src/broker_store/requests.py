@@ -13,7 +13,10 @@ from gantry_wire.errors import RefusedRequest
 
 
 class ClassLimits(NamedTuple):
-    """Most requests of a class under way, and the wait after which its head is refused."""
+    """Most requests of a class under way, and RocketMQ's wait after which its head is refused.
+
+    Only sends wait before they begin, so only theirs is enforced: all others begin in the turn that reads them.
+    """
 
     capacity: int
     wait_ms_max: int
