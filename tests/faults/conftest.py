@@ -42,10 +42,13 @@ def new_store(tmp_path: Path) -> Iterator[NewStore]:
 
 @pytest.fixture(scope="module")
 def gateway_port(system: dict[str, Any]) -> int:
-    """Port of a gateway that has the topic of the raw tests."""
+    """Port of a gateway that has the topic, and a group of its name, of the raw tests."""
     port = int(system["http"].rpartition(":")[2])
     with HttpLine(port) as line:
         made = line.call("PUT", f"/v1/topics/{TOPIC}", b'{"readQueues":2,"writeQueues":2}', JSON)
+        assert made is not None
+        assert made.status == 200, made.body
+        made = line.call("PUT", f"/v1/groups/{TOPIC}", b"{}", JSON)
         assert made is not None
         assert made.status == 200, made.body
     return port
