@@ -115,7 +115,10 @@ class Call:
                         return b"".join(parts)
         except TimeoutError as error:
             raise Problem(
-                408, "REQUEST_TIMEOUT", f"the body did not arrive within {BODY_SECONDS_MAX} s"
+                408,
+                "REQUEST_TIMEOUT",
+                f"the body did not arrive within {BODY_SECONDS_MAX} s; nothing was done",
+                retryable=True,
             ) from error
 
     async def _event(self) -> Event:

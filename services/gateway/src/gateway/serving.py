@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from uvicorn import Config, Server
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_BYTES_MAX = 64 * 1024
@@ -15,6 +16,10 @@ BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
 READ_SECONDS_MAX = 75.0
 """A whole request must arrive within this time; longer than a body may take, which is answered in words."""
+UNSENT_SECONDS_MAX = 60.0
+"""So long may a client read nothing of an answer that waits for it."""
+UNSENT_BYTES_MAX = 256 * 1024 * 1024
+"""What may wait for slow clients in all; over it the one that has read nothing for longest is cut."""
 SWEEP_SECONDS = 15.0
 
 
@@ -32,24 +37,41 @@ class JoinedWrites(asyncio.Transport):
         self.resume_reading = transport.resume_reading
         self.set_protocol = transport.set_protocol
         self.abort = transport.abort
+        self.get_write_buffer_size = transport.get_write_buffer_size
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Keep `data` for the end of this turn."""
         if not self._parts:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._parts.append(data)
 
     def close(self) -> None:
         """Write what is kept, and close when it is sent."""
-        self._flush()
+        self.flush()
         self._transport.close()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is kept; nobody reads it where the connection was lost meanwhile."""
         parts, self._parts = self._parts, []
+        if self._transport.is_closing():
+            return
         if len(parts) == 1:
             self._transport.write(parts[0])
         elif parts:
             self._transport.writelines(parts)
+
+
+class OneAtATime(FlowControl):
+    """Reads on only where no request waits behind another, and where the answer before it has left."""
+
+    def __init__(self, transport: asyncio.Transport, pipeline: Collection[object]) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        """Read on, unless what was read already waits."""
+        if not self._pipeline and not self.write_paused:
+            super().resume_reading()
 
 
 class GatewayProtocol(HttpToolsProtocol):
@@ -61,11 +83,52 @@ class GatewayProtocol(HttpToolsProtocol):
     _is_long = False
     _reading_since = 0.0
     """Loop time since when a request, or the first one, is awaited whole; 0 while none is."""
+    _is_answer_unsent = False
+    """An answer is complete, and more of it than a little waits for the client to read."""
+    _unsent = (0, 0.0)
+    """Bytes the client had not read when last looked, and since when they are so many."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Begin a connection."""
         self._reading_since = self.loop.time()
-        super().connection_made(JoinedWrites(transport))
+        self._joined = JoinedWrites(transport)
+        super().connection_made(self._joined)
+        self.flow = OneAtATime(self._joined, self.pipeline)
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request once the client has read this answer, or nearly."""
+        self._joined.flush()
+        if self.flow.write_paused and not self.transport.is_closing():
+            self._is_answer_unsent = True
+            self.flow.pause_reading()
+            return
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Note that the client reads slower than it is answered; cut the slowest where they hold too much together."""
+        super().pause_writing()
+        self._unsent = (self._joined.get_write_buffer_size(), self.loop.time())
+        ours: list[GatewayProtocol] = [one for one in self.connections if isinstance(one, GatewayProtocol)]
+        slow = [one for one in ours if one.flow.write_paused]
+        if sum([one.unsent_bytes for one in slow]) > UNSENT_BYTES_MAX:
+            slow.sort(key=GatewayProtocol.waited_since)
+            slow[0].transport.abort()
+
+    def resume_writing(self) -> None:
+        """Go on where the client read what it was sent."""
+        super().resume_writing()
+        if self._is_answer_unsent:
+            self._is_answer_unsent = False
+            super().on_response_complete()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What waits for the client to read it."""
+        return self._joined.get_write_buffer_size()
+
+    def waited_since(self) -> float:
+        """Loop time when the client was last seen to read, while answers wait for it."""
+        return self._unsent[1]
 
     def data_received(self, data: bytes) -> None:
         """Read what came; a head that does not end is cut off here."""
@@ -89,8 +152,12 @@ class GatewayProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def cut_if_stalled(self, now: float) -> None:
-        """Close a connection whose request does not arrive: it would hold its place for ever."""
-        if self._reading_since and now - self._reading_since > READ_SECONDS_MAX:
+        """Close a connection whose request does not arrive, or whose answer is not read: it would stay for ever."""
+        unsent_bytes = self.unsent_bytes
+        if unsent_bytes != self._unsent[0]:
+            self._unsent = (unsent_bytes, now)
+        is_unread = unsent_bytes and now - self.waited_since() > UNSENT_SECONDS_MAX
+        if is_unread or (self._reading_since and now - self._reading_since > READ_SECONDS_MAX):
             self.transport.abort()
 
     def on_headers_complete(self) -> None:
@@ -170,9 +237,13 @@ class HttpServer:
 
     def cut_stalled(self, now: float) -> None:
         """Close connections that have been awaited for too long at `now`."""
-        for connection in list(self._server.server_state.connections):
-            if isinstance(connection, GatewayProtocol):
-                connection.cut_if_stalled(now)
+        for connection in self.connections:
+            connection.cut_if_stalled(now)
+
+    @property
+    def connections(self) -> list[GatewayProtocol]:
+        """The connections that are open."""
+        return [one for one in self._server.server_state.connections if isinstance(one, GatewayProtocol)]
 
 
 def listen(host: str, port: int, *, reuse_port: bool) -> socket.socket:
