@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -19,7 +19,9 @@ from gantry_chassis.logs import get_logger
 from gantry_chassis.logs import request_id as log_request_id
 from gateway.access import OPEN_PATHS, Access
 from gateway.call import JSON, Call, ClientGone, Event, Receive, Reply, Scope, Send
+from gateway.checks import query_of
 from gateway.figures import Figures
+from gateway.json_bodies import no_json
 from gateway.ports import PeerAway, RateLimits, StoreRefused
 from gateway.problems import Problem, invalid, rate_limited, refused, unanswered
 from gateway.routes.pull import PullRoute
@@ -77,7 +79,7 @@ class GatewayApp(FastAPI):
     def add_routes(self, router: APIRouter) -> None:
         """Add FastAPI routes."""
         self._answered += router.routes
-        self.include_router(router)
+        self.include_router(router, dependencies=[Depends(_check_query)])
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""
@@ -204,6 +206,14 @@ async def _hand_over(request: Request, error: Exception) -> Response:
     return Response()
 
 
+async def _check_query(request: Request) -> None:
+    """Refuse query parameters that the call does not have: usually misspelt ones."""
+    query: bytes = request.scope["query_string"]
+    route = request.scope["route"]
+    if query and isinstance(route, APIRoute) and route.include_in_schema:
+        query_of(query, {parameter.alias for parameter in route.dependant.query_params})
+
+
 def _check_utf8(query: bytes) -> None:
     from urllib.parse import unquote_to_bytes
 
@@ -228,4 +238,4 @@ def _check_json(call: Call, body: bytes) -> None:
     except UnicodeDecodeError as error:
         raise invalid("body", "the body is not UTF-8") from error
     except msgspec.DecodeError as error:
-        raise invalid("body", f"the body is no JSON: {error}") from error
+        raise no_json(error, body) from error

@@ -1,6 +1,6 @@
 """Names and numbers that come in paths and queries, checked. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from urllib.parse import parse_qsl
 
@@ -10,6 +10,7 @@ from gantry_wire.limits import INT32_MAX, INT64_MAX
 from gateway.problems import forbidden, invalid
 
 QUERY_FIELDS_MAX = 64
+NAME_CHARS_MAX = 100
 
 
 def topic_of(text: str) -> str:
@@ -59,19 +60,29 @@ def number(text: str, field: str, least: int, most: int) -> int:
     return value
 
 
-def query_of(query_string: bytes) -> dict[str, str]:
-    """Return the query as a dict, of equal names the last; raise 400 where it is not UTF-8 or absurdly long."""
+def query_of(query_string: bytes, known: Collection[str] = ()) -> dict[str, str]:
+    """Return the query as a dict; raise 400 where a name is not `known` or stands twice, or it is not UTF-8 or too long."""
     if not query_string:
         return {}
     try:
         text = query_string.decode("ascii")
-        return dict(parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX))
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX)
     except UnicodeDecodeError as error:
         raise invalid("query", "the query is not UTF-8") from error
     except ValueError as error:
         raise invalid(
             "query", f"the query has over {QUERY_FIELDS_MAX} fields", str(QUERY_FIELDS_MAX)
         ) from error
+    query: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in known:
+            there_are = ", ".join(sorted(known)) or "none"
+            shown = name[:NAME_CHARS_MAX]
+            raise invalid(shown, f"there is no query parameter {shown}; there are: {there_are}", there_are)
+        if name in query:
+            raise invalid(name, f"the query parameter {name} stands twice", "once")
+        query[name] = value
+    return query
 
 
 def offset_in(query: Mapping[str, str]) -> int:

@@ -21,7 +21,7 @@ from gantry_wire.properties import (
     UNIQ_KEY,
     WAIT,
 )
-from gateway.problems import Problem, invalid, not_yet, unprocessable
+from gateway.problems import Problem, invalid, unprocessable
 from gateway.property_names import RESERVED, RESERVED_PREFIX
 from gateway.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MessageIn
 
@@ -71,7 +71,7 @@ def draft(item: MessageIn, message_id: str, trace: str, place: int, name_of: Fie
     text = f"{UNIQ_KEY}\x01{message_id}\x02"
     fields = 1
     if item.tag is not None:
-        text += f"{TAGS}\x01{item.tag}\x02"
+        text += f"{TAGS}\x01{_checked_tag(item.tag, place, name_of)}\x02"
         fields = 2
     is_free = item.queue_id is None and item.broker is None
     if item.keys or item.sharding_key is not None or item.idempotency_key is not None:
@@ -92,12 +92,20 @@ def draft(item: MessageIn, message_id: str, trace: str, place: int, name_of: Fie
     if text.count(_NAME_END) != fields or text.count(_VALUE_END) != fields:
         raise _separator(item, place, name_of)
     if item.delay_level or item.delay_ms or item.deliver_at is not None:
-        raise not_yet(_DELAYS, 422)
+        name = "delayLevel" if item.delay_level else "delayMs" if item.delay_ms else "deliverAt"
+        raise unprocessable("NOT_YET", name_of(place, name), _DELAYS)
     if len(text) > SHORT_CHARS:
         _check_size(text, place, name_of)
     if item.body is not None and item.body_base64 is None and len(item.body) <= SHORT_CHARS:
         return Draft(item, item.body.encode(), text, message_id, place, name_of, is_free)
     return Draft(item, _body(item, place, name_of), text, message_id, place, name_of, is_free)
+
+
+def _checked_tag(tag: str, place: int, name_of: FieldNames) -> str:
+    if tag == "*" or "||" in tag:
+        words = "no filter can name this tag: * stands for all tags, and || stands between them"
+        raise invalid(name_of(place, "tag"), words, "neither * nor ||")
+    return tag
 
 
 def _key_properties(item: MessageIn, place: int, name_of: FieldNames) -> tuple[str, int]:

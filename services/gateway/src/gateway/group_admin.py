@@ -10,11 +10,12 @@ from gantry_wire.errors import MalformedRecord
 from gantry_wire.record import decode_record
 from gateway.fleet import Fleet, demand_all
 from gateway.ports import GroupSettings, PeerAway, QueueProgress, Store, StoreRefused, Stores
-from gateway.problems import broker_missing, forbidden, group_missing, invalid, refused, unanswered
+from gateway.problems import Problem, broker_missing, forbidden, group_missing, invalid, refused, unanswered
 from gateway.route_cache import RouteCache
 
 ASKED_AT_ONCE_MAX = 16
 _PRESET = frozenset((*wire_names.PRESET_GROUPS, wire_names.GATEWAY_GROUP))
+_SYSTEM_PREFIXES = (wire_names.SYSTEM_GROUP_PREFIX, wire_names.GANTRY_SYSTEM_PREFIX)
 _ABSENT = frozenset({int(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST), int(ResponseCode.TOPIC_NOT_EXIST)})
 
 
@@ -37,7 +38,7 @@ class Lag(NamedTuple):
 
 def is_system_group(group: str) -> bool:
     """Say whether a group belongs to the system: hidden from lists, not to be changed."""
-    return group in _PRESET or group.startswith(wire_names.SYSTEM_GROUP_PREFIX)
+    return group in _PRESET or group.startswith(_SYSTEM_PREFIXES)
 
 
 class GroupAdmin:
@@ -158,10 +159,15 @@ class GroupAdmin:
 
     async def _checked(self, number: int, change: OffsetChange) -> Store:
         """Return the store of a change; raise the problem where topic, broker, queue or offset are not there."""
-        route = await self._routes.get(change.topic)
+        try:
+            route = await self._routes.get(change.topic)
+        except Problem as problem:
+            if problem.field:
+                problem.field = f"offsets[{number}].{problem.field}"
+            raise
         address = route.addresses.get(change.broker)
         if address is None:
-            raise broker_missing(change.broker)
+            raise broker_missing(change.broker, f"offsets[{number}].broker")
         store = self._stores.at(change.broker, address)
         bounds = {queue.queue_id: queue for queue in await store.queue_bounds(change.topic)}
         queue = bounds.get(change.queue_id)

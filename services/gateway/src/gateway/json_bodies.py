@@ -14,6 +14,7 @@ _PATH = re.compile(r"^(?P<words>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _REQUIRED = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
 _BOUND = re.compile(r"^Expected (?P<kind>`[^`]*`) (?P<limit>(?:of length )?[<>=]=? ?.*)$")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 WORDS_MAX = 300
 
 
@@ -26,9 +27,16 @@ def read_json(decode: Callable[[bytes], T], body: bytes) -> T:
     except msgspec.ValidationError as error:
         raise _problem(str(error)) from error
     except msgspec.DecodeError as error:
-        raise invalid("body", f"the body is no JSON: {error}") from error
+        raise no_json(error, body) from error
     except RecursionError as error:
         raise invalid("body", "the body is nested too deeply", "nesting depth") from error
+
+
+def no_json(error: msgspec.DecodeError, body: bytes) -> Problem:
+    """Return the problem of a body that cannot be read as JSON."""
+    if "truncated" in str(error) and _SURROGATE.search(body):
+        return invalid("body", "a text holds half of a surrogate pair, as \\ud800: it is no Unicode text")
+    return invalid("body", f"the body is no JSON: {error}")
 
 
 def _read(decode: Callable[[bytes], T], body: bytes) -> T:

@@ -193,8 +193,8 @@ def refine_message(schema: Document) -> None:
         {"required": ["body"], "properties": {"body": body["anyOf"][0], "bodyBase64": nothing}},
         {"required": ["bodyBase64"], "properties": {"bodyBase64": body_base64["anyOf"][0], "body": nothing}},
     ]
-    for name in ("tag", "shardingKey"):
-        properties[name]["anyOf"][0]["pattern"] = _TEXT
+    properties["shardingKey"]["anyOf"][0]["pattern"] = _TEXT
+    properties["tag"]["anyOf"][0]["pattern"] = rf"^(?!\*$)(?![\s\S]*\|\|){_TEXT[1:]}"
     properties["idempotencyKey"]["anyOf"][0]["pattern"] = (
         "^(?:[\\u0000\\u0003-\\u007F]{1,100}|[^\\u0001\\u0002]{1,25})$"
     )

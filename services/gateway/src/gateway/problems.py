@@ -103,9 +103,9 @@ def group_missing(group: str) -> Problem:
     )
 
 
-def broker_missing(broker: str) -> Problem:
+def broker_missing(broker: str, field: str = "broker") -> Problem:
     """Return 404: the name belongs to no broker of the route or the configured list."""
-    return Problem(404, "BROKER_NOT_EXIST", f"broker {broker} is not known here", field="broker")
+    return Problem(404, "BROKER_NOT_EXIST", f"broker {broker} is not known here", field=field)
 
 
 def broker_away(broker: str) -> Problem:

@@ -52,7 +52,7 @@ class QueueChoice:
             assert history is not None, "keyed drafts are chosen with the list at hand"
             return self._hashed(draft, draft.hash_key, history)
         assert draft.item.broker is not None
-        self._on_broker(draft.item.broker)
+        self._on_broker(draft, draft.item.broker)
         return self._turn(draft.item.broker)
 
     def _numbered(self, draft: Draft, queue_id: int) -> Queue:
@@ -60,7 +60,7 @@ class QueueChoice:
         if draft.item.broker is None and len(holders) > 1:
             words = f"topic {self._route.topic} lies on {', '.join(holders)}: name the broker of queueId"
             raise unprocessable("INVALID_PARAMETER", draft.field_name("broker"), words)
-        data = self._on_broker(draft.item.broker or holders[0])
+        data = self._on_broker(draft, draft.item.broker or holders[0])
         if queue_id >= data.write_queues:
             limit = f"0…{data.write_queues - 1}"
             raise invalid(
@@ -74,7 +74,7 @@ class QueueChoice:
         if draft.item.broker is not None:
             in_use, current = in_use.only(draft.item.broker), current.only(draft.item.broker)
             if in_use is None:
-                raise self._not_here(draft.item.broker)
+                raise self._not_here(draft, draft.item.broker)
         queue = in_use.queue_of(key)
         data = self._route.brokers.get(queue[0])
         if data is not None and queue[1] >= data.write_queues and current is not None:
@@ -85,16 +85,17 @@ class QueueChoice:
         self._check_writable(data)
         return queue
 
-    def _on_broker(self, broker: str) -> QueueData:
+    def _on_broker(self, draft: Draft, broker: str) -> QueueData:
         data = self._route.brokers.get(broker)
         if data is None or broker not in self._route.addresses:
-            raise self._not_here(broker)
+            raise self._not_here(draft, broker)
         self._check_writable(data)
         return data
 
-    def _not_here(self, broker: str) -> Problem:
-        is_known = self._known.get(broker, self._now) is not None
-        return broker_away(broker) if is_known else broker_missing(broker)
+    def _not_here(self, draft: Draft, broker: str) -> Problem:
+        if self._known.get(broker, self._now) is not None:
+            return broker_away(broker)
+        return broker_missing(broker, draft.field_name("broker"))
 
     def _check_writable(self, data: QueueData) -> None:
         if not data.perm & PERM_WRITE:

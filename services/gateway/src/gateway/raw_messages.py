@@ -47,6 +47,7 @@ HEADER_OF = dict((*_TEXTS.values(), *_NUMBERS.values())) | {
     "bodyBase64": "body",
 }
 """How a message's field is called when it came as a header."""
+_KNOWN = sorted({*HEADER_OF.values(), "Mq-Property-<name>"} - {"body"})
 
 
 def is_cloud_event(headers: Mapping[bytes, bytes]) -> bool:
@@ -75,9 +76,7 @@ def raw_message(headers: Mapping[bytes, bytes], body: bytes) -> MessageIn:
             properties[_text(name[len(PROPERTY_PREFIX) :], "Mq-Property-…")] = _text(value, "Mq-Property-…")
         else:
             shown = name.decode("ascii", "replace")
-            raise invalid(
-                shown, f"there is no header {shown}; known: {', '.join(sorted(set(HEADER_OF.values())))}"
-            )
+            raise invalid(shown, f"there is no header {shown}; known: {', '.join(_KNOWN)}")
     if properties:
         fields["properties"] = properties
     return _message(fields, body)

@@ -151,6 +151,9 @@ class GatewayProtocol(HttpToolsProtocol):
         self._reading_since = 0.0
         super().on_message_complete()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: the request is answered as if it had not asked, and advice to the operator helps nobody."""
+
     def cut_if_stalled(self, now: float) -> None:
         """Close a connection whose request does not arrive, or whose answer is not read: it would stay for ever."""
         unsent_bytes = self.unsent_bytes

@@ -14,6 +14,7 @@ from gateway.pulling import Puller
 COUNT_DEFAULT = 32
 WAIT_SECONDS_MAX = 30
 FILTER_CHARS_MAX = 4096
+PARAMETERS = frozenset({"offset", "max", "waitSeconds", "filter", "encoding", "sql"})
 
 _encode = msgspec.json.encode
 
@@ -30,7 +31,7 @@ class PullRoute:
         """Answer one pull."""
         topic_of(topic)
         queue_id = queue_id_of(queue)
-        query = query_of(call.scope["query_string"])
+        query = query_of(call.scope["query_string"], PARAMETERS)
         if "sql" in query:
             raise not_yet("filters in SQL come with the next version; use filter= with tags")
         offset = offset_in(query)
