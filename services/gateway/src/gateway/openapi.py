@@ -8,6 +8,7 @@ from gantry_wire.limits import BODY_BYTES_MAX
 from gateway.call import REQUEST_BYTES_MAX
 from gateway.models import ProblemShown
 from gateway.openapi_hot import CLOUD_EVENT, Document, pull_operation, refine_message, send_operation
+from gateway.routes.parameters import problems
 from gateway.schemas import (
     MessageOut,
     MessagesReply,
@@ -85,5 +86,11 @@ def _finish(operation: Document) -> None:
     unused = responses.get("422", {})
     if "HTTPValidationError" in str(unused):
         del responses["422"]
-    for response in responses.values():
+    responses.setdefault("400", problems(400)[400])
+    for status, response in responses.items():
+        if status in {"429", "503", "507"}:
+            response.setdefault("headers", {})["Retry-After"] = {
+                "schema": {"type": "integer", "minimum": 1},
+                "description": "Seconds to wait, where trying again may help.",
+            }
         response.setdefault("headers", {})["X-Request-Id"] = {"schema": {"type": "string"}}

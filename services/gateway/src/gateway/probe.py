@@ -36,7 +36,9 @@ class Probe:
                     words[broker.name] = await self._round_trip(self._fleet.store(broker))
                 if words.setdefault(broker.name, "ok") == "ok":
                     self._done.add((broker.name, broker.address))
-        return len(brokers) >= brokers_min and set(words.values()) == {"ok"}, words
+        if len(brokers) < brokers_min:
+            words["*"] = f"{len(brokers)} of {brokers_min} stores are registered"
+        return set(words.values()) == {"ok"}, words
 
     async def _round_trip(self, store: Store) -> str:
         message_id = self._ids.next(self._wall_ms())

@@ -44,7 +44,12 @@ class Queries:
             if topic:
                 raise _no_such(message_id) from error
             raise _no_such(message_id, "; it is no offset id, and a unique id needs ?topic=") from error
-        message = await self._at(message_id, host, port, position)
+        try:
+            message = await self._at(message_id, host, port, position)
+        except Problem as problem:
+            if problem.code == "QUERY_NOT_FOUND" and not topic:
+                problem.detail += "; if this is a unique id, give ?topic="
+            raise
         if topic and message.topic != topic:
             raise _no_such(message_id)
         return message

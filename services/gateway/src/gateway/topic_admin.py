@@ -1,7 +1,7 @@
 """Topics: created, changed, listed, shown and deleted on every broker, and seen by every nameserver."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
 from gantry_wire import names as wire_names
@@ -77,7 +77,7 @@ class TopicAdmin:
         503 names whoever does not have it in time. Safe to repeat.
         """
         topic = settings.topic
-        alive = await self._refuse_own(topic)
+        alive = await self.refuse_own([topic])
         _done, missing = await self._fleet.each(lambda store: store.put_topic(settings))
         missing += await self._write_list(topic, {broker.name: settings.write_queues for broker in alive})
         want = {
@@ -127,7 +127,7 @@ class TopicAdmin:
 
     async def delete(self, topic: str) -> None:
         """Delete a topic from every broker and nameserver; 404 when none had it, 503 naming who may still have it."""
-        await self._refuse_own(topic)
+        await self.refuse_own([topic])
         settings, missing = await self._fleet.each(lambda store: store.topics())
         holders = {name for name, held in settings.items() if any(one.topic == topic for one in held)}
         if not holders and not missing and await self._names.route(topic) is None:
@@ -141,10 +141,11 @@ class TopicAdmin:
         missing += [f"nameserver {address}" for address in sorted(left)]
         demand_all(missing, f"topic {topic} is not deleted everywhere")
 
-    async def _refuse_own(self, topic: str) -> list[Broker]:
-        """Return the brokers; raise 403 where one of them, or its cluster, has this name."""
+    async def refuse_own(self, topics: Collection[str]) -> list[Broker]:
+        """Return the brokers; raise 403 where one of them, or its cluster, has one of these names."""
         alive, _gone = await self._fleet.brokers()
-        if any(topic in {broker.name, broker.cluster} for broker in alive):
+        own = {name for broker in alive for name in (broker.name, broker.cluster)}
+        for topic in own.intersection(topics):
             raise forbidden(f"topic {topic} belongs to the system: a broker or cluster is called so", "topic")
         return alive
 

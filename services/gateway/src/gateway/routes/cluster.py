@@ -21,6 +21,7 @@ from gateway.models import (
     TopicDefinition,
 )
 from gateway.ports import GroupSettings, TopicSettings
+from gateway.problems import invalid
 from gateway.routes.groups import settings_of
 from gateway.routes.parameters import problems
 from gateway.routes.topics import refuse_to_change
@@ -74,6 +75,10 @@ def cluster_routes(
             refuse_to_change(one.topic)
         for one in body.groups:
             refuse_to_change_group(one.group)
+        _refuse_twice([one.topic for one in body.topics], "topics", "topic")
+        _refuse_twice([one.group for one in body.groups], "groups", "group")
+        if body.topics:
+            await topics.refuse_own([one.topic for one in body.topics])
         wanted_topics = {
             one.topic: TopicSettings(one.topic, one.read_queues, one.write_queues, perm_bits(one.perm))
             for one in body.topics
@@ -84,6 +89,14 @@ def cluster_routes(
         return Applied(topics=len(wanted_topics), groups=len(wanted_groups))
 
     return router
+
+
+def _refuse_twice(names: list[str], field: str, kind: str) -> None:
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        if name in seen:
+            raise invalid(f"{field}[{place}].{kind}", f"{kind} {name} stands twice", "once")
+        seen.add(name)
 
 
 async def _each(put: Callable[[T], Awaitable[object]], wanted: Iterable[T]) -> None:
