@@ -76,6 +76,9 @@ async def test_what_is_no_http_is_a_problem_and_the_connection_ends(server):
         b"HELO there\r\n\r\n",
         b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
         b"POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n",
+        b"GET /health/live HTTP/1.1\r\n\r\n",
+        b"GET /health/live HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
     ):
         reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
         writer.write(garbage)

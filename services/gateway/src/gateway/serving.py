@@ -81,6 +81,7 @@ class GatewayProtocol(HttpToolsProtocol):
     _head_size = 0
     """Bytes read since the head began, the whole of the first read included; 0 while there is no head."""
     _is_long = False
+    _words = "this is no HTTP/1.1 request"
     _reading_since = 0.0
     """Loop time since when a request, or the first one, is awaited whole; 0 while none is."""
     _is_answer_unsent = False
@@ -171,16 +172,20 @@ class GatewayProtocol(HttpToolsProtocol):
                 self._is_long = True
                 raise ValueError(f"the head of the request has {size} bytes")  # the parser stops here
         self._head_size = 0
+        assert self.parser is not None, "the connection is open: its parser is what calls this"
+        names = [name for name, _value in self.headers]
+        if names.count(b"host") != 1 and self.parser.get_http_version() == "1.1":
+            self._words = "a request of HTTP/1.1 has one header Host"
+            raise ValueError(self._words)
+        if b"transfer-encoding" in names and dict(self.headers)[b"transfer-encoding"].lower() != b"chunked":
+            self._words = "Transfer-Encoding may be chunked; a packed body has Content-Encoding"
+            raise ValueError(self._words)
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - our words say more
         """Answer what is no HTTP, or has too large a head, as a problem, and close."""
         status, title = (431, "Request Header Fields Too Large") if self._is_long else (400, "Bad Request")
-        words = (
-            f"path and headers may have {HEAD_BYTES_MAX} bytes together"
-            if self._is_long
-            else "this is no HTTP/1.1 request"
-        )
+        words = f"path and headers may have {HEAD_BYTES_MAX} bytes together" if self._is_long else self._words
         body = (
             f'{{"title":"{title}","status":{status},"code":"INVALID_PARAMETER","retryable":false,"requestId":"",'
             f'"detail":"{words}","field":"headers","type":"about:blank"}}'
