@@ -89,3 +89,41 @@ def test_an_unknown_language_number_is_other():
 def test_lengths_that_lie_are_refused(content, words):
     with pytest.raises(MalformedHeader, match=words):
         decode_binary_header(content)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"a": "22", "bb": "3"},
+        {"aa": "2", "b": "33"},
+        {"a": "333", "b": "3"},
+        {"a": "x" * 9},
+        {"c": "22", "dd": "3"},
+    ],
+)
+def test_fields_of_a_known_size_but_other_lengths_are_read_by_their_own(others):
+    def read(fields):
+        return decode_binary_header(
+            encode_binary_header(BinaryHeader(310, "JAVA", 1, 1, 0, None, fields))
+        ).fields
+
+    first = {"a": "22", "bb": "3"}
+    assert read(first) == first  # from here on this size has a known layout
+    assert read(others) == others
+    assert read(first) == first
+
+
+def test_lengths_that_lie_are_refused_though_the_size_is_known():
+    honest = encode_binary_header(BinaryHeader(310, "JAVA", 1, 1, 0, None, {"key": "value", "k": "v"}))
+    for _ in range(2):
+        assert decode_binary_header(honest).fields == {"key": "value", "k": "v"}
+    lying = honest.replace(b"\0\0\0\5value", b"\0\0\0\6value")
+    with pytest.raises(MalformedHeader):
+        decode_binary_header(lying)
+
+
+def test_an_empty_value_is_no_field_however_often_it_comes():
+    name = b"\0\1a\0\0\0\0" + b"\0\1b\0\0\0\1x"
+    content = fixed() + struct.pack(">i", len(name)) + name
+    for _ in range(3):
+        assert decode_binary_header(content).fields == {"b": "x"}

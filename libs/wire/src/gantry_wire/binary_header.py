@@ -12,8 +12,9 @@ bytes  field
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from gantry_wire.codes import BINARY_CODE_ALIASES, LanguageCode, language_name
 from gantry_wire.errors import MalformedHeader
@@ -23,6 +24,16 @@ _FIXED = Struct(">hbhiii")
 """Code, language, version, opaque, flag, length of the remark."""
 _INT = Struct(">i")
 _SHORT = Struct(">h")
+
+
+LAYOUTS_MAX = 512
+"""How many sizes of header fields are remembered with how their fields lay."""
+
+_Layout: TypeAlias = (
+    "tuple[Callable[[bytes, int], tuple[Any, ...]], tuple[bytes, ...], tuple[int, ...], tuple[str, ...]]"
+)
+_layouts: dict[int, _Layout] = {}
+_decode_text = bytes.decode
 
 
 class BinaryHeader(NamedTuple):
@@ -53,7 +64,7 @@ def decode_binary_header(data: bytes) -> BinaryHeader:
         raise MalformedHeader(f"header fields of {fields_size} bytes where {len(data) - start} are left")
     try:
         remark = data[_FIXED.size : remark_end].decode() if remark_size else None
-        fields = _decode_fields(data, start) if fields_size else None
+        fields = _decode_known(data, start, fields_size) if fields_size else None
     except UnicodeDecodeError as error:
         raise MalformedHeader("binary header is not UTF-8") from error
     return BinaryHeader(
@@ -76,6 +87,39 @@ def encode_binary_header(header: BinaryHeader) -> bytes:
         code, LanguageCode[header.language], header.version, header.opaque, header.flag, len(remark)
     )
     return b"".join((fixed, remark, _INT.pack(len(fields)), fields))
+
+
+def _decode_known(data: bytes, at: int, size: int) -> dict[str, str]:
+    """Read fields that are laid out like earlier ones of the same size in one unpack; others name by name.
+
+    A client sends the same names with values of the same sizes over and over: what is checked is that these are they.
+    """
+    layout = _layouts.get(size)
+    if layout is None:
+        fields = _decode_fields(data, at)
+        if len(_layouts) < LAYOUTS_MAX:
+            _layouts[size] = _layout_of(data, at)
+        return fields
+    unpack_from, heads, sizes, names = layout
+    parts = unpack_from(data, at)
+    if parts[0::3] != heads or parts[1::3] != sizes:
+        return _decode_fields(data, at)
+    return dict(zip(names, map(_decode_text, parts[2::3]), strict=True))
+
+
+def _layout_of(data: bytes, at: int) -> _Layout:
+    """Return how these fields lie; they were read before, so their lengths are true."""
+    heads: list[bytes] = []
+    sizes: list[int] = []
+    while at < len(data):
+        key_end = at + _SHORT.size + (data[at] << 8 | data[at + 1])
+        heads.append(data[at:key_end])
+        sizes.append(_INT.unpack_from(data, key_end)[0])
+        at = key_end + _INT.size + sizes[-1]
+    lies = Struct(">" + "".join(f"{len(head)}si{size}s" for head, size in zip(heads, sizes, strict=True)))
+    names = tuple(head[_SHORT.size :].decode() for head in heads)
+    # An empty value means that the field is not there: such a layout is kept as one that nothing matches.
+    return lies.unpack_from, tuple(heads) if all(sizes) else (), tuple(sizes), names
 
 
 def _decode_fields(data: bytes, at: int) -> dict[str, str]:
