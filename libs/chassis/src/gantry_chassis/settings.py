@@ -192,7 +192,7 @@ def _split(kind: Any, value: str) -> str | list[str]:
 
 def _to_path(kind: type, value: object) -> Path:
     if kind is not Path or not isinstance(value, str):
-        raise NotImplementedError(f"a setting of type {kind} cannot be read")
+        raise TypeError(f"a setting of type {kind} cannot be read")
     return Path(value)
 
 
