@@ -60,6 +60,14 @@ async def pull_rate(
     return count / seconds
 
 
+async def _flood_all(system: System, wides: list[Sends], seconds: float) -> float:
+    """Messages per second over all wide topics at once."""
+    rates = await asyncio.gather(
+        *(flood(system.store, wide, connections=1, window=26, seconds=seconds) for wide in wides)
+    )
+    return sum(rates)
+
+
 async def hold(system: System, admin: Connection) -> list[Connection]:
     """Ten thousand pulls, held on a hundred connections, each on a queue of its own."""
     connections: list[Connection] = []
@@ -92,11 +100,12 @@ async def measure(system: System, seconds: float) -> None:
     few_sends = await flood(system.store, narrow, seconds=seconds)
     few_pulls = await pull_rate(admin, "narrow", 10, seconds / 2)
     wides = [Sends(f"wide{n}", range(TOPIC_QUEUES), BODY) for n in range(WIDE_TOPICS)]
-    many = await asyncio.gather(
-        *(flood(system.store, wide, connections=1, window=26, seconds=seconds) for wide in wides)
-    )
+    await _flood_all(
+        system, wides, seconds / 2
+    )  # a queue's first message makes its file: not what is asked here
+    many = await _flood_all(system, wides, seconds)
     many_pulls = await pull_rate(admin, "narrow", 10, seconds / 2)
-    _print("sends, 10,000 queues against 10", sum(many), few_sends)
+    _print("sends, 10,000 queues against 10", many, few_sends)
     _print("pulls beside 10,000 queues", many_pulls, few_pulls)
     before = await flood(system.store, narrow, seconds=seconds)
     connections = await hold(system, admin)
