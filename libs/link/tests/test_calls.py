@@ -100,3 +100,32 @@ async def test_silence_is_reported_with_the_start_of_the_call():
     with pytest.raises(RequestTimedOut):
         await asyncio.wait_for(calls.open(1, 0.01), 1)
     assert starts[0] == pytest.approx(now, abs=0.05)
+
+
+async def test_a_connection_that_ends_in_the_middle_of_a_sweep_stops_no_time_out():
+    ending, other = make_calls(), make_calls()
+    ending.on_silence = lambda _started: ending.fail_all(lambda sent: ConnectionLost("silent", sent=sent))
+    calls = [ending.open(opaque, 0.01) for opaque in (1, 2, 3)]
+    await asyncio.sleep(0)
+    calls.append(other.open(1, 0.02))
+    outcomes = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 30)
+    assert [type(outcome) for outcome in outcomes] == [
+        RequestTimedOut,
+        ConnectionLost,
+        ConnectionLost,
+        RequestTimedOut,
+    ]
+    with pytest.raises(RequestTimedOut):  # the timer runs on
+        await asyncio.wait_for(other.open(2, 0.01), 30)
+
+
+async def test_a_watcher_that_fails_is_reported_and_stops_no_time_out():
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+    failing, other = make_calls(), make_calls()
+    failing.on_silence = lambda started: 1 // 0
+    calls = [failing.open(1, 0.01), other.open(1, 0.01)]
+    outcomes = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 30)
+    asyncio.get_running_loop().set_exception_handler(None)
+    assert [type(outcome) for outcome in outcomes] == [RequestTimedOut] * 2
+    assert isinstance(reported[0]["exception"], ZeroDivisionError)

@@ -94,10 +94,13 @@ class Calls:
     def expire(self, now: float) -> bool:
         """End the calls whose time is over; False when none is left to watch."""
         if now >= self._next_deadline:
-            late = [(opaque, call) for opaque, call in self._pending.items() if call.deadline <= now]
-            for opaque, call in late:
-                del self._pending[opaque]
-                self._time_out(opaque, call)
+            late = [opaque for opaque, call in self._pending.items() if call.deadline <= now]
+            for opaque in late:
+                call = self._pending.pop(opaque, None)
+                if (
+                    call is not None
+                ):  # None: the silence of an earlier one ended the connection and all its calls
+                    self._time_out(opaque, call)
             self._next_deadline = min((call.deadline for call in self._pending.values()), default=NEVER)
         return bool(self._pending)
 
@@ -146,7 +149,13 @@ class Deadlines:
         now = self._loop.time()
         watched, self._watched = self._watched, []
         for calls in watched:
-            if calls.expire(now):
+            try:
+                goes_on = calls.expire(now)
+            except Exception as error:  # noqa: BLE001 - one connection's trouble must not end the time-outs of all
+                goes_on = len(calls) > 0
+                context = {"message": "ending the calls of a connection failed", "exception": error}
+                self._loop.call_exception_handler(context)
+            if goes_on:
                 self._watched.append(calls)
             else:
                 calls.is_watched = False
