@@ -72,6 +72,8 @@ class SendReplyHeader(Header, kw_only=True, rename="camel", gc=False):
     """Ours: `fsync` or `written`, what the message had reached when it was acknowledged."""
     duplicate: bool | None = None
     """Ours: true when answered from the idempotency window; ids and offsets are the first message's."""
+    deliver_ms: Int64 | None = None
+    """Ours: when a delayed message is due (ms since 1970); its queueId is the target's. Absent where it is delivered at once."""
     gantry_code: str | None = None
     """Ours: why a send was refused, in a word a program can read."""
 
