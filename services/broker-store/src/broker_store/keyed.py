@@ -53,10 +53,10 @@ class KeyedSends:
         self._now_ms = now_ms
         self._claims: dict[bytes, Claim] = {}
 
-    def submit(self, message: Message, properties: dict[str, str]) -> None:
-        """Store a keyed message, or answer the repeat of one. Raises RefusedRequest for a conflict."""
+    def submit(self, message: Message, topic: str, properties: dict[str, str]) -> None:
+        """Store a keyed message sent to `topic`, wherever it waits now, or answer the repeat of one. Raises RefusedRequest for a conflict."""
         crc = content_crc(crc32(message.body) & CRC_MASK, properties)
-        verdict, claim = self.judge(message.queue.topic, properties[GANTRY_KEY], crc, message.unique_key)
+        verdict, claim = self.judge(topic, properties[GANTRY_KEY], crc, message.unique_key)
         if verdict is Verdict.CONFLICT:
             raise conflict(properties[GANTRY_KEY])
         if verdict is Verdict.REPEAT:
@@ -130,28 +130,29 @@ class KeyedSends:
             return ""  # gone or damaged: its place is still the answer
 
 
-class _KeyedMessage(Message):
-    """The first message under a key."""
+class _KeyedMessage:
+    """The first message under a key: the message itself does everything, this keeps claim and window true."""
 
-    __slots__ = ("_claim", "_keyed")
+    __slots__ = ("_claim", "_keyed", "_message", "answer", "mode", "place", "take_back")
 
     def __init__(self, message: Message, claim: Claim, keyed: KeyedSends) -> None:
-        for name in Message.__slots__:
-            setattr(self, name, getattr(message, name))
+        self._message = message
         self._claim = claim
         self._keyed = keyed
+        self.mode = message.mode
+        self.place = message.place
+        self.take_back = message.take_back
+        self.answer = message.answer
 
     def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        super().appear(index, arrivals)
-        claim = self._claim
-        entry = Remembered(
-            claim.digest, claim.crc, self.store_ms, self.position, self.offset, self.queue.queue_id
-        )
-        self._keyed.stored(claim, entry)
+        message, claim = self._message, self._claim
+        message.appear(index, arrivals)
+        place = (message.position, message.offset, message.queue.queue_id)
+        self._keyed.stored(claim, Remembered(claim.digest, claim.crc, message.store_ms, *place))
 
     def refuse(self, refusal: RefusedRequest) -> None:
         self._keyed.failed(self._claim)
-        super().refuse(refusal)
+        self._message.refuse(refusal)
 
 
 class _Repeat:

@@ -1,5 +1,6 @@
-"""What a message may ask for that this version does not do: refused in words, never stored as a plain message. Pure."""
+"""What a message may ask for where it cannot be had: refused in words, never stored as a plain message. Pure."""
 
+from broker_store.message import Message
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.properties import (
@@ -10,16 +11,14 @@ from gantry_wire.properties import (
     TIMER_DELIVER_MS,
     TRANSACTION_PREPARED,
 )
-from gantry_wire.record import SYS_TRANSACTION_MASK
 
 TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY)
-SPECIAL = frozenset({DELAY, TRANSACTION_PREPARED, *TIMERS})
-"""Properties that make a message something other than a plain one."""
+DELAYS = frozenset({DELAY, *TIMERS})
 
 
-def refuse_special(properties: dict[str, str], sys_flag: int) -> None:
+def refuse_special(message: Message, properties: dict[str, str]) -> Message:
     """Raise MESSAGE_ILLEGAL for a transactional, delayed or timed message. A DELAY of 0 or less asks for nothing."""
-    if properties.get(TRANSACTION_PREPARED, "").lower() == "true" or sys_flag & SYS_TRANSACTION_MASK:
+    if properties.get(TRANSACTION_PREPARED, "").lower() == "true":
         raise _refusal("transactional messages are")
     delay = properties.get(DELAY)
     if delay is not None and not _is_at_most_zero(delay):
@@ -27,6 +26,7 @@ def refuse_special(properties: dict[str, str], sys_flag: int) -> None:
     for name in TIMERS:
         if name in properties:
             raise _refusal(f"timed messages (property {name}) are")
+    return message
 
 
 def _is_at_most_zero(text: str) -> bool:

@@ -22,6 +22,7 @@ from broker_store.queue_note import take_note
 from broker_store.requests import RequestClass
 from broker_store.retries import Retries
 from broker_store.saver import Saver
+from broker_store.special_sends import SpecialSends
 from broker_store.stamp import Stamp
 from broker_store.sync_thread import SyncThread
 from broker_store.targets import Targets
@@ -71,6 +72,7 @@ class Sending:
         self.keyed = KeyedSends(
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms
         )
+        self.special = SpecialSends()
         self.internal = InternalSends(
             store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms
         )
@@ -82,7 +84,7 @@ class Sending:
         store.topics.on_change += [self.targets.forget, self._topic_changed]
         self._sends = SendHandler(
             SendParts(
-                self.targets, self.appends, stamp, self.retries, self.keyed,
+                self.targets, self.appends, stamp, self.retries, self.keyed, self.special,
                 settings.message_bytes_max, settings.accept_sends_after_ms, store.clock.now_ms,
             )
         )  # fmt: skip

@@ -8,9 +8,9 @@ from broker_store.batch_items import Item, read_items
 from broker_store.keyed import KeyedSends
 from broker_store.message import Message, Mode
 from broker_store.ports import Commands, Peer
-from broker_store.refused_yet import SPECIAL, refuse_special
 from broker_store.retries import Retries
 from broker_store.send_batch import SendBatch
+from broker_store.special_sends import SPECIAL, SpecialSends, refuse_in_batch
 from broker_store.stamp import Stamp
 from broker_store.targets import Target, Targets
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -34,6 +34,7 @@ class SendParts(NamedTuple):
     stamp: Stamp
     retries: Retries
     keyed: KeyedSends
+    special: SpecialSends
     body_bytes_max: int
     accept_after_ms: int
     wall_ms: Callable[[], int]
@@ -50,6 +51,7 @@ class SendHandler:
         self._stamp = parts.stamp
         self._retries = parts.retries
         self._keyed = parts.keyed
+        self._special = parts.special
         self.body_bytes_max = parts.body_bytes_max
         self._accept_after_ms = parts.accept_after_ms
         self._wall_ms = parts.wall_ms
@@ -78,8 +80,6 @@ class SendHandler:
         queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
         if queue is None:
             queue = self._targets.queue(target, queue_id, peer.remote)
-        if header.sys_flag or not SPECIAL.isdisjoint(properties):
-            refuse_special(properties, header.sys_flag)
         body = command.body
         raw, unique_key = self._finish(text, properties)
         if len(body) > self.body_bytes_max or len(raw) > PROPERTIES_BYTES_MAX:
@@ -104,8 +104,10 @@ class SendHandler:
             peer.attributes.get(BORN_HOST) or born_host(peer),
             header.reconsume_times or 0,
         )
+        if header.sys_flag or not SPECIAL.isdisjoint(properties):
+            message = self._special.prepare(message, properties)
         if GANTRY_KEY in properties:
-            self._keyed.submit(message, properties)
+            self._keyed.submit(message, target.topic, properties)
         else:
             self._appends.submit(message, len(body))
 
@@ -118,7 +120,7 @@ class SendHandler:
         queue = self._targets.queue(target, header.queue_id, peer.remote)
         _check_batch_topic(target)
         shared = parse_properties(header.properties or "")
-        refuse_special(shared, header.sys_flag)
+        refuse_in_batch(shared, header.sys_flag)
         batch_bytes_max = PER_ITEM_BATCH_BYTES_MAX if header.per_item else self.body_bytes_max
         if len(command.body) > batch_bytes_max:
             raise _too_large(len(command.body), batch_bytes_max, 0)

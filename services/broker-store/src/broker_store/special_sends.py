@@ -1,0 +1,85 @@
+"""Sends that are more than a plain message: transactional, delayed, timed. One object decides who takes them in hand.
+
+The hot path asks it only where a sys flag or one of the SPECIAL properties is present. What comes back is a message for the
+same group commit: another queue, other properties, another entry in the queue. It is answered like any other.
+"""
+
+from collections.abc import Callable
+
+from broker_store.message import Message
+from broker_store.refused_yet import DELAYS, TIMERS, refuse_special
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.properties import DELAY, TRANSACTION_PREPARED
+from gantry_wire.record import SYS_TRANSACTION_MASK
+
+SPECIAL = frozenset({TRANSACTION_PREPARED, *DELAYS})
+"""Properties that may make a message something other than a plain one."""
+
+Prepare = Callable[[Message, dict[str, str]], Message]
+"""Takes a message that is ready to be stored as plain, and its sender's properties; returns what is stored. May refuse."""
+
+
+class SpecialSends:
+    """Hands a special message to the part that knows its kind."""
+
+    def __init__(self) -> None:
+        self.half: Prepare = refuse_special
+        """Transactional messages; given by the transactions' part. It must clear the transaction bits of the sys flag."""
+        self.delayed: Prepare = refuse_special
+        """Messages with a level or an instant; returns others as they came. Given by the delays' part."""
+
+    def prepare(self, message: Message, properties: dict[str, str]) -> Message:
+        """Return what is to be stored for a message. Raises RefusedRequest."""
+        if is_half(properties, message.reconsume_times):
+            return self.half(message, properties)
+        if message.sys_flag & SYS_TRANSACTION_MASK:
+            _clear_transaction(message, properties)
+        return message if DELAYS.isdisjoint(properties) else self.delayed(message, properties)
+
+
+def refuse_in_batch(properties: dict[str, str], sys_flag: int) -> None:
+    """Raise MESSAGE_ILLEGAL for a batch, or a message in one, that is more than plain: a batch lies in one queue."""
+    if is_half(properties, 0) or sys_flag & SYS_TRANSACTION_MASK:
+        raise _not_in_batch(f"a transactional message (property {TRANSACTION_PREPARED})")
+    if level_of(properties) > 0:
+        raise _not_in_batch(f"a delayed message (property {DELAY})")
+    for name in TIMERS:
+        if name in properties:
+            raise _not_in_batch(f"a timed message (property {name})")
+
+
+def _not_in_batch(what: str) -> RefusedRequest:
+    words = f"{what} cannot be part of a batch; nothing was stored, send it by itself"
+    return RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+
+
+def is_half(properties: dict[str, str], reconsume_times: int) -> bool:
+    """Whether a send is the first half of a transaction, and not a copy that a client before 4.6.1 sends for another try."""
+    if properties.get(TRANSACTION_PREPARED, "").lower() != "true":
+        return False
+    return not (reconsume_times > 0 and level_of(properties) > 0)
+
+
+def level_of(properties: dict[str, str]) -> int:
+    """Return the delay level a message asks for, 0 for none. Raises RefusedRequest for one that is not a number."""
+    text = properties.get(DELAY)
+    if text is None:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        raise RefusedRequest(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the delay level (property {DELAY}) must be a whole number, it is {text[:64]!r}",
+        ) from None
+
+
+def _clear_transaction(message: Message, properties: dict[str, str]) -> None:
+    """Only a copy of a transactional message may come with transaction bits: with them no reader would ever see it."""
+    if TRANSACTION_PREPARED not in properties:
+        raise RefusedRequest(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the sys flag says transaction, the property {TRANSACTION_PREPARED} does not: send both or none",
+        )
+    message.sys_flag &= ~SYS_TRANSACTION_MASK
