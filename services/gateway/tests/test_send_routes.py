@@ -51,6 +51,42 @@ async def test_sends_go_on_while_a_nameserver_that_started_again_knows_nobody_ye
             assert (await client.post(ORDERS, json=send_body({"body": "x"}))).status_code == 200
 
 
+async def test_keyed_sends_go_on_while_a_nameserver_that_started_again_knows_one_of_two_brokers(
+    pair, connect
+):
+    gateway = pair.gateway()
+    keyed = send_body(*({"body": "x", "idempotencyKey": f"k-{n}"} for n in range(16)))
+    async with connect(gateway) as client:
+        assert (await client.post(ORDERS, json=keyed)).status_code == 200
+        pair.registered.discard("broker-b")
+        await gateway.routes.refresh(600)
+        answer = await client.post(ORDERS, json=keyed)
+        assert {result["broker"] for result in answer.json()["results"]} == {"broker-a", "broker-b"}
+        path = "/v1/topics/orders/queues/broker-b/0/messages?offset=0"
+        assert (await client.get(path)).status_code == 200
+
+
+async def test_keyed_sends_go_on_while_every_nameserver_is_away(system, connect):
+    gateway = system.gateway()
+    keyed = send_body({"body": "x", "idempotencyKey": "k"})
+    async with connect(gateway) as client:
+        assert (await client.post(ORDERS, json=keyed)).status_code == 200
+        system.silent_nameservers = set(system.nameservers)
+        await gateway.routes.refresh(600)
+        assert (await client.post(ORDERS, json=keyed)).status_code == 200
+
+
+async def test_a_broker_that_left_the_topic_is_not_tried(pair, connect):
+    gateway = pair.gateway()
+    async with connect(gateway) as client:
+        await client.post(ORDERS, json=send_body({"body": "x"}))
+        del pair.stores["broker-b"].kept_topics["orders"]
+        await gateway.routes.refresh(600)
+        answer = await client.post(ORDERS, json=send_body({"body": "x", "broker": "broker-b"}))
+        assert answer.status_code == 503
+        assert "send" not in pair.stores["broker-b"].calls[-1:]
+
+
 async def test_a_topic_deleted_behind_our_back_is_404(system, connect):
     gateway = system.gateway()
     async with connect(gateway) as client:

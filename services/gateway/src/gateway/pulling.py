@@ -90,9 +90,8 @@ class Puller:
 
     async def _store(self, topic: str, broker: str) -> Store:
         route = self._routes.fresh(topic) or await self._routes.get(topic)
-        address = route.addresses.get(broker)
-        if address is not None and broker in route.brokers:
-            return self._stores.at(broker, address)
+        if route.share(broker) is not None:
+            return self._stores.at(broker, route.address(broker))
         if self._known.get(broker, self._now()) is not None or await self._is_listed(topic, broker):
             raise broker_away(broker)
         raise broker_missing(broker)

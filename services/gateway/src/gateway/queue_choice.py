@@ -76,18 +76,18 @@ class QueueChoice:
             if in_use is None:
                 raise self._not_here(draft, draft.item.broker)
         queue = in_use.queue_of(key)
-        data = self._route.brokers.get(queue[0])
+        data = self._route.share(queue[0])
         if data is not None and queue[1] >= data.write_queues and current is not None:
             queue = current.queue_of(key)  # the queue of the list before is no longer written to
-            data = self._route.brokers.get(queue[0])
-        if data is None or queue[0] not in self._route.addresses:
+            data = self._route.share(queue[0])
+        if data is None:
             raise broker_away(queue[0])  # never another broker: a repeat must meet its first
         self._check_writable(data)
         return queue
 
     def _on_broker(self, draft: Draft, broker: str) -> QueueData:
-        data = self._route.brokers.get(broker)
-        if data is None or broker not in self._route.addresses:
+        data = self._route.share(broker)
+        if data is None:
             raise self._not_here(draft, broker)
         self._check_writable(data)
         return data

@@ -28,7 +28,7 @@ PERM_READ = 4
 class Route:
     """Where the queues of a topic lie."""
 
-    __slots__ = ("addresses", "brokers", "holders", "next_queue", "topic", "used", "writable")
+    __slots__ = ("addresses", "brokers", "holders", "lately", "next_queue", "topic", "used", "writable")
 
     def __init__(self, topic: str, data: RouteData, first_queue: int, now: float) -> None:
         self.topic = topic
@@ -36,6 +36,9 @@ class Route:
         self.brokers: dict[str, QueueData] = {queue.broker: queue for queue in data.queues}
         self.holders: frozenset[str] = frozenset(self.brokers)
         """Every broker that stood in a route of this topic while it was kept."""
+        self.lately: dict[str, tuple[QueueData, str]] = {}
+        """Share and address of brokers that stood in it before and that no nameserver knows now: dead, or the nameserver
+        has just started and they have not registered again. Only they themselves can tell, so they are tried."""
         self.writable: list[Queue] = [
             (queue.broker, queue_id)
             for queue in sorted(data.queues)
@@ -44,6 +47,16 @@ class Route:
         ]
         self.next_queue = first_queue
         self.used = now
+
+    def share(self, broker: str) -> QueueData | None:
+        """Return a broker's share of the topic, also of one that nameservers lost sight of."""
+        if broker in self.brokers and broker in self.addresses:
+            return self.brokers[broker]
+        return self.lately[broker][0] if broker in self.lately else None
+
+    def address(self, broker: str) -> str:
+        """Return where a broker with a share is reached."""
+        return self.addresses.get(broker) or self.lately[broker][1]
 
     def round_robin(self) -> Queue | None:
         """Return the next writable queue in turn."""
@@ -62,6 +75,7 @@ class RouteCache:
         self._routes: dict[str, Route] = {}
         self._stale: set[str] = set()
         self._lists: dict[str, ListHistory] = {}
+        self._stale_lists: set[str] = set()
         self._asking: dict[str, asyncio.Future[Route | None]] = {}
 
     def fresh(self, topic: str) -> Route | None:
@@ -89,12 +103,13 @@ class RouteCache:
         """Ask again before the next use; called for a hint, and when a broker of the route did not answer."""
         if topic in self._routes:
             self._stale.add(topic)
-        self._lists.pop(topic, None)
+        if topic in self._lists:
+            self._stale_lists.add(topic)
 
     async def refresh(self, idle_seconds: float) -> None:
         """Ask for every route again; drop those not used for `idle_seconds`. The slow poll behind the hints."""
         await self._see_brokers()
-        self._lists.clear()
+        self._stale_lists.update(self._lists)
         for topic, route in list(self._routes.items()):
             if self._now() - route.used > idle_seconds:
                 self._drop(topic)
@@ -107,7 +122,18 @@ class RouteCache:
 
     async def queue_list(self, topic: str) -> ListHistory:
         """Return the configured queue list; made from the route when the topic has none yet."""
-        history = self._lists.get(topic) or await self.read_list(topic)
+        known = self._lists.get(topic)
+        if known is not None and topic not in self._stale_lists:
+            return known
+        try:
+            history = await self.read_list(topic)
+        except PeerAway:
+            if (
+                known is not None
+            ):  # better the list from before than none: the stores go on without nameservers
+                self._stale_lists.discard(topic)
+                return known
+            raise
         if history is None:
             route = await self.get(topic)
             current = of_counts({name: queue.write_queues for name, queue in route.brokers.items()})
@@ -117,6 +143,7 @@ class RouteCache:
             # Another gateway may have written at the same moment: what stands there now is the list.
             history = await self.read_list(topic) or ListHistory(current)
         self._lists[topic] = history
+        self._stale_lists.discard(topic)
         return history
 
     async def read_list(self, topic: str) -> ListHistory | None:
@@ -155,10 +182,28 @@ class RouteCache:
         route = Route(topic, data, old.next_queue if old else self._first_queue, now)
         if old is not None:
             route.holders |= old.holders
+            route.lately = await self._lost_sight_of(old, data)
         self._routes[topic] = route
         if len(self._routes) > TOPICS_MAX:
             self._drop(min(self._routes, key=lambda name: self._routes[name].used))
         return route
+
+    async def _lost_sight_of(self, old: Route, data: RouteData) -> dict[str, tuple[QueueData, str]]:
+        """Return those brokers of the old route that are registered nowhere; one that is alive has left the topic."""
+        before = {
+            name: (old.brokers[name], old.addresses[name]) for name in old.brokers if name in old.addresses
+        }
+        gone = {**old.lately, **before}
+        for name in data.addresses:
+            gone.pop(name, None)
+        if not gone:
+            return gone
+        alive, now = {broker.name for broker in await self._see_brokers()}, self._now()
+        return {
+            name: share
+            for name, share in gone.items()
+            if name not in alive and self._known.get(name, now) is not None
+        }
 
     async def _without_route(self, topic: str) -> Route | None:
         """Keep an old route whose brokers are all gone from the nameserver: they, or it, are just starting again."""
@@ -194,3 +239,4 @@ class RouteCache:
         self._routes.pop(topic, None)
         self._stale.discard(topic)
         self._lists.pop(topic, None)
+        self._stale_lists.discard(topic)

@@ -136,7 +136,7 @@ class Sender:
         return await store.send_batch(topic, queue_id, items)
 
     def _at(self, route: Route, broker: str) -> Store:
-        return self._stores.at(broker, route.addresses[broker])
+        return self._stores.at(broker, route.address(broker))
 
     def _around(self, route: Route, queue: Queue, tried: set[str]) -> Queue:
         """Return the queue, or the next one on a broker that is neither tried nor known not to answer just now."""
