@@ -28,6 +28,7 @@ from broker_store.sync_thread import SyncThread
 from broker_store.targets import Targets
 from broker_store.topic_removal import TopicRemoval
 from broker_store.topics import queue_count
+from broker_store.transactions.half import HalfSends
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body
 from gantry_wire.ids import UniqueIds, unpack_host
@@ -73,6 +74,7 @@ class Sending:
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms
         )
         self.special = SpecialSends()
+        self.special.half = HalfSends(store.queues).prepare
         self.internal = InternalSends(
             store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms
         )
