@@ -1,5 +1,6 @@
 """`status` and `down` reach the launcher of their directory, and no other."""
 
+import socket
 import threading
 from pathlib import Path
 
@@ -12,9 +13,11 @@ def test_a_question_is_answered_by_the_launcher_of_that_directory(tmp_path: Path
     words: list[str] = []
 
     def serve() -> None:
-        asked = control.accept(listener)
-        assert asked is not None
-        connection, word = asked
+        connection = control.accept(listener)
+        assert connection is not None
+        connection.setblocking(True)
+        word = control.word(connection)
+        assert word is not None
         words.append(word)
         control.answer(connection, {"ready": True})
         connection.close()
@@ -27,6 +30,18 @@ def test_a_question_is_answered_by_the_launcher_of_that_directory(tmp_path: Path
     assert answer is not None
     answer[1].close()
     assert (answer[0], words) == ({"ready": True}, ["status"])
+
+
+def test_a_caller_that_leaves_without_a_word_is_let_go(tmp_path: Path) -> None:
+    listener = control.listen(tmp_path)
+    listener.setblocking(True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        caller.connect(control.address(tmp_path))
+        connection = control.accept(listener)
+        assert connection is not None
+    assert control.word(connection) is None
+    assert connection.fileno() == -1
+    listener.close()
 
 
 def test_without_a_launcher_there_is_no_answer(tmp_path: Path) -> None:

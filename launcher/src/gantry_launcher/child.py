@@ -17,6 +17,8 @@ from gantry_launcher.plan import ProcessPlan, child_environment
 
 BACKOFF_SECONDS_MIN = 0.1
 BACKOFF_SECONDS_MAX = 5.0
+ASK_SECONDS = 0.15
+"""How long a process that is not ready yet may take to say how it is; the supervisor grants more to a busy one."""
 TAIL_LINES_MAX = 20
 LINE_BYTES_MAX = 64 * 1024
 PR_SET_PDEATHSIG = 1
@@ -38,6 +40,7 @@ class Child:
         self.deaths_before_ready = 0
         self.started_at = 0.0
         self.start_at: float | None = None
+        self.ask_seconds = ASK_SECONDS
         self.tail: deque[str] = deque(maxlen=TAIL_LINES_MAX)
         self._process: subprocess.Popen[bytes] | None = None
         self._output, self._lock = output, lock

@@ -12,8 +12,10 @@ import struct
 from pathlib import Path
 from typing import Any
 
-ASK_SECONDS_MAX = 2.0
-WORD_SECONDS_MAX = 0.1
+ASK_SECONDS_MAX = 10.0
+"""A launcher that lives answers in milliseconds; on a machine with more to do than it can, in seconds."""
+ANSWER_SECONDS_MAX = 0.1
+"""An answer fits into the socket's buffer: only a caller that does not read makes it wait."""
 WORD_BYTES_MAX = 64
 PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
@@ -32,18 +34,29 @@ def listen(data: Path) -> socket.socket:
     return listener
 
 
-def accept(listener: socket.socket) -> tuple[socket.socket, str] | None:
-    """Take one caller and the word it asks; None when it may not ask, or hangs."""
+def accept(listener: socket.socket) -> socket.socket | None:
+    """Take one caller, whose word may take its time to come; None when it may not ask."""
     try:
         connection, _ = listener.accept()
     except OSError:
         return None
-    connection.settimeout(WORD_SECONDS_MAX)
+    connection.setblocking(False)
     size = PEER_CREDENTIALS.size
     _, uid, _ = PEER_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    if uid in {os.getuid(), 0}:
+        return connection
+    connection.close()
+    return None
+
+
+def word(connection: socket.socket) -> str | None:
+    """Return what a caller asks, once it can be read; None, and the connection is closed, when it has gone away."""
     with contextlib.suppress(OSError):
-        if uid in {os.getuid(), 0}:
-            return connection, connection.recv(WORD_BYTES_MAX).decode("ascii", "replace").strip()
+        asked = connection.recv(WORD_BYTES_MAX).decode("ascii", "replace").strip()
+        if asked:
+            connection.setblocking(True)
+            connection.settimeout(ANSWER_SECONDS_MAX)
+            return asked
     connection.close()
     return None
 

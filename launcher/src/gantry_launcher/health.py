@@ -24,6 +24,8 @@ class Health:
     ready: bool
     words: str
     body: dict[str, Any]
+    answered: bool = True
+    """False when it listens, but said nothing within the time."""
 
 
 def ask(check: Check, timeout_seconds: float) -> Health:
@@ -35,7 +37,8 @@ def ask(check: Check, timeout_seconds: float) -> Health:
     except ConnectionRefusedError:
         return Health(ready=False, words="not listening", body={})
     except (OSError, ValueError) as error:
-        return Health(ready=False, words=f"no answer ({error})", body={})
+        silent = isinstance(error, TimeoutError)
+        return Health(ready=False, words=f"no answer ({error})", body={}, answered=not silent)
 
 
 def _get(connection: socket.socket, path: str) -> tuple[int, bytes]:

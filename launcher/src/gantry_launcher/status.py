@@ -15,7 +15,7 @@ from gantry_launcher.health import Check, ask
 from gantry_launcher.layout import DataDir
 from gantry_launcher.terminal import say
 
-HEALTH_SECONDS_MAX = 0.2
+HEALTH_SECONDS_MAX = 0.3
 DOWN_SECONDS_MAX = 48.0
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

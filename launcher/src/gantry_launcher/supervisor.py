@@ -13,19 +13,22 @@ from collections.abc import Callable
 from typing import Any
 
 from gantry_launcher import control
-from gantry_launcher.child import Child
+from gantry_launcher.child import ASK_SECONDS, Child
 from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.health import Health, ask
 from gantry_launcher.output import Output
 from gantry_launcher.plan import ROLES, SystemPlan
+from gantry_launcher.waiting import Waiting
 
-ASK_SECONDS_MAX = 0.15
+ASK_BUSY_SECONDS_MAX = 0.4
+"""On a machine with more to do than it can, answers take longer: who gave none is waited for a little more each time."""
 POLL_SECONDS = 0.02
 POLL_LATER_SECONDS = 0.1
 POLL_EAGER_SECONDS = 15.0
-STILL_WAITING_SECONDS = 5.0
 DEATHS_AT_START_MAX = 3
 KILLED_SECONDS_MAX = 2.0
+SAME_WISH_SECONDS = 1.0
+"""Signals that follow each other faster are one wish to stop; a later one says that it takes too long."""
 
 
 class Supervisor:
@@ -40,6 +43,7 @@ class Supervisor:
         self._signals_in, self._signals_out = socket.socketpair()
         self._waiting_for_end: list[socket.socket] = []
         self._stop_signals = 0
+        self._stop_asked_at = -SAME_WISH_SECONDS
         self._next_poll = 0.0
         self._seconds: float | None = None
         self._stores_seen: dict[str, bool] = {}
@@ -50,16 +54,17 @@ class Supervisor:
         try:
             for child in self._children:
                 self._start(child)
-            next_word = time.monotonic() + STILL_WAITING_SECONDS
+            waiting = Waiting((store.directory for store in self._plan.stores), time.monotonic())
             while not self._stop_signals:
                 self._turn()
                 now = time.monotonic()
                 if self._seconds is None and self._is_all_ready():
                     self._seconds = round(now - self._asked_at, 3)
                     on_ready(self.state())
-                elif self._seconds is None and now > next_word:
-                    next_word = now + STILL_WAITING_SECONDS
-                    say(f"still waiting for {self._missing()}")
+                elif self._seconds is None and waiting.is_due(now):
+                    words = waiting.words(self._missing(), now)
+                    if words is not None:
+                        say(words)
         finally:
             self._stop_all()
 
@@ -89,7 +94,11 @@ class Supervisor:
         self._selector.register(self._listener, selectors.EVENT_READ, self._answer)
 
     def _on_stop_signal(self, *_: object) -> None:
-        self._stop_signals += 1
+        """Count a wish to stop. One Ctrl-C may come twice: from the terminal, and passed on by who started us."""
+        now = time.monotonic()
+        if now - self._stop_asked_at > SAME_WISH_SECONDS:
+            self._stop_signals += 1
+            self._stop_asked_at = now
 
     def _turn(self) -> None:
         """Do what is due, then wait for the next thing, at most a poll long."""
@@ -148,7 +157,10 @@ class Supervisor:
         for child in self._children:
             if child.pid is None or child.ready:
                 continue
-            health = ask(child.plan.check, ASK_SECONDS_MAX)
+            health = ask(child.plan.check, child.ask_seconds)
+            child.ask_seconds = (
+                ASK_SECONDS if health.answered else min(child.ask_seconds * 2, ASK_BUSY_SECONDS_MAX)
+            )
             self._wait(0)  # a process that is slow to answer holds up neither `status` nor the others' output
             if health.ready and self._speaks_for(child, health):
                 child.is_ready_now()
@@ -175,20 +187,24 @@ class Supervisor:
     def _is_all_ready(self) -> bool:
         return all(child.ready for child in self._children)
 
-    def _missing(self) -> str:
+    def _missing(self) -> list[str]:
         waiting = [child for child in self._children if not child.ready]
-        words = [f"{child.plan.name} ({ask(child.plan.check, ASK_SECONDS_MAX).words})" for child in waiting]
-        return ", ".join(words)
+        return [f"{child.plan.name} ({ask(child.plan.check, ASK_SECONDS).words})" for child in waiting]
 
     def _drain_signals(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._signals_in.recv(4096)
 
     def _answer(self) -> None:
-        asked = control.accept(self._listener)
-        if asked is None:
+        connection = control.accept(self._listener)
+        if connection is not None:
+            self._selector.register(connection, selectors.EVENT_READ, lambda: self._answer_word(connection))
+
+    def _answer_word(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
+        word = control.word(connection)
+        if word is None:
             return
-        connection, word = asked
         checks = [
             {
                 "name": child.plan.name,

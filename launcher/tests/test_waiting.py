@@ -1,0 +1,41 @@
+"""What a long start says: who is missing, once; and what to do about a full disk."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from gantry_launcher import waiting
+from gantry_launcher.waiting import AGAIN_SECONDS, FIRST_SECONDS, Waiting
+
+
+def test_nothing_is_said_at_first_and_the_same_thing_seldom(tmp_path: Path) -> None:
+    start = Waiting([], 100.0)
+    assert not start.is_due(100.0 + FIRST_SECONDS)
+    now = 100.1 + FIRST_SECONDS
+    assert start.is_due(now)
+    assert (
+        start.words(["nats (no answer)", "gateway (x)"], now)
+        == "still waiting for nats (no answer), gateway (x)"
+    )
+    assert not start.is_due(now + 1)
+    assert start.words(["nats (no answer)", "gateway (x)"], now + 6) is None
+    assert start.words(["gateway (x)"], now + 12) == "still waiting for gateway (x)"
+    assert start.words(["gateway (x)"], now + 18) is None
+    assert start.words(["gateway (x)"], now + 13 + AGAIN_SECONDS) == "still waiting for gateway (x)"
+
+
+def test_a_full_disk_is_named_with_what_is_free_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs(tmp_path)
+    missing = tmp_path / "missing"
+    monkeypatch.setattr(waiting, "ROOM_BYTES_MIN", found.f_bavail * found.f_frsize + (1 << 40))
+    words = Waiting([str(missing), str(tmp_path)], 0.0).words(["gateway (broker-a refused)"], 6.0)
+    assert words is not None
+    assert words.startswith("still waiting for gateway (broker-a refused); the disk of ")
+    assert f"{tmp_path} has " in words
+    assert "make room" in words
+    assert str(missing) not in words
+    monkeypatch.setattr(waiting, "ROOM_BYTES_MIN", 0)
+    assert Waiting([str(tmp_path)], 0.0).words(["gateway"], 6.0) == "still waiting for gateway"
