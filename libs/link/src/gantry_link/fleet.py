@@ -1,0 +1,99 @@
+"""Which stores exist: the masters every nameserver names, looked up by a slow poll and at once after a hint.
+
+A store that no nameserver names any more is kept for a while: nameservers restart and know nothing at first, and what a
+store owes does not end with its route.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gantry_link.nameserver_client import NameserverClient
+from gantry_wire.bodies import ClusterInfo, decode_body
+from gantry_wire.codes import RequestCode
+from gantry_wire.errors import WireError
+from gantry_wire.frame import Command
+
+POLL_SECONDS = 5.0
+FORGET_SECONDS = 600.0
+FIRST_POLL_SECONDS = 0.2
+"""Until a nameserver has answered once, it is asked this often."""
+
+
+class StoreAt(NamedTuple):
+    """A store: its broker name and the address of its master."""
+
+    broker: str
+    address: str
+
+
+class Fleet:
+    """The stores known now. `joined` and `left` are told of every change; an address that changed is both."""
+
+    def __init__(
+        self,
+        names: NameserverClient,
+        joined: Callable[[StoreAt], None],
+        left: Callable[[StoreAt], None],
+        *,
+        poll_seconds: float = POLL_SECONDS,
+        forget_seconds: float = FORGET_SECONDS,
+    ) -> None:
+        self.stores: dict[str, StoreAt] = {}
+        self.has_asked = False
+        """Whether a nameserver has answered since the start."""
+        self._names = names
+        self._joined, self._left = joined, left
+        self._poll_seconds, self._forget_seconds = poll_seconds, forget_seconds
+        self._seen: dict[str, float] = {}
+        self._wake = asyncio.Event()
+
+    def hint(self) -> None:
+        """Look again now: something says that routes changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Poll for ever; supervise it as a named loop."""
+        while True:
+            self._wake.clear()
+            await self.look()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._poll_seconds if self.has_asked else FIRST_POLL_SECONDS):
+                    await self._wake.wait()
+
+    async def look(self) -> None:
+        """Ask every nameserver once. Never raises for one that does not answer."""
+        found: dict[str, str] = {}
+        answers = await self._names.ask_each(RequestCode.GET_BROKER_CLUSTER_INFO)
+        for answer in answers.values():
+            if not isinstance(answer, Command):
+                continue
+            try:
+                table = decode_body(answer.body, ClusterInfo).broker_addr_table
+            except WireError:
+                continue
+            self.has_asked = True
+            found.update(
+                {name: data.broker_addrs[0] for name, data in table.items() if 0 in data.broker_addrs}
+            )
+        if self.has_asked:
+            self.take(found, asyncio.get_running_loop().time())
+
+    def take(self, found: dict[str, str], now: float) -> None:
+        """Take what nameservers said at `now` (seconds of any steady clock)."""
+        for broker, address in found.items():
+            self._seen[broker] = now
+            known = self.stores.get(broker)
+            if known is not None and known.address == address:
+                continue
+            if known is not None:
+                self._left(known)
+            self.stores[broker] = store = StoreAt(broker, address)
+            self._joined(store)
+        for broker, seen in list(self._seen.items()):
+            if broker not in found and now - seen > self._forget_seconds:
+                del self._seen[broker]
+                self._left(self.stores.pop(broker))

@@ -1,0 +1,86 @@
+"""A follower reads a queue once, in order, whatever the store answers in between."""
+
+import asyncio
+import contextlib
+
+import pytest
+from scripted_link import eventually
+
+from gantry_link.errors import BrokerRefused, NotConnected
+from gantry_link.following import Follower
+from gantry_link.store_client import Pulled
+
+pytestmark = pytest.mark.anyio
+
+
+class ScriptedStore:
+    """Answers pulls from a list; after its end a pull is held for ever."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+
+    async def pull(self, header):
+        self.asked.append(header)
+        if not self.answers:
+            await asyncio.Event().wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def found(following, end, records=b"r"):
+    return Pulled(0, following, 0, end, "", records)
+
+
+@contextlib.asynccontextmanager
+async def followed(store, take, offset=0, **more):
+    follower = Follower(store, "T", 3, "G", take, **more)
+    task = asyncio.get_running_loop().create_task(follower.run(offset))
+    try:
+        yield follower
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_answers_are_taken_in_order_and_the_next_is_asked_ahead():
+    store, taken = ScriptedStore(found(2, 5, b"a"), found(5, 5, b"b")), []
+    async with followed(store, lambda pulled: taken.append(pulled.records)) as follower:
+        await eventually(lambda: follower.figures.has_caught_up)
+        assert taken == [b"a", b"b"]
+        assert follower.figures.next_offset == 5
+        await eventually(lambda: len(store.asked) == 3)
+    assert [(one.topic, one.queue_id, one.queue_offset) for one in store.asked] == [
+        ("T", 3, 0),
+        ("T", 3, 2),
+        ("T", 3, 5),
+    ]
+
+
+async def test_failed_pulls_are_repeated_from_the_same_offset_and_told():
+    words, taken = [], []
+    store = ScriptedStore(NotConnected("away"), BrokerRefused(16, "no"), found(9, 9))
+    async with followed(store, taken.append, 8, failed=words.append) as follower:
+        await eventually(lambda: taken)
+    assert [one.queue_offset for one in store.asked[:3]] == [8, 8, 8]
+    assert words == ["away", "code 16: no"]
+    assert follower.figures.failures == 2
+
+
+async def test_an_offset_outside_the_queue_moves_to_where_the_store_says():
+    store = ScriptedStore(Pulled(21, 40, 40, 50, "", b""), found(50, 50))
+    async with followed(store, lambda _pulled: None, 7) as follower:
+        await eventually(lambda: follower.figures.has_caught_up)
+    assert follower.figures.moved == 1
+    assert store.asked[1].queue_offset == 40
+
+
+async def test_it_waits_for_what_take_returns_before_it_says_it_has_read():
+    gate = asyncio.Event()
+    store = ScriptedStore(found(1, 1))
+    async with followed(store, lambda _pulled: gate.wait()) as follower:
+        await eventually(lambda: len(store.asked) == 2)
+        assert follower.figures.next_offset == 0
+        gate.set()
+        await eventually(lambda: follower.figures.next_offset == 1)

@@ -1,0 +1,93 @@
+"""The service door: JSON in, JSON out, refusals by code, and nothing left running for a client that is gone."""
+
+import asyncio
+import contextlib
+
+import msgspec
+import pytest
+from scripted_link import eventually
+
+from gantry_link.connection import connect
+from gantry_link.service_door import Route, ServiceDoor
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+
+pytestmark = pytest.mark.anyio
+DOUBLE, REFUSE, BREAK, WAIT = 1, 2, 3, 4
+
+
+class Number(msgspec.Struct):
+    n: int = 0
+
+
+class Log:
+    def __init__(self):
+        self.counted, self.failed, self.waiting, self.cancelled = [], [], 0, 0
+
+    async def double(self, asked):
+        return Number(asked.n * 2)
+
+    async def refuse(self, _asked):
+        raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, "nothing here", {"gantryCode": "GONE"})
+
+    async def break_(self, _asked):
+        raise ValueError("our bug")
+
+    async def wait(self, _asked):
+        self.waiting += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled += 1
+
+
+@contextlib.asynccontextmanager
+async def opened():
+    log = Log()
+    routes = {
+        DOUBLE: Route("double", Number, log.double),
+        REFUSE: Route("refuse", Number, log.refuse),
+        BREAK: Route("break", Number, log.break_),
+        WAIT: Route("wait", Number, log.wait),
+    }
+    door = ServiceDoor(
+        routes,
+        count=lambda name, code: log.counted.append((name, code)),
+        failed=lambda name, error: log.failed.append((name, str(error))),
+    )
+    port = await door.listen("127.0.0.1", 0)
+    connection = await connect(f"127.0.0.1:{port}")
+    try:
+        yield log, connection
+    finally:
+        connection.close()
+        await door.close()
+
+
+async def test_a_typed_request_gets_a_typed_answer_and_is_counted():
+    async with opened() as (log, connection):
+        answer = await connection.request(DOUBLE, None, b'{"n":21}')
+        assert (answer.code, answer.body) == (0, b'{"n":42}')
+        assert (await connection.request(DOUBLE)).body == b'{"n":0}'
+        assert log.counted == [("double", 0), ("double", 0)]
+
+
+async def test_refusals_bad_bodies_and_bugs_are_told_apart():
+    async with opened() as (log, connection):
+        refused = await connection.request(REFUSE)
+        assert (refused.code, refused.remark, refused.ext["gantryCode"]) == (22, "nothing here", "GONE")
+        assert (await connection.request(DOUBLE, None, b"no json")).code == ResponseCode.SYSTEM_ERROR
+        assert log.failed == []
+        assert (await connection.request(BREAK)).remark == "ValueError: our bug"
+        assert log.failed == [("break", "our bug")]
+        assert (await connection.request(999)).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+
+async def test_requests_of_a_client_that_closes_are_cancelled():
+    async with opened() as (log, connection):
+        answer = connection.request(WAIT)
+        await eventually(lambda: log.waiting)
+        connection.close()
+        await eventually(lambda: log.cancelled == 1)
+        with contextlib.suppress(Exception):
+            await answer
