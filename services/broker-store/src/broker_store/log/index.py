@@ -27,6 +27,9 @@ class IndexFiles:
         self._live: tuple[str, LiveIndexFile] | None = None
         self._unsaved: list[tuple[str, LiveIndexFile]] = []  # full, in memory until the next checkpoint
         self._waiting: list[tuple[int, int, int]] = []  # entries for which no file could be made
+        self._there_to = -1
+        """Records below this position are indexed already, and of the one there `_keys_there` are: putting them adds nothing."""
+        self._keys_there: list[int] = []
         self.write_failures = 0
         """Times that entries could not be written; they stay in memory and are tried again."""
 
@@ -49,8 +52,7 @@ class IndexFiles:
             name, file = opened.pop()
             self._live = (name, LiveIndexFile(file.file, self._settings))
         self._full = opened
-        if self._live is not None:
-            self._live[1].skip_to = self.end_position
+        self._note_what_is_there()
 
     @property
     def end_position(self) -> int:
@@ -67,6 +69,8 @@ class IndexFiles:
 
         Entries for which no file can be made wait in memory for the next call; no checkpoint is taken meanwhile.
         """
+        if self._there_to >= 0 and entries:
+            entries = self._not_there(entries)
         if self._waiting:
             entries, self._waiting = [*self._waiting, *entries], []
         while entries:
@@ -125,6 +129,30 @@ class IndexFiles:
         for name in self._files.listdir(self._directory):
             self._files.remove(f"{self._directory}/{name}")
         self._full, self._unsaved, self._live, self._waiting = [], [], None, []
+        self._note_what_is_there()
+
+    def _note_what_is_there(self) -> None:
+        """Remember how far the files go. The keys of the newest record may lie in two files or more, or only some of them there."""
+        self._there_to = self.end_position
+        self._keys_there = []
+        for file in reversed(self._all()):
+            if file.count > 1 and file.end_position == self._there_to:
+                self._keys_there += file.last_keys()
+
+    def _not_there(self, entries: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
+        """Return the entries that no file holds yet. Log order: once one lies behind all files, all later ones do."""
+        new: list[tuple[int, int, int]] = []
+        for number, entry in enumerate(entries):
+            key_hash, position, _ = entry
+            if position > self._there_to:
+                self._there_to = -1
+                return [*new, *entries[number:]]
+            if position == self._there_to:
+                if key_hash in self._keys_there:
+                    self._keys_there.remove(key_hash)
+                else:
+                    new.append(entry)
+        return new
 
     def _all(self) -> list[IndexFile]:
         files: list[IndexFile] = [file for _, file in self._full]
@@ -148,7 +176,6 @@ class IndexFiles:
         live = LiveIndexFile(file, self._settings)
         if self._live is not None:
             self._unsaved.append(self._live)
-            live.skip_to = self._live[1].skip_to
         self._live = (name, live)
         return self._live
 

@@ -76,6 +76,16 @@ class IndexFile:
                 found.append(position)
             number = previous
 
+    def last_keys(self) -> list[int]:
+        """Return the key hashes of the newest record in the file, in any order."""
+        keys: list[int] = []
+        for number in range(self.count - 1, 0, -1):
+            key_hash, position, _, _ = INDEX_ENTRY.unpack(self._entry(number))
+            if position != self.end_position:
+                break
+            keys.append(key_hash)
+        return keys
+
     def _slot(self, slot: int) -> int:
         return INDEX_SLOT.unpack(
             self.file.pread(INDEX_SLOT.size, INDEX_HEADER.size + slot * INDEX_SLOT.size)
@@ -90,8 +100,6 @@ class LiveIndexFile(IndexFile):
 
     def __init__(self, file: File, settings: LogSettings) -> None:
         super().__init__(file, settings)
-        self.skip_to = self.end_position if self.count > 1 else -1
-        """Records up to this position are in the file already; dispatching them again adds nothing."""
         # Anonymous memory that stays unused until touched: an idle store pays nothing for five million slots.
         pages = -(-self.slots // PAGE_SLOTS)
         self._bytes = memoryview(mmap.mmap(-1, pages * PAGE_SLOTS * INDEX_SLOT.size))
@@ -108,20 +116,16 @@ class LiveIndexFile(IndexFile):
 
     def put(self, entries: Sequence[tuple[int, int, int]]) -> int:
         """Add (key hash, position, store time ms) entries until the file is full; returns how many were taken."""
-        first, slots, memory, dirty, skip_to = self.count, self.slots, self._memory, self._dirty, self.skip_to
+        first, slots, memory, dirty = self.count, self.slots, self._memory, self._dirty
+        if len(entries) > self.entries_max - first:
+            entries = entries[: self.entries_max - first]
+        if not entries:
+            return 0
+        if first == 1:
+            _, self.begin_position, self.begin_ms = entries[0]
         count, begin_ms, used = first, self.begin_ms, self.used_slots
-        taken = 0
         parts: list[bytes] = []
-        position = store_ms = -1
         for key_hash, position, store_ms in entries:
-            if position <= skip_to:
-                taken += 1
-                continue
-            if count == 1:
-                self.begin_ms = begin_ms = store_ms
-                self.begin_position = position
-            elif count >= self.entries_max:
-                break
             slot = key_hash % slots
             previous = memory[slot]
             if previous == 0:
@@ -133,12 +137,10 @@ class LiveIndexFile(IndexFile):
             memory[slot] = count
             dirty[slot >> 10] = 1
             count += 1
-            taken += 1
-        if count > first:
-            self.count, self.used_slots = count, used
-            _, self.end_position, self.end_ms = entries[taken - 1]
-            self._pending += b"".join(parts)
-        return taken
+        self.count, self.used_slots = count, used
+        _, self.end_position, self.end_ms = entries[-1]
+        self._pending += b"".join(parts)
+        return count - first
 
     @property
     def pending_bytes(self) -> int:
