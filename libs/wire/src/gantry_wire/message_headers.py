@@ -74,8 +74,24 @@ class SendReplyHeader(Header, kw_only=True, rename="camel", gc=False):
     """Ours: true when answered from the idempotency window; ids and offsets are the first message's."""
     deliver_ms: Int64 | None = None
     """Ours: when a delayed message is due (ms since 1970); its queueId is the target's. Absent where it is delivered at once."""
+    recall_handle: str | None = None
+    """Names a message that waits for an instant, for 370."""
     gantry_code: str | None = None
     """Ours: why a send was refused, in a word a program can read."""
+
+
+class RecallHeader(Header, kw_only=True, rename="camel", gc=False):
+    """370: take a message back that waits for an instant."""
+
+    topic: str
+    recall_handle: str
+    producer_group: str | None = None
+
+
+class RecallReplyHeader(Header, kw_only=True, rename="camel", gc=False):
+    """370, answered: the unique key of the message that is taken back."""
+
+    msg_id: str
 
 
 class PullHeader(Header, kw_only=True, rename="camel", gc=False):

@@ -5,6 +5,7 @@ Reading follows RocketMQ: a part without a key or without a value does not count
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from operator import mul
 
@@ -109,6 +110,14 @@ def format_properties(properties: dict[str, str]) -> bytes:
     if text.count("\x01") != len(properties) or text.count("\x02") != len(properties):
         raise MalformedProperties("a property key or value holds a separator (0x01 or 0x02)")
     return text.encode()
+
+
+def edit_properties(raw: bytes, put: Mapping[str, str], drop: Collection[str] = ()) -> bytes:
+    """Return stored bytes with properties put, in place of any of the same name, and others dropped; the rest stays byte for byte."""
+    gone = {name.encode() for name in (*put, *drop)}
+    kept = [part for part in raw.split(b"\x02") if part and part.partition(b"\x01")[0] not in gone]
+    kept.append(format_properties(dict(put)))
+    return b"\x02".join(kept)
 
 
 def find_property(raw: bytes, key: bytes) -> bytes | None:
