@@ -1,0 +1,42 @@
+"""Ids of transactions: broker and unique key in letters that may stand in a path."""
+
+import re
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantry_wire.body import decode_body
+from gantry_wire.transaction_bodies import (
+    PendingCheck,
+    TransactionView,
+    split_transaction_id,
+    transaction_id,
+)
+
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=40)
+
+
+def test_an_id_is_readable_where_names_are_plain():
+    assert transaction_id("broker-a", "7F00000100") == "broker-a.7F00000100"
+
+
+@given(names, names)
+def test_every_broker_and_key_comes_back_from_its_id(broker, key):
+    made = transaction_id(broker, key)
+    assert re.fullmatch(r"[A-Za-z0-9._~-]+", made)
+    assert split_transaction_id(made) == (broker, key)
+
+
+@pytest.mark.parametrize("text", ["", "a", "a.", ".b", "a.b.c", "a.~zz", "a.~6", "a.~41", "a.~ff", "a b.c"])
+def test_what_is_no_id_is_none(text):
+    assert split_transaction_id(text) is None
+
+
+def test_bodies_travel_in_camel_case_and_bytes_as_base64():
+    check = PendingCheck(key="K", broker="b", attempt=2, record=b"\x00\xff")
+    assert b'"record":"AP8="' in msgspec.json.encode(check)
+    assert decode_body(msgspec.json.encode(check), PendingCheck) == check
+    view = TransactionView(key="K", state="open", topic="t", producer_group="g", begun_ms=1)
+    assert b'"producerGroup":"g"' in msgspec.json.encode(view)
