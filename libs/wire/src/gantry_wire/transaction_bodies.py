@@ -107,7 +107,7 @@ class ChecksPage(_Plain, kw_only=True, rename="camel"):
 
 
 class FindProducer(_Plain, kw_only=True, rename="camel"):
-    """9023, to a broker: is a client of this producer group connected?"""
+    """9023, to a broker: whether a client of this producer group is connected."""
 
     producer_group: str
 
