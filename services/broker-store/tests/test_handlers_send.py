@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from sending_side import ScriptedPeer, SendingSide, send_header
 
+from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers import SendHeader, SendReplyHeader
 from gantry_wire.names import SEND_FORBIDDEN_TOPICS
@@ -288,3 +289,13 @@ async def test_a_batch_to_a_retry_topic_answers_13(side, peer):
     side.send_batch(peer, [(b"a", {})], topic="%RETRY%g")
     assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
     assert peer.answers[0].remark == "batch request does not support retry group g"
+
+
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE])
+@pytest.mark.parametrize(("batch", "stored"), [(True, [b"a", b"b"]), (False, None), (None, None)])
+async def test_the_header_says_what_is_a_batch_whatever_the_code(side, peer, code, batch, stored):
+    body = encode_batch([BatchItem(0, b"a", b""), BatchItem(0, b"b", b"")])
+    side.ask(peer, code, send_header("orders", batch=batch), body)
+    side.flush()
+    assert peer.answers[0].code == 0
+    assert [record.body for record in side.records()] == (stored or [body])

@@ -61,12 +61,15 @@ class SendHandler:
         return {
             RequestCode.SEND_MESSAGE: ("send", self.single),
             RequestCode.SEND_MESSAGE_V2: ("send", self.single),
-            RequestCode.SEND_BATCH_MESSAGE: ("send", self.batch),
+            RequestCode.SEND_BATCH_MESSAGE: ("send", self.single),
         }
 
     def single(self, peer: Peer, command: Command) -> None:
-        """Store one message; answered when it is as durable as its topic promises."""
+        """Store one message; answered when it is as durable as its topic promises. The header says whether it is a batch."""
         header = self._header(command)
+        if header.batch and command.code != RequestCode.SEND_MESSAGE:
+            self._batch(peer, command, header)
+            return
         if self._accept_after_ms:
             self._refuse_before_start()
         target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
@@ -111,9 +114,8 @@ class SendHandler:
         else:
             self._appends.submit(message, len(body))
 
-    def batch(self, peer: Peer, command: Command) -> None:
+    def _batch(self, peer: Peer, command: Command, header: SendHeader) -> None:
         """Store the messages of a batch together."""
-        header = self._header(command)
         if self._accept_after_ms:
             self._refuse_before_start()
         target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
