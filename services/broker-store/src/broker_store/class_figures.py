@@ -23,6 +23,7 @@ def watch_classes(metrics: Metrics, classes: dict[str, RequestClass], now_ms: Ca
         ("head_wait_ms", "Wait of the oldest request.", lambda requests: requests.head_wait_ms(now_ms())),
         ("refused_full", "Requests refused: too many under way.", lambda requests: requests.refused_full),
         ("refused_late", "Requests refused: they waited too long.", lambda requests: requests.refused_late),
+        ("oneway_dropped", "One-way requests dropped: a flood.", lambda requests: requests.oneway_dropped),
     )
     for name, words, read in gauges:
         metrics.gauge(f"gantry_store_requests_{name}", words, each(read), _NAME)

@@ -3,12 +3,16 @@
 from collections.abc import Iterable
 
 from broker_store.ports import Commands, Handler
-from broker_store.requests import RequestClass
+from broker_store.requests import ONEWAY_PER_TURN_MAX, RequestClass
 from gantry_link.peer import Peer
+from gantry_link.turn import Turn
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.command import FLAG_ONEWAY, FLAG_RESPONSE
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frame import RawFrame, decode_command
+
+BOUNDED_BEFORE = frozenset({"send"})
+"""Classes that bound one-way requests themselves, by what is under way."""
 
 NOT_ON_FAST_PORT = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 """The fast port serves everything but pulls, so that held pulls never sit beside sends."""
@@ -20,6 +24,7 @@ class CommandTable:
     def __init__(self, classes: dict[str, RequestClass]) -> None:
         self._classes = classes
         self._handlers: dict[int, Handler] = {}
+        self._oneway: dict[int, RequestClass] = {}
 
     def add_all(self, commands: Commands) -> None:
         """Take entries in; a code has one handler."""
@@ -27,11 +32,14 @@ class CommandTable:
             assert code not in self._handlers, f"two handlers for code {code}"
             assert class_name in self._classes, class_name
             self._handlers[int(code)] = handler
+            if class_name not in BOUNDED_BEFORE:
+                self._oneway[int(code)] = self._classes[class_name]
 
     def without(self, codes: Iterable[int]) -> "CommandTable":
         """Return the same table without some codes."""
         table = CommandTable(self._classes)
         table._handlers = {code: handler for code, handler in self._handlers.items() if code not in codes}
+        table._oneway = self._oneway
         return table
 
     def codes(self) -> list[int]:
@@ -48,6 +56,19 @@ class CommandTable:
             raise RefusedRequest(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
             )
+        if command.flag & FLAG_ONEWAY and command.code in self._oneway and self._is_flood(command.code):
+            return
         reply = handler(peer, command)
         if reply is not None and not command.flag & FLAG_ONEWAY:
             peer.send(reply)
+
+    def _is_flood(self, code: int) -> bool:
+        """Count a one-way request; True when this turn of the loop has carried out enough of its class."""
+        requests = self._oneway[code]
+        if not requests.oneway_in_turn:
+            Turn.current().at_end(requests.end_turn)
+        if requests.oneway_in_turn >= ONEWAY_PER_TURN_MAX:
+            requests.oneway_dropped += 1
+            return True
+        requests.oneway_in_turn += 1
+        return False

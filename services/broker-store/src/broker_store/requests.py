@@ -39,6 +39,10 @@ LIMITS: dict[str, ClassLimits] = {
 }
 
 
+ONEWAY_PER_TURN_MAX = 4096
+"""One-way requests of a class carried out in one turn of the loop; more are dropped: nobody waits for them, others wait for the turn."""
+
+
 class RequestClass:
     """Counts one kind of request: under way, refused, and how long its head has waited."""
 
@@ -49,6 +53,8 @@ class RequestClass:
         "head_wait",
         "in_flight",
         "name",
+        "oneway_dropped",
+        "oneway_in_turn",
         "refused_full",
         "refused_late",
         "wait_ms_max",
@@ -62,6 +68,8 @@ class RequestClass:
         self.handled = 0
         self.refused_full = 0
         self.refused_late = 0
+        self.oneway_in_turn = 0
+        self.oneway_dropped = 0
         self.head_wait: Callable[[], int] | None = None
         """Tells the head's wait in ms where its owner knows it without having each request's time noted."""
         self._entered_ms: deque[int] = deque()
@@ -82,6 +90,10 @@ class RequestClass:
         self.handled += 1
         if self._entered_ms:
             self._entered_ms.popleft()
+
+    def end_turn(self) -> None:
+        """Begin to count one-way requests anew."""
+        self.oneway_in_turn = 0
 
     def head_wait_ms(self, now_ms: int) -> int:
         """How long the oldest request under way has waited; 0 when none does."""
