@@ -1,12 +1,13 @@
 import pytest
 
+from broker_store.delays.levels import DEFAULT
 from broker_store.idempotency import Window, content_crc, key_digest
 from broker_store.log.consume_queue import ConsumeQueue
 from broker_store.log.file_pool import FilePool
 from broker_store.log.settings import LogSettings
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.queues import QueueTable
-from broker_store.restore import Restore, deliver_ms
+from broker_store.restore import Restore
 from gantry_wire.properties import format_properties, index_key_hash, tags_code
 
 
@@ -82,8 +83,8 @@ def test_halves_and_rollbacks_of_an_imported_log_are_in_no_queue(parts, sys_flag
 def test_a_delayed_record_of_an_imported_log_is_due_at_its_time(parts):
     parts.restore.take([record(0, topic=b"SCHEDULE_TOPIC_XXXX", DELAY="3", TAGS="x")])
     assert parts.unit("SCHEDULE_TOPIC_XXXX")[2] == 5000 + 10_000
-    assert deliver_ms(b"99", 0) == 7_200_000
-    assert deliver_ms(None, 0) == 1000
+    assert DEFAULT.deliver_ms(b"99", 0) == 7_200_000
+    assert DEFAULT.deliver_ms(None, 0) == 1000
 
 
 def test_an_idempotency_key_is_remembered(parts):

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from broker_store.broker_conf import read_broker_conf
+from broker_store.delays.levels import IllegalLevels, parse_levels
 from broker_store.settings import IMPORTANT, Settings
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.process import Life, run
@@ -38,8 +39,11 @@ def main(argv: list[str]) -> None:
     try:
         arguments = parse_arguments(argv, options={"-n": "nameservers"}, switches=("-p", "-m"))
         settings = load_settings(Settings, "BROKER_STORE", arguments, read_file=read_file)
+        parse_levels(settings.delay_levels)
     except SettingsRefused as refused:
         refuse_start(SERVICE, str(refused))
+    except IllegalLevels as refused:
+        refuse_start(SERVICE, f"delay_levels (messageDelayLevel): {refused}")
     if arguments.switches:
         print_settings(settings, important_only="-p" not in arguments.switches)
         return

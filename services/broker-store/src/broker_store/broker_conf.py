@@ -50,6 +50,9 @@ RENAMED = {
     "maxTransferBytesOnMessageInMemory": "pull_bytes_max",
     "disableConsumeIfConsumerReadSlowly": "protect_broker",
     "consumerFallbehindThreshold": "fallbehind_bytes_max",
+    "messageDelayLevel": "delay_levels",
+    "timerMaxDelaySec": "delay_horizon_seconds",
+    "recallMessageEnable": "recall_enable",
     "bindAddress": "listen",
 }
 """RocketMQ's key: our setting of the same meaning and unit."""

@@ -29,9 +29,12 @@ IGNORED_IN_CONTENT = frozenset(
         "__BORNHOST",
         "BORN_TIMESTAMP",
         "INSTANCE_ID",
+        "REAL_TOPIC",
+        "REAL_QID",
+        "TIMER_OUT_MS",
     }
 )
-"""Properties that differ between two attempts to send the same message."""
+"""Properties that differ between two attempts to send the same message, or that the store adds to one that waits."""
 
 
 class Remembered(NamedTuple):

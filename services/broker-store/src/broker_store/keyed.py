@@ -11,28 +11,46 @@ from broker_store.appends import Appends
 from broker_store.batch_items import Item
 from broker_store.idempotency import Remembered, Verdict, Window, content_crc, key_digest
 from broker_store.log.errors import LogError
-from broker_store.message import Arrivals, IndexEntry, Message, Mode, Placement, ReplyTo, refusal_frame
+from broker_store.message import (
+    FSYNC_FIELD,
+    WRITTEN_FIELD,
+    Arrivals,
+    IndexEntry,
+    Message,
+    Mode,
+    Placement,
+    ReplyTo,
+    refusal_frame,
+)
 from broker_store.send_batch import ItemResult, SendBatch
+from broker_store.special_message import json_fields
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.ids import offset_message_id
 from gantry_wire.properties import GANTRY_KEY, UNIQ_KEY, parse_properties
-from gantry_wire.record import CRC_MASK, decode_record
+from gantry_wire.record import CRC_MASK, Record, decode_record
 
 DUPLICATE_FIELD = b',"duplicate":"true"'
 
 
-class Claim:
-    """A key whose first message is on its way; `stored` is set when it became visible, None for ever if it failed."""
+Told = tuple[int, dict[str, str]]
 
-    __slots__ = ("crc", "digest", "stored", "unique_key")
+
+class Claim:
+    """A key whose first message is on its way; `stored` is set when it became visible, None for ever if it failed.
+
+    `told` is what its sender is told with it: the queue, and further fields.
+    """
+
+    __slots__ = ("crc", "digest", "stored", "told", "unique_key")
 
     def __init__(self, digest: bytes, crc: int, unique_key: str) -> None:
         self.digest = digest
         self.crc = crc
         self.unique_key = unique_key
         self.stored: Remembered | None = None
+        self.told: Told = (-1, {})
 
 
 class KeyedSends:
@@ -45,12 +63,14 @@ class KeyedSends:
         is_readable: Callable[[str, Remembered], bool],
         read_record: Callable[[int], bytes],
         now_ms: Callable[[], int],
+        told_of: Callable[[Record], Told],
     ) -> None:
         self.window = window
         self._appends = appends
         self._is_readable = is_readable
         self._read_record = read_record
         self._now_ms = now_ms
+        self._told_of = told_of
         self._claims: dict[bytes, Claim] = {}
 
     def submit(self, message: Message, topic: str, properties: dict[str, str]) -> None:
@@ -96,19 +116,17 @@ class KeyedSends:
         if claim is not None:
             return (Verdict.REPEAT if claim.crc == crc else Verdict.CONFLICT), claim
         verdict, found = self.window.judge(digest, crc, self._now_ms())
-        if found is not None and not self._is_readable(topic, found):
-            verdict = Verdict.NEW
         claim = Claim(digest, crc, unique_key)
+        if found is not None and not self._recall(claim, topic, found):
+            verdict = Verdict.NEW
         if verdict is Verdict.NEW:
             self._claims[digest] = claim
-        elif found is not None:
-            claim.stored = found
-            claim.unique_key = self._unique_key_at(found.position)
         return verdict, claim
 
-    def stored(self, claim: Claim, entry: Remembered) -> None:
+    def stored(self, claim: Claim, entry: Remembered, told: Told) -> None:
         """Remember the first message of a key: it became visible."""
         claim.stored = entry
+        claim.told = told
         self._claims.pop(claim.digest, None)
         self.window.remember(entry)
 
@@ -122,12 +140,23 @@ class KeyedSends:
             if verdict is Verdict.NEW and claim is not None:
                 self.failed(claim)
 
-    def _unique_key_at(self, position: int) -> str:
-        """Read the first message's id back; its record is young, so this hardly ever waits for the disk."""
+    def _recall(self, claim: Claim, topic: str, found: Remembered) -> bool:
+        """Read the first message back, whose record is young, so that this hardly ever waits for the disk; False when it is gone.
+
+        A delayed one lies in a system queue. Of a damaged one its place is still the answer.
+        """
+        told: Told = (found.queue_id, {})
+        unique_key = ""
         try:
-            return parse_properties(decode_record(self._read_record(position)).properties).get(UNIQ_KEY, "")
+            record = decode_record(self._read_record(found.position))
+            topic, told = record.topic.decode(), self._told_of(record)
+            unique_key = parse_properties(record.properties).get(UNIQ_KEY, "")
         except (LogError, WireError, OSError):
-            return ""  # gone or damaged: its place is still the answer
+            pass
+        if not self._is_readable(topic, found):
+            return False
+        claim.stored, claim.told, claim.unique_key = found, told, unique_key
+        return True
 
 
 class _KeyedMessage:
@@ -148,7 +177,8 @@ class _KeyedMessage:
         message, claim = self._message, self._claim
         message.appear(index, arrivals)
         place = (message.position, message.offset, message.queue.queue_id)
-        self._keyed.stored(claim, Remembered(claim.digest, claim.crc, message.store_ms, *place))
+        entry = Remembered(claim.digest, claim.crc, message.store_ms, *place)
+        self._keyed.stored(claim, entry, message.told())
 
     def refuse(self, refusal: RefusedRequest) -> None:
         self._keyed.failed(self._claim)
@@ -189,13 +219,13 @@ class _Repeat:
                 )
             )
             return
-        extra = DUPLICATE_FIELD + (
-            b',"durability":"fsync"' if self.mode == Mode.SYNC else b',"durability":"written"'
-        )
+        queue_id, more = self._claim.told
+        durability = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
+        extra = DUPLICATE_FIELD + durability + json_fields(more)
         message_id = offset_message_id(at.store_host, stored.position)
         peer.send(
             encode_send_reply(
-                self._opaque, message_id, stored.queue_id, stored.queue_offset, self._claim.unique_key, extra
+                self._opaque, message_id, queue_id, stored.queue_offset, self._claim.unique_key, extra
             )
         )
 
@@ -237,7 +267,8 @@ class _KeyedBatch(SendBatch):
                 continue
             if claim is not None:
                 place = (self.positions[number], self.first_offset + number, self.queue.queue_id)
-                self._keyed.stored(claim, Remembered(claim.digest, claim.crc, self.store_ms, *place))
+                entry = Remembered(claim.digest, claim.crc, self.store_ms, *place)
+                self._keyed.stored(claim, entry, (self.queue.queue_id, {}))
             number += 1
 
     def place_of_reply(self) -> tuple[list[int], int, int]:
@@ -279,7 +310,7 @@ class _KeyedBatch(SendBatch):
                 remark=words,
             )
         return ItemResult(
-            stored.queue_id,
+            claim.told[0],
             stored.queue_offset,
             stored.position,
             stored.store_ms,

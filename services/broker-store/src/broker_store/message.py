@@ -192,6 +192,10 @@ class Message:
         if arrivals is not None:
             arrivals.setdefault(queue, []).append(self.tags_code)
 
+    def told(self) -> tuple[int, dict[str, str]]:
+        """Return the queue that the sender is told, and further fields of its answer."""
+        return self.queue.queue_id, {}
+
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self.peer = self.peer, None
         if peer is None:

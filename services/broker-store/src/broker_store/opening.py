@@ -10,6 +10,7 @@ from typing import cast
 
 from broker_store.clock import StoreClock
 from broker_store.config_files import ConfigFile, DataVersionCounter
+from broker_store.delays.levels import LevelList, parse_levels
 from broker_store.idempotency import Window
 from broker_store.key_journal import KeyJournal
 from broker_store.log.checkpoint import Checkpoint
@@ -58,6 +59,7 @@ class OpenedStore:
     journal: KeyJournal
     note_file: ConfigFile
     preambles: Preambles
+    levels: LevelList
     recovered_ms: int = 0
     """Store time of the newest record, 0 in an empty log."""
     holes: int = 0
@@ -178,6 +180,7 @@ class Opening:
             journal=KeyJournal(files, f"{directory}/gantry/keys"),
             note_file=ConfigFile(files, f"{directory}/gantry/queues.json"),
             preambles=preambles,
+            levels=parse_levels(settings.delay_levels),
         )
 
     def _recover(self, note: QueueNote | None) -> Slices:
@@ -194,7 +197,9 @@ class Opening:
             self._missing = self._what_is_missing(note)
             if self._missing:
                 return
-        restore = Restore(store.queues, store.index, store.window, self._read_system, self._forget_topic)
+        restore = Restore(
+            store.queues, store.index, store.window, self._read_system, self._forget_topic, store.levels
+        )
         for event in recovery.run():
             if isinstance(event, Found):
                 restore.take(event.records)
@@ -285,6 +290,7 @@ def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> Topi
         settings.cluster_topic_enable,
         settings.broker_topic_enable,
         settings.trace_topic_enable,
+        len(parse_levels(settings.delay_levels).durations_ms),
     )
     wrapper = TopicConfigSerializeWrapper(data_version=DataVersionCounter(clock.now_ms).value)
     content = file.load()

@@ -5,6 +5,7 @@ Runs once per record of a rebuild, so it looks at property bytes only for what t
 
 from collections.abc import Callable
 
+from broker_store.delays.levels import DEFAULT, LevelList
 from broker_store.dispatch import KeyIndexWriter
 from broker_store.idempotency import Remembered, Window, content_crc, key_digest
 from broker_store.log.scan import ScannedRecord
@@ -12,10 +13,11 @@ from broker_store.message import IndexEntry, key_entries
 from broker_store.queues import Queue, QueueTable
 from broker_store.system_records import SegmentOffsets, TopicDeleted
 from broker_store.topics import SEGMENT_TOPIC
-from gantry_wire.names import SCHEDULE_TOPIC
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import (
     DELAY,
     GANTRY_KEY,
+    REAL_TOPIC,
     find_property,
     index_key_hash,
     parse_properties,
@@ -23,12 +25,11 @@ from gantry_wire.properties import (
 )
 from gantry_wire.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
 
-LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-"""messageDelayLevel of RocketMQ: 1s 5s 10s 30s 1m 2m … 10m 20m 30m 1h 2h."""
 SKIPPED_OFFSETS_MAX = 4096
 """A damaged record that claims an offset further ahead is not believed."""
 _UNDISPATCHED = frozenset({SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK})
 _SPECIAL_TOPICS = frozenset({SCHEDULE_TOPIC, SEGMENT_TOPIC})
+_WAITING_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
 _UNIQUE_MARK = b"UNIQ_KEY\x01"
 _UNIQUE_SIZE = len(_UNIQUE_MARK)
 _END = b"\x02"
@@ -50,12 +51,14 @@ class Restore:
         window: Window,
         read_system: ReadSystem,
         on_deleted: Callable[[str, int], None],
+        levels: LevelList = DEFAULT,
     ) -> None:
         self._queues = queues
         self._index = index
         self._window = window
         self._read_system = read_system
         self._on_deleted = on_deleted
+        self._levels = levels
         self._by_name: dict[tuple[bytes, int], Queue] = {}
         self.newest_store_ms = 0
         self.records = 0
@@ -101,7 +104,7 @@ class Restore:
         position, size, _, offset, sys_flag, store_ms, body_crc, _, properties = record
         kind = sys_flag & SYS_TRANSACTION_MASK
         if kind not in _UNDISPATCHED:
-            self.holes += queue.units.append(offset, position, size, _code(queue, properties, store_ms))
+            self.holes += queue.units.append(offset, position, size, self._code(queue, properties, store_ms))
         if kind != SYS_TRANSACTION_ROLLBACK:
             _add_unique_key(index, queue.topic, properties, position, store_ms)
             _add_keys(index, queue.topic, properties, position, store_ms)
@@ -123,12 +126,20 @@ class Restore:
         self._by_name[(topic, queue_id)] = queue
         return queue
 
+    def _code(self, queue: Queue, properties: bytes, store_ms: int) -> int:
+        if queue.topic == SCHEDULE_TOPIC:
+            return self._levels.deliver_ms(find_property(properties, DELAY.encode()), store_ms)
+        tag = find_property(properties, b"TAGS")
+        return tags_code(tag) if tag else 0
+
     def _remember(self, queue: Queue, raw: bytes, place: tuple[int, int, int, int]) -> None:
         body_crc, store_ms, position, offset = place
         properties = parse_properties(raw)
         key = properties.get(GANTRY_KEY)
         if key is not None:
-            digest, crc = key_digest(queue.topic, key), content_crc(body_crc, properties)
+            # One that waits in a system queue is known by the topic it was sent to.
+            topic = properties.get(REAL_TOPIC, queue.topic) if queue.topic in _WAITING_TOPICS else queue.topic
+            digest, crc = key_digest(topic, key), content_crc(body_crc, properties)
             self._window.remember(Remembered(digest, crc, store_ms, position, offset, queue.queue_id))
 
     def _apply_system(self, position: int, size: int, store_ms: int) -> None:
@@ -145,13 +156,6 @@ class Restore:
             self._on_deleted(system.topic, store_ms)
 
 
-def _code(queue: Queue, properties: bytes, store_ms: int) -> int:
-    if queue.topic == SCHEDULE_TOPIC:
-        return deliver_ms(find_property(properties, DELAY.encode()), store_ms)
-    tag = find_property(properties, b"TAGS")
-    return tags_code(tag) if tag else 0
-
-
 def _add_unique_key(
     index: list[IndexEntry], topic: str, properties: bytes, position: int, store_ms: int
 ) -> None:
@@ -164,9 +168,3 @@ def _add_keys(index: list[IndexEntry], topic: str, properties: bytes, position: 
     keys = find_property(properties, b"KEYS") if _KEYS_MARK in properties else None
     if keys:
         index += key_entries(topic, keys.decode(errors="replace"), position, store_ms)
-
-
-def deliver_ms(level: bytes | None, store_ms: int) -> int:
-    """Return when a delayed message is due: what its unit holds in place of a tags code."""
-    number = int(level) if level is not None and level.isdigit() else 0
-    return store_ms + LEVELS_S[min(max(number, 1), len(LEVELS_S)) - 1] * 1000

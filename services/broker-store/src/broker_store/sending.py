@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from broker_store.appends import Appends, AtTurnEnd
 from broker_store.broker_config import BrokerConfig, read_number, read_switch
 from broker_store.checkpoints import CheckpointParts, Checkpoints
+from broker_store.delays.delays import Delays
 from broker_store.dispatch import Dispatch, Readers
 from broker_store.handlers.send import SendHandler, SendParts
 from broker_store.handlers.topics import TopicHandler, TopicParts
@@ -70,10 +71,15 @@ class Sending:
             random_below=random.randrange,
         )
         self.retries = Retries(store.topics, self.targets)
+        self.delays = Delays(
+            store.levels, settings.delay_horizon_seconds * 1000, settings.broker_name, store.queues.open,
+            store.clock.now_ms,
+        )  # fmt: skip
         self.keyed = KeyedSends(
-            store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms
-        )
-        self.special = SpecialSends()
+            store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
+            self.delays.told_of,
+        )  # fmt: skip
+        self.special = SpecialSends(self.delays.prepare)
         self.special.half = HalfSends(store.queues).prepare
         self.internal = InternalSends(
             store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms

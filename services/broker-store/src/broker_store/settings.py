@@ -156,6 +156,19 @@ class Settings(Struct, frozen=True, kw_only=True):
         1_000_000
     )
 
+    # delayed messages
+    delay_levels: Annotated[
+        str,
+        Meta(max_length=8192),
+        _words("Durations of the delay levels, as 1s 5s 1m 2h 1d, from level 1 on."),
+    ] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    delay_horizon_seconds: Annotated[
+        int, Meta(ge=1, le=10 * 365 * 86400), _words("How far ahead the instant of a timed message may lie.")
+    ] = 40 * 86400
+    recall_enable: Annotated[Switch, _words("A timed message may be taken back with its recall handle.")] = (
+        True
+    )
+
     # pulls (held and served by the other half of the store)
     long_polling_enable: Annotated[
         Switch, _words("Hold pulls until data comes; off: answer after at most a second.")

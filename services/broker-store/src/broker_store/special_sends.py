@@ -7,12 +7,20 @@ same group commit: another queue, other properties, another entry in the queue. 
 from collections.abc import Callable
 
 from broker_store.message import Message
-from broker_store.refused_yet import DELAYS, TIMERS, refuse_special
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.properties import DELAY, TRANSACTION_PREPARED
+from gantry_wire.properties import (
+    DELAY,
+    TIMER_DEL_UNIQKEY,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TRANSACTION_PREPARED,
+)
 from gantry_wire.record import SYS_TRANSACTION_MASK
 
+TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY)
+DELAYS = frozenset({DELAY, *TIMERS})
 SPECIAL = frozenset({TRANSACTION_PREPARED, *DELAYS})
 """Properties that may make a message something other than a plain one."""
 
@@ -23,11 +31,10 @@ Prepare = Callable[[Message, dict[str, str]], Message]
 class SpecialSends:
     """Hands a special message to the part that knows its kind."""
 
-    def __init__(self) -> None:
-        self.half: Prepare = refuse_special
+    def __init__(self, delayed: Prepare) -> None:
+        self.half: Prepare = _refuse_half
         """Transactional messages; given by the transactions' part. It must clear the transaction bits of the sys flag."""
-        self.delayed: Prepare = refuse_special
-        """Messages with a level or an instant; returns others as they came. Given by the delays' part."""
+        self._delayed = delayed
 
     def prepare(self, message: Message, properties: dict[str, str]) -> Message:
         """Return what is to be stored for a message. Raises RefusedRequest."""
@@ -35,7 +42,7 @@ class SpecialSends:
             return self.half(message, properties)
         if message.sys_flag & SYS_TRANSACTION_MASK:
             _clear_transaction(message, properties)
-        return message if DELAYS.isdisjoint(properties) else self.delayed(message, properties)
+        return message if DELAYS.isdisjoint(properties) else self._delayed(message, properties)
 
 
 def refuse_in_batch(properties: dict[str, str], sys_flag: int) -> None:
@@ -73,6 +80,14 @@ def level_of(properties: dict[str, str]) -> int:
             ResponseCode.MESSAGE_ILLEGAL,
             f"the delay level (property {DELAY}) must be a whole number, it is {text[:64]!r}",
         ) from None
+
+
+def _refuse_half(_message: Message, _properties: dict[str, str]) -> Message:
+    raise RefusedRequest(
+        ResponseCode.MESSAGE_ILLEGAL,
+        "transactional messages are not in this version yet; the message was not stored, send it without",
+        {"gantryCode": "NOT_YET"},
+    )
 
 
 def _clear_transaction(message: Message, properties: dict[str, str]) -> None:

@@ -19,6 +19,7 @@ from gantry_wire.names import (
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     SYSTEM_TOPIC_PREFIX,
+    TIMER_TOPIC,
     TRACE_TOPIC,
     TRANS_CHECK_MAX_TIME_TOPIC,
 )
@@ -34,6 +35,7 @@ UNIT_SUB_FLAG = 2
 QUEUES_MAX = 65_536
 """RocketMQ sets no bound; this one keeps a typing error from making a million directories."""
 DELAY_LEVELS = 18
+"""Queues of SCHEDULE_TOPIC_XXXX; more where the list of levels is longer."""
 
 SEGMENT_TOPIC = f"{GANTRY_SYSTEM_PREFIX}SEGMENT"
 PROBE_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PROBE"
@@ -53,6 +55,7 @@ class TopicPolicy(NamedTuple):
     cluster_topic_enable: bool = True
     broker_topic_enable: bool = True
     trace_topic_enable: bool = True
+    delay_levels: int = DELAY_LEVELS
 
 
 class IllegalAttributes(ValueError):
@@ -78,6 +81,9 @@ class TopicTable:
         self._system = frozenset(preset.topic_name for preset in presets) | {TRACE_TOPIC}
         for preset in presets:
             self._topics.setdefault(preset.topic_name, preset)
+        schedule = self._topics[SCHEDULE_TOPIC]
+        if queue_count(schedule) < policy.delay_levels:
+            schedule.read_queue_nums = schedule.write_queue_nums = policy.delay_levels
         self.set_auto_create(enable=policy.auto_create)
 
     def set_auto_create(self, *, enable: bool) -> None:
@@ -188,13 +194,13 @@ def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
         new_topic(policy.cluster_name, 16, cluster_perm),
         new_topic(policy.broker_name, 1, broker_perm),
         new_topic(OFFSET_MOVED_TOPIC, 1),
-        new_topic(SCHEDULE_TOPIC, DELAY_LEVELS),
+        new_topic(SCHEDULE_TOPIC, max(DELAY_LEVELS, policy.delay_levels)),
         new_topic(f"{policy.cluster_name}_{REPLY_TOPIC_SUFFIX}", 1),
         new_topic(HALF_TOPIC, 1),
         new_topic(OP_HALF_TOPIC, 1),
         new_topic(TRANS_CHECK_MAX_TIME_TOPIC, 1),
         new_topic(f"rmq_sys_REVIVE_LOG_{policy.cluster_name}", 8),
-        new_topic("rmq_sys_wheel_timer", 1),
+        new_topic(TIMER_TOPIC, 1),
         new_topic(f"rmq_sys_SYNC_BROKER_MEMBER_{policy.broker_name}", 1, PERM_INHERIT),
         new_topic(SEGMENT_TOPIC, 1),
         new_topic(PROBE_TOPIC, 1),

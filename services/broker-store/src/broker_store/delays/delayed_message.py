@@ -1,0 +1,45 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
+"""A message that waits in a system queue for its time."""
+
+from typing import NamedTuple
+
+from broker_store.message import Message, Placement
+from broker_store.queues import Queue
+from broker_store.special_message import SpecialMessage
+
+
+class Wait(NamedTuple):
+    """What a message waits for."""
+
+    deliver_ms: int
+    """Store time; 0 = `level_ms` after it is stored."""
+    level_ms: int = 0
+    recall_handle: str = ""
+
+
+class DelayedMessage(SpecialMessage):
+    """A message with a level or an instant. Only `place` knows when a level ends: it counts from the store time."""
+
+    __slots__ = ("wait",)
+
+    def __init__(self, message: Message, queue: Queue, properties: bytes, wait: Wait) -> None:
+        super().__init__(message, queue, properties)
+        self.wait = wait
+
+    def place(self, at: Placement) -> None:
+        super().place(at)
+        if self.wait.level_ms:
+            self.tags_code = self.store_ms + self.wait.level_ms
+
+    def told(self) -> tuple[int, dict[str, str]]:
+        wait = self.wait
+        deliver_ms = self.store_ms + wait.level_ms if wait.level_ms else wait.deliver_ms
+        return self.target_queue_id, told_fields(deliver_ms, wait.recall_handle)
+
+
+def told_fields(deliver_ms: int, recall_handle: str) -> dict[str, str]:
+    """Return what the sender of a delayed message is told beside its queue: when it is due, how to take it back."""
+    fields = {"deliverMs": str(deliver_ms)}
+    if recall_handle:
+        fields["recallHandle"] = recall_handle
+    return fields

@@ -1,0 +1,104 @@
+"""Delayed and timed sends: swapped into their system queue, as RocketMQ does it. Waits for nothing: the scheduler does."""
+
+from collections.abc import Callable
+
+from broker_store.delays.delayed_message import DelayedMessage, Wait, told_fields
+from broker_store.delays.instants import due_ms
+from broker_store.delays.levels import LevelList
+from broker_store.delays.recall_handle import RecallHandle
+from broker_store.message import Message
+from broker_store.queues import Queue
+from broker_store.special_sends import TIMERS, level_of
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.names import RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.properties import (
+    DELAY,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TIMER_OUT_MS,
+    UNIQ_KEY,
+    edit_properties,
+    parse_properties,
+)
+from gantry_wire.record import Record
+
+OpenQueue = Callable[[str, int], Queue]
+
+
+class Delays:
+    """Decides about messages that carry a delay."""
+
+    def __init__(
+        self,
+        levels: LevelList,
+        horizon_ms: int,
+        broker_name: str,
+        open_queue: OpenQueue,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self.levels = levels
+        self.horizon_ms = horizon_ms
+        self.broker_name = broker_name
+        self._open_queue = open_queue
+        self._now_ms = now_ms
+
+    def prepare(self, message: Message, properties: dict[str, str]) -> Message:
+        """Return what is stored for a message: itself where it asks for no delay. Raises RefusedRequest.
+
+        A level goes before an instant, whose properties then count for nothing: they are taken out, also of `properties`.
+        """
+        level = level_of(properties)
+        if level > 0:
+            return self._by_level(message, properties, level)
+        deliver_ms = due_ms(properties, self._now_ms(), self.horizon_ms)
+        return message if deliver_ms is None else self._by_instant(message, deliver_ms)
+
+    def by_level(self, message: Message, level: int) -> Message:
+        """Return what is stored for a message that waits out a level, whatever its properties say."""
+        return self._by_level(message, {}, level)
+
+    def told_of(self, record: Record) -> tuple[int, dict[str, str]]:
+        """Return what the sender of a stored message is told again: queue, and of a delayed one when it is due."""
+        topic = record.topic.decode(errors="replace")
+        if topic not in (SCHEDULE_TOPIC, TIMER_TOPIC):
+            return record.queue_id, {}
+        properties = parse_properties(record.properties)
+        queue_id = int(properties.get(REAL_QUEUE_ID, "0"))
+        if topic == SCHEDULE_TOPIC:
+            level = properties.get(DELAY, "").encode()
+            return queue_id, told_fields(self.levels.deliver_ms(level, record.store_timestamp), "")
+        deliver_ms = int(properties.get(TIMER_OUT_MS, "0"))
+        handle = self._handle(properties.get(REAL_TOPIC, ""), deliver_ms, properties.get(UNIQ_KEY, ""))
+        return queue_id, told_fields(deliver_ms, handle)
+
+    def _by_level(self, message: Message, properties: dict[str, str], level: int) -> Message:
+        drop = [name for name in TIMERS if properties.pop(name, None) is not None]
+        number = self.levels.number(level)
+        queue = self._open_queue(SCHEDULE_TOPIC, number - 1)
+        raw = _real_place(message, {}, drop)
+        return DelayedMessage(message, queue, raw, Wait(0, self.levels.duration_ms(number)))
+
+    def _by_instant(self, message: Message, deliver_ms: int) -> Message:
+        raw = _real_place(message, {TIMER_OUT_MS: str(deliver_ms)}, ())
+        handle = self._handle(message.queue.topic, deliver_ms, message.unique_key)
+        return DelayedMessage(message, self._open_queue(TIMER_TOPIC, 0), raw, Wait(deliver_ms, 0, handle))
+
+    def _handle(self, topic: str, deliver_ms: int, unique_key: str) -> str:
+        """Return the recall handle; RocketMQ gives none for retries."""
+        if topic.startswith(RETRY_PREFIX):
+            return ""
+        return RecallHandle(topic, self.broker_name, deliver_ms, unique_key).text()
+
+
+def _real_place(message: Message, put: dict[str, str], drop: list[str] | tuple[()]) -> bytes:
+    put = {REAL_TOPIC: message.queue.topic, REAL_QUEUE_ID: str(message.queue.queue_id), **put}
+    raw = edit_properties(message.properties, put, drop)
+    if len(raw) > PROPERTIES_BYTES_MAX:
+        words = (
+            f"the message properties have {len(raw)} bytes with those that a delay needs, "
+            f"the limit is {PROPERTIES_BYTES_MAX}"
+        )
+        raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+    return raw

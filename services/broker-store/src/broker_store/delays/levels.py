@@ -1,0 +1,58 @@
+"""The list of delay levels, in RocketMQ's syntax (`messageDelayLevel`): how long each of them is. Pure."""
+
+import re
+from typing import NamedTuple
+
+DEFAULT_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+LEVELS_MAX = 1024
+"""RocketMQ sets no bound; each level is a queue."""
+DURATION_MS_MAX = 10 * 365 * 86_400_000
+
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LEVEL = re.compile(r"([0-9]{1,10})([smhd])")
+
+
+class IllegalLevels(ValueError):
+    """A list of levels that cannot be read; the words say which part of it, and what to write."""
+
+
+class LevelList(NamedTuple):
+    """Durations in ms; level 1 is the first of them."""
+
+    durations_ms: tuple[int, ...]
+
+    def number(self, level: int) -> int:
+        """Return the level meant: one above the last is the last."""
+        return min(max(level, 1), len(self.durations_ms))
+
+    def duration_ms(self, level: int) -> int:
+        """Return how long a message of a level waits."""
+        return self.durations_ms[self.number(level) - 1]
+
+    def deliver_ms(self, level: bytes | None, store_ms: int) -> int:
+        """Return when a stored message is due: what its unit holds in place of a tags code. `level` is its property DELAY."""
+        return store_ms + self.duration_ms(int(level) if level is not None and level.isdigit() else 1)
+
+
+def parse_levels(text: str) -> LevelList:
+    """Read a list: numbers with a unit, `s`, `m`, `h` or `d`, a space between two. Raises IllegalLevels."""
+    parts = text.strip().split(" ")
+    if len(parts) > LEVELS_MAX:
+        raise IllegalLevels(f"the list of delay levels has {len(parts)} levels, the limit is {LEVELS_MAX}")
+    return LevelList(tuple(_duration_ms(number, part) for number, part in enumerate(parts, 1)))
+
+
+def _duration_ms(number: int, part: str) -> int:
+    match = _LEVEL.fullmatch(part)
+    if match is None:
+        raise IllegalLevels(
+            f"delay level {number} is {part[:32]!r}: write a whole number and s, m, h or d, with one space "
+            f"between two levels, as in '{DEFAULT_LEVELS[:15]}'"
+        )
+    duration_ms = int(match[1]) * _UNIT_MS[match[2]]
+    if duration_ms > DURATION_MS_MAX:
+        raise IllegalLevels(f"delay level {number} is {part!r}: more than ten years cannot be waited for")
+    return duration_ms
+
+
+DEFAULT = parse_levels(DEFAULT_LEVELS)
