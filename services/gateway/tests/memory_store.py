@@ -10,7 +10,17 @@ import msgspec
 
 from gantry_wire.batch import BatchItem
 from gantry_wire.ids import offset_message_id, pack_host
-from gantry_wire.properties import GANTRY_KEY, KEYS, TAGS, UNIQ_KEY, parse_properties
+from gantry_wire.names import SCHEDULE_TOPIC
+from gantry_wire.properties import (
+    DELAY,
+    GANTRY_KEY,
+    KEYS,
+    TAGS,
+    TIMER_DELAY_MS,
+    TIMER_DELIVER_MS,
+    UNIQ_KEY,
+    parse_properties,
+)
 from gantry_wire.record import build_record, decode_record
 from gantry_wire.subscription import TagFilter
 from gateway.ports import (
@@ -24,6 +34,7 @@ from gateway.ports import (
     TopicSettings,
 )
 
+LEVELS_MS = (1000, 5000, 10_000, 30_000, *(60_000 * n for n in (*range(1, 11), 20, 30, 60, 120)))
 CLIENT_HOST = pack_host("127.0.0.1", 40000)
 
 
@@ -109,9 +120,12 @@ class MemoryStore:
             if strict:
                 raise StoreRefused(13, "the key is known with another content", "IDEMPOTENCY_CONFLICT")
             return Stored("", "", queue_id, -1, True, False, 13, "IDEMPOTENCY_CONFLICT")
-        queue = self.queues.setdefault((topic, queue_id), [])
+        deliver_ms = self._deliver_ms(named)
+        is_delayed = deliver_ms is not None and deliver_ms > self._clocks.wall_ms()
+        place = (SCHEDULE_TOPIC, 0) if is_delayed else (topic, queue_id)
+        queue = self.queues.setdefault(place, [])
         record = build_record(
-            topic.encode(), queue_id, len(queue), self.position, body, properties, flag, 0,
+            place[0].encode(), place[1], len(queue), self.position, body, properties, flag, 0,
             self._clocks.wall_ms(), CLIENT_HOST, self._clocks.wall_ms(), self.host,
         )  # fmt: skip
         stored = Stored(
@@ -121,6 +135,7 @@ class MemoryStore:
             len(queue),
             self.is_durable,
             False,
+            deliver_ms=deliver_ms if is_delayed else None,
         )
         queue.append(record)
         self.by_position[self.position] = record
@@ -129,6 +144,13 @@ class MemoryStore:
             self.keys[topic, named[GANTRY_KEY]] = (content, stored)
         self._arrived.set()
         return stored
+
+    def _deliver_ms(self, named: dict[str, str]) -> int | None:
+        if DELAY in named:
+            return self._clocks.wall_ms() + LEVELS_MS[int(named[DELAY]) - 1]
+        if TIMER_DELAY_MS in named:
+            return self._clocks.wall_ms() + int(named[TIMER_DELAY_MS])
+        return int(named[TIMER_DELIVER_MS]) if TIMER_DELIVER_MS in named else None
 
     async def pull(
         self, topic: str, queue_id: int, offset: int, count_max: int, wait_ms: int, tags: str

@@ -234,22 +234,6 @@ async def test_system_topics_are_refused(client, topic):
     assert (answer.status_code, answer.json()["code"]) == (403, "NO_PERMISSION")
 
 
-@pytest.mark.parametrize(
-    "field", [{"delayLevel": 3}, {"delayMs": 1000}, {"deliverAt": "2030-01-01T00:00:00Z"}]
-)
-async def test_delays_are_refused_in_words_and_never_stored_as_plain(client, system, field):
-    answer = await client.post(ORDERS, json=send_body({"body": "x", **field}))
-    assert (answer.status_code, answer.json()["code"]) == (422, "NOT_YET")
-    assert "next version" in answer.json()["detail"]
-    assert not system.stores["broker-a"].queues
-
-
-@pytest.mark.parametrize("name", ["DELAY", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TRAN_MSG"])
-async def test_properties_that_ask_for_delay_or_transaction_are_refused_in_words(client, name):
-    answer = await client.post(ORDERS, json=send_body({"body": "x", "properties": {name: "1"}}))
-    assert (answer.status_code, answer.json()["code"]) == (422, "NOT_YET")
-
-
 async def test_a_list_that_changed_keeps_keyed_sends_where_they_were_until_the_window_is_over(
     pair_client, pair
 ):

@@ -26,6 +26,7 @@ from gateway.ports import PeerAway, RateLimits, StoreRefused
 from gateway.problems import Problem, invalid, rate_limited, refused, unanswered
 from gateway.routes.pull import PullRoute
 from gateway.routes.send import SendRoute
+from gateway.twice import refuse_twice
 from gateway.validation import http_problem, validation_problem
 
 TOPICS = "/v1/topics/"
@@ -233,6 +234,7 @@ def _check_json(call: Call, body: bytes) -> None:
         raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", words, field="Content-Type")
     try:
         msgspec.json.decode(body)
+        refuse_twice(body)
     except RecursionError as error:
         raise invalid("body", "the body is nested too deeply", "nesting depth") from error
     except UnicodeDecodeError as error:

@@ -10,6 +10,7 @@ from gateway.access import Access
 from gateway.app import GatewayApp
 from gateway.brokers import KnownBrokers
 from gateway.cluster_view import ClusterView
+from gateway.drafting import Drafting
 from gateway.figures import Figures
 from gateway.fleet import Fleet
 from gateway.group_admin import GroupAdmin
@@ -78,7 +79,8 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     ensure_topic = (
         _topic_maker(routes, topics, settings.auto_create_queues) if settings.auto_create_topic else None
     )
-    send = SendRoute(sender, ports.ids, clocks.wall_ms, ports.limits, ensure_topic)
+    drafting = Drafting(ports.ids, clocks.wall_ms, settings.delay_horizon_seconds * 1000)
+    send = SendRoute(sender, drafting, ports.limits, ensure_topic)
     pull = PullRoute(puller, ports.limits)
     metrics = Metrics()
     figures = Figures(metrics)

@@ -17,11 +17,10 @@ from gantry_wire.properties import (
     TIMER_DELAY_MS,
     TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
-    TRANSACTION_PREPARED,
     UNIQ_KEY,
     WAIT,
 )
-from gateway.problems import Problem, invalid, unprocessable
+from gateway.problems import Problem, invalid
 from gateway.property_names import RESERVED, RESERVED_PREFIX
 from gateway.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MessageIn
 
@@ -32,8 +31,7 @@ CLIENT_PROPERTIES_BYTES_MAX = PROPERTIES_BYTES_MAX - BROKER_PROPERTIES_BYTES
 _NAME_END, _VALUE_END = "\x01", "\x02"
 _WAIT = f"{WAIT}\x01true\x02"
 """What RocketMQ's clients add to every message; one that has nothing else beside its id is then read by a short way."""
-_LATER = frozenset({DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TRANSACTION_PREPARED})
-_DELAYS = "delayed messages come with the next version; send without delayLevel, delayMs and deliverAt"
+_DELAYS = frozenset({DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS})
 
 FieldNames = Callable[[int, str], str]
 """Turns place and field of a message into the name the client wrote (a path in JSON, a header)."""
@@ -52,6 +50,7 @@ class Draft(Struct, gc=False):
     name_of: FieldNames
     is_free: bool = False
     """Nothing says which queue: the request's turn decides, and another broker will do."""
+    is_delayed: bool = False
 
     @property
     def hash_key(self) -> str | None:
@@ -91,14 +90,14 @@ def draft(item: MessageIn, message_id: str, trace: str, place: int, name_of: Fie
         fields = 2
     if text.count(_NAME_END) != fields or text.count(_VALUE_END) != fields:
         raise _separator(item, place, name_of)
-    if item.delay_level or item.delay_ms or item.deliver_at is not None:
-        name = "delayLevel" if item.delay_level else "delayMs" if item.delay_ms else "deliverAt"
-        raise unprocessable("NOT_YET", name_of(place, name), _DELAYS)
+    is_delayed = bool(item.delay_level or item.delay_ms) or item.deliver_at is not None
     if len(text) > SHORT_CHARS:
         _check_size(text, place, name_of)
     if item.body is not None and item.body_base64 is None and len(item.body) <= SHORT_CHARS:
-        return Draft(item, item.body.encode(), text, message_id, place, name_of, is_free)
-    return Draft(item, _body(item, place, name_of), text, message_id, place, name_of, is_free)
+        body = item.body.encode()
+    else:
+        body = _body(item, place, name_of)
+    return Draft(item, body, text, message_id, place, name_of, is_free, is_delayed)
 
 
 def _checked_tag(tag: str, place: int, name_of: FieldNames) -> str:
@@ -163,10 +162,8 @@ def _user_properties(properties: dict[str, str], place: int, name_of: FieldNames
     for name, value in properties.items():
         if name in RESERVED or name.startswith(RESERVED_PREFIX):
             field = f"{name_of(place, 'properties')}.{name}"
-            if name in _LATER:
-                words = f"property {name} asks for a delay or a transaction: both come with the next version"
-                raise unprocessable("NOT_YET", field, words)
-            raise invalid(field, f"property {name} belongs to the system", "no system property")
+            instead = "; use delayLevel, delayMs or deliverAt" if name in _DELAYS else ""
+            raise invalid(field, f"property {name} belongs to the system{instead}", "no system property")
         parts.append(f"{name}\x01{value}\x02")
     return "".join(parts)
 

@@ -74,6 +74,7 @@ class LinkStore:
             reply.queue_offset,
             reply.durability == _DURABLE,
             bool(reply.duplicate),
+            deliver_ms=reply.deliver_ms,
         )
 
     async def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem]) -> list[Stored]:

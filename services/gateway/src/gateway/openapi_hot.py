@@ -202,7 +202,7 @@ def refine_message(schema: Document) -> None:
     named: Document = properties["properties"]["anyOf"][0]
     named["propertyNames"] = {"pattern": f"^(?!__)[^{_SEPARATORS}]+$", "not": {"enum": sorted(RESERVED)}}
     named["additionalProperties"]["pattern"] = _TEXT
-    words = "Delays come with the next version; until then only 0."
+    words = " A message is delayed in one way: by delayLevel, delayMs or deliverAt."
     for name in ("delayLevel", "delayMs"):
-        properties[name] = {"enum": [0, None], "default": None, "description": words}
-    del properties["deliverAt"]
+        properties[name]["anyOf"][0]["description"] += words
+    properties["deliverAt"]["description"] = "Not before this instant; one that is past: at once." + words

@@ -38,6 +38,8 @@ class Stored(Struct, gc=False):
     is_duplicate: bool
     code: int = 0
     gantry_code: str = ""
+    deliver_ms: int | None = None
+    """When a delayed message is due; `queue_id` is then its target and it has no offset yet."""
 
 
 class Pulled(NamedTuple):

@@ -31,17 +31,18 @@ class QueueChoice:
         self._turns: dict[str, Queue] = {}
 
     def groups(self, drafts: Sequence[Draft], history: ListHistory | None) -> list[Group]:
-        """Return the drafts grouped by queue, in the order of their first message.
+        """Return the drafts grouped by queue, in the order of their first message; a delayed one goes by itself.
 
         Raises the problem of the first draft that has no queue: the request as a whole is refused.
         """
-        groups: dict[tuple[Queue, bool], Group] = {}
+        groups: dict[tuple[Queue, bool, int], Group] = {}
         for place, draft in enumerate(drafts):
             is_free = draft.is_free
             queue = self._turn("") if is_free else self._bound(draft, history)
-            group = groups.get((queue, is_free))
+            which = (queue, is_free, place if draft.is_delayed else -1)
+            group = groups.get(which)
             if group is None:
-                group = groups[queue, is_free] = Group(queue, is_free, [])
+                group = groups[which] = Group(queue, is_free, [])
             group.places.append(place)
         return list(groups.values())
 

@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import astuple
 
-from gantry_wire.limits import INT32_MAX
+from gantry_wire.limits import INT32_MAX, INT64_MAX
 
 MESSAGES_MAX = 1000
 IDEMPOTENCY_KEY_BYTES_MAX = 100
-DELAY_MS_MAX = 40 * 24 * 3600 * 1000
 DELAY_LEVEL_MAX = 18
 
 Text = Annotated[str, Meta(min_length=1)]
@@ -39,13 +39,21 @@ class MessageIn(Struct, rename="camel", forbid_unknown_fields=True):
         | None
     ) = None
     delay_level: (
-        Annotated[int, Meta(ge=0, le=DELAY_LEVEL_MAX, description="Not yet: anything but 0 is refused.")]
+        Annotated[
+            int, Meta(ge=0, le=DELAY_LEVEL_MAX, description="Delay by level of the store's list; 0: none.")
+        ]
         | None
     ) = None
     delay_ms: (
-        Annotated[int, Meta(ge=0, le=DELAY_MS_MAX, description="Not yet: anything but 0 is refused.")] | None
+        Annotated[int, Meta(ge=0, le=INT64_MAX, description="Delay in ms, up to the horizon; 0: none.")]
+        | None
     ) = None
-    deliver_at: Annotated[datetime, Meta(tz=True, description="Not yet: refused.")] | None = None
+    deliver_at: (
+        Annotated[datetime, Meta(tz=True)]
+        | Annotated[int, Meta(ge=0, le=INT64_MAX, description="Milliseconds since 1970.")]
+        | None
+    ) = None
+    """Not before this instant, up to the horizon; one that is past: at once."""
     idempotency_key: (
         Annotated[
             str,
@@ -65,6 +73,19 @@ class SendRequest(Struct, rename="camel", forbid_unknown_fields=True):
     messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=MESSAGES_MAX)]
 
 
+_FIELDS = len(MessageIn.__struct_fields__)
+
+
+def count_names(items: list[MessageIn]) -> int:
+    """Return how many different names were read from the JSON of these messages: of fields, and of properties."""
+    count = 1
+    for item in items:
+        count += _FIELDS - astuple(item).count(None)
+        if item.properties:
+            count += len(item.properties)
+    return count
+
+
 class SendResult(Struct, rename="camel", omit_defaults=True):
     """Where a message was stored."""
 
@@ -73,9 +94,11 @@ class SendResult(Struct, rename="camel", omit_defaults=True):
     offset_message_id: str
     broker: str
     queue_id: int
-    queue_offset: int
+    queue_offset: int | None
+    """None where the message waits for its time: it gets its offset when it is delivered."""
     durability: Literal["fsync", "written"]
     duplicate: bool = False
+    deliver_at: str | None = None
 
 
 class SendRefusal(Struct, rename="camel", omit_defaults=True):

@@ -12,6 +12,7 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, PER_ITEM_BATCH_BYTES_MAX
 from gateway.brokers import KnownBrokers
 from gateway.drafts import Draft
+from gateway.message_view import rfc3339
 from gateway.ports import Clocks, PeerAway, Store, Stored, StoreRefused, Stores
 from gateway.problems import Problem, refused, topic_missing, unanswered, unknown_whether_stored
 from gateway.queue_choice import Group, QueueChoice
@@ -62,7 +63,8 @@ class Sender:
         """Store the drafts; return one result or problem for each. Raises a problem when none could be routed."""
         route = self._routes.fresh(topic) or await self._routes.get(topic)
         are_free = all([draft.is_free for draft in drafts])  # noqa: C419 - a list is twice as fast
-        if are_free and (queue := route.round_robin()) is not None:
+        are_together = len(drafts) == 1 or not any([draft.is_delayed for draft in drafts])  # noqa: C419
+        if are_free and are_together and (queue := route.round_robin()) is not None:
             return await self._send_group(route, Group(queue, is_free=True, places=[]), drafts)
         needs_list = any(draft.item.queue_id is None and draft.hash_key is not None for draft in drafts)
         history = await self._routes.queue_list(topic) if needs_list else None
@@ -112,7 +114,7 @@ class Sender:
             broker = queue[0]
             try:
                 stored = await self._store(self._at(route, broker), route.topic, queue[1], drafts)
-                return [_result(broker, one, draft) for one, draft in zip(stored, drafts, strict=True)]
+                return [_result(queue, one, draft) for one, draft in zip(stored, drafts, strict=True)]
             except StoreRefused as error:
                 problem = _refusal(route.topic, broker, error)
                 if error.gantry_code == "IDEMPOTENCY_CONFLICT":
@@ -170,7 +172,7 @@ def _refusal(topic: str, broker: str, error: StoreRefused) -> Problem:
     return refused(error)
 
 
-def _result(broker: str, stored: Stored, draft: Draft) -> Result:
+def _result(queue: Queue, stored: Stored, draft: Draft) -> Result:
     if stored.code != 0:
         conflict = "the idempotency key is known with another content" if stored.gantry_code else ""
         problem = refused(StoreRefused(stored.code, conflict, stored.gantry_code))
@@ -180,11 +182,12 @@ def _result(broker: str, stored: Stored, draft: Draft) -> Result:
         "SEND_OK",
         stored.message_id or draft.message_id,
         stored.offset_message_id,
-        broker,
-        stored.queue_id,
-        stored.queue_offset,
+        queue[0],
+        stored.queue_id if stored.deliver_ms is None else queue[1],
+        stored.queue_offset if stored.deliver_ms is None else None,
         "fsync" if stored.is_durable else "written",
         stored.is_duplicate,
+        None if stored.deliver_ms is None else rfc3339(stored.deliver_ms),
     )
 
 

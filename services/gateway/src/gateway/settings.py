@@ -82,6 +82,14 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
             description="The stores' idempotency window: keyed sends keep to a changed queue list's predecessor that long.",
         ),
     ] = 600
+    delay_horizon_seconds: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=3650 * 86_400,
+            description="How far ahead a delivery may lie; no more than the stores' own horizon.",
+        ),
+    ] = 40 * 86_400
     topic_ready_seconds: Annotated[
         float, Meta(ge=0.1, le=60, description="How long a changed topic may take to reach every nameserver.")
     ] = 5.0

@@ -1,28 +1,24 @@
 """POST /v1/topics/{topic}/messages: the hot call. JSON, a raw body with Mq-* headers, or CloudEvents."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from gantry_wire.ids import UniqueIds
 from gantry_wire.limits import BODY_BYTES_MAX
 from gateway.call import Call, Reply, json_reply
 from gateway.checks import sendable, topic_of
-from gateway.drafts import Draft, FieldNames, draft
+from gateway.cloud_events import PREFIX as EVENT_PREFIX
+from gateway.cloud_events import binary_event, event_batch, is_cloud_event, structured_event
+from gateway.drafting import Drafting
 from gateway.json_bodies import read_json
 from gateway.ports import RateLimits
 from gateway.problems import Problem, invalid, rate_limited
-from gateway.raw_messages import (
-    HEADER_OF,
-    cloud_event,
-    event_batch,
-    is_cloud_event,
-    raw_message,
-    structured_event,
-)
-from gateway.schemas import MessageIn, SendReply, SendRequest
+from gateway.raw_messages import PREFIX as MQ_PREFIX
+from gateway.raw_messages import Named, raw_message, refuse_headers_twice
+from gateway.schemas import SendReply, SendRequest, count_names
 from gateway.sending import Result, Sender, refusal_of
 from gateway.trace import trace_properties
+from gateway.twice import refuse_twice
 
 _decode = msgspec.json.Decoder(SendRequest).decode
 _encode = msgspec.json.encode
@@ -39,12 +35,11 @@ class SendRoute:
     def __init__(
         self,
         sender: Sender,
-        ids: UniqueIds,
-        wall_ms: Callable[[], int],
+        drafting: Drafting,
         limits: RateLimits | None,
         ensure_topic: EnsureTopic | None,
     ) -> None:
-        self._sender, self._ids, self._wall_ms = sender, ids, wall_ms
+        self._sender, self._drafting = sender, drafting
         self._limits, self._ensure_topic = limits, ensure_topic
         self.messages = 0
         """How many messages were acknowledged."""
@@ -54,24 +49,20 @@ class SendRoute:
         sendable(topic_of(topic))
         headers = call.headers
         media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        is_single = False
         if media_type == b"application/json" and not is_cloud_event(headers):
-            items = read_json(_decode, await call.body()).messages
-            name_of = _json_names
+            body = await call.body()
+            items, name_of = read_json(_decode, body).messages, _json_names
+            colons = body.count(b":")  # each name has one
+            if colons > 1 + len(items) and colons > count_names(items):
+                refuse_twice(body)
         else:
-            is_single, items = await _other(call, media_type)
-            name_of = _header_names if is_single else _batch_names
-        drafts = self._drafts(items, trace_properties(headers), name_of)
+            items, name_of = await _other(call, media_type)
+        drafts = self._drafting.drafts(items, trace_properties(headers), name_of)
         if self._limits is not None:
             await _take(self._limits, call, topic, len(drafts))
         if self._ensure_topic is not None:
             await self._ensure_topic(topic)
         return self._reply(await self._sender.send(topic, drafts))
-
-    def _drafts(self, items: Sequence[MessageIn], trace: str, name_of: FieldNames) -> list[Draft]:
-        now_ms = self._wall_ms()
-        next_id = self._ids.next
-        return [draft(item, next_id(now_ms), trace, place, name_of) for place, item in enumerate(items)]
 
     def _reply(self, results: list[Result]) -> Reply:
         if len(results) == 1:
@@ -89,9 +80,11 @@ class SendRoute:
         return Reply(200, b'{"results":' + _encode(results) + b"}")
 
 
-async def _other(call: Call, media_type: bytes) -> tuple[bool, list[MessageIn]]:
-    """Read what is not our JSON; the first value says whether its fields came as headers of one message."""
+async def _other(call: Call, media_type: bytes) -> Named:
+    """Read what is not our JSON."""
     headers = call.headers
+    for prefix in (MQ_PREFIX, EVENT_PREFIX):
+        refuse_headers_twice(call.scope["headers"], prefix)
     if media_type in _FORMS:
         raise Problem(
             415,
@@ -101,9 +94,9 @@ async def _other(call: Call, media_type: bytes) -> tuple[bool, list[MessageIn]]:
             field="Content-Type",
         )
     if media_type == _EVENT_BATCH:
-        return False, event_batch(await call.body())
+        return event_batch(await call.body())
     if media_type == _EVENT:
-        return True, [structured_event(await call.body())]
+        return structured_event(await call.body())
     if media_type.startswith(b"application/cloudevents"):
         raise Problem(
             415,
@@ -112,13 +105,13 @@ async def _other(call: Call, media_type: bytes) -> tuple[bool, list[MessageIn]]:
             field="Content-Type",
         )
     if is_cloud_event(headers):
-        return True, [cloud_event(headers, await call.body(BODY_BYTES_MAX))]
+        return binary_event(headers, await call.body(BODY_BYTES_MAX))
     body = await call.body(BODY_BYTES_MAX)
     if not body:
         raise invalid(
             "body", 'the raw body is empty; an empty message is sent as JSON with "body":""', "1 byte"
         )
-    return True, [raw_message(headers, body)]
+    return raw_message(headers, body)
 
 
 async def _take(limits: RateLimits, call: Call, topic: str, count: int) -> None:
@@ -129,11 +122,3 @@ async def _take(limits: RateLimits, call: Call, topic: str, count: int) -> None:
 
 def _json_names(place: int, field: str) -> str:
     return f"messages[{place}].{field}"
-
-
-def _batch_names(place: int, field: str) -> str:
-    return f"[{place}].{field}"
-
-
-def _header_names(_place: int, field: str) -> str:
-    return HEADER_OF.get(field, field)
