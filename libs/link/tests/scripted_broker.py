@@ -12,11 +12,12 @@ class Script:
     """`answers[code]` = (code, fields, body, remark); a code without an entry is not answered."""
 
     def __init__(self, answers=None):
-        self.answers, self.asked = answers or {}, []
+        self.answers, self.asked, self.peers = answers or {}, [], {}
 
     def __call__(self, peer, frame):
         command = decode_command(frame)
         self.asked.append(command)
+        self.peers[peer] = None
         answer = self.answers.get(command.code)
         if answer is None or command.is_oneway:
             return

@@ -1,9 +1,11 @@
+import asyncio
 import contextlib
 
 import pytest
 from scripted_broker import Script
-from scripted_link import serving
+from scripted_link import eventually, serving
 
+from gantry_link import nameserver_client
 from gantry_link.errors import BrokerRefused, LinkError, NotConnected, RequestTimedOut
 from gantry_link.nameserver_client import NameserverClient, Registered
 from gantry_link.pool import ConnectionPool
@@ -19,7 +21,7 @@ from gantry_wire.bodies import (
     TopicRouteData,
     encode_body,
 )
-from gantry_wire.frame import Command
+from gantry_wire.frame import Command, encode_response
 from gantry_wire.headers import BrokerHeartbeatHeader, BrokerIdentityHeader, RegisterBrokerHeader
 from gantry_wire.register_body import body_crc, decode_register_body
 
@@ -39,7 +41,7 @@ BODY = RegisterBrokerBody(
 
 
 @contextlib.asynccontextmanager
-async def nameservers(*answers, timeout_seconds=1.0):
+async def nameservers(*answers, timeout_seconds=30.0):
     """Give (client, scripts, addresses) over one scripted nameserver per set of answers; None is one that is down."""
     scripts, addresses = [Script(each) for each in answers], []
     async with contextlib.AsyncExitStack() as stack:
@@ -75,6 +77,25 @@ async def test_the_next_nameserver_is_asked_when_one_is_down_and_kept():
 async def test_the_next_nameserver_is_asked_when_one_hangs():
     async with nameservers({}, KNOWS, timeout_seconds=0.1) as (client, _, _):
         assert await client.route("T") == ROUTE
+
+
+async def test_a_nameserver_that_hangs_costs_a_short_time_and_once(monkeypatch):
+    monkeypatch.setattr(nameserver_client, "SOON_SECONDS", 0.1)
+    async with nameservers({}, KNOWS, timeout_seconds=600) as (client, scripts, _):
+        for _ in range(3):
+            assert await client.route("T") == ROUTE
+        assert [len(script.asked) for script in scripts] == [1, 3]
+
+
+async def test_nameservers_that_are_only_slow_are_asked_again_with_patience(monkeypatch):
+    monkeypatch.setattr(nameserver_client, "SOON_SECONDS", 0.1)
+    async with nameservers({}, {}, timeout_seconds=60) as (client, scripts, _):
+        asking = asyncio.ensure_future(client.route("T"))
+        await eventually(lambda: [len(script.asked) for script in scripts] == [2, 1])
+        assert not asking.done()
+        connection = next(iter(scripts[0].peers))
+        connection.send(encode_response(0, scripts[0].last.opaque, None, KNOWS[105][2]))
+        assert await asking == ROUTE
 
 
 async def test_the_next_nameserver_is_asked_when_one_does_not_know():

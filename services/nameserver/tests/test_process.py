@@ -16,7 +16,8 @@ from gantry_wire.headers import BrokerIdentityHeader, RegisterBrokerHeader
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
-START_SECONDS = 15
+PATIENT_SECONDS = 60
+"""What a step may take on a machine that has other things to do. Nothing here is a promise about speed."""
 SOURCES = [path for path in sys.path if path.endswith("src")]
 
 
@@ -29,12 +30,12 @@ class Process:
 
     async def get(self, path):
         url = f"http://127.0.0.1:{self.http_port}{path}"
-        return await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=5).read())
+        return await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=PATIENT_SECONDS).read())
 
     async def stop(self, number=signal.SIGTERM):
         if self.process.returncode is None:
             self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), 10)
+        return await asyncio.wait_for(self.process.wait(), PATIENT_SECONDS)
 
 
 async def launch(data_dir, *settings):
@@ -54,7 +55,7 @@ async def running(data_dir, *settings):
     process = await launch(data_dir, *settings)
     lines = []
     try:
-        async with asyncio.timeout(START_SECONDS):
+        async with asyncio.timeout(PATIENT_SECONDS):
             while not lines or " ready " not in lines[-1]:
                 line = (await process.stderr.readline()).decode()
                 assert line, f"ended before it was ready: {lines}"
@@ -72,10 +73,10 @@ async def running(data_dir, *settings):
 
 
 @contextlib.asynccontextmanager
-async def client_of(*nodes):
-    pool = ConnectionPool()
+async def client_of(*nodes, timeout_seconds=PATIENT_SECONDS):
+    pool = ConnectionPool(connect_seconds=PATIENT_SECONDS)
     try:
-        yield NameserverClient(pool, [node.address for node in nodes])
+        yield NameserverClient(pool, [node.address for node in nodes], timeout_seconds)
     finally:
         await pool.close()
 
@@ -92,7 +93,7 @@ def broker(name="broker-a", address="10.0.0.1:10911", **more):
 
 
 async def eventually_unknown(client, topic):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENT_SECONDS):
         while True:
             try:
                 await client.route(topic)
@@ -130,8 +131,12 @@ async def test_a_broker_that_falls_silent_expires(tmp_path):
         client_of(node) as client,
         client_of(node) as silent,
     ):
-        await silent.register_broker(broker(heartbeat_timeout_millis=200), holds("A", "B"))
-        await client.route("A")
+        async with asyncio.timeout(PATIENT_SECONDS):
+            while True:  # on a busy machine it may have expired before it is asked for
+                await silent.register_broker(broker(heartbeat_timeout_millis=500), holds("A", "B"))
+                with contextlib.suppress(BrokerRefused):
+                    await client.route("A")
+                    break
         await eventually_unknown(client, "A")
 
 
@@ -158,6 +163,24 @@ async def test_a_route_is_found_while_one_of_two_nameservers_lives(tmp_path):
             assert (await client.route("A")).queue_datas[0].broker_name == "broker-a"
 
 
+async def test_a_route_is_found_soon_while_the_first_of_two_nameservers_is_frozen(tmp_path):
+    async with (
+        running(tmp_path / "1") as first,
+        running(tmp_path / "2") as second,
+        client_of(first, second, timeout_seconds=1000) as client,
+    ):
+        client._first = 0
+        await client.register_broker(broker(), holds("A", "B"))
+        first.process.send_signal(signal.SIGSTOP)
+        try:
+            async with asyncio.timeout(PATIENT_SECONDS):  # a fraction of what one time-out would take
+                for _ in range(20):
+                    assert (await client.route("A")).queue_datas[0].broker_name == "broker-a"
+                await asyncio.gather(*(client.topics() for _ in range(20)))
+        finally:
+            first.process.send_signal(signal.SIGCONT)
+
+
 async def test_a_restarted_nameserver_that_knows_nothing_yet_hides_no_route(tmp_path):
     async with (
         running(tmp_path / "1") as knowing,
@@ -180,7 +203,7 @@ async def test_bad_frames_close_their_connection_only(tmp_path):
         ):
             reader, writer = await asyncio.open_connection("127.0.0.1", node.port)
             writer.write(garbage)
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), PATIENT_SECONDS) == b""
             writer.close()
         connection = await connect(node.address)
         answer = await connection.request(9999)
@@ -209,7 +232,7 @@ async def test_what_cannot_start_says_why_in_one_line_and_exits_with_2(tmp_path)
             (("/proc/nowhere",), "cannot write to"),
         ):
             process = await launch(*settings)
-            said = (await asyncio.wait_for(process.stderr.read(), 10)).decode()
+            said = (await asyncio.wait_for(process.stderr.read(), PATIENT_SECONDS)).decode()
             assert await process.wait() == 2
             assert said.startswith("nameserver: ")
             assert words in said
@@ -235,6 +258,6 @@ async def test_p_prints_the_settings(conf):
         env=environment,
         stdout=asyncio.subprocess.PIPE,
     )
-    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    out, _ = await asyncio.wait_for(process.communicate(), PATIENT_SECONDS)
     assert b"listenPort=12345\n" in out
     assert b"orderMessageEnable=false\n" in out

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from gantry_link.addresses import Addresses
 from gantry_link.connection import REQUEST_SECONDS
-from gantry_link.errors import BrokerRefused, LinkError, NotConnected
+from gantry_link.errors import BrokerRefused, LinkError, NotConnected, RequestTimedOut
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_calls import Fields, StoreCalls
 from gantry_wire.bodies import (
@@ -48,6 +48,10 @@ from gantry_wire.register_body import body_crc, encode_register_body
 
 UNKNOWN = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.QUERY_NOT_FOUND})
 """Codes after which another nameserver may know better."""
+
+
+SOON_SECONDS = 1.0
+"""How long one of several nameservers may take before the next is asked: a frozen one must not cost a whole time-out."""
 
 
 class Registered(NamedTuple):
@@ -198,31 +202,53 @@ class NameserverClient:
         return dict(zip(addresses, answers, strict=True))
 
     async def _ask_one(
-        self, address: str, code: int, header: Fields, body: bytes
+        self, address: str, code: int, header: Fields, body: bytes, seconds: float | None = None
     ) -> Command | BrokerRefused | LinkError:
         try:
-            return await StoreCalls(self._pool, address, self._timeout_seconds).ask(code, header, body)
+            return await StoreCalls(self._pool, address, seconds or self._timeout_seconds).ask(
+                code, header, body
+            )
         except (BrokerRefused, LinkError) as error:
             return error
 
     async def _ask_any(self, code: int, header: Fields = None) -> Command:
-        """Ask one nameserver; the next when it cannot be reached or does not know."""
+        """Ask one nameserver; the next when it cannot be reached, does not answer soon, or does not know.
+
+        Who did not answer soon is asked once more, with patience, before the question fails.
+        """
         addresses = await self.addresses.current()
+        seconds = min(SOON_SECONDS, self._timeout_seconds) if len(addresses) > 1 else self._timeout_seconds
+        failure, silent = await self._ask_in_turn(addresses, code, header, seconds)
+        if isinstance(failure, LinkError) and silent and seconds < self._timeout_seconds:
+            failure, _ = await self._ask_in_turn(silent, code, header, self._timeout_seconds)
+        if isinstance(failure, Command):
+            return failure
+        raise failure
+
+    async def _ask_in_turn(
+        self, addresses: Sequence[str], code: int, header: Fields, seconds: float
+    ) -> tuple[Command | BrokerRefused | LinkError, list[str]]:
+        """Return the first answer, or why there is none; and the addresses that said nothing within the time."""
         failure: BrokerRefused | LinkError = NotConnected("no nameserver is known")
+        silent: list[str] = []
+        first = self._first
         for n in range(len(addresses)):
-            index = (self._first + n) % len(addresses)
-            answer = await self._ask_one(addresses[index], code, header, b"")
+            index = (first + n) % len(addresses)
+            answer = await self._ask_one(addresses[index], code, header, b"", seconds)
             if isinstance(answer, Command):
                 if not isinstance(failure, BrokerRefused):
                     self._first = index  # stay with the one that answers
-                return answer
+                return answer, silent
             if isinstance(answer, BrokerRefused):
                 if answer.code not in UNKNOWN:
-                    raise answer
+                    return answer, silent
                 failure = answer
-            elif not isinstance(failure, BrokerRefused):
+                continue
+            if isinstance(answer, RequestTimedOut):
+                silent.append(addresses[index])
+            if not isinstance(failure, BrokerRefused):
                 failure = answer
-        raise failure
+        return failure, silent
 
 
 def _registered(answer: Command) -> Registered:
