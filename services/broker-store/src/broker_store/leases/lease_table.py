@@ -1,0 +1,346 @@
+"""Who has which messages of one queue for one group: leases, delays, redelivery, order by key, and the low-water mark.
+
+Every message at or above the low-water mark is in a run, or unseen, or done: what is done is kept nowhere else.
+
+Pure: told `now` and what was found in the queue; returns runs. What a change needs to be durable first stays `pending` until
+`settle`, `put_back` or `withdraw` follows.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+from broker_store.leases.runs import RUN_MESSAGES_MAX, Kind, Run, Runs, lowest_bits, stretches_of
+from broker_store.leases.standing import Standing
+from broker_store.leases.unseen import Unseen
+
+IN_CARE_MAX = 100_000
+"""Messages of one queue that one group has on lease, waiting, due or held; nothing more is looked at beyond."""
+_STALE_TIMERS_MAX = 1024
+
+Failed = tuple[int, int, int]
+"""First offset, count, and how often these messages have been given in vain."""
+
+
+class LeaseTable:
+    """The leases of one group in one queue."""
+
+    def __init__(self, start: int, *, in_order: bool = False) -> None:
+        self.in_order = in_order
+        """Whether one message of a key is due at a time; else a key is the topic whose receivers a message is for."""
+        self._begin(start)
+
+    def _begin(self, start: int) -> None:
+        self.runs = Runs()
+        self.unseen = Unseen(start)
+        self.failed: list[Failed] = []
+        """Leases that ended in vain since this list was last taken, to be logged."""
+        self.dead: list[Run] = []
+        """Runs that were given too often, for whoever settles them."""
+        self._due: dict[str, list[int]] = {}
+        self._timers: list[tuple[int, int]] = []
+        self._by_key: dict[str, deque[Run]] = {}
+
+    # What is known
+
+    @property
+    def low(self) -> int:
+        """Everything below is done: the offset to be committed."""
+        low, lowest = self.unseen.low, self.runs.lowest
+        return low if lowest is None or low < lowest else lowest
+
+    def is_timed_out(self, now_ms: int) -> bool:
+        """Whether `expire` is worth a call."""
+        return bool(self._timers) and self._timers[0][0] <= now_ms
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more may be looked at."""
+        return self.runs.count >= IN_CARE_MAX
+
+    def has_due(self, route: str = "") -> bool:
+        """Whether something seen already may be given now."""
+        heap = self._due.get(route)
+        while heap:
+            if self._is_due(heap[0], route) is not None:
+                return True
+            heappop(heap)
+        return False
+
+    def undone(self) -> Iterator[tuple[int, int]]:
+        """Yield the stretches [start, end) of what was seen or skipped and is not done, in order."""
+        return self.unseen.merged(part for run in self.runs for part in stretches_of(run.first, run.mask))
+
+    def known_attempts(self) -> Iterator[Failed]:
+        """Yield how often messages that are not done have been given."""
+        for offset, attempt in sorted(self.unseen.attempts.items()):
+            yield offset, 1, attempt
+        for run in self.runs:
+            if run.attempt:
+                for start, end in stretches_of(run.first, run.mask):
+                    yield start, end - start, run.attempt
+
+    # What is looked at
+
+    def see(self, start: int, end: int, found: Iterable[tuple[int, str]]) -> None:
+        """Take note of the stretch [start, end): `found` are its messages with their keys, all others are skipped as done."""
+        self.unseen.saw(start, end)
+        attempts = self.unseen.attempts
+        run: Run | None = None
+        for offset, key in found:
+            attempt = attempts.pop(offset, 0) if attempts else 0
+            place = offset - run.first if run is not None else RUN_MESSAGES_MAX
+            if run is None or key or run.key or attempt != run.attempt or place >= RUN_MESSAGES_MAX:
+                if run is not None:
+                    self._enter(run)
+                run = Run(offset, 1, Kind.DUE, attempt, 0, 0, key)
+            else:
+                run.mask |= 1 << place
+        if run is not None:
+            self._enter(run)
+        self.unseen.forget_attempts(start, end)
+
+    def see_all(self, start: int, count: int) -> None:
+        """As `see`, for a stretch that is wanted whole and has no keys."""
+        if self.unseen.attempts:
+            self.see(start, start + count, ((start + n, "") for n in range(count)))
+            return
+        end = start + count
+        self.unseen.saw(start, end)
+        for first in range(start, end, RUN_MESSAGES_MAX):
+            size = min(RUN_MESSAGES_MAX, end - first)
+            self._enter(Run(first, (1 << size) - 1, Kind.DUE))
+
+    def _enter(self, run: Run) -> None:
+        self.runs.add(run)
+        if not (self.in_order and run.key):
+            self._make_due(run)
+            return
+        behind = self._by_key.get(run.key)
+        if behind is None:
+            self._by_key[run.key] = deque((run,))
+            self._make_due(run)
+        else:
+            run.kind = Kind.HELD
+            behind.append(run)
+
+    # What is given
+
+    def take(self, count: int, lease: int, until_ms: int, route: str = "") -> list[Run]:
+        """Lease up to `count` due messages, lowest offsets first; their runs, each leased as a whole."""
+        taken: list[Run] = []
+        heap = self._due.get(route)
+        while heap and count > 0:
+            run = self._is_due(heappop(heap), route)
+            if run is None:
+                continue
+            size = run.mask.bit_count()
+            if size > count:
+                (run,) = self._carve(run, lowest_bits(run.mask, count))
+                size = count
+            run.kind, run.lease, run.time_ms = Kind.LEASED, lease, until_ms
+            run.attempt += 1
+            self._set_timer(run)
+            taken.append(run)
+            count -= size
+        return taken
+
+    def give_back(self, first: int, mask: int, lease: int) -> None:
+        """End a lease that reached nobody: the messages are due again and count as never given."""
+        for run, bits in self._leased(first, mask, lease):
+            for part in self._carve(run, bits):
+                part.attempt -= 1
+                part.lease = 0
+                self._make_due(part)
+
+    def extend(self, first: int, mask: int, lease: int, until_ms: int) -> None:
+        """Let leases end at another time."""
+        for run, bits in self._leased(first, mask, lease):
+            for part in self._carve(run, bits):
+                part.time_ms = until_ms
+                self._set_timer(part)
+
+    def standing(self, offset: int, lease: int, now_ms: int, is_ours: Callable[[int], bool]) -> Standing:
+        """Say what a handle of (offset, lease) is worth; `is_ours` tells leases given since the start."""
+        run = self.runs.find(offset)
+        if run is not None:
+            if run.lease == lease:
+                is_pending = run.pending >> (offset - run.first) & 1
+                in_time = run.kind is Kind.LEASED and run.time_ms > now_ms
+                return Standing.HELD if is_pending or in_time else Standing.EXPIRED
+            is_untouched = run.lease == 0 and run.kind is not Kind.DEAD
+            return Standing.FORGOTTEN if is_untouched and not is_ours(lease) else Standing.EXPIRED
+        if self.unseen.has(offset):
+            return Standing.EXPIRED if is_ours(lease) else Standing.FORGOTTEN
+        return Standing.DONE
+
+    def adopt(self, offset: int, lease: int, until_ms: int) -> None:
+        """Take up a lease that the restart forgot."""
+        run = self.runs.find(offset)
+        if run is None:
+            attempt = self.unseen.attempts.pop(offset, 0)
+            self.unseen.cut(offset, offset + 1)
+            run = Run(offset, 1, Kind.LEASED, attempt)
+            self.runs.add(run)
+        else:
+            (run,) = self._carve(run, 1 << (offset - run.first))
+        run.kind, run.lease, run.time_ms = Kind.LEASED, lease, until_ms
+        run.attempt = max(run.attempt, 1)
+        self._set_timer(run)
+
+    # What is settled
+
+    def hold_for(self, first: int, mask: int) -> None:
+        """Mark messages as being settled: their leases no longer end by time."""
+        for run, bits in self._parts(first, mask):
+            run.pending |= bits
+
+    def withdraw(self, first: int, mask: int) -> None:
+        """Undo `hold_for`: what was to be settled could not be. Leases that ended meanwhile end now."""
+        for run, bits in self._parts(first, mask):
+            run.pending &= ~bits
+            if run.kind < Kind.DUE:
+                self._set_timer(run)
+
+    def settle(self, first: int, mask: int) -> None:
+        """Messages are done, whatever was true of them."""
+        end = first + mask.bit_length()
+        for run, bits in self._parts(first, mask):
+            key = run.key
+            self.runs.clear(run, bits)
+            if key in self._by_key and not self.runs.is_live(run):
+                self._leave_key(run)
+        unseen = self.unseen
+        if unseen.gaps or unseen.next < end:
+            for start, stop in stretches_of(first, mask):
+                unseen.cut(start, stop)
+                unseen.forget_attempts(start, stop)
+
+    def put_back(self, first: int, mask: int, due_ms: int, now_ms: int, attempts_max: int) -> None:
+        """Messages were given in vain (a nack that is durable): due again at `due_ms`, or dead."""
+        for run, bits in self._parts(first, mask):
+            for part in self._carve(run, bits):
+                part.pending = 0
+                if part.attempt >= attempts_max:
+                    self._bury(part)
+                elif due_ms <= now_ms:
+                    self._make_due(part)
+                else:
+                    part.kind, part.time_ms = Kind.WAITING, due_ms
+                    self._set_timer(part)
+
+    def expire(self, now_ms: int, attempts_max: int) -> bool:
+        """End the leases and delays whose time is over; say whether anything became due."""
+        timers, runs, is_due = self._timers, self.runs, False
+        while timers and timers[0][0] <= now_ms:
+            time_ms, first = heappop(timers)
+            run = runs.at(first)
+            if run is None or run.time_ms != time_ms or run.kind > Kind.WAITING:
+                continue
+            for part in self._carve(run, run.mask & ~run.pending):
+                if part.kind is Kind.LEASED:
+                    for start, end in stretches_of(part.first, part.mask):
+                        self.failed.append((start, end - start, part.attempt))
+                    if part.attempt >= attempts_max:
+                        self._bury(part)
+                        continue
+                self._make_due(part)
+                is_due = True
+        return is_due
+
+    def look_again(self, *, in_order: bool) -> None:
+        """Begin with what is not done as after a restart: leases end, past deliveries count. For another order."""
+        attempts = {
+            first + n: attempt for first, count, attempt in self.known_attempts() for n in range(count)
+        }
+        gaps, end = [[start, end] for start, end in self.undone()], self.unseen.next
+        self.in_order = in_order
+        self._begin(end)
+        self.unseen.gaps, self.unseen.attempts = gaps, attempts
+
+    def revive(self, run: Run) -> None:
+        """Offer a dead letter again that could not be written."""
+        if self.runs.is_live(run) and run.kind is Kind.DEAD:
+            self.dead.append(run)
+
+    def move_to(self, offset: int) -> None:
+        """Go on at another offset: forward settles what lies below, backward forgets everything."""
+        if offset < self.low:
+            self._begin(offset)
+            return
+        for run in self.runs.between(0, offset):
+            size = min(offset, run.end) - run.first
+            self.settle(run.first, run.mask & (1 << size) - 1)
+        self.unseen.skip_to(offset)
+
+    # Helpers
+
+    def _leased(self, first: int, mask: int, lease: int) -> list[tuple[Run, int]]:
+        parts = self._parts(first, mask)
+        return [
+            (run, bits & ~run.pending)
+            for run, bits in parts
+            if run.lease == lease and run.kind is Kind.LEASED
+        ]
+
+    def _parts(self, first: int, mask: int) -> list[tuple[Run, int]]:
+        """Return the runs that hold any of these messages, each with the bits that it holds."""
+        run = self.runs.at(first)
+        if run is not None and not mask >> run.mask.bit_length():  # the usual case
+            bits = run.mask & mask
+            return [(run, bits)] if bits else []
+        found: list[tuple[Run, int]] = []
+        for one in self.runs.between(first, first + mask.bit_length()):
+            move = one.first - first
+            bits = one.mask & (mask >> move if move >= 0 else mask << -move)
+            if bits:
+                found.append((one, bits))
+        return found
+
+    def _carve(self, run: Run, bits: int) -> list[Run]:
+        """Carve, keeping heaps, keys and timers in step with the pieces."""
+        if bits == run.mask or not bits:
+            return [run] if bits else []
+        carved = self.runs.carve(run, bits)
+        for piece in self.runs.between(run.first, run.end):
+            if piece.kind is Kind.DUE:
+                self._make_due(piece)
+            elif piece.kind < Kind.DUE:
+                self._set_timer(piece)
+        return carved
+
+    def _leave_key(self, run: Run) -> None:
+        """Let the next message of a key be due: this one is done."""
+        behind = self._by_key[run.key]
+        was_first = behind[0] is run
+        behind.remove(run)
+        if not behind:
+            del self._by_key[run.key]
+        elif was_first:
+            self._make_due(behind[0])
+
+    def _make_due(self, run: Run) -> None:
+        run.kind = Kind.DUE
+        route = "" if self.in_order else run.key
+        heap = self._due.get(route)
+        if heap is None:
+            heap = self._due[route] = []
+        heappush(heap, run.first)
+
+    def _is_due(self, first: int, route: str) -> Run | None:
+        run = self.runs.at(first)
+        if run is None or run.kind is not Kind.DUE or (run.key != route and not self.in_order):
+            return None
+        return run
+
+    def _bury(self, run: Run) -> None:
+        run.kind = Kind.DEAD
+        self.dead.append(run)
+
+    def _set_timer(self, run: Run) -> None:
+        timers = self._timers
+        if len(timers) > 2 * len(self.runs) + _STALE_TIMERS_MAX:  # most are of leases that ended early
+            timers = [(one.time_ms, one.first) for one in self.runs if one.kind < Kind.DUE]
+            heapify(timers)
+            self._timers = timers
+        heappush(timers, (run.time_ms, run.first))
