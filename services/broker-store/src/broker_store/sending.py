@@ -9,6 +9,7 @@ from broker_store.appends import Appends, AtTurnEnd
 from broker_store.broker_config import BrokerConfig, read_number, read_switch
 from broker_store.checkpoints import CheckpointParts, Checkpoints
 from broker_store.delays.delays import Delays
+from broker_store.delays.recall import RecallParts, Recalls
 from broker_store.dispatch import Dispatch, Readers
 from broker_store.handlers.send import SendHandler, SendParts
 from broker_store.handlers.topics import TopicHandler, TopicParts
@@ -99,17 +100,27 @@ class Sending:
         self._topics = TopicHandler(
             TopicParts(store.topics, self.topics_saver, self.removal, self.appends.flush)
         )
+        self._recalls = Recalls(
+            RecallParts(
+                self.delays,
+                store.topics,
+                self.targets,
+                self.appends,
+                store.clock.now_ms,
+                settings.recall_enable,
+            )
+        )
         window_ms = settings.idempotency_window_seconds * 1000
         self.checkpoints = Checkpoints(
             CheckpointParts(
                 store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms,
-                store.journal, store.note_file, store.checkpoint, thread, store.clock.now_ms,
+                store.journal, store.states, store.snapshots, store.note_file, store.checkpoint, thread, store.clock.now_ms,
             )
         )  # fmt: skip
 
     def commands(self) -> Commands:
         """Return the table entries of this half."""
-        return {**self._sends.commands(), **self._topics.commands()}
+        return {**self._sends.commands(), **self._topics.commands(), **self._recalls.commands()}
 
     def bind_settings(self, config: BrokerConfig) -> None:
         """Let code 25 change what the sending side can change while it runs."""

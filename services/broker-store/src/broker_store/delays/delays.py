@@ -12,7 +12,7 @@ from broker_store.special_sends import TIMERS, level_of
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.names import RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.names import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import (
     DELAY,
     REAL_QUEUE_ID,
@@ -62,10 +62,12 @@ class Delays:
     def told_of(self, record: Record) -> tuple[int, dict[str, str]]:
         """Return what the sender of a stored message is told again: queue, and of a delayed one when it is due."""
         topic = record.topic.decode(errors="replace")
-        if topic not in (SCHEDULE_TOPIC, TIMER_TOPIC):
+        if topic not in (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC):
             return record.queue_id, {}
         properties = parse_properties(record.properties)
         queue_id = int(properties.get(REAL_QUEUE_ID, "0"))
+        if topic == HALF_TOPIC:
+            return queue_id, {}
         if topic == SCHEDULE_TOPIC:
             level = properties.get(DELAY, "").encode()
             return queue_id, told_fields(self.levels.deliver_ms(level, record.store_timestamp), "")

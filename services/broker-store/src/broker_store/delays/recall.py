@@ -1,0 +1,123 @@
+"""370: takes a timed message back. A message that cancels is stored beside it, as RocketMQ does; the scheduler settles both."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker_store.appends import Appends
+from broker_store.delays.delayed_message import DelayedMessage, Wait
+from broker_store.delays.delays import Delays
+from broker_store.delays.recall_handle import RecallHandle, parse_handle
+from broker_store.message import Message, Placement
+from broker_store.ports import Commands, Peer
+from broker_store.targets import Targets
+from broker_store.topics import PERM_WRITE, TopicTable
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.headers import RecallHeader
+from gantry_wire.ids import pack_host
+from gantry_wire.properties import (
+    BORN_TIMESTAMP,
+    PRODUCER_GROUP,
+    TAGS,
+    TIMER_DEL_UNIQKEY,
+    TIMER_DELIVER_MS,
+    UNIQ_KEY,
+    format_properties,
+    tags_code,
+)
+
+RECALL_TAG = "_RECALL_TAG_"
+RECALL_BODY = b"0"
+
+
+class RecallParts(NamedTuple):
+    """What taking back needs."""
+
+    delays: Delays
+    topics: TopicTable
+    targets: Targets
+    appends: Appends
+    now_ms: Callable[[], int]
+    is_enabled: bool
+    """recallMessageEnable."""
+
+
+class Recalls:
+    """Handles 370."""
+
+    def __init__(self, parts: RecallParts) -> None:
+        self._parts = parts
+
+    def commands(self) -> Commands:
+        """Return the table entries."""
+        return {RequestCode.RECALL_MESSAGE: ("send", self.recall)}
+
+    def recall(self, peer: Peer, command: Command) -> None:
+        """Store the message that cancels; answered when it is durable. RocketMQ's checks, in its order."""
+        header = command.read(RecallHeader)
+        parts = self._parts
+        if not parts.is_enabled:
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
+        if not parts.targets.broker_permission & PERM_WRITE:
+            raise RefusedRequest(
+                ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, broker service not available"
+            )
+        config = parts.topics.find(header.topic)
+        if config is None:
+            raise RefusedRequest(
+                ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{header.topic}] not exist"
+            )
+        handle = parse_handle(header.recall_handle)
+        self._check(header, handle)
+        queue = parts.targets.queue(parts.targets.of(config), 0, peer.remote)
+        now_ms = parts.now_ms()
+        properties = _cancelling(handle, header.producer_group or "", now_ms)
+        mode = parts.targets.of(config).mode
+        message = Message(
+            queue, RECALL_BODY, format_properties(properties), tags_code(RECALL_TAG), handle.unique_key, None, mode,
+            None if command.is_oneway else peer, command.opaque, 0, 0, now_ms, pack_host(*peer.remote), 0,
+        )  # fmt: skip
+        delayed = parts.delays.prepare(message, properties)
+        if isinstance(delayed, DelayedMessage):
+            parts.appends.submit(_Cancelling(message, delayed))
+
+    def _check(self, header: RecallHeader, handle: RecallHandle) -> None:
+        left_ms = handle.deliver_ms - self._parts.now_ms()
+        if handle.topic != header.topic:
+            words = "recall failed, topic not match"
+        elif handle.broker != self._parts.delays.broker_name:
+            words = "recall failed, broker service not available"
+        elif not 0 < left_ms <= self._parts.delays.horizon_ms:
+            words = "recall failed, timestamp invalid"
+        else:
+            return
+        raise RefusedRequest(ResponseCode.ILLEGAL_OPERATION, words)
+
+
+class _Cancelling(DelayedMessage):
+    """The message that cancels; its sender is told the unique key of the other one, stored is stored."""
+
+    __slots__ = ()
+
+    def __init__(self, message: Message, delayed: DelayedMessage) -> None:
+        super().__init__(message, delayed.queue, delayed.properties, Wait(delayed.wait.deliver_ms))
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
+        peer, self.peer = self.peer, None
+        if peer is not None:
+            peer.send(encode_response(ResponseCode.SUCCESS, self.opaque, {"msgId": self.unique_key}))
+
+
+def _cancelling(handle: RecallHandle, producer_group: str, now_ms: int) -> dict[str, str]:
+    properties = {
+        TAGS: RECALL_TAG,
+        TIMER_DEL_UNIQKEY: f"{handle.topic}+{handle.unique_key}",
+        UNIQ_KEY: handle.unique_key,
+        TIMER_DELIVER_MS: str(handle.deliver_ms),
+        BORN_TIMESTAMP: str(now_ms),
+    }
+    if producer_group:
+        properties[PRODUCER_GROUP] = producer_group
+    return properties
