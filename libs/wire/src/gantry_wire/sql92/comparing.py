@@ -1,0 +1,133 @@
+"""Comparisons as closures: which conversion a pair of types asks for is settled when the expression is compiled.
+
+A property beside a literal, the usual case, has closures of its own; every other pair goes the general way.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from gantry_wire.sql92.conversions import order_key, to_boolean, to_double, to_integer, to_long
+from gantry_wire.sql92.errors import NotComparable
+from gantry_wire.sql92.nodes import NUMBERS, Constant, Equal, Kind, Node, Ordered, Property, Value
+from gantry_wire.sql92.reading import Get, earlier_value, property_mark
+
+Test: TypeAlias = Callable[[Any, Any], bool]
+Compile: TypeAlias = Callable[[Node], Get]
+
+READ_AS: dict[Kind, Callable[[bytes], Any]] = {
+    Kind.INTEGER: to_integer,
+    Kind.LONG: to_long,
+    Kind.DOUBLE: to_double,
+    Kind.BOOLEAN: to_boolean,
+}
+"""How a string is read that is compared with a value of this kind."""
+TESTS: dict[str, Test] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def compile_equal(node: Equal, compile_node: Compile) -> Get:
+    """Compile `left = right`. A missing left is NULL, a missing right FALSE, and two that are missing are equal."""
+    left, right = node.left, node.right
+    if isinstance(left, Property) and isinstance(right, Constant):
+        return _property_equals(left.name, right, missing=None)
+    if isinstance(left, Constant) and isinstance(right, Property) and left.kind is not Kind.BOOLEAN:
+        return _property_equals(right.name, left, missing=False)
+    get_left, get_right = compile_node(left), compile_node(right)
+    same = _sameness(left.kind, right.kind)
+
+    def equal(raw: bytes) -> Value:
+        one, other = get_left(raw), get_right(raw)
+        if one is None:
+            return True if other is None else None
+        return other is not None and same(one, other)
+
+    return equal
+
+
+def compile_ordered(node: Ordered, compile_node: Compile) -> Get:
+    """Compile `left < right` and its like. NULL on either side gives NULL."""
+    left, right = node.left, node.right
+    if isinstance(left, Property) and isinstance(right, Constant):
+        return _property_ordered(left.name, TESTS[node.sign], right)
+    if isinstance(left, Constant) and isinstance(right, Property):
+        return _property_ordered(right.name, TESTS[MIRRORED[node.sign]], left)
+    get_left, get_right = compile_node(left), compile_node(right)
+    test = _order(TESTS[node.sign], left.kind, right.kind)
+
+    def ordered(raw: bytes) -> Value:
+        one = get_left(raw)
+        if one is None:
+            return None
+        other = get_right(raw)
+        return None if other is None else test(one, other)
+
+    return ordered
+
+
+def _property_equals(name: str, constant: Constant, *, missing: Value) -> Get:
+    mark, wanted = property_mark(name), constant.value
+    read = READ_AS.get(constant.kind)
+    # Reading the property stands here, and not in a call, because these closures are where evaluation spends its time.
+
+    def is_equal(raw: bytes) -> Value:
+        value = raw.rpartition(mark)[2].partition(b"\x02")[0] or earlier_value(raw, mark)
+        if value is None:
+            return missing
+        return value == wanted if read is None else read(value) == wanted
+
+    return is_equal
+
+
+def _property_ordered(name: str, test: Test, constant: Constant) -> Get:
+    mark, bound = property_mark(name), constant.value
+    read = _read_beside_double if constant.kind is Kind.DOUBLE else READ_AS[constant.kind]
+
+    def is_ordered(raw: bytes) -> Value:
+        value = raw.rpartition(mark)[2].partition(b"\x02")[0] or earlier_value(raw, mark)
+        return None if value is None else test(read(value), bound)
+
+    return is_ordered
+
+
+def _read_beside_double(value: bytes) -> float:
+    """Read a string that is ordered against a finite number: there NaN, above everything, is as good as infinity."""
+    number = to_double(value)
+    return float("inf") if number != number else number  # noqa: PLR0124 - only NaN differs from itself
+
+
+def _sameness(left: Kind, right: Kind) -> Test:
+    """Return what tells whether two values that are there are equal."""
+    if left is right:
+        return operator.eq
+    if left is Kind.STRING and right in READ_AS:
+        read_left = READ_AS[right]
+        return lambda one, other: read_left(one) == other
+    if right is Kind.STRING and left in NUMBERS:
+        read_right = READ_AS[left]
+        return lambda one, other: one == read_right(other)
+    if right is Kind.STRING and left is Kind.BOOLEAN:
+        return _fail
+    if left in NUMBERS and right in NUMBERS:
+        return lambda one, other: float(one) == float(other) if Kind.DOUBLE in {left, right} else one == other
+    return lambda _one, _other: False
+
+
+def _order(test: Test, left: Kind, right: Kind) -> Test:
+    """Return what orders two values that are there: two strings as doubles, a string beside a number as its type."""
+    if left is Kind.STRING and right is Kind.STRING:
+        return lambda one, other: test(order_key(to_double(one)), order_key(to_double(other)))
+    if left is Kind.STRING and right in NUMBERS:
+        read_left = _read_beside_double if right is Kind.DOUBLE else READ_AS[right]
+        return lambda one, other: test(read_left(one), other)
+    if right is Kind.STRING and left in NUMBERS:
+        read_right = _read_beside_double if left is Kind.DOUBLE else READ_AS[left]
+        return lambda one, other: test(one, read_right(other))
+    if Kind.DOUBLE in {left, right}:
+        return lambda one, other: test(float(one), float(other))
+    return test
+
+
+def _fail(_one: object, _other: object) -> bool:
+    """Answer for a condition beside a string: Java cannot cast it."""
+    raise NotComparable
