@@ -32,6 +32,7 @@ IGNORED_IN_CONTENT = frozenset(
         "REAL_TOPIC",
         "REAL_QID",
         "TIMER_OUT_MS",
+        "__transactionId__",
     }
 )
 """Properties that differ between two attempts to send the same message, or that the store adds to one that waits."""

@@ -81,7 +81,7 @@ class Sending:
             self.delays.told_of,
         )  # fmt: skip
         self.special = SpecialSends(self.delays.prepare)
-        self.special.half = HalfSends(store.queues).prepare
+        self.special.half = HalfSends(store.queues, store.clock.now_ms, self.delays.horizon_ms).prepare
         self.internal = InternalSends(
             store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms
         )

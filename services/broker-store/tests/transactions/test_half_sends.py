@@ -87,3 +87,33 @@ async def test_a_half_survives_a_kill(side, peer):
     again = side.reopen()
     assert [record.property_map()["UNIQ_KEY"] for record in again.records(HALF_TOPIC)] == ["U1"]
     assert again.records("orders", 2) == []
+
+
+async def test_a_keyed_half_sent_again_is_answered_with_the_first_also_after_a_kill(side, peer):
+    keyed = {**HALF, "__GANTRY_KEY": "k"}
+    send_half(side, peer, keyed)
+    send_half(side, peer, {**keyed, "UNIQ_KEY": "U2"})
+    again = side.reopen()
+    send_half(again, peer, {**keyed, "UNIQ_KEY": "U3"})
+    replies = [answer.read(SendReplyHeader) for answer in peer.answers]
+    assert [(reply.transaction_id, reply.queue_id, reply.queue_offset) for reply in replies] == [
+        ("U1", 2, 0)
+    ] * 3
+    assert [bool(reply.duplicate) for reply in replies] == [False, True, True]
+    assert len(again.records(HALF_TOPIC)) == 1
+
+
+async def test_a_half_and_a_plain_message_do_not_share_a_key(side, peer):
+    send_half(side, peer, {**HALF, "__GANTRY_KEY": "k"})
+    side.send(peer, properties={"UNIQ_KEY": "U2", "TAGS": "a", "KEYS": "o-1", "__GANTRY_KEY": "k"})
+    side.flush()
+    assert peer.answers[-1].code == ResponseCode.MESSAGE_ILLEGAL
+
+
+@pytest.mark.parametrize(
+    "delay", [{"DELAY": "soon"}, {"TIMER_DELAY_SEC": "x"}, {"TIMER_DELAY_SEC": str(41 * 86_400)}]
+)
+async def test_a_delay_that_cannot_be_had_is_refused_at_the_begin(side, peer, delay):
+    send_half(side, peer, {**HALF, **delay})
+    assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
+    assert side.records(HALF_TOPIC) == []

@@ -4,12 +4,15 @@ A half lies in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC with the client's own propert
 queue: RocketMQ's layout. Its sender is told the queue it asked for.
 """
 
-from broker_store.message import FSYNC_FIELD, WRITTEN_FIELD, Message, Mode, Placement
+from collections.abc import Callable
+
+from broker_store.delays.instants import due_ms
+from broker_store.message import Message
 from broker_store.queues import QueueTable
+from broker_store.special_message import SpecialMessage
+from broker_store.special_sends import level_of
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_send_reply
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.ids import offset_message_id
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import HALF_TOPIC
 from gantry_wire.properties import PRODUCER_GROUP, REAL_QUEUE_ID, REAL_TOPIC, TRANSACTION_ID
@@ -22,8 +25,10 @@ HALF_PROPERTIES_BYTES_MAX = PROPERTIES_BYTES_MAX - 64
 class HalfSends:
     """Makes half messages of transactional sends."""
 
-    def __init__(self, queues: QueueTable) -> None:
+    def __init__(self, queues: QueueTable, now_ms: Callable[[], int], horizon_ms: int) -> None:
         self._queues = queues
+        self._now_ms = now_ms
+        self._horizon_ms = horizon_ms
 
     def prepare(self, message: Message, properties: dict[str, str]) -> Message:
         """Return the half of a message that is ready to be stored as plain. Raises RefusedRequest."""
@@ -32,6 +37,9 @@ class HalfSends:
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"a transactional message needs the property {PRODUCER_GROUP}: nobody could be asked about it",
             )
+        if level_of(properties) <= 0:
+            # The delay begins at the commit, but one that cannot be had is refused before anything depends on it.
+            due_ms(properties, self._now_ms(), self._horizon_ms)
         target = message.queue
         raw = (
             message.properties
@@ -44,43 +52,6 @@ class HalfSends:
                 f"the limit is {HALF_PROPERTIES_BYTES_MAX}"
             )
             raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
-        half = HalfMessage(
-            self._queues.open(HALF_TOPIC, 0),
-            message.body,
-            raw,
-            message.tags_code,
-            message.unique_key,
-            message.keys,
-            message.mode,
-            message.peer,
-            message.opaque,
-            message.flag,
-            message.sys_flag & ~SYS_TRANSACTION_MASK,
-            message.born_ms,
-            message.born_host,
-            message.reconsume_times,
-        )
-        half.target_queue_id = target.queue_id
+        half = SpecialMessage(message, self._queues.open(HALF_TOPIC, 0), raw)
+        half.sys_flag &= ~SYS_TRANSACTION_MASK
         return half
-
-
-class HalfMessage(Message):
-    """A half on its way into the log."""
-
-    __slots__ = ("target_queue_id",)
-
-    target_queue_id: int
-
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
-        """Tell the sender where the half lies, and the queue that it asked for: where the message will go."""
-        if code or self.peer is None:
-            super().answer(at, code)
-            return
-        peer, self.peer = self.peer, None
-        extra = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
-        message_id = offset_message_id(at.store_host, self.position)
-        peer.send(
-            encode_send_reply(
-                self.opaque, message_id, self.target_queue_id, self.offset, self.unique_key, extra
-            )
-        )
