@@ -79,6 +79,8 @@ TRANSIENT_PREFIX = "__RMQ.TRANSIENT."
 """Keys with this prefix are a client's private notes and are not stored."""
 GANTRY_KEY = "__GANTRY_KEY"
 """A client's idempotency key; HTTP shows it as idempotencyKey, not among the properties."""
+GANTRY_SETTLED = "__GANTRY_SETTLED"
+"""`topic:queue:offset:group:i/n` of the item that this record results from: the i-th of n. Always the last property; not over HTTP."""
 
 _HASH_CACHE_ENTRIES = 4096
 _TIME_CHARS, _COUNTER_CHARS = 8, 4

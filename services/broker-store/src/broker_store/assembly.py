@@ -15,6 +15,7 @@ from broker_store.clock import StoreClock
 from broker_store.commands import CommandTable
 from broker_store.config_files import DataVersionCounter
 from broker_store.consuming import Consuming
+from broker_store.derived import lowest_pin
 from broker_store.disk_care import DiskCare
 from broker_store.doors import Doors
 from broker_store.http_routes import SnapshotRoutes
@@ -182,6 +183,7 @@ class StoreProcess:
             self._settings, self._files, store.log, store.queues, store.index, snapshots, self._thread,
             self._clock.now_ms,
         )  # fmt: skip
+        care.held_from = lambda: lowest_pin(store.states.all())
         sending.appends.on_disk_full = care.disk_full_met
         show_figures(self._metrics, store, sending, self._doors.server, care)
         loops: dict[str, Callable[[], Awaitable[None]]] = {

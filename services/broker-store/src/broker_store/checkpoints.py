@@ -12,6 +12,8 @@ from functools import partial
 
 from broker_store.appends import Appends
 from broker_store.config_files import ConfigFile
+from broker_store.derived import Snapshot, SnapshotFiles, take_snapshots
+from broker_store.derived_states import DerivedStates
 from broker_store.idempotency import Window
 from broker_store.key_journal import KeyJournal
 from broker_store.log.checkpoint import Checkpoint
@@ -46,6 +48,8 @@ class CheckpointParts:
     window: Window
     window_ms: int
     journal: KeyJournal
+    states: DerivedStates
+    snapshots: SnapshotFiles
     note_file: ConfigFile
     checkpoint: Checkpoint
     thread: Executor
@@ -104,6 +108,7 @@ class Checkpoints:
         position = parts.appends.appeared_end
         note = take_note(parts.queues, parts.index, position, parts.log.min_position, parts.window.newest_ms)
         keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
+        states = take_snapshots(parts.states.all(), position)
         oldest_ms = parts.now_ms() - parts.window_ms
         times = self._times()
         await self._in_thread(parts.log.sync)
@@ -112,12 +117,17 @@ class Checkpoints:
             for job in parts.index.checkpoint():
                 await self._in_thread(job)
         await self._in_thread(lambda: parts.journal.append(keys, keys_end, position, oldest_ms))
+        await self._in_thread(lambda: self._save(states, position))
         await self._in_thread(lambda: parts.note_file.store_bytes(note))
         confirm, end = parts.log.confirm, parts.log.written_end
         await self._in_thread(lambda: parts.checkpoint.write(position, end, confirm, times))
         self.position = position
         self.count += 1
         return position
+
+    def _save(self, states: list[Snapshot], position: int) -> None:
+        for state in states:
+            self._parts.snapshots.save(state.name, state.data, position)
 
     async def _sync_queues(self) -> None:
         """Write the tails of all queues and make them durable, a slice at a time: few files each by itself, many at once."""

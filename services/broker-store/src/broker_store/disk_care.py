@@ -45,11 +45,15 @@ class DiskCare:
         self._snapshots = snapshots
         self._thread = thread
         self._now_ms = now_ms
+        self.held_from: Callable[[], int | None] = lambda: None
+        """Lowest log position of what is undecided, None when nothing is."""
         self._space = Space(files, self._directory, log)
         self._retention = retention_settings(settings)
         self._told = LogState.RUNNING
         self._wake = asyncio.Event()
         self.deleted_segments = 0
+        self.roll_below = 0
+        """Undecided items below this position keep a segment that ought to go: their owners are to roll them forward. 0: none do."""
 
     def disk_full_met(self) -> None:
         """Look at once: a write found no room."""
@@ -92,7 +96,8 @@ class DiskCare:
             for segment in self._log.segments[:2]
         ]
         hour = datetime.now().astimezone().hour
-        verdict = judge_oldest(self._retention, ages, self.use(), self._now_ms(), hour)
+        verdict = judge_oldest(self._retention, ages, self.use(), self._now_ms(), hour, self.held_from())
+        self._ask_to_roll(verdict)
         if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
             return False
         oldest = self._log.segments[0]
@@ -105,6 +110,15 @@ class DiskCare:
         self.deleted_segments += 1
         await self._forget_before(minimum)
         return True
+
+    def _ask_to_roll(self, verdict: Verdict) -> None:
+        is_held = verdict in (Verdict.HELD, Verdict.HELD_BUT_NEEDED)
+        roll_below = self._log.segments[0].end if is_held else 0
+        if roll_below and roll_below != self.roll_below:
+            _log.warning(
+                "a segment that ought to be deleted holds undecided items", end=roll_below, why=verdict.value
+            )
+        self.roll_below = roll_below
 
     async def _forget_before(self, minimum: int) -> None:
         queues = list(self._queues.all())

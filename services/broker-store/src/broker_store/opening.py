@@ -5,12 +5,12 @@ In slices, so that the loop serves reads meanwhile. Nothing here accepts a send.
 
 import os
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import cast
 
 from broker_store.clock import StoreClock
-from broker_store.config_files import ConfigFile, DataVersionCounter
-from broker_store.delays.levels import LevelList, parse_levels
+from broker_store.config_files import ConfigFile
+from broker_store.delays.levels import parse_levels
+from broker_store.derived import Covered, SnapshotFiles
+from broker_store.derived_states import make_states
 from broker_store.idempotency import Window
 from broker_store.key_journal import KeyJournal
 from broker_store.log.checkpoint import Checkpoint
@@ -24,55 +24,21 @@ from broker_store.log.recovery import Cut, Found, Hole, Recovered, Recovery
 from broker_store.log.scan import ScannedRecord
 from broker_store.log.settings import LogSettings
 from broker_store.message import Mode
+from broker_store.opened import OpenedStore
 from broker_store.queue_note import QueueNote, load_note, what_is_missing
 from broker_store.queues import QueueTable
 from broker_store.restore import Restore
 from broker_store.settings import Settings
 from broker_store.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.topics import SEGMENT_TOPIC, TopicPolicy, TopicTable, queue_count
+from broker_store.topics import SEGMENT_TOPIC, queue_count
+from broker_store.topics_file import load_topics
 from gantry_chassis.logs import get_logger
-from gantry_wire import fastjson
-from gantry_wire.bodies import TopicConfigSerializeWrapper, decode_body
 from gantry_wire.errors import WireError
 
 Slices = Generator[None, None, None]
 
 _log = get_logger()
 _PREAMBLE_TOPIC = SEGMENT_TOPIC.encode()
-
-
-@dataclass(slots=True)
-class OpenedStore:
-    """The parts of an open store directory."""
-
-    settings: Settings
-    files: Files
-    clock: StoreClock
-    store_host: bytes
-    checkpoint: Checkpoint
-    log: CommitLog
-    queues: QueueTable
-    index: IndexFiles | None
-    topics: TopicTable
-    topics_file: ConfigFile
-    window: Window
-    journal: KeyJournal
-    note_file: ConfigFile
-    preambles: Preambles
-    levels: LevelList
-    recovered_ms: int = 0
-    """Store time of the newest record, 0 in an empty log."""
-    holes: int = 0
-
-    @property
-    def directory(self) -> str:
-        """Where it lies."""
-        return str(self.settings.store_dir)
-
-    @property
-    def config_dir(self) -> str:
-        """Where the tables of topics, groups and offsets lie."""
-        return f"{self.directory}/config"
 
 
 class Opening:
@@ -181,6 +147,8 @@ class Opening:
             note_file=ConfigFile(files, f"{directory}/gantry/queues.json"),
             preambles=preambles,
             levels=parse_levels(settings.delay_levels),
+            states=make_states(queues),
+            snapshots=SnapshotFiles(files, directory),
         )
 
     def _recover(self, note: QueueNote | None) -> Slices:
@@ -192,14 +160,18 @@ class Opening:
             is_preamble=_is_preamble,
         )
         self._load(recovery, note)
+        states = self._load_states(recovery)
+        if self._missing:
+            return
         # A note taken between two checkpoints counts records that are still to be walked: it is asked afterwards.
         if note is not None and not self.is_rebuild and note.position == recovery.start:
             self._missing = self._what_is_missing(note)
             if self._missing:
                 return
         restore = Restore(
-            store.queues, store.index, store.window, self._read_system, self._forget_topic, store.levels
-        )
+            store.queues, store.index, store.window, self._read_system, self._forget_topic, store.levels,
+            states, store.log.read,
+        )  # fmt: skip
         for event in recovery.run():
             if isinstance(event, Found):
                 restore.take(event.records)
@@ -210,6 +182,8 @@ class Opening:
             yield
         for queue in store.queues.all():
             queue.next_offset = max(queue.next_offset, queue.units.max_offset)
+        if any(covered > store.log.end for _, covered in states) and not self.is_rebuild:
+            self._missing = "a snapshot knows more than the log holds"
         self.records += restore.records
         store.holes += restore.holes
         store.recovered_ms = max(restore.newest_store_ms, self._checkpoint.last.times.log_ms)
@@ -228,6 +202,17 @@ class Opening:
             store.index.load(times.index_ms if is_foreign_crash else None)
         if not self.is_rebuild and self._is_ours:
             store.journal.load(store.window)
+
+    def _load_states(self, recovery: Recovery) -> list[Covered]:
+        """Give the derived states their snapshots, unless the whole log is replayed to them anyhow."""
+        store, start = self.store, recovery.start
+        if self.is_rebuild:
+            self._missing = ""
+            return [Covered(state, 0) for state in store.states.all() if state.load(None, 0)]
+        is_needed = self._is_ours and start > store.log.min_position
+        states, missing = store.snapshots.load_all(store.states.all(), start if is_needed else None)
+        self._missing = missing
+        return states
 
     def _load_queues(self, recovery: Recovery) -> None:
         base = f"{self._directory}/consumequeue"
@@ -278,31 +263,6 @@ class Opening:
 
 def _is_preamble(record: ScannedRecord) -> bool:
     return record[7] == _PREAMBLE_TOPIC
-
-
-def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> TopicTable:
-    """Return the topics of topics.json, with those every broker has."""
-    policy = TopicPolicy(
-        settings.cluster_name,
-        settings.broker_name,
-        settings.auto_create_topics,
-        settings.topic_queues_default,
-        settings.cluster_topic_enable,
-        settings.broker_topic_enable,
-        settings.trace_topic_enable,
-        len(parse_levels(settings.delay_levels).durations_ms),
-    )
-    wrapper = TopicConfigSerializeWrapper(data_version=DataVersionCounter(clock.now_ms).value)
-    content = file.load()
-    if isinstance(content, dict):
-        try:
-            wrapper = decode_body(
-                fastjson.dumps(cast("dict[str, object]", content)), TopicConfigSerializeWrapper
-            )
-        except WireError as error:
-            _log.error("topics.json is of another shape and is not used", reason=str(error))
-    version = DataVersionCounter(clock.now_ms, wrapper.data_version)
-    return TopicTable(policy, version, wrapper.topic_config_table.values())
 
 
 def _report(event: Hole | Cut | Recovered) -> None:

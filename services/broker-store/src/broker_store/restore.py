@@ -3,14 +3,16 @@
 Runs once per record of a rebuild, so it looks at property bytes only for what they may hold.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker_store.delays.levels import DEFAULT, LevelList
+from broker_store.derived import PROPERTY_PREFIX, Covered, ReadLog
 from broker_store.dispatch import KeyIndexWriter
 from broker_store.idempotency import Remembered, Window, content_crc, key_digest
 from broker_store.log.scan import ScannedRecord
 from broker_store.message import IndexEntry, key_entries
 from broker_store.queues import Queue, QueueTable
+from broker_store.settling.mark import MARK
 from broker_store.system_records import SegmentOffsets, TopicDeleted
 from broker_store.topics import SEGMENT_TOPIC
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -52,6 +54,8 @@ class Restore:
         read_system: ReadSystem,
         on_deleted: Callable[[str, int], None],
         levels: LevelList = DEFAULT,
+        states: Sequence[Covered] = (),
+        read: ReadLog | None = None,
     ) -> None:
         self._queues = queues
         self._index = index
@@ -59,6 +63,9 @@ class Restore:
         self._read_system = read_system
         self._on_deleted = on_deleted
         self._levels = levels
+        self._states = states
+        self._read = read
+        self._special = _SPECIAL_TOPICS.union(*(covered.state.topics for covered in states))
         self._by_name: dict[tuple[bytes, int], Queue] = {}
         self.newest_store_ms = 0
         self.records = 0
@@ -68,15 +75,11 @@ class Restore:
         """Take records in."""
         index: list[IndexEntry] = []
         queue: Queue | None
-        find_queue, add, key_hash = self._by_name.get, index.append, index_key_hash
+        find_queue, add, key_hash, special = self._by_name.get, index.append, index_key_hash, self._special
         for record in records:
             position, size, queue_id, offset, sys_flag, store_ms, _, topic, properties = record
             queue = find_queue((topic, queue_id)) or self._open(topic, queue_id)
-            if (
-                sys_flag & SYS_TRANSACTION_MASK
-                or queue.topic in _SPECIAL_TOPICS
-                or _GANTRY_MARK in properties
-            ):
+            if sys_flag & SYS_TRANSACTION_MASK or queue.topic in special or PROPERTY_PREFIX in properties:
                 self._take_special(queue, record, index)
                 continue
             code = 0
@@ -100,7 +103,7 @@ class Restore:
             self._index.put(index)
 
     def _take_special(self, queue: Queue, record: ScannedRecord, index: list[IndexEntry]) -> None:
-        """Take in what is no plain message: of a transaction, of a system topic, or with an idempotency key."""
+        """Take in what is no plain message: of a transaction, of a system topic, or with a property of ours."""
         position, size, _, offset, sys_flag, store_ms, body_crc, _, properties = record
         kind = sys_flag & SYS_TRANSACTION_MASK
         if kind not in _UNDISPATCHED:
@@ -108,10 +111,16 @@ class Restore:
         if kind != SYS_TRANSACTION_ROLLBACK:
             _add_unique_key(index, queue.topic, properties, position, store_ms)
             _add_keys(index, queue.topic, properties, position, store_ms)
-        if _GANTRY_MARK in properties:
+        if (
+            _GANTRY_MARK in properties and MARK not in properties
+        ):  # what an item results in passes by the window
             self._remember(queue, properties, (body_crc, store_ms, position, offset))
         if queue.topic == SEGMENT_TOPIC:
             self._apply_system(position, size, store_ms)
+        for state, covered in self._states:
+            if position >= covered and state.wants(queue.topic, properties):
+                assert self._read is not None
+                state.take(record, self._read)
 
     def leave_hole(self, suspect: ScannedRecord) -> None:
         """Keep the offset of a damaged record out of use: its message was acknowledged under it."""
@@ -134,7 +143,7 @@ class Restore:
 
     def _remember(self, queue: Queue, raw: bytes, place: tuple[int, int, int, int]) -> None:
         body_crc, store_ms, position, offset = place
-        properties = parse_properties(raw)
+        properties = parse_properties(raw.decode(errors="replace"))  # another writer's may be no UTF-8
         key = properties.get(GANTRY_KEY)
         if key is not None:
             # One that waits in a system queue is known by the topic it was sent to.
@@ -152,6 +161,8 @@ class Restore:
             for queue_id, offset in system.next_offsets.items():
                 self._queues.continue_at(system.topic, queue_id, offset)
             self._queues.remove(system.topic)
+            for state, _ in self._states:
+                state.topic_deleted(system.topic)
             self._by_name.clear()
             self._on_deleted(system.topic, store_ms)
 

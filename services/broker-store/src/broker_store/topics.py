@@ -40,6 +40,11 @@ DELAY_LEVELS = 18
 SEGMENT_TOPIC = f"{GANTRY_SYSTEM_PREFIX}SEGMENT"
 PROBE_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PROBE"
 OFFSETS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}OFFSETS"
+MARKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}MARKS"
+TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
+PARKED_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PARKED"
+PINNED_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, TASKS_TOPIC)
+"""System queues whose undecided items retention never deletes."""
 
 FLUSH_ATTRIBUTE = "gantry.flush"
 FLUSH_VALUES = frozenset({"sync", "async"})
@@ -205,6 +210,9 @@ def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
         new_topic(SEGMENT_TOPIC, 1),
         new_topic(PROBE_TOPIC, 1),
         new_topic(OFFSETS_TOPIC, 1),
+        new_topic(MARKS_TOPIC, 1),
+        new_topic(TASKS_TOPIC, 1),
+        new_topic(PARKED_TOPIC, 1),
     ]
     if policy.trace_topic_enable:
         topics.append(new_topic(TRACE_TOPIC, 1))

@@ -1,0 +1,23 @@
+"""The derived states of a store, by name: made anew at every opening, and again when a rebuild begins. See derived.py."""
+
+from dataclasses import dataclass
+
+from broker_store.derived import Derived
+from broker_store.queues import QueueTable
+from broker_store.settling.table import SettledTable
+
+
+@dataclass(slots=True)
+class DerivedStates:
+    """One field for each."""
+
+    settled: SettledTable
+
+    def all(self) -> list[Derived]:
+        """Return every state, in the order in which records are replayed to them."""
+        return [self.settled]
+
+
+def make_states(queues: QueueTable) -> DerivedStates:
+    """Return all states, empty."""
+    return DerivedStates(settled=SettledTable(queues))

@@ -1,0 +1,55 @@
+"""The parts of a store directory that was opened: what the sending and the reading side are built on."""
+
+from dataclasses import dataclass
+
+from broker_store.clock import StoreClock
+from broker_store.config_files import ConfigFile
+from broker_store.delays.levels import LevelList
+from broker_store.derived import SnapshotFiles
+from broker_store.derived_states import DerivedStates
+from broker_store.idempotency import Window
+from broker_store.key_journal import KeyJournal
+from broker_store.log.checkpoint import Checkpoint
+from broker_store.log.commit_log import CommitLog
+from broker_store.log.files import Files
+from broker_store.log.index import IndexFiles
+from broker_store.queues import QueueTable
+from broker_store.settings import Settings
+from broker_store.system_records import Preambles
+from broker_store.topics import TopicTable
+
+
+@dataclass(slots=True)
+class OpenedStore:
+    """The parts of an open store directory."""
+
+    settings: Settings
+    files: Files
+    clock: StoreClock
+    store_host: bytes
+    checkpoint: Checkpoint
+    log: CommitLog
+    queues: QueueTable
+    index: IndexFiles | None
+    topics: TopicTable
+    topics_file: ConfigFile
+    window: Window
+    journal: KeyJournal
+    note_file: ConfigFile
+    preambles: Preambles
+    levels: LevelList
+    states: DerivedStates
+    snapshots: SnapshotFiles
+    recovered_ms: int = 0
+    """Store time of the newest record, 0 in an empty log."""
+    holes: int = 0
+
+    @property
+    def directory(self) -> str:
+        """Where it lies."""
+        return str(self.settings.store_dir)
+
+    @property
+    def config_dir(self) -> str:
+        """Where the tables of topics, groups and offsets lie."""
+        return f"{self.directory}/config"

@@ -1,0 +1,119 @@
+"""Who works on which system queue: at most one owner each, known by its epoch. Pure: told who asks and what time it is.
+
+A claim ends by its time, by its release, or with the connection it came over. Every claim granted anew has a higher epoch than any
+before, also over restarts of the store: boot count << 32 | counter. So what an owner that was replaced still sends is refused.
+"""
+
+from dataclasses import dataclass
+
+from broker_store.log.files import Files, make_durable_dirs
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.settle_headers import FENCED, HELD
+
+QueueKey = tuple[str, int]
+"""Topic and queue id."""
+
+_COUNTER_BITS = 32
+_BOOT_BITS = 31
+
+
+@dataclass(slots=True)
+class Claim:
+    """One claim in force, or over but not taken by anybody else yet."""
+
+    owner: str
+    address: str
+    epoch: int
+    ttl_ms: int
+    until_ms: int
+    """On the clock of `now_ms`, which only measures distances."""
+    peer_id: int
+
+
+class ClaimTable:
+    """All claims of this store. `now_ms` is a clock that no step of the wall clock moves."""
+
+    def __init__(self, boot_count: int) -> None:
+        self._base = boot_count << _COUNTER_BITS
+        self._counter = 0
+        self._claims: dict[QueueKey, Claim] = {}
+
+    def claim(self, key: QueueKey, owner: str, address: str, ttl_ms: int, peer_id: int, now_ms: int) -> Claim:
+        """Grant or renew a claim. Raises RefusedRequest (HELD) while it is another owner's."""
+        found = self._claims.get(key)
+        if found is not None and found.owner != owner and found.until_ms > now_ms:
+            raise _held(key, found, now_ms)
+        if found is None or found.owner != owner:
+            self._counter += 1
+            found = Claim(owner, address, self._base | self._counter, ttl_ms, 0, peer_id)
+            self._claims[key] = found
+        found.address, found.ttl_ms, found.peer_id = address, ttl_ms, peer_id
+        found.until_ms = now_ms + ttl_ms
+        return found
+
+    def check(self, key: QueueKey, epoch: int, now_ms: int) -> None:
+        """Renew the claim with this epoch. Raises RefusedRequest (FENCED) when it is not the newest of this queue.
+
+        A claim whose time is over and that nobody else took meanwhile goes on: no other decision can lie between.
+        """
+        found = self._claims.get(key)
+        if found is None or found.epoch != epoch:
+            raise _fenced(key, epoch, found)
+        found.until_ms = max(found.until_ms, now_ms + found.ttl_ms)
+
+    def holder(self, key: QueueKey, now_ms: int) -> Claim | None:
+        """Return the claim in force."""
+        found = self._claims.get(key)
+        return found if found is not None and found.until_ms > now_ms else None
+
+    def release(self, key: QueueKey, epoch: int) -> bool:
+        """End a claim; False when it was not the newest."""
+        found = self._claims.get(key)
+        if found is None or found.epoch != epoch:
+            return False
+        del self._claims[key]
+        return True
+
+    def close_peer(self, peer_id: int) -> list[QueueKey]:
+        """End all claims that came over a connection; returns their queues."""
+        gone = [key for key, claim in self._claims.items() if claim.peer_id == peer_id]
+        for key in gone:
+            del self._claims[key]
+        return gone
+
+    def all(self, now_ms: int) -> dict[QueueKey, Claim]:
+        """Return the claims in force."""
+        return {key: claim for key, claim in self._claims.items() if claim.until_ms > now_ms}
+
+
+def raise_boot_count(files: Files, store_directory: str) -> int:
+    """Count this start in `gantry/boots`, durable on return. Raises OSError: without it no claim may be granted."""
+    path = f"{store_directory}/gantry/boots"
+    make_durable_dirs(files, f"{store_directory}/gantry")
+    text = (files.read_bytes(path) or b"").strip()
+    count = int(text) if text.isdigit() else 0
+    count = (count + 1) % (1 << _BOOT_BITS)
+    files.replace_atomically(path, b"%d\n" % count)
+    return count
+
+
+def _held(key: QueueKey, claim: Claim, now_ms: int) -> RefusedRequest:
+    left_ms = claim.until_ms - now_ms
+    return RefusedRequest(
+        ResponseCode.SYSTEM_BUSY,
+        f"queue {key[1]} of topic[{key[0]}] is claimed by {claim.owner} at {claim.address} for {left_ms} ms more",
+        {"gantryCode": HELD, "heldBy": claim.owner, "address": claim.address, "leftMs": str(left_ms)},
+    )
+
+
+def _fenced(key: QueueKey, epoch: int, claim: Claim | None) -> RefusedRequest:
+    by = f"; {claim.owner} at {claim.address} holds it" if claim is not None else ""
+    fields = {"gantryCode": FENCED}
+    if claim is not None:
+        fields |= {"heldBy": claim.owner, "address": claim.address}
+    return RefusedRequest(
+        ResponseCode.ILLEGAL_OPERATION,
+        f"epoch {epoch} of queue {key[1]} of topic[{key[0]}] is over{by}: nothing was done, claim the queue again",
+        fields,
+    )

@@ -1,0 +1,187 @@
+"""Which items of all queues are decided, and what became of those decided lately. A derived state: known from the log alone.
+
+An item is decided when a record with its mark is visible (settling/mark.py), or, for a half message, when an op message names it that
+another RocketMQ broker wrote. Knows no claim and no request.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from broker_store.derived import ReadLog
+from broker_store.log.errors import LogError
+from broker_store.log.scan import ScannedRecord
+from broker_store.queues import Queue, QueueTable
+from broker_store.settling.mark import MARK, Source, read_mark
+from broker_store.settling.settled_queue import SettledQueue
+from broker_store.topics import MARKS_TOPIC, PINNED_TOPICS
+from gantry_wire.errors import WireError
+from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
+from gantry_wire.record import decode_record
+from gantry_wire.settle_headers import OutputPlace
+from gantry_wire.units import CONSUME_QUEUE_UNIT
+
+DECISIONS_KEPT = 32_768
+"""Latest decisions whose outputs are remembered: about 10 MB."""
+HOLE_SIZE = 0x7FFFFFFF
+
+
+class Decision(NamedTuple):
+    """What became of an item. In memory only, and only for a while."""
+
+    outputs: list[OutputPlace]
+    outcome: str
+    time_ms: int
+
+
+class Saved(msgspec.Struct, array_like=True):
+    """One queue in the snapshot."""
+
+    topic: str
+    queue_id: int
+    group: str
+    cursor: int
+    pages: list[tuple[int, bytes]]
+
+
+class SettledTable:
+    """Decided items by source."""
+
+    name = "settled"
+    topics = frozenset({OP_HALF_TOPIC, MARKS_TOPIC})
+
+    def __init__(self, queues: QueueTable) -> None:
+        self._queues = queues
+        self._settled: dict[Source, SettledQueue] = {}
+        self._decisions: dict[tuple[Source, int], Decision] = {}
+        self.changes = 0
+        """Grows with every decision: whoever keeps copies of cursors compares it."""
+
+    # --- questions -----------------------------------------------------------------------------------------
+
+    def of(self, source: Source) -> SettledQueue:
+        """Return the decided items of a queue; its cursor stands behind what retention removed and what was lost to damage."""
+        settled = self._settled.get(source)
+        if settled is None:
+            settled = self._settled[source] = SettledQueue()
+        queue = self._queues.find(source[0], source[1])
+        if queue is not None:
+            settled.raise_cursor(queue.min_offset)
+            _pass_holes(settled, queue)
+        return settled
+
+    def known(self, source: Source) -> bool:
+        """Whether anything of this queue and group was ever decided."""
+        return source in self._settled
+
+    def groups(self, topic: str, queue_id: int) -> list[str]:
+        """Return the groups that decided something of a queue."""
+        return [
+            group for of_topic, of_queue, group in self._settled if (of_topic, of_queue) == (topic, queue_id)
+        ]
+
+    def decision(self, source: Source, offset: int) -> Decision | None:
+        """Return what became of an item, when it is still remembered."""
+        return self._decisions.get((source, offset))
+
+    # --- changes -------------------------------------------------------------------------------------------
+
+    def settle(self, source: Source, offset: int, decision: Decision) -> None:
+        """Note a decision whose records are visible."""
+        settled = self._settled.get(source)
+        if settled is None:
+            settled = self._settled[source] = SettledQueue()
+        settled.settle(offset)
+        self.changes += 1
+        decisions = self._decisions
+        decisions[(source, offset)] = decision
+        if len(decisions) > DECISIONS_KEPT:
+            del decisions[next(iter(decisions))]
+
+    def raise_cursor(self, source: Source, offset: int) -> None:
+        """Count everything below an offset as decided."""
+        self._settled.setdefault(source, SettledQueue()).raise_cursor(offset)
+        self.changes += 1
+
+    # --- a derived state -----------------------------------------------------------------------------------
+
+    def wants(self, topic: str, properties: bytes) -> bool:
+        """See Derived: outcomes of items, and op messages, which may come from another broker."""
+        return MARK in properties or topic == OP_HALF_TOPIC
+
+    def take(self, record: ScannedRecord, read: ReadLog) -> None:
+        """See Derived."""
+        position, _, queue_id, offset, _, store_ms, _, topic, properties = record
+        mark = read_mark(properties)
+        if mark is None:
+            if topic == OP_HALF_TOPIC.encode():
+                self._take_foreign_op(record, read)
+            return
+        name = topic.decode(errors="replace")
+        known = self._decisions.get((mark.source, mark.offset))
+        outputs = [] if known is None else known.outputs
+        if name != MARKS_TOPIC and all(place.position != position for place in outputs):
+            outputs = [*outputs, OutputPlace(name, queue_id, offset, position)]
+        self.settle(mark.source, mark.offset, Decision(outputs, "", store_ms))
+
+    def topic_deleted(self, topic: str) -> None:
+        """See Derived."""
+        for source in [source for source in self._settled if source[0] == topic]:
+            del self._settled[source]
+        for key in [key for key in self._decisions if key[0][0] == topic]:
+            del self._decisions[key]
+
+    def snapshot(self, position: int) -> bytes:  # noqa: ARG002 - all that is visible is in it, whatever that is
+        """See Derived."""
+        saved = [
+            Saved(topic, queue_id, group, settled.cursor, settled.packed())
+            for (topic, queue_id, group), settled in self._settled.items()
+        ]
+        return msgspec.msgpack.encode(saved)
+
+    def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002 - replay of what it holds changes nothing
+        """See Derived."""
+        self._settled.clear()
+        if data is None:
+            return True
+        try:
+            for saved in msgspec.msgpack.decode(data, type=list[Saved]):
+                settled = self._settled[(saved.topic, saved.queue_id, saved.group)] = SettledQueue(
+                    saved.cursor
+                )
+                settled.unpack(saved.pages)
+        except (msgspec.MsgspecError, ValueError, IndexError):
+            self._settled.clear()
+            return False
+        return True
+
+    def pin(self) -> int | None:
+        """See Derived: the lowest undecided item of a system queue."""
+        return min((pin for topic in PINNED_TOPICS for pin in self._pins(topic)), default=None)
+
+    def _pins(self, topic: str) -> list[int]:
+        pins: list[int] = []
+        for queue in self._queues.of_topic(topic):
+            unit = queue.read(self.of((topic, queue.queue_id, "")).cursor, 1)
+            if unit:
+                pins.append(CONSUME_QUEUE_UNIT.unpack(unit)[0])
+        return pins
+
+    def _take_foreign_op(self, record: ScannedRecord, read: ReadLog) -> None:
+        """Take an op message without our mark: its body names the halves that it decides, as RocketMQ writes it."""
+        try:
+            body = decode_record(read(record[0], record[1])).body
+        except (LogError, WireError):
+            return
+        for text in body.split(b","):
+            if text.isdigit():
+                self.settle((HALF_TOPIC, record[2], ""), int(text), Decision([], "", record[5]))
+
+
+def _pass_holes(settled: SettledQueue, queue: Queue) -> None:
+    """Count units without a record as decided: nothing can result from them."""
+    while settled.cursor < queue.max_offset:
+        unit = queue.read(settled.cursor, 1)
+        if not unit or CONSUME_QUEUE_UNIT.unpack(unit)[1] != HOLE_SIZE:
+            return
+        settled.settle(settled.cursor)
