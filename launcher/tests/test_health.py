@@ -30,7 +30,7 @@ def answering():
 
     yield start
     for server, thread in servers:
-        thread.join(5)
+        thread.join(60)
         server.close()
 
 
@@ -53,20 +53,20 @@ def http(status: str, body: str) -> bytes:
     ],
 )
 def test_a_service_is_ready_when_it_says_so(answering, answer: bytes, ready: bool, words: str) -> None:
-    health = ask(Check("http", "127.0.0.1", answering(answer)), 5)
+    health = ask(Check("http", "127.0.0.1", answering(answer)), 60)
     assert (health.ready, health.words) == (ready, words)
 
 
 def test_nats_greets_and_redis_answers_a_ping(answering) -> None:
-    assert ask(Check("nats", "127.0.0.1", answering(b"INFO {}\r\n", speaks_first=True)), 5).ready
-    assert ask(Check("redis", "127.0.0.1", answering(b"+PONG\r\n")), 5).ready
-    loading = ask(Check("redis", "127.0.0.1", answering(b"-LOADING wait\r\n")), 5)
+    assert ask(Check("nats", "127.0.0.1", answering(b"INFO {}\r\n", speaks_first=True)), 60).ready
+    assert ask(Check("redis", "127.0.0.1", answering(b"+PONG\r\n")), 60).ready
+    loading = ask(Check("redis", "127.0.0.1", answering(b"-LOADING wait\r\n")), 60)
     assert (loading.ready, loading.words) == (False, "-LOADING wait")
 
 
 @pytest.mark.parametrize("answer", [b"", b"nonsense", b"HTTP/1.1 200 OK\r\n\r\n{"])
 def test_nonsense_is_not_ready(answering, answer: bytes) -> None:
-    assert not ask(Check("http", "127.0.0.1", answering(answer)), 5).ready
+    assert not ask(Check("http", "127.0.0.1", answering(answer)), 60).ready
 
 
 def test_silence_and_absence_are_not_ready() -> None:

@@ -21,7 +21,7 @@ async def call(port: int, method: str, path: str, body: bytes = b"") -> tuple[in
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
     writer.write(head.encode() + body)
-    raw = await asyncio.wait_for(reader.read(), 5)
+    raw = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     head_bytes, _, rest = raw.partition(b"\r\n\r\n")
     first, *lines = head_bytes.decode().split("\r\n")

@@ -42,7 +42,7 @@ async def running(*hints: Hints) -> AsyncIterator[None]:
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(90):
         while not condition():
             await asyncio.sleep(0.01)
 
@@ -97,7 +97,7 @@ def test_it_heals_when_the_server_comes_late_and_when_it_comes_back() -> None:
         hints.subscribe("gantry.data", lambda _subject, payload: got.append(payload))
 
         async def arrives(payload: bytes) -> None:
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(90):
                 while payload not in got:
                     hints.publish("gantry.data", payload)
                     await asyncio.sleep(0.02)

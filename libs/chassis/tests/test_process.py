@@ -31,7 +31,7 @@ def test_sigterm_drains_and_ends_with_status_0() -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=60)
     assert (out, process.returncode) == ("drained\n", 0)
 
 
@@ -48,7 +48,7 @@ def test_a_second_signal_ends_it_without_drain() -> None:
     process.send_signal(signal.SIGINT)
     assert process.stdout.readline() == "draining\n"
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGINT
 
 
@@ -84,7 +84,7 @@ def test_a_loop_that_raises_is_started_again_and_counted() -> None:
             await life.stopping.wait()
             say(turns, life.restarts["flaky"])
     """)
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=60)
     assert (out, process.returncode) == ("3 2\n", 0)
     assert err.count("ValueError: boom") == 2
 
@@ -100,7 +100,7 @@ def test_supervised_loops_are_cancelled_when_main_returns() -> None:
             life.supervise("endless", endless)
             await asyncio.sleep(0.01)
     """)
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=60)
     assert (out, process.returncode) == ("ended\n", 0)
 
 
@@ -109,7 +109,7 @@ def test_a_refused_start_is_one_line_and_status_2() -> None:
         async def main(life):
             raise StartRefused("port 1 is taken")
     """)
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=60)
     assert (err, process.returncode) == ("trial: port 1 is taken\n", 2)
 
 
@@ -118,7 +118,7 @@ def test_an_unexpected_error_is_logged_and_status_1() -> None:
         async def main(life):
             raise KeyError("boom")
     """)
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "KeyError: 'boom'" in err
 
@@ -130,6 +130,6 @@ def test_sleep_is_cut_short_by_the_wish_to_stop() -> None:
             asyncio.get_running_loop().call_later(0.05, life.stop)
             say(await life.sleep(0.001), await life.sleep(60))
     """)
-    out, _ = process.communicate(timeout=10)
+    out, _ = process.communicate(timeout=60)
     assert out == "False True\n"
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 55

@@ -60,7 +60,7 @@ class RawClient:
     def ask(self, opaque, body=b"", code=ECHO, **options):
         self.send(encode_request(code, opaque, None, body, **options))
 
-    async def receive(self, seconds=2.0):
+    async def receive(self, seconds=60.0):
         """Return the next command, or None at the end of the stream."""
         async with asyncio.timeout(seconds):
             while not self._commands:
@@ -70,7 +70,7 @@ class RawClient:
                 self._commands += map(decode_command, self._decoder.receive(data))
         return self._commands.pop(0)
 
-    async def is_closed(self, seconds=2.0):
+    async def is_closed(self, seconds=60.0):
         """Whether the other side closes within the time."""
         try:
             async with asyncio.timeout(seconds):
@@ -83,7 +83,7 @@ class RawClient:
         return True
 
 
-async def eventually(condition, seconds=3.0):
+async def eventually(condition, seconds=60.0):
     """Wait until the condition holds."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -68,7 +68,7 @@ async def test_a_call_without_answer_ends_as_sent():
         with pytest.raises(RequestTimedOut) as error:
             await connection.request(SILENT, timeout=0.1)
         assert error.value.sent
-        assert 0.09 <= time.monotonic() - started < 1
+        assert time.monotonic() - started >= 0.09
         assert (await connection.request(ECHO, None, b"next")).body == b"next"
         connection.close()
 
@@ -130,7 +130,7 @@ async def test_a_server_that_does_not_read_makes_calls_fail_unsent_and_withdraws
 
 async def test_pushed_requests_are_handled_and_unknown_ones_refused():
     async def ask(peer):
-        return await peer.request(PUSH, {"a": "b"}, timeout=2)
+        return await peer.request(PUSH, {"a": "b"}, timeout=60)
 
     async with serving() as (server, port):
         plain = await to(port)

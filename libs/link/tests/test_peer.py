@@ -116,7 +116,7 @@ async def test_the_server_asks_its_client_and_opaques_may_collide():
     def handler(peer, frame):
         command = decode_command(frame)
         if not command.is_response:
-            asked.append(peer.request(307, {"consumerGroup": "g"}, timeout=2))
+            asked.append(peer.request(307, {"consumerGroup": "g"}, timeout=60))
             peer.send(encode_response(0, command.opaque))
 
     async with serving(handler) as (_, port), RawClient.connected(port) as client:

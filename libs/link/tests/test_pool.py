@@ -58,15 +58,19 @@ async def test_a_refused_address_is_left_alone_for_a_moment_and_then_tried_again
     with pytest.raises(NotConnected, match="next try in"):
         await pool.get(address)
     assert pool.failed_connects == 1
-    for _ in range(6):
+    slot = next(iter(pool._slots.values()))
+    pauses = [slot.backoff_seconds]
+    while len(pauses) < 4:
         await asyncio.sleep(0.05)
         with pytest.raises(NotConnected):
             await pool.get(address)
-    assert 2 <= pool.failed_connects < 7  # the pauses grow
+        if pool.failed_connects > len(pauses):
+            pauses.append(slot.backoff_seconds)
+    assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4])
     await pool.close()
 
 
-async def test_a_server_that_comes_back_is_found_within_a_second():
+async def test_a_server_that_comes_back_is_found():
     async with serving() as (server, port):
         await server.close()
         pool, address = ConnectionPool(), f"127.0.0.1:{port}"
@@ -74,11 +78,13 @@ async def test_a_server_that_comes_back_is_found_within_a_second():
             await asyncio.sleep(0.02)
             with pytest.raises(NotConnected):
                 await pool.get(address)
+        slot = next(iter(pool._slots.values()))
+        assert slot.retry_at - asyncio.get_running_loop().time() <= BACKOFF_SECONDS_MAX
         await server.listen("127.0.0.1", port)
         started = asyncio.get_running_loop().time()
         connection = None
         while connection is None:
-            assert asyncio.get_running_loop().time() - started < BACKOFF_SECONDS_MAX + 0.5
+            assert asyncio.get_running_loop().time() - started < 60
             try:
                 connection = await pool.get(address)
             except NotConnected:
@@ -92,7 +98,7 @@ async def test_an_idle_connection_is_closed_by_us_and_a_waiting_one_is_kept(monk
     async with serving() as (server, port):
         pool = ConnectionPool(limits=LinkLimits(client_idle_seconds=0.1))
         idle, waiting = await pool.get(f"127.0.0.1:{port}"), await pool.get(f"127.0.0.1:{port}", "bulk")
-        held = waiting.request(SILENT, timeout=0.6)
+        held = waiting.request(SILENT, timeout=8)
         await eventually(lambda: not idle.is_open)
         assert waiting.is_open
         held.cancel()

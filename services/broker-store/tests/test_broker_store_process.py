@@ -22,7 +22,7 @@ from gantry_wire.frame import FrameDecoder, decode_command, encode_request
 from gantry_wire.headers import PullHeader, PullReplyHeader, SendReplyHeader
 from gantry_wire.record import scan_records
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 READY = re.compile(r"ready address=[\d.]+:(\d+) http_port=(\d+)")
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [
@@ -66,7 +66,7 @@ class Store:
     def get(self, path: str, method: str = "GET") -> tuple[int, bytes]:
         request = urllib.request.Request(f"http://127.0.0.1:{self.http_port}{path}", method=method)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.read()
@@ -79,7 +79,7 @@ class Client:
 
     def __init__(self, port: int) -> None:
         self.opened.append(self)
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self.decoder = FrameDecoder()
         self.answers = []
 
@@ -187,7 +187,7 @@ def test_a_second_process_on_the_same_directory_is_refused_in_one_line(start, tm
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
     ran = subprocess.run(
         [sys.executable, "-m", "broker_store", *words, "--set", "log_level=error"],
-        check=False, capture_output=True, text=True, env=environment, timeout=30,
+        check=False, capture_output=True, text=True, env=environment, timeout=120,
     )  # fmt: skip
     assert ran.returncode == 2
     assert ran.stderr.count("\n") == 1
@@ -200,7 +200,7 @@ def test_a_port_that_is_taken_is_refused_in_one_line(tmp_path):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
         ran = subprocess.run(
             [sys.executable, "-m", "broker_store", *words, "--set", "log_level=error", "--set", "http_port=0"],
-            check=False, capture_output=True, text=True, env=environment, timeout=30,
+            check=False, capture_output=True, text=True, env=environment, timeout=120,
         )  # fmt: skip
     assert ran.returncode == 2
     assert ran.stderr.count("\n") == 1
@@ -276,12 +276,12 @@ def test_the_printed_settings_are_the_ones_in_force(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
     command = [sys.executable, "-m", "broker_store", "-c", str(conf), "-n", "ns:9876"]
     ran = subprocess.run(
-        [*command, "-m"], check=False, capture_output=True, text=True, env=environment, timeout=30
+        [*command, "-m"], check=False, capture_output=True, text=True, env=environment, timeout=120
     )
     assert "broker_name=b7\n" in ran.stdout
     assert "flush=async\n" in ran.stdout
     assert "nameservers=ns:9876\n" in ran.stdout
     every = subprocess.run(
-        [*command, "-p"], check=False, capture_output=True, text=True, env=environment, timeout=30
+        [*command, "-p"], check=False, capture_output=True, text=True, env=environment, timeout=120
     )
     assert len(every.stdout.splitlines()) > len(ran.stdout.splitlines())

@@ -47,7 +47,7 @@ async def saver(state, disk):
 async def saved(saver):
     done = asyncio.get_running_loop().create_future()
     saver.when_saved(done.set_result)
-    return await asyncio.wait_for(done, 5)
+    return await asyncio.wait_for(done, 60)
 
 
 async def test_nothing_to_save_is_answered_at_once(saver, disk):
@@ -90,5 +90,5 @@ async def test_a_failed_write_is_told_and_tried_again(saver, disk, monkeypatch):
 async def test_closing_gives_up_on_a_disk_that_fails(saver, disk):
     disk.broken = True
     saver.changed()
-    await asyncio.wait_for(saver.close(), 5)
+    await asyncio.wait_for(saver.close(), 60)
     assert disk.written == []

@@ -4,7 +4,7 @@ import threading
 from broker_store.log.errors import LogStopped
 from broker_store.sync_thread import SyncThread
 
-WAIT_SECONDS = 10
+WAIT_SECONDS = 60
 
 
 class Device:

@@ -70,7 +70,7 @@ async def scripted(table):
 
 
 @contextlib.asynccontextmanager
-async def store_of(table, timeout_seconds=2.0):
+async def store_of(table, timeout_seconds=60.0):
     async with scripted(table) as (script, address, pool):
         yield script, LinkStores(pool, lambda: 1234, timeout_seconds).at("broker-a", address)
 

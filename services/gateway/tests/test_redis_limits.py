@@ -126,15 +126,15 @@ async def test_a_request_larger_than_the_burst_passes_once_and_leaves_a_debt(lim
 
 
 async def test_without_the_server_everything_passes_and_it_heals(limits, server):
-    one = limits(client_rate=1, burst_seconds=3600, answer_seconds=0.1)
+    one = limits(client_rate=1, burst_seconds=3600, answer_seconds=2.0)
     assert await one.take("c", "", 1) == 0
     server.stop()
     started = time.monotonic()
     assert [await one.take("c", "", 1) for _ in range(20)] == [0] * 20
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 30  # not 20 times the time an answer may take
     assert one.passed_unseen == 20
     server.start()
-    for _ in range(100):
+    for _ in range(600):
         await asyncio.sleep(0.1)
         if await one.take("c", "", 7200) == 0 and await one.take("c", "", 1) > 0:
             return
@@ -144,9 +144,13 @@ async def test_without_the_server_everything_passes_and_it_heals(limits, server)
 async def test_a_server_that_hangs_holds_no_call_up(anyio_backend):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         one = RedisLimits(
-            f"redis://127.0.0.1:{silent.getsockname()[1]}", client_rate=1, topic_rate=0, burst_seconds=1
+            f"redis://127.0.0.1:{silent.getsockname()[1]}",
+            client_rate=1,
+            topic_rate=0,
+            burst_seconds=1,
+            answer_seconds=2.0,
         )
         started = time.monotonic()
         assert [await one.take("c", "", 1) for _ in range(10)] == [0] * 10
-        assert time.monotonic() - started < 0.5
+        assert time.monotonic() - started < 15  # not ten times the time an answer may take
         await one.close()

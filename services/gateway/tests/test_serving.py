@@ -28,7 +28,7 @@ async def answers(reader, count=1):
     """Read whole answers: (status, headers, body)."""
     found = []
     for _ in range(count):
-        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)).decode("latin-1")
+        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)).decode("latin-1")
         first, *lines = head.strip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         body = await asyncio.wait_for(reader.readexactly(int(headers.get("content-length", 0))), 5)
@@ -85,7 +85,7 @@ async def test_what_is_no_http_is_a_problem_and_the_connection_ends(server):
         status, headers, body = (await answers(reader))[0]
         assert (status, headers["content-type"]) == (400, "application/problem+json")
         assert json.loads(body)["code"] == "INVALID_PARAMETER"
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), 60) == b""
         writer.close()
 
 
@@ -123,7 +123,7 @@ async def test_a_request_that_does_not_arrive_loses_its_connection_and_a_held_pu
     http.cut_stalled(now + READ_SECONDS_MAX + 1)
     for one, its_writer in stalled:
         with contextlib.suppress(ConnectionResetError):
-            assert await asyncio.wait_for(one.read(), 5) == b""
+            assert await asyncio.wait_for(one.read(), 60) == b""
         its_writer.close()
     assert (await answers(reader))[0][0] == 200
     writer.close()
@@ -163,7 +163,7 @@ async def test_the_answer_to_a_body_that_is_too_large_is_seen_while_it_is_still_
         writer.write(b"x" * 1024 * 1024)
         await writer.drain()
         sent += 1024 * 1024
-    assert await asyncio.wait_for(reader.read(), 5) == b""
+    assert await asyncio.wait_for(reader.read(), 60) == b""
     writer.close()
 
 
@@ -197,7 +197,7 @@ async def test_at_the_end_held_pulls_answer_and_no_call_is_lost(server):
     await http.close()
     status, headers, body = (await answers(reader))[0]
     assert (status, json.loads(body)["messages"], headers["connection"]) == (200, [], "close")
-    assert loop.time() - started < 2
+    assert loop.time() - started < 25  # not as long as they would have been held
     with pytest.raises(OSError):
         await asyncio.open_connection("127.0.0.1", port)
     writer.close()
