@@ -1,0 +1,27 @@
+"""`python -m txn_checker`: -c FILE, --set name=value, --help."""
+
+import sys
+
+from gantry_chassis.logs import configure, get_logger
+from gantry_chassis.process import Life, run
+from gantry_chassis.settings import masked, settings_or_exit
+from txn_checker.assembly import serve
+from txn_checker.settings import CheckerSettings
+
+SERVICE = "txn-checker"
+
+
+def main() -> None:
+    """Run a txn-checker until it is asked to stop."""
+    settings = settings_or_exit(CheckerSettings, SERVICE, sys.argv[1:])
+    configure(SERVICE, settings.log_level, json=settings.log_json)
+    get_logger().debug("settings", **masked(settings))
+
+    async def live(life: Life) -> None:
+        await serve(settings, life)
+
+    run(live, service=SERVICE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Who asks a producer: the store of its half where the group has a channel there, else another store that has one."""
+
+from collections.abc import Callable, Iterable
+
+from gantry_wire.errors import WireError
+from gantry_wire.record import decode_record, rebuild_record
+from gantry_wire.transaction_bodies import AskProducer
+from txn_checker.half_message import Half
+from txn_checker.ports import Store, StoreFailed
+
+REMEMBERED_GROUPS_MAX = 10_000
+
+
+class Producers:
+    """Finds a store with a channel of a group; remembers where the last one was found."""
+
+    def __init__(self, stores: Callable[[], Iterable[Store]]) -> None:
+        self._stores = stores
+        self._last: dict[str, str] = {}
+        self.asked = 0
+        self.nobody = 0
+        """Checks that reached no client: the group has none connected."""
+
+    async def ask(self, home: Store, group: str, ask: AskProducer) -> bool:
+        """Ask one client of the group; False when none is connected anywhere. Never raises."""
+        message = b""
+        for store in self._in_order(home, group):
+            try:
+                if store.address != home.address and not message:
+                    message = sent_message(await home.record_at(ask.position))
+                ask.message = message if store.address != home.address else b""
+                if await store.ask_producer(ask):
+                    self._remember(group, store.broker)
+                    self.asked += 1
+                    return True
+            except (StoreFailed, WireError):
+                continue  # that store is away: its clients come to others, and the next check asks again
+        self.nobody += 1
+        return False
+
+    def _in_order(self, home: Store, group: str) -> list[Store]:
+        """Return the half's own store first, whose clients answer it directly; then where the group was found last."""
+        others = [store for store in self._stores() if store.address != home.address]
+        last = self._last.get(group)
+        return [home, *sorted(others, key=lambda store: store.broker != last)]
+
+    def _remember(self, group: str, broker: str) -> None:
+        self._last[group] = broker
+        if len(self._last) > REMEMBERED_GROUPS_MAX:
+            del self._last[next(iter(self._last))]
+
+
+def question(half: Half, home: Store) -> AskProducer:
+    """Return the request about a half."""
+    return AskProducer(
+        producer_group=half.group,
+        key=half.key,
+        broker=home.broker,
+        home=home.address,
+        offset=half.offset,
+        position=half.position,
+        message_id=half.message_id,
+        message=b"",
+    )
+
+
+def sent_message(record: bytes) -> bytes:
+    """Return a half as the message that was sent: in stored layout, with the topic and queue it asked for."""
+    half = decode_record(record)
+    named = half.property_map()
+    queue_id = named.get("REAL_QID", "0")
+    return rebuild_record(
+        half._replace(
+            topic=named.get("REAL_TOPIC", "").encode(),
+            queue_id=int(queue_id) if queue_id.isdecimal() else 0,
+        )
+    )

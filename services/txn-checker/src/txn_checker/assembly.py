@@ -1,0 +1,174 @@
+"""Puts a txn-checker together from its settings: a claim, a watch and two loops for each store, one door for questions."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from gantry_chassis.http import HttpServer, health_routes
+from gantry_chassis.logs import get_logger
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.nats_hints import Hints
+from gantry_chassis.process import Life, StartRefused
+from gantry_link import ConnectionPool, NameserverClient
+from gantry_link.claims import Claims, Held, QueueKey
+from gantry_link.fleet import Fleet, StoreAt
+from gantry_link.service_door import Route, Routes, ServiceDoor
+from gantry_wire.codes import GantryCode
+from gantry_wire.names import HALF_TOPIC
+from gantry_wire.transaction_bodies import ListTransactions, ReceiveChecks
+from txn_checker.answers import Answers
+from txn_checker.asking import Producers
+from txn_checker.link_store import LinkStore
+from txn_checker.settings import CheckerSettings
+from txn_checker.store_watch import StoreWatch
+
+HALF_QUEUE: QueueKey = (HALF_TOPIC, 0)
+
+_log = get_logger()
+
+
+class CheckerProcess:
+    """One checker. Two may run: each store's claim says which of them works on it."""
+
+    def __init__(self, settings: CheckerSettings, life: Life) -> None:
+        self._settings, self._life = settings, life
+        self._pool = ConnectionPool()
+        self._hints = Hints(settings.nats_url, "txn-checker")
+        names = NameserverClient(self._pool, settings.nameservers)
+        self._fleet = Fleet(names, self._joined, self._left)
+        self._watches: dict[str, StoreWatch] = {}
+        self._stores: dict[str, LinkStore] = {}
+        self._leaving: dict[str, asyncio.Event] = {}
+        self._producers = Producers(self._stores.values)
+        self._answers = Answers(self._watches.values)
+        self._metrics = Metrics()
+        self._address = ""
+        self._door = ServiceDoor(self._routes(), failed=_failed)
+
+    async def run(self) -> None:
+        """Live until asked to stop. Raises StartRefused when a port cannot be had."""
+        settings = self._settings
+        self._show_figures()
+        http = HttpServer(
+            settings.listen, settings.http_port_or_next, health_routes(self._not_ready, self._metrics)
+        )
+        port, http_port = await self._listen(http)
+        self._address = f"{settings.advertised_host}:{port}"
+        self._hints.subscribe("gantry.route.*", lambda _subject, _payload: self._fleet.hint())
+        self._life.supervise("hints", self._hints.run)
+        self._life.supervise("fleet", self._fleet.run)
+        _log.info("ready", remoting=f"{settings.listen}:{port}", http=f"http://{settings.listen}:{http_port}")
+        await self._life.stopping.wait()
+        self._answers.stop()
+        await self._door.close(settings.drain_seconds)
+        await self._life.end_loops()
+        await http.close()
+        await self._pool.close()
+
+    def _routes(self) -> Routes:
+        return {
+            GantryCode.LIST_TRANSACTIONS: Route("list", ListTransactions, self._answers.transactions),
+            GantryCode.RECEIVE_CHECKS: Route("checks", ReceiveChecks, self._answers.receive_checks),
+        }
+
+    async def _listen(self, http: HttpServer) -> tuple[int, int]:
+        settings = self._settings
+        where = f"{settings.listen}:{settings.port}"
+        try:
+            port = await self._door.listen(settings.listen, settings.port)
+            where = f"{settings.listen}:{settings.http_port_or_next}"
+            return port, await http.start()
+        except OSError as error:
+            raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
+
+    # Stores that come and go
+
+    def _joined(self, at: StoreAt) -> None:
+        settings = self._settings
+        store = LinkStore(self._pool, at.broker, at.address)
+        watch = StoreWatch(
+            store, settings.policy(), self._producers, settings.poll_ms / 1000, self._answers.news
+        )
+        claims = Claims(
+            store.calls,
+            [HALF_QUEUE],
+            owner=f"txn-checker {self._address} {os.getpid()}",
+            address=self._address,
+            acquired=partial(_acquired, watch),
+            lost=partial(_lost, watch),
+            ttl_ms=settings.claim_ttl_ms,
+        )
+        watch.failed = claims.fenced
+        self._stores[at.broker], self._watches[at.broker] = store, watch
+        leaving = self._leaving[at.broker] = asyncio.Event()
+        name = f"{at.broker} at {at.address}"
+        self._life.supervise(f"claim of {name}", partial(_until, leaving, claims.run))
+        self._life.supervise(f"halves of {name}", partial(_until, leaving, watch.run))
+
+    def _left(self, at: StoreAt) -> None:
+        self._leaving.pop(at.broker).set()
+        self._stores.pop(at.broker)
+        self._watches.pop(at.broker)
+
+    # Figures
+
+    def _not_ready(self) -> str | None:
+        if self._life.stopping.is_set():
+            return "stopping"
+        return None if self._fleet.has_asked else "no nameserver has answered yet"
+
+    def _show_figures(self) -> None:
+        metrics, watches = self._metrics, self._watches
+
+        def per_store(read: Callable[[StoreWatch], float]) -> Callable[[], dict[tuple[str, ...], float]]:
+            return lambda: {(broker,): read(watch) for broker, watch in watches.items()}
+
+        broker = ("broker",)
+        gauges: list[tuple[str, str, Callable[[StoreWatch], float]]] = [
+            ("txn_checker_claim_held", "1 where the claim is ours.", lambda watch: watch.is_held),
+            ("txn_checker_undecided", "Halves known as undecided.", lambda watch: len(watch.undecided)),
+            ("txn_checker_checked", "Checks since the start.", lambda watch: watch.checked),
+            ("txn_checker_parked", "Halves given up since the start.", lambda watch: watch.parked),
+        ]
+        for name, words, read in gauges:
+            metrics.gauge(name, words, per_store(read), broker)
+        metrics.gauge("txn_checker_asked", "Producers asked since the start.", lambda: self._producers.asked)
+        metrics.gauge(
+            "txn_checker_nobody_to_ask",
+            "Checks since the start that found no client of the producer group connected.",
+            lambda: self._producers.nobody,
+        )
+
+
+def _acquired(watch: StoreWatch, held: dict[QueueKey, Held]) -> None:
+    watch.hold(held[HALF_QUEUE].epoch)
+    _log.info("claim held", broker=watch.store.broker, epoch=held[HALF_QUEUE].epoch)
+
+
+def _lost(watch: StoreWatch, why: str) -> None:
+    watch.release()
+    _log.info("claim lost", broker=watch.store.broker, reason=why)
+
+
+def _failed(route: str, error: Exception) -> None:
+    _log.error("request failed", route=route, exc_info=error)
+
+
+async def _until(leaving: asyncio.Event, loop: Callable[[], Awaitable[None]]) -> None:
+    """Run a loop until its store has left; what it raises is raised."""
+    work = asyncio.ensure_future(loop())
+    left = asyncio.ensure_future(leaving.wait())
+    try:
+        await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            work.result()
+    finally:
+        work.cancel()
+        left.cancel()
+        await asyncio.gather(work, left, return_exceptions=True)
+
+
+async def serve(settings: CheckerSettings, life: Life) -> None:
+    """Run a checker until `life.stopping`."""
+    await CheckerProcess(settings, life).run()

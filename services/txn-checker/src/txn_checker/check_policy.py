@@ -1,0 +1,31 @@
+"""When the producer of a half is asked, how often, and when it is given up: RocketMQ's rules. Pure: `now` is given.
+
+transactionTimeOut 6 s, transactionCheckInterval 30 s, transactionCheckMax 15, fileReservedTime 72 h; a half may ask for a longer
+first time with CHECK_IMMUNITY_TIME_IN_SECONDS.
+"""
+
+from typing import NamedTuple
+
+from txn_checker.half_message import Event, Half
+
+
+class Policy(NamedTuple):
+    """Times in ms."""
+
+    timeout_ms: int = 6_000
+    interval_ms: int = 30_000
+    checks_max: int = 15
+    retention_ms: int = 72 * 3_600_000
+
+
+def due_ms(policy: Policy, half: Half) -> int:
+    """Return when something is to be done about a half: so long after it was stored, later after its newest check."""
+    if half.checks:
+        return half.stored_ms + policy.interval_ms
+    return half.stored_ms + max(policy.timeout_ms, half.immunity_ms)
+
+
+def due_event(policy: Policy, half: Half, now_ms: int) -> Event:
+    """Return what a half's time brings: a check, or the end of all checks."""
+    is_too_old = now_ms - half.begun_ms > policy.retention_ms
+    return Event.TOO_OLD if half.checks >= policy.checks_max or is_too_old else Event.CHECK_DUE

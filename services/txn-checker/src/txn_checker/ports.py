@@ -1,0 +1,67 @@
+"""What the checker needs of a store, in its own words. Adapter: link_store.py over gantry_link; tests use memory."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from gantry_wire.record import Record
+from gantry_wire.settle_headers import SettleItem, SettleResult
+from gantry_wire.transaction_bodies import AskProducer
+
+
+class StoreFailed(Exception):
+    """A store did not do what it was asked, or is away: try again later. The words are its own."""
+
+
+class ClaimLost(StoreFailed):
+    """The store refused our epoch: another checker holds the claim."""
+
+
+class Settled(NamedTuple):
+    """What is decided of a system queue: all below `cursor`, and the ranges above it."""
+
+    cursor: int
+    max_offset: int
+    store_time_ms: int
+    ranges: list[tuple[int, int]]
+
+
+class Store(Protocol):
+    """One store. Every call raises StoreFailed."""
+
+    @property
+    def broker(self) -> str:
+        """Its broker name."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """host:port of its master."""
+        ...
+
+    async def settled(self, topic: str) -> Settled:
+        """Return what is decided of queue 0 of a topic."""
+        ...
+
+    async def read(self, topic: str, offset: int, count: int) -> tuple[list[Record], int]:
+        """Return up to `count` records of queue 0 from an offset on, and where to go on."""
+        ...
+
+    async def record_at(self, position: int) -> bytes:
+        """Return the record at a position of the log."""
+        ...
+
+    async def settle(self, topic: str, epoch: int, items: Sequence[SettleItem]) -> list[SettleResult]:
+        """Decide items of queue 0 of a topic; one result for each. Raises ClaimLost too."""
+        ...
+
+    async def ask_producer(self, ask: AskProducer) -> bool:
+        """Have a client of a producer group asked; False when none is connected to this store."""
+        ...
+
+
+class Asker(Protocol):
+    """Has producers asked about halves, through whichever store holds a channel of theirs."""
+
+    async def ask(self, home: Store, group: str, ask: AskProducer) -> bool:
+        """Ask one client of the group; False when none is connected anywhere. Never raises."""
+        ...

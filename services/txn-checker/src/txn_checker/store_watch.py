@@ -1,0 +1,232 @@
+"""Watches one store while its claim is ours: what is undecided, what is due, and what is to be done about it.
+
+Asks for the decided offsets in short turns and reads only halves that stay undecided for a while, so that a store with ten thousand
+transactions a second costs the checker next to nothing.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from gantry_chassis.logs import get_logger
+from gantry_wire.errors import WireError
+from gantry_wire.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.properties import TRANSACTION_CHECK_TIMES
+from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult, SettleStatus
+from gantry_wire.transaction_bodies import BEGUN_PROPERTY
+from txn_checker.asking import question
+from txn_checker.check_policy import Policy
+from txn_checker.half_message import Event, Half, read_half
+from txn_checker.ports import Asker, ClaimLost, Settled, Store, StoreFailed
+from txn_checker.undecided import Undecided, gaps
+
+BATCH = 256
+ASKING_MAX = 64
+MARGIN_POLLS = 2
+"""A half is read so many polls before its first check may be due."""
+SILENT_OUTCOMES = frozenset({SettleStatus.SETTLED, SettleStatus.ALREADY, SettleStatus.REMOVED})
+_POSITION_CHARS = 16
+
+_log = get_logger()
+NowMs = Callable[[], int]
+
+
+class StoreWatch:
+    """One store. `run` ends only when cancelled; `hold` and `release` say whether the claim is ours."""
+
+    def __init__(
+        self, store: Store, policy: Policy, asker: Asker, poll_seconds: float, due: Callable[[], None]
+    ) -> None:
+        """`due` is told whenever a half was asked about: who waits for one over HTTP looks again."""
+        self.store = store
+        self.undecided = Undecided(policy)
+        self.parked = 0
+        self.checked = 0
+        self.is_whole = False
+        """Whether everything undecided at the time of the claim is known."""
+        self.failed: Callable[[str], None] = _ignore
+        """Told why the claim is no longer ours, when the store says so."""
+        self._policy, self._asker, self._poll_seconds, self._due = policy, asker, poll_seconds, due
+        self._epoch: int | None = None
+        self._next = 0
+        self._marks: deque[tuple[int, int]] = deque()
+        self._store_ahead_ms = 0.0
+        self._held = asyncio.Event()
+        self._looking = asyncio.Lock()
+        self._asking = asyncio.Semaphore(ASKING_MAX)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the claim is ours."""
+        return self._epoch is not None
+
+    def hold(self, epoch: int) -> None:
+        """Begin: the claim is ours."""
+        self._epoch, self._next = epoch, 0
+        self._marks.clear()
+        self.undecided.clear()
+        self.is_whole = False
+        self._held.set()
+
+    def release(self) -> None:
+        """Stop: the claim is another's."""
+        self._epoch = None
+        self._held.clear()
+        self.undecided.clear()
+        self.is_whole = False
+
+    async def run(self) -> None:
+        """Look and act for ever; supervise it as a named loop."""
+        while True:
+            await self._held.wait()
+            try:
+                await self.turn()
+            except ClaimLost as error:
+                self.failed(str(error))
+                self.release()
+            except (StoreFailed, WireError) as error:
+                _log.debug("store not asked", broker=self.store.broker, reason=str(error))
+            await asyncio.sleep(self._pause_seconds())
+
+    async def turn(self) -> None:
+        """Look once, and do what is due. Raises StoreFailed."""
+        await self.look()
+        epoch = self._epoch
+        if epoch is None:
+            return
+        await self._settle_stale(epoch)
+        while True:
+            work = self.undecided.due(self.now_ms(), BATCH)
+            if not work.check and not work.give_up:
+                return
+            await self._give_up(epoch, work.give_up)
+            await self._check(epoch, work.check)
+
+    async def look(self, *, all_of_it: bool = False) -> Settled:
+        """Learn what is decided, and read what stays undecided; `all_of_it`: the youngest too."""
+        async with self._looking:
+            state = await self.store.settled(HALF_TOPIC)
+            self._store_ahead_ms = state.store_time_ms - _monotonic_ms()
+            self.undecided.settled(state.cursor, state.ranges)
+            end = self._end_of_old(state, all_of_it=all_of_it or not self.is_whole)
+            for first, last in gaps(self._next, end, state.cursor, state.ranges):
+                await self._read(first, last)
+            self._next = max(self._next, end)
+            self.is_whole = self.is_held
+            return state
+
+    def now_ms(self) -> int:
+        """Return the store's time, as it goes on since the store told it."""
+        return int(_monotonic_ms() + self._store_ahead_ms)
+
+    def _end_of_old(self, state: Settled, *, all_of_it: bool) -> int:
+        """Return the offset below which halves are so old that their first check comes near."""
+        if all_of_it:
+            return state.max_offset
+        self._marks.append((state.store_time_ms, state.max_offset))
+        margin_ms = int(self._poll_seconds * 1000 * MARGIN_POLLS)
+        oldest_ms = state.store_time_ms - max(self._policy.timeout_ms - margin_ms, 0)
+        end = self._next
+        while self._marks and self._marks[0][0] <= oldest_ms:
+            end = self._marks.popleft()[1]
+        return end
+
+    async def _read(self, first: int, end: int) -> None:
+        while first < end:
+            records, following = await self.store.read(HALF_TOPIC, first, end - first)
+            for record in records:
+                if record.queue_offset < end:
+                    self.undecided.seen(read_half(record))
+            if following <= first:
+                return  # the store shows no more; the next turn asks again
+            first = following
+
+    async def _check(self, epoch: int, halves: Sequence[Half]) -> None:
+        """Write the next copy of each, which counts the check, then have the producers asked about it."""
+        results = await self._settle(epoch, halves, _copy_of)
+        now_ms, copies = self.now_ms(), list[Half]()
+        for half, result in zip(halves, results, strict=True):
+            if result.status == SettleStatus.SETTLED and result.outputs:
+                place = result.outputs[0]
+                message_id = f"{half.message_id[:-_POSITION_CHARS]}{place.position:0{_POSITION_CHARS}X}"
+                copy = self.undecided.copied(half, place.queue_offset, place.position, message_id, now_ms)
+                copies += [copy] if copy is not None else []
+            else:
+                self._not_done(half, result, now_ms)
+        self.checked += len(copies)
+        if copies:
+            self._due()
+        await asyncio.gather(*(self._ask(copy) for copy in copies))
+
+    async def _ask(self, half: Half) -> None:
+        async with self._asking:
+            await self._asker.ask(self.store, half.group, question(half, self.store))
+
+    async def _give_up(self, epoch: int, halves: Sequence[Half]) -> None:
+        results = await self._settle(epoch, halves, _parked)
+        now_ms = self.now_ms()
+        for half, result in zip(halves, results, strict=True):
+            if result.status == SettleStatus.SETTLED:
+                self.parked += 1
+                self.undecided.apply(half, Event.PARKED)
+                _log.warning(
+                    "transaction given up: decide it by hand",
+                    broker=self.store.broker, transaction=half.key, group=half.group, checks=half.checks,
+                )  # fmt: skip
+            else:
+                self._not_done(half, result, now_ms)
+
+    async def _settle_stale(self, epoch: int) -> None:
+        stale, self.undecided.stale = self.undecided.stale, []
+        for at in range(0, len(stale), BATCH):
+            part = stale[at : at + BATCH]
+            items = [SettleItem(half.offset, half.position, [], "superseded") for half in part]
+            await self.store.settle(HALF_TOPIC, epoch, items)
+
+    async def _settle(
+        self, epoch: int, halves: Sequence[Half], output: Callable[[Half], tuple[SettleOutput, str]]
+    ) -> list[SettleResult]:
+        if not halves:
+            return []
+        items = [
+            SettleItem(half.offset, half.position, [made[0]], made[1])
+            for half, made in zip(halves, map(output, halves), strict=True)
+        ]
+        try:
+            return await self.store.settle(HALF_TOPIC, epoch, items)
+        except StoreFailed:
+            now_ms = self.now_ms()
+            for half in halves:
+                self.undecided.apply(half, Event.FAILED, now_ms)
+            raise
+
+    def _not_done(self, half: Half, result: SettleResult, now_ms: int) -> None:
+        if result.status in SILENT_OUTCOMES:
+            self.undecided.apply(half, Event.DECIDED)
+            return
+        _log.warning("half not written", transaction=half.key, status=result.status, detail=result.detail)
+        self.undecided.apply(half, Event.FAILED, now_ms)
+
+    def _pause_seconds(self) -> float:
+        due_ms = self.undecided.next_due_ms
+        if due_ms is None:
+            return self._poll_seconds
+        return min(max((due_ms - self.now_ms()) / 1000, 0.01), self._poll_seconds)
+
+
+def _copy_of(half: Half) -> tuple[SettleOutput, str]:
+    put = {TRANSACTION_CHECK_TIMES: str(half.checks + 1), BEGUN_PROPERTY: str(half.begun_ms)}
+    return SettleOutput(HALF_TOPIC, 0, set=put), "checked"
+
+
+def _parked(half: Half) -> tuple[SettleOutput, str]:
+    put = {TRANSACTION_CHECK_TIMES: str(half.checks), BEGUN_PROPERTY: str(half.begun_ms)}
+    return SettleOutput(TRANS_CHECK_MAX_TIME_TOPIC, 0, set=put), "parked"
+
+
+def _monotonic_ms() -> float:
+    return asyncio.get_running_loop().time() * 1000
+
+
+def _ignore(_why: str) -> None:
+    pass

@@ -1,0 +1,166 @@
+"""The undecided halves of one store, in memory: rebuilt from the settled cursor by whoever holds the claim. Pure: `now` is given.
+
+Bounded by nothing but what producers leave open: about 700 bytes for each; bodies stay in the store.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from txn_checker.check_policy import Policy, due_event, due_ms
+from txn_checker.half_message import STATES, Event, Half, State
+
+RETRY_MS = 2_000
+"""What could not be written now is tried again after this time."""
+
+Ranges = Sequence[tuple[int, int]]
+"""[first, end), ascending."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    half: Half
+    state: State
+    due_ms: int
+
+
+class Work(NamedTuple):
+    """What is due: to ask about these again, to give those up."""
+
+    check: list[Half]
+    give_up: list[Half]
+
+
+class Undecided:
+    """Halves by key; of several copies of one the newest counts."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._entries: dict[str, _Entry] = {}
+        self._due: list[tuple[int, int, str]] = []
+        """(time, offset, key); entries that no longer hold are passed over."""
+        self.stale: list[Half] = []
+        """Undecided copies that a newer one has replaced: to be settled without a message."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When something is due next, at the earliest."""
+        return self._due[0][0] if self._due else None
+
+    def seen(self, half: Half) -> None:
+        """Take a half that was read from its queue and is not settled."""
+        known = self._entries.get(half.key)
+        if known is not None and known.half.offset >= half.offset:
+            if known.half.offset > half.offset:
+                self.stale.append(half)
+            return
+        if known is not None and known.state is State.WAITING:
+            self.stale.append(known.half)
+        self._put(half)
+
+    def settled(self, cursor: int, ranges: Ranges) -> list[Half]:
+        """Take out what is decided by now: what lies below the cursor or in a range. Returns it."""
+        firsts = [first for first, _end in ranges]
+        gone = [
+            entry.half
+            for entry in self._entries.values()
+            if entry.state is State.WAITING and _is_settled(entry.half.offset, cursor, ranges, firsts)
+        ]
+        for half in gone:
+            self.apply(half, Event.DECIDED)
+        return gone
+
+    def due(self, now_ms: int, count_max: int) -> Work:
+        """Return what is due at `now`; each is worked on until `copied` or `apply` says what came of it."""
+        work = Work([], [])
+        while self._due and self._due[0][0] <= now_ms and len(work.check) + len(work.give_up) < count_max:
+            _, offset, key = heappop(self._due)
+            entry = self._entries.get(key)
+            if entry is None or entry.half.offset != offset or entry.state is not State.WAITING:
+                continue
+            event = due_event(self._policy, entry.half, now_ms)
+            entry.state = STATES[entry.state][event]
+            (work.check if event is Event.CHECK_DUE else work.give_up).append(entry.half)
+        return work
+
+    def copied(self, half: Half, offset: int, position: int, message_id: str, now_ms: int) -> Half | None:
+        """Note the new copy of a half that is being asked about; None when it was decided meanwhile."""
+        entry = self._entries.get(half.key)
+        if entry is None or entry.half.offset > offset:
+            return None
+        entry.state = STATES[State.ASKING][Event.COPIED]
+        copy = half._replace(
+            offset=offset,
+            position=position,
+            message_id=message_id,
+            stored_ms=now_ms,
+            checks=half.checks + 1,
+        )
+        self._put(copy)
+        return copy
+
+    def apply(self, half: Half, event: Event, now_ms: int = 0) -> None:
+        """Note what came of a half: decided, parked, or failed for now."""
+        entry = self._entries.get(half.key)
+        if entry is None or entry.half.offset != half.offset:
+            return
+        entry.state = STATES[entry.state][event]
+        if entry.state is State.GONE:
+            del self._entries[half.key]
+        elif event is Event.FAILED:
+            entry.due_ms = now_ms + RETRY_MS
+            heappush(self._due, (entry.due_ms, half.offset, half.key))
+
+    def asked(self, group: str) -> list[Half]:
+        """Return the halves of a producer group that somebody has to decide: those asked about, the oldest first."""
+        found = [
+            entry.half for entry in self._entries.values() if entry.half.group == group and entry.half.checks
+        ]
+        return sorted(found, key=lambda half: half.begun_ms)
+
+    def all(self) -> Iterable[tuple[Half, int]]:
+        """Return every half, and when its next check is due."""
+        return [(entry.half, entry.due_ms) for entry in self._entries.values()]
+
+    def clear(self) -> None:
+        """Forget everything: the claim is another's."""
+        self._entries.clear()
+        self._due.clear()
+        self.stale.clear()
+
+    def _put(self, half: Half) -> None:
+        due = due_ms(self._policy, half)
+        self._entries[half.key] = _Entry(half, State.WAITING, due)
+        heappush(self._due, (due, half.offset, half.key))
+
+
+def gaps(first: int, end: int, cursor: int, ranges: Ranges) -> list[tuple[int, int]]:
+    """Return what is undecided of [first, end), as ranges."""
+    found: list[tuple[int, int]] = []
+    at = max(first, cursor)
+    for start, stop in ranges:
+        if stop <= at:
+            continue
+        if start >= end:
+            break
+        if start > at:
+            found.append((at, start))
+        at = stop
+    if at < end:
+        found.append((at, end))
+    return found
+
+
+def _is_settled(offset: int, cursor: int, ranges: Ranges, firsts: list[int]) -> bool:
+    if offset < cursor:
+        return True
+    at = bisect_right(firsts, offset) - 1
+    return at >= 0 and offset < ranges[at][1]
