@@ -1,0 +1,162 @@
+"""The set of undecided halves: what is due when, and that nothing decided is asked about."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from txn_checker.check_policy import Policy
+from txn_checker.half_message import Event, Half
+from txn_checker.undecided import RETRY_MS, Undecided, gaps
+
+POLICY = Policy(6_000, 30_000, 3, 3_600_000)
+
+
+def half(key="U1", offset=0, stored_ms=0, checks=0, group="pg"):
+    return Half(key, group, "orders", 2, offset, offset * 100, stored_ms, stored_ms, checks, 0, "ID")
+
+
+def test_nothing_is_due_before_its_time():
+    undecided = Undecided(POLICY)
+    undecided.seen(half())
+    assert undecided.due(5_999, 10).check == []
+    assert [one.key for one in undecided.due(6_000, 10).check] == ["U1"]
+    assert undecided.due(6_000, 10).check == [], "it is being asked about"
+
+
+def test_a_copy_waits_for_the_next_check_and_counts_this_one():
+    undecided = Undecided(POLICY)
+    undecided.seen(half())
+    (first,) = undecided.due(6_000, 10).check
+    copy = undecided.copied(first, 9, 900, "ID9", 6_000)
+    assert copy is not None
+    assert (copy.offset, copy.position, copy.checks, copy.begun_ms) == (9, 900, 1, 0)
+    assert undecided.due(35_999, 10).check == []
+    assert undecided.due(36_000, 10).check == [copy]
+
+
+def test_after_the_last_check_in_vain_it_is_given_up():
+    undecided = Undecided(POLICY)
+    undecided.seen(half(checks=3))
+    assert undecided.due(30_000, 10).give_up == [half(checks=3)]
+
+
+def test_what_is_settled_meanwhile_is_not_asked_about():
+    undecided = Undecided(POLICY)
+    for offset in range(5):
+        undecided.seen(half(f"U{offset}", offset))
+    gone = undecided.settled(1, [(2, 4)])
+    assert [one.key for one in gone] == ["U0", "U2", "U3"]
+    assert [one.key for one in undecided.due(6_000, 10).check] == ["U1", "U4"]
+
+
+def test_a_failure_is_tried_again_later():
+    undecided = Undecided(POLICY)
+    undecided.seen(half())
+    (first,) = undecided.due(6_000, 10).check
+    undecided.apply(first, Event.FAILED, 6_000)
+    assert undecided.due(6_000 + RETRY_MS - 1, 10).check == []
+    assert undecided.due(6_000 + RETRY_MS, 10).check == [first]
+
+
+def test_of_two_undecided_copies_the_newer_counts_and_the_older_is_to_be_settled():
+    for order in ((0, 7), (7, 0)):
+        undecided = Undecided(POLICY)
+        for offset in order:
+            undecided.seen(half("U1", offset))
+        assert [one.offset for one in undecided.due(6_000, 10).check] == [7]
+        assert [one.offset for one in undecided.stale] == [0]
+
+
+def test_the_halves_of_a_group_that_were_asked_about_are_listed_until_decided():
+    undecided = Undecided(POLICY)
+    undecided.seen(half("young", 1))
+    undecided.seen(half("old", 2, checks=1))
+    undecided.seen(half("other", 3, checks=1, group="x"))
+    assert [one.key for one in undecided.asked("pg")] == ["old"]
+    undecided.settled(3, [])
+    assert undecided.asked("pg") == []
+
+
+@given(st.sets(st.integers(0, 60)), st.integers(0, 60), st.integers(0, 60))
+def test_gaps_are_exactly_what_is_not_decided(decided, first, end):
+    cursor = next((n for n in range(61) if n not in decided), 61)
+    ranges: list[tuple[int, int]] = []
+    for offset in sorted(n for n in decided if n > cursor):
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], offset + 1)
+        else:
+            ranges.append((offset, offset + 1))
+    found = {n for start, stop in gaps(first, end, cursor, ranges) for n in range(start, stop)}
+    assert found == {n for n in range(first, end) if n not in decided}
+
+
+class CheckerLife(RuleBasedStateMachine):
+    """Any order of begins, decisions, checks, failures and new holders, against what must be true."""
+
+    def __init__(self):
+        super().__init__()
+        self.undecided = Undecided(POLICY)
+        self.now_ms = 0
+        self.log: list[Half] = []
+        self.decided: set[int] = set()
+        self.final: set[str] = set()
+        self.checks: dict[str, int] = {}
+
+    def newest(self, key):
+        return max((one for one in self.log if one.key == key), key=lambda one: one.offset)
+
+    @rule()
+    def begin(self):
+        one = half(f"U{len(self.checks)}", len(self.log), self.now_ms)
+        self.checks[one.key] = 0
+        self.log.append(one)
+        self.undecided.seen(one)
+
+    @precondition(lambda self: self.checks)
+    @rule(pick=st.integers(0, 1_000))
+    def producer_decides(self, pick):
+        key = sorted(self.checks)[pick % len(self.checks)]
+        self.final.add(key)
+        self.decided.add(self.newest(key).offset)
+
+    @rule(ms=st.integers(0, 40_000), fails=st.booleans())
+    def time_passes(self, ms, fails):
+        self.now_ms += ms
+        self.undecided.settled(0, [(n, n + 1) for n in sorted(self.decided)])
+        work = self.undecided.due(self.now_ms, 100)
+        for one in work.check:
+            assert one.key not in self.final
+            assert self.checks[one.key] < POLICY.checks_max
+            assert self.now_ms >= one.stored_ms + (POLICY.interval_ms if one.checks else POLICY.timeout_ms)
+            if fails:
+                self.undecided.apply(one, Event.FAILED, self.now_ms)
+                continue
+            offset = len(self.log)
+            self.decided.add(one.offset)
+            copy = self.undecided.copied(one, offset, offset * 100, "ID", self.now_ms)
+            assert copy is not None
+            self.log.append(copy)
+            self.checks[one.key] += 1
+            assert copy.checks == self.checks[one.key]
+        for one in work.give_up:
+            assert (
+                self.checks[one.key] == POLICY.checks_max or self.now_ms - one.begun_ms > POLICY.retention_ms
+            )
+            self.final.add(one.key)
+            self.decided.add(one.offset)
+            self.undecided.apply(one, Event.PARKED)
+
+    @rule()
+    def another_holder_takes_over(self):
+        """It knows only the log: what is not settled, with the counts in the records."""
+        self.undecided = Undecided(POLICY)
+        for one in self.log:
+            if one.offset not in self.decided:
+                self.undecided.seen(one)
+
+    @invariant()
+    def every_open_transaction_is_known(self):
+        assert all(key in self.undecided for key in self.checks if key not in self.final)
+
+
+TestCheckerLife = CheckerLife.TestCase
