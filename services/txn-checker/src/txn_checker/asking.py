@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from gantry_wire.errors import WireError
-from gantry_wire.record import decode_record, rebuild_record
+from gantry_wire.half_message import sent_message
 from gantry_wire.transaction_bodies import AskProducer
 from txn_checker.half_message import Half
 from txn_checker.ports import Store, StoreFailed
@@ -61,17 +61,4 @@ def question(half: Half, home: Store) -> AskProducer:
         position=half.position,
         message_id=half.message_id,
         message=b"",
-    )
-
-
-def sent_message(record: bytes) -> bytes:
-    """Return a half as the message that was sent: in stored layout, with the topic and queue it asked for."""
-    half = decode_record(record)
-    named = half.property_map()
-    queue_id = named.get("REAL_QID", "0")
-    return rebuild_record(
-        half._replace(
-            topic=named.get("REAL_TOPIC", "").encode(),
-            queue_id=int(queue_id) if queue_id.isdecimal() else 0,
-        )
     )

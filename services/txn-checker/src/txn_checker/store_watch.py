@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import WireError
-from gantry_wire.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.half_message import OP_PROPERTIES, op_body
+from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from gantry_wire.properties import TRANSACTION_CHECK_TIMES
 from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult, SettleStatus
 from gantry_wire.transaction_bodies import BEGUN_PROPERTY
@@ -180,7 +181,7 @@ class StoreWatch:
         stale, self.undecided.stale = self.undecided.stale, []
         for at in range(0, len(stale), BATCH):
             part = stale[at : at + BATCH]
-            items = [SettleItem(half.offset, half.position, [], "superseded") for half in part]
+            items = [SettleItem(half.offset, half.position, [_op(half)], "superseded") for half in part]
             await self.store.settle(HALF_TOPIC, epoch, items)
 
     async def _settle(
@@ -189,7 +190,7 @@ class StoreWatch:
         if not halves:
             return []
         items = [
-            SettleItem(half.offset, half.position, [made[0]], made[1])
+            SettleItem(half.offset, half.position, [made[0], _op(half)], made[1])
             for half, made in zip(halves, map(output, halves), strict=True)
         ]
         try:
@@ -222,6 +223,12 @@ def _copy_of(half: Half) -> tuple[SettleOutput, str]:
 def _parked(half: Half) -> tuple[SettleOutput, str]:
     put = {TRANSACTION_CHECK_TIMES: str(half.checks), BEGUN_PROPERTY: str(half.begun_ms)}
     return SettleOutput(TRANS_CHECK_MAX_TIME_TOPIC, 0, set=put), "parked"
+
+
+def _op(half: Half) -> SettleOutput:
+    """Return the op message that tells RocketMQ's own broker, should it open these files, that this copy is done with."""
+    body = op_body(half.offset)
+    return SettleOutput(OP_HALF_TOPIC, 0, body=None, body_base64=body, set=OP_PROPERTIES, properties="none")
 
 
 def _monotonic_ms() -> float:

@@ -1,0 +1,26 @@
+"""Records of transactions: a half as the message that was sent, and the op message that says a half is decided. Pure."""
+
+from __future__ import annotations
+
+from gantry_wire.properties import REAL_QUEUE_ID, REAL_TOPIC, TAGS, WAIT
+from gantry_wire.record import decode_record, rebuild_record
+
+OP_TAG = "d"
+OP_PROPERTIES = {WAIT: "true", TAGS: OP_TAG}
+"""What RocketMQ's broker gives an op message; its body is the half's queue offset, in decimal."""
+_QUEUE_DIGITS_MAX = 9
+
+
+def sent_message(half: bytes) -> bytes:
+    """Return a half's record as a client is asked about it: in stored layout, with the topic and queue it was sent to."""
+    record = decode_record(half)
+    named = record.property_map()
+    queue_id = named.get(REAL_QUEUE_ID, "")
+    is_number = queue_id.isascii() and queue_id.isdecimal() and len(queue_id) <= _QUEUE_DIGITS_MAX
+    topic = named.get(REAL_TOPIC, "").encode()
+    return rebuild_record(record._replace(topic=topic, queue_id=int(queue_id) if is_number else 0))
+
+
+def op_body(offset: int) -> bytes:
+    """Return the body of the op message about the half at a queue offset."""
+    return b"%d" % offset
