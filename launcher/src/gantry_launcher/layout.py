@@ -16,6 +16,7 @@ SOURCES = (
     "libs/chassis/src",
     "services/nameserver/src",
     "services/broker-store/src",
+    "services/scheduler/src",
     "services/txn-checker/src",
     "services/gateway/src",
     "launcher/src",

@@ -1,0 +1,29 @@
+"""`python -m scheduler`: -c FILE, --set name=value."""
+
+from __future__ import annotations
+
+import sys
+
+from gantry_chassis.logs import configure, get_logger
+from gantry_chassis.process import Life, run
+from gantry_chassis.settings import masked, settings_or_exit
+from scheduler.assembly import serve
+from scheduler.settings import SchedulerSettings
+
+SERVICE = "scheduler"
+
+
+def main() -> None:
+    """Run a scheduler until it is asked to stop."""
+    settings = settings_or_exit(SchedulerSettings, SERVICE, sys.argv[1:])
+    configure(SERVICE, settings.log_level, json=settings.log_json)
+    get_logger().debug("settings", **masked(settings))
+
+    async def live(life: Life) -> None:
+        await serve(settings, life)
+
+    run(live, service=SERVICE)
+
+
+if __name__ == "__main__":
+    main()

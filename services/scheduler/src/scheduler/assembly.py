@@ -1,0 +1,190 @@
+"""Puts a scheduler together from its settings, and runs it until it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import secrets
+from typing import IO
+
+from gantry_chassis.http import HttpServer, health_routes
+from gantry_chassis.logs import get_logger
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.nats_hints import Hints
+from gantry_chassis.process import Life, StartRefused
+from gantry_link.fleet import Fleet, StoreAt
+from gantry_link.nameserver_client import NameserverClient
+from gantry_link.pool import ConnectionPool
+from gantry_link.service_door import ServiceDoor
+from scheduler.deliveries import Pace
+from scheduler.figures import Figures
+from scheduler.orders import Orders
+from scheduler.routes import routes_of
+from scheduler.settings import SchedulerSettings
+from scheduler.store_keeper import Ourselves, StoreKeeper
+from scheduler.term import Term
+
+LOCK_FILE = "lock"
+ROUTE_HINTS = "gantry.route.>"
+
+_log = get_logger()
+
+
+class Keepers:
+    """The keepers of all stores known, each a task of its own."""
+
+    def __init__(self, pool: ConnectionPool, ourselves: Ourselves, figures: Figures) -> None:
+        self.by_broker: dict[str, StoreKeeper] = {}
+        self._pool, self._ourselves, self._figures = pool, ourselves, figures
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def joined(self, store: StoreAt) -> None:
+        """Serve one more store."""
+        keeper = self.by_broker[store.broker] = StoreKeeper(store, self._pool, self._ourselves, self._figures)
+        task = asyncio.get_running_loop().create_task(keeper.run(), name=f"store {store.broker}")
+        self._tasks[store.broker] = task
+
+    def left(self, store: StoreAt) -> None:
+        """Serve a store no more."""
+        del self.by_broker[store.broker]
+        self._tasks.pop(store.broker).cancel()
+
+    def terms(self) -> list[Term]:
+        """Return the terms running now, by broker."""
+        return [keeper.term for _, keeper in sorted(self.by_broker.items()) if keeper.term is not None]
+
+    async def close(self) -> None:
+        """End all of them; claims are released."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+
+async def serve(settings: SchedulerSettings, life: Life) -> None:
+    """Run until `life.stopping`; StartRefused when the directory or a port cannot be had."""
+    lock = _take_directory(settings)
+    metrics = Metrics()
+    figures, pool = Figures(metrics), ConnectionPool()
+    hints = Hints(settings.nats_url, "scheduler")
+    holder: list[Keepers] = []
+    orders = Orders(lambda: holder[0].terms() if holder else [], figures)
+    door = ServiceDoor(
+        routes_of(orders),
+        count=lambda name, code: figures.requests.labels(name, str(code)).add(),
+        failed=lambda name, error: _log.error("request failed", request=name, exc_info=error),
+    )
+    port = await _listen(settings, door)
+    keepers = Keepers(pool, _ourselves(settings, port), figures)
+    holder.append(keepers)
+    fleet = Fleet(
+        NameserverClient(pool, settings.nameservers),
+        keepers.joined,
+        keepers.left,
+        poll_seconds=settings.poll_seconds,
+    )
+    hints.subscribe(ROUTE_HINTS, lambda _subject, _payload: fleet.hint())
+    add_gauges(metrics, keepers)
+    http = HttpServer(
+        settings.listen,
+        settings.http_port_or_next,
+        health_routes(lambda: _unready(life, fleet, keepers), metrics),
+    )
+    try:
+        http_port = await http.start()
+    except OSError as error:
+        raise _taken(settings.listen, settings.http_port_or_next, error) from error
+    life.supervise("hints", hints.run)
+    life.supervise("fleet", fleet.run)
+    _log.info("ready", remoting=f"{settings.listen}:{port}", http=f"http://{settings.listen}:{http_port}")
+    await life.stopping.wait()
+    await keepers.close()
+    await door.close(settings.drain_seconds)
+    await http.close()
+    await pool.close()
+    lock.close()
+
+
+def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
+    """Add what Prometheus sees of each store."""
+    metrics.gauge("scheduler_stores", "Stores known.", lambda: len(keepers.by_broker))
+    metrics.gauge("scheduler_terms", "Stores whose claims are held here.", lambda: len(keepers.terms()))
+    metrics.gauge(
+        "scheduler_pending",
+        "Messages that wait for their time, by store.",
+        lambda: {(term.broker,): float(term.lanes.pending) for term in keepers.terms()},
+        ("broker",),
+    )
+    metrics.gauge(
+        "scheduler_parked",
+        "Messages set aside, by store.",
+        lambda: {(term.broker,): float(term.lanes.parked_count) for term in keepers.terms()},
+        ("broker",),
+    )
+    metrics.gauge(
+        "scheduler_failing",
+        "Messages whose last delivery did not work, by store.",
+        lambda: {
+            (term.broker,): float(sum(len(lane.failures) for lane in term.lanes.due.values()))
+            for term in keepers.terms()
+        },
+        ("broker",),
+    )
+    metrics.gauge(
+        "scheduler_index_missing",
+        "Offsets that the index of a store has still to read to be complete.",
+        lambda: {
+            (term.broker,): float(total - done)
+            for term in keepers.terms()
+            for done, total in [term.catching_up.progress]
+        },
+        ("broker",),
+    )
+
+
+def _ourselves(settings: SchedulerSettings, port: int) -> Ourselves:
+    host = settings.advertise or settings.listen
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    pace = Pace(settings.settle_batch, settings.settles_in_flight, int(settings.park_after_hours * 3_600_000))
+    owner = f"scheduler@{address}#{os.getpid()}-{secrets.token_hex(4)}"
+    return Ourselves(owner, address, settings.claim_ttl_ms, settings.data_dir, pace)
+
+
+def _unready(life: Life, fleet: Fleet, keepers: Keepers) -> str | None:
+    """Ready when a nameserver was asked; an index still being built is told but does not keep it from being ready."""
+    if life.stopping.is_set():
+        return "stopping"
+    if not fleet.has_asked:
+        return "no nameserver has answered yet"
+    building = [
+        f"{term.broker} {done}/{total}"
+        for term in keepers.terms()
+        if not term.catching_up.is_complete
+        for done, total in [term.catching_up.progress]
+    ]
+    return f"building the due index: {', '.join(building)}" if building else None
+
+
+async def _listen(settings: SchedulerSettings, door: ServiceDoor) -> int:
+    try:
+        return await door.listen(settings.listen, settings.port)
+    except OSError as error:
+        raise _taken(settings.listen, settings.port, error) from error
+
+
+def _taken(host: str, port: int, error: OSError) -> StartRefused:
+    return StartRefused(f"cannot listen on {host}:{port}: {error.strerror}; set another port")
+
+
+def _take_directory(settings: SchedulerSettings) -> IO[bytes]:
+    """Make the data directory and hold its lock for as long as the file returned is open."""
+    try:
+        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        lock = (settings.data_dir / LOCK_FILE).open("ab")
+    except OSError as error:
+        raise StartRefused(f"cannot write to {settings.data_dir}: {error.strerror}; set data_dir") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise StartRefused(f"{settings.data_dir} is in use by another scheduler; set data_dir") from error
+    return lock

@@ -1,0 +1,123 @@
+"""Fills the lanes from the log: follows the queues of one store from their settled cursors, and says how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from gantry_chassis.logs import get_logger
+from gantry_link.claims import Held, QueueKey
+from gantry_link.following import Follower
+from gantry_link.store_client import Pulled, StoreClient
+from gantry_wire.codes import GantryCode
+from gantry_wire.settle_headers import SettledStateBody, SettledStateHeader, decode_json
+from scheduler.cancel_records import CancelRecords
+from scheduler.entries import PARKED, TIMER, entry_of, queue_of, scan_items
+from scheduler.lanes import INSTANTS, LEVELS, SET_ASIDE, Lanes
+from scheduler.settled_ranges import SettledRanges
+from scheduler.system_names import SCHEDULER_GROUP
+
+FULL_SECONDS = 0.02
+PROGRESS_SECONDS = 5.0
+
+_log = get_logger()
+
+
+class CatchingUp:
+    """Reads every queue of delayed messages of one store."""
+
+    def __init__(
+        self,
+        broker: str,
+        store: StoreClient,
+        held: Mapping[QueueKey, Held],
+        level_ms: Sequence[int],
+        lanes: Lanes,
+        armed: Callable[[], None],
+        cancels: CancelRecords,
+    ) -> None:
+        """`armed` is told after each batch."""
+        self._broker, self._store, self._held, self._level_ms = broker, store, held, level_ms
+        self._lanes, self._armed, self._cancels = lanes, armed, cancels
+        self.followers: dict[int, Follower] = {}
+        self._targets = {
+            source: held[queue_of(source)].max_offset for source in (*range(len(level_ms)), TIMER, PARKED)
+        }
+        self._firsts = {source: max(held[queue_of(source)].cursor, 0) for source in self._targets}
+
+    @property
+    def sources(self) -> Collection[int]:
+        """Return what is followed."""
+        return self._targets.keys()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything was read that was stored when the term began."""
+        return all(self.read_until(source) >= end for source, end in self._targets.items())
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many of the offsets that there were at the beginning were read, of how many."""
+        total = sum(max(end - self._firsts[source], 0) for source, end in self._targets.items())
+        missing = sum(max(end - self.read_until(source), 0) for source, end in self._targets.items())
+        return total - missing, total
+
+    def read_until(self, source: int) -> int:
+        """Return the offset up to which a queue was read."""
+        follower = self.followers.get(source)
+        return self._firsts.get(source, 0) if follower is None else follower.figures.next_offset
+
+    async def run(self) -> None:
+        """Read for ever."""
+        async with asyncio.TaskGroup() as group:
+            for source in self._targets:
+                group.create_task(self._follow(source), name=f"follow {queue_of(source)}")
+            group.create_task(self._tell(), name="progress")
+
+    async def _follow(self, source: int) -> None:
+        topic, queue_id = queue_of(source)
+        ranges = await self._settled(topic, queue_id, self._firsts[source])
+        lane = {TIMER: INSTANTS, PARKED: SET_ASIDE}.get(source, LEVELS)
+
+        def take(pulled: Pulled) -> asyncio.Future[None] | None:
+            for item in scan_items(pulled.records):
+                if ranges.holds(item.offset):
+                    continue
+                entry = entry_of(item, source, self._level_ms)
+                if entry.cancels:
+                    self._cancels.take(entry)
+                    continue
+                self._lanes.arm(entry, lane)
+                if lane == INSTANTS:
+                    self._cancels.noticed(entry)
+            self._armed()
+            return asyncio.ensure_future(self._room())
+
+        follower = self.followers[source] = Follower(self._store, topic, queue_id, SCHEDULER_GROUP, take)
+        await follower.run(self._firsts[source])
+
+    async def _settled(self, topic: str, queue_id: int, first: int) -> SettledRanges:
+        ranges: list[tuple[int, int]] = []
+        at: int | None = first
+        while at is not None:
+            header = SettledStateHeader(topic=topic, queue_id=queue_id, from_offset=at)
+            answer = await self._store.ask(GantryCode.SETTLED_STATE, header)
+            state = decode_json(answer.body, SettledStateBody)
+            ranges += state.settled
+            at = state.next
+        return SettledRanges(ranges)
+
+    async def _room(self) -> None:
+        await self._lanes.far.room()
+        while self._lanes.is_full:  # noqa: ASYNC110 - for seconds at most, until what is due was delivered
+            await asyncio.sleep(FULL_SECONDS)
+
+    async def _tell(self) -> None:
+        began = asyncio.get_running_loop().time()
+        while not self.is_complete:
+            await asyncio.sleep(FULL_SECONDS)
+            if asyncio.get_running_loop().time() - began > PROGRESS_SECONDS:
+                began += PROGRESS_SECONDS
+                done, total = self.progress
+                _log.info("building the due index", broker=self._broker, read=done, of=total)
+        _log.info("due index complete", broker=self._broker, pending=self._lanes.pending)

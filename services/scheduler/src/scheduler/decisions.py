@@ -1,0 +1,131 @@
+"""What to ask of the store for a message, and what follows from its answer. Pure.
+
+A decision is one settle item: outputs are the messages that result, an outcome says in a word why.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from gantry_wire.names import HALF_TOPIC, TIMER_TOPIC
+from gantry_wire.properties import (
+    DELAY,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TIMER_DEL_UNIQKEY,
+    TIMER_DELAY_LEVEL,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
+)
+from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
+from scheduler.entries import PARKED, TIMER, Entry, queue_of
+from scheduler.system_names import PARKED_FROM, PARKED_REASON, PARKED_TOPIC
+
+DELIVERED, CANCELLED, MOVED, ROLLED, PARKED_OUTCOME, DISCARDED = (
+    "delivered",
+    "cancelled",
+    "moved",
+    "rolled",
+    "parked",
+    "discarded",
+)
+LEVEL_DROP = (DELAY,)
+"""A message of a level keeps REAL_TOPIC and REAL_QID, as RocketMQ delivers it."""
+TIMER_DROP = (
+    REAL_TOPIC,
+    REAL_QUEUE_ID,
+    TIMER_OUT_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELAY_MS,
+    TIMER_DELIVER_MS,
+    TIMER_DELAY_LEVEL,
+    TIMER_DEL_UNIQKEY,
+)
+PARKED_DROP = (*TIMER_DROP, DELAY, PARKED_REASON, PARKED_FROM)
+REASON_CHARS_MAX = 200
+
+RETRY_MS_MIN, RETRY_MS_MAX = 1000, 300_000
+OVERDUE_PER_RETRY = 4
+"""A message that is late by t waits t / 4 for its next attempt: the back-off needs no memory of attempts."""
+
+
+class Then(Enum):
+    """What follows from the store's answer for one message."""
+
+    DONE = 0
+    LATER = 1
+    PARK = 2
+    GONE = 3
+    """Its record does not exist any more: nothing can be delivered, which is counted and said."""
+
+
+class Verdict(NamedTuple):
+    """What to do, after how many ms, and why."""
+
+    then: Then
+    wait_ms: int = 0
+    error: str = ""
+
+
+def deliver(entry: Entry, *, force: bool = False) -> SettleItem:
+    """Return the delivery of a message into its real topic. A cancel record, or one for the half topic, results in nothing."""
+    if entry.cancels or entry.topic == HALF_TOPIC:
+        return SettleItem(entry.offset, entry.position, [], DISCARDED, force=True)
+    drop = {TIMER: TIMER_DROP, PARKED: PARKED_DROP}.get(entry.source, LEVEL_DROP)
+    return SettleItem(
+        entry.offset,
+        entry.position,
+        [SettleOutput(entry.topic, entry.queue_id, drop=drop)],
+        DELIVERED,
+        force=force or entry.source == PARKED,
+    )
+
+
+def cancel(entry: Entry) -> SettleItem:
+    """Return the decision that a message is never delivered."""
+    return SettleItem(entry.offset, entry.position, [], CANCELLED, force=True)
+
+
+def move(entry: Entry, due_ms: int, outcome: str = MOVED) -> SettleItem:
+    """Return the decision that a message waits in the timer queue until another time (or, rolled, the same)."""
+    if entry.source == PARKED:
+        output = SettleOutput(PARKED_TOPIC, 0)
+    else:
+        drop = (DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+        output = SettleOutput(TIMER_TOPIC, 0, set={TIMER_OUT_MS: str(due_ms)}, drop=drop)
+    return SettleItem(entry.offset, entry.position, [output], outcome, force=True)
+
+
+def park(entry: Entry, why: str) -> SettleItem:
+    """Return the decision that a message is set aside, with the reason."""
+    topic, queue_id = queue_of(entry.source)
+    notes = {PARKED_REASON: _plain(why), PARKED_FROM: f"{topic}:{queue_id}:{entry.offset}"}
+    return SettleItem(
+        entry.offset, entry.position, [SettleOutput(PARKED_TOPIC, 0, set=notes)], PARKED_OUTCOME, force=True
+    )
+
+
+def judge(status: str, detail: str, late_ms: float, park_after_ms: int) -> Verdict:
+    """Return what follows from what the store said of a message that is late by `late_ms`."""
+    if status in (SettleStatus.SETTLED, SettleStatus.ALREADY):
+        return Verdict(Then.DONE)
+    if status == SettleStatus.EARLY:
+        return Verdict(Then.LATER, max(1, int(-late_ms)))
+    error = f"{status}: {detail}" if detail else status
+    if status == SettleStatus.REMOVED:
+        return Verdict(Then.GONE, error=error)
+    if status != SettleStatus.NO_SPACE and late_ms >= park_after_ms:
+        return Verdict(Then.PARK, error=error)
+    return Verdict(Then.LATER, retry_ms(late_ms), error)
+
+
+def retry_ms(late_ms: float) -> int:
+    """Return how long a message that is late by so much waits for its next attempt."""
+    return int(min(max(late_ms / OVERDUE_PER_RETRY, RETRY_MS_MIN), RETRY_MS_MAX))
+
+
+def _plain(words: str) -> str:
+    return "".join(c for c in words[:REASON_CHARS_MAX] if c.isprintable()) or "unknown"

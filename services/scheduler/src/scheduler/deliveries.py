@@ -1,0 +1,185 @@
+"""Delivers what is due on one store: takes it from the lanes, settles it in batches, several at once, acts on the answers.
+
+Wakes by one timer for the next message due. What fails waits and is tried again; what fails for too long is parked. The
+batches of one queue leave in order over one connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import NamedTuple
+
+from gantry_chassis.logs import get_logger
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_wire.settle_headers import SettleItem, SettleReplyBody, SettleStatus
+from scheduler.decisions import PARKED_OUTCOME, Then, deliver, judge, park
+from scheduler.due_index import DueIndex
+from scheduler.entries import Entry, queue_of
+from scheduler.figures import Figures
+from scheduler.lanes import Lanes
+from scheduler.settler import Settler
+from scheduler.store_clock import StoreClock
+
+AWAY_RETRY_MS = 300
+LOAD_SECONDS = 0.25
+"""How often far messages are looked at while there are some."""
+FOREVER = float("inf")
+
+_log = get_logger()
+
+
+class Pace(NamedTuple):
+    """How much is sent at once, and when what cannot be delivered is set aside."""
+
+    batch_items: int = 256
+    settles_max: int = 2
+    """Requests of one lane on their way: more would fill the store's turns when very many messages are due at once."""
+    park_after_ms: int = 72 * 3_600_000
+
+
+class Deliveries:
+    """Sends the due messages of one store during one term."""
+
+    def __init__(
+        self, lanes: Lanes, settler: Settler, clock: StoreClock, figures: Figures, pace: Pace
+    ) -> None:
+        self._lanes, self._settler, self._clock, self._figures, self._pace = (
+            lanes,
+            settler,
+            clock,
+            figures,
+            pace,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._on_their_way = dict.fromkeys(lanes.due, 0)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._broken: asyncio.Future[None] = self._loop.create_future()
+
+    async def run(self) -> None:
+        """Deliver until cancelled; raises what a delivery could not survive."""
+        try:
+            self.wake()
+            await self._broken
+        finally:
+            self._broken.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
+            for task in self._tasks:
+                task.cancel()
+
+    def wake(self) -> None:
+        """Send what is due, fetch what soon will be, and set the timer for the next. Called after anything was armed."""
+        if self._broken.done() or not self._clock.is_known:
+            return
+        for number, lane in self._lanes.due.items():
+            self._send_due(number, lane)
+            load = lane.wants(self._lanes.now_ms(number))
+            if load is not None:
+                self._start(self._lanes.load(number, *load))
+        self._set_timer()
+
+    def _send_due(self, number: int, lane: DueIndex) -> None:
+        while self._on_their_way[number] < self._pace.settles_max:
+            batch = lane.take_due(self._lanes.now_ms(number), self._pace.batch_items)
+            if not batch:
+                return
+            by_source: dict[int, list[Entry]] = {}
+            for entry in batch:
+                by_source.setdefault(entry.source, []).append(entry)
+            for source, entries in by_source.items():
+                self._on_their_way[number] += 1
+                self._start(self._deliver(number, source, entries))
+
+    def _set_timer(self) -> None:
+        at, steady = FOREVER, self._loop.time()
+        for number, lane in self._lanes.due.items():
+            next_ms = lane.next_ms
+            if next_ms is not None and self._on_their_way[number] < self._pace.settles_max:
+                at = min(at, steady + (next_ms - self._lanes.now_ms(number)) / 1000)
+            if lane.far_count:
+                at = min(at, steady + LOAD_SECONDS)
+        timer = self._timer
+        if timer is not None:
+            if timer.when() <= at and timer.when() > steady:
+                return
+            timer.cancel()
+        self._timer = None if at == FOREVER else self._loop.call_at(max(at, steady), self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.wake()
+
+    async def _deliver(self, lane: int, source: int, entries: Sequence[Entry]) -> None:
+        try:
+            reply = await self._settler.settle(queue_of(source), [deliver(entry) for entry in entries])
+            parked = self._judge_all(lane, entries, reply)
+            if parked:
+                await self._park(lane, source, parked)
+        except (BrokerRefused, LinkError) as error:
+            self._figures.failures.labels("away").value += 1
+            for entry in entries:  # those that were answered already are in flight no more
+                self._lanes.put_back(lane, entry.key, AWAY_RETRY_MS, str(error))
+        finally:
+            self._on_their_way[lane] -= 1
+
+    def _judge_all(
+        self, lane: int, entries: Sequence[Entry], reply: SettleReplyBody
+    ) -> list[tuple[Entry, str]]:
+        """Act on each result; return what is to be parked, with the reasons."""
+        due, now_ms, figures = self._lanes.due[lane], reply.store_time_ms, self._figures
+        parked: list[tuple[Entry, str]] = []
+        for entry, result in zip(entries, reply.results, strict=True):
+            if result.status == SettleStatus.SETTLED:
+                due.decided(entry.key)
+                figures.delivered.value += 1
+                figures.lateness.observe(max(now_ms - entry.due_ms, 0) / 1000)
+                continue
+            late_ms = self._lanes.now_ms(lane) - entry.due_ms
+            verdict = judge(result.status, result.detail, late_ms, self._pace.park_after_ms)
+            if verdict.then is Then.DONE:
+                due.decided(entry.key)
+            elif verdict.then is Then.PARK:
+                parked.append((entry, verdict.error))
+            elif verdict.then is Then.GONE:
+                due.decided(entry.key)
+                _log.error(
+                    "a delayed message is lost: its record is gone", offset=entry.offset, topic=entry.topic
+                )
+                figures.failures.labels(result.status).value += 1
+            else:
+                self._later(lane, entry, result.status, verdict.wait_ms, verdict.error)
+        return parked
+
+    def _later(self, lane: int, entry: Entry, status: str, wait_ms: int, error: str) -> None:
+        if status == SettleStatus.EARLY:
+            self._clock.was_early()
+        self._figures.failures.labels(status).value += 1
+        self._lanes.put_back(lane, entry.key, wait_ms, error)
+
+    async def _park(self, lane: int, source: int, parked: Sequence[tuple[Entry, str]]) -> None:
+        items: list[SettleItem] = [park(entry, why) for entry, why in parked]
+        reply = await self._settler.settle(queue_of(source), items)
+        for (entry, why), result in zip(parked, reply.results, strict=True):
+            if result.status in (SettleStatus.SETTLED, SettleStatus.ALREADY):
+                self._lanes.due[lane].decided(entry.key)
+                self._figures.outcomes.labels(PARKED_OUTCOME).value += 1
+                _log.warning("parked: could not be delivered for too long", topic=entry.topic, why=why)
+            else:
+                self._later(lane, entry, result.status, self._pace.park_after_ms // 100, result.detail)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._broken.done() or task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._broken.set_exception(error)
+        else:
+            self.wake()

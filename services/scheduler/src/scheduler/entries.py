@@ -1,0 +1,123 @@
+"""One delayed message as the scheduler knows it, and reading it from the records of a pull without building whole records.
+
+Sources number the queues of one store that are followed: the levels from 0 on, then the timer queue and the parked messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from gantry_wire.errors import MalformedRecord
+from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.properties import find_property
+from gantry_wire.record import MAGIC_V1, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, decode_record
+from scheduler.system_names import PARKED_TOPIC
+
+LEVELS_MAX = 1024
+TIMER, PARKED = LEVELS_MAX, LEVELS_MAX + 1
+OFFSET_BITS = 48
+OFFSET_MASK = (1 << OFFSET_BITS) - 1
+NEVER_MS = 1 << 60
+"""Due time of what waits for somebody's order: parked messages."""
+
+_FIXED = Struct(">iIiiiqqiq8sq8siqi")  # the record's fixed part with two IPv4 hosts
+_SHORT = Struct(">h")
+_V6 = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+
+
+class Entry(NamedTuple):
+    """A message that waits. `key` is its source and offset; `cancels` names what a cancel record wants cancelled."""
+
+    due_ms: int
+    key: int
+    position: int
+    topic: str
+    queue_id: int
+    uniq: bytes
+    keys: bytes
+    cancels: bytes = b""
+
+    @property
+    def source(self) -> int:
+        """Which queue of the store it lies in."""
+        return self.key >> OFFSET_BITS
+
+    @property
+    def offset(self) -> int:
+        """Its offset there."""
+        return self.key & OFFSET_MASK
+
+
+def key_of(source: int, offset: int) -> int:
+    """Return the key of an item."""
+    return source << OFFSET_BITS | offset
+
+
+def queue_of(source: int) -> tuple[str, int]:
+    """Return topic and queue id of a source."""
+    if source == TIMER:
+        return TIMER_TOPIC, 0
+    return (PARKED_TOPIC, 0) if source == PARKED else (SCHEDULE_TOPIC, source)
+
+
+def source_of(topic: str, queue_id: int) -> int | None:
+    """Return the source of a queue; None when it is no queue of delayed messages."""
+    if topic == SCHEDULE_TOPIC:
+        return queue_id if 0 <= queue_id < LEVELS_MAX else None
+    return {TIMER_TOPIC: TIMER, PARKED_TOPIC: PARKED}.get(topic) if queue_id == 0 else None
+
+
+class RawItem(NamedTuple):
+    """What is read of a record."""
+
+    offset: int
+    position: int
+    store_ms: int
+    properties: bytes
+
+
+def scan_items(records: bytes) -> Iterator[RawItem]:
+    """Yield what is needed of each record of a pull answer; bodies are not looked at. MalformedRecord when it is none."""
+    at, end = 0, len(records)
+    unpack, fixed_size = _FIXED.unpack_from, _FIXED.size
+    while at < end:
+        if end - at < fixed_size:
+            raise MalformedRecord(f"{end - at} bytes are too few for a record")
+        fields = unpack(records, at)
+        size = fields[0]
+        if size < fixed_size or at + size > end:
+            raise MalformedRecord(f"record of {size} bytes where {end - at} are left")
+        if fields[1] != MAGIC_V1 or fields[7] & _V6:
+            record = decode_record(records, at, check_crc=False)
+            yield RawItem(record.queue_offset, record.position, record.store_timestamp, record.properties)
+        else:
+            topic_at: int = at + fixed_size + fields[14]
+            properties_at = topic_at + 1 + records[topic_at] + 2
+            yield RawItem(fields[5], fields[6], fields[10], records[properties_at : at + size])
+        at += size
+
+
+def entry_of(item: RawItem, source: int, level_ms: Sequence[int]) -> Entry:
+    """Return what a record of a source means. One without a readable target or time is due at once: the store says why not."""
+    properties = item.properties
+    topic = find_property(properties, b"REAL_TOPIC") or b""
+    queue_id = find_property(properties, b"REAL_QID") or b"0"
+    if source == TIMER:
+        due = find_property(properties, b"TIMER_OUT_MS") or b"0"
+        due_ms = int(due) if due.isdigit() and len(due) < 19 else 0
+    elif source == PARKED:
+        due_ms = NEVER_MS
+    else:
+        due_ms = item.store_ms + level_ms[source]
+    return Entry(
+        due_ms,
+        key_of(source, item.offset),
+        item.position,
+        topic.decode("utf-8", "replace"),
+        int(queue_id) if queue_id.isdigit() and len(queue_id) < 10 else 0,
+        find_property(properties, b"UNIQ_KEY") or b"",
+        find_property(properties, b"KEYS") or b"",
+        (find_property(properties, b"TIMER_DEL_UNIQKEY") or b"") if source == TIMER else b"",
+    )

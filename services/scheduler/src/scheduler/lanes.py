@@ -1,0 +1,89 @@
+"""The waiting messages of one store during one term, by lane, near and far. No decision is made here.
+
+Lanes: levels become due in store time, instants by the store's wall clock too; parked messages never do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from scheduler.due_index import DueIndex
+from scheduler.entries import PARKED, TIMER, Entry
+from scheduler.sqlite_index import SqliteIndex
+from scheduler.store_clock import StoreClock
+
+LEVELS, INSTANTS, SET_ASIDE = 0, 1, 2
+
+
+def lane_of(entry: Entry) -> int:
+    """Return the lane of a message."""
+    source = entry.source
+    if source == TIMER:
+        return INSTANTS
+    return SET_ASIDE if source == PARKED else LEVELS
+
+
+class Lanes:
+    """Where every waiting message is."""
+
+    def __init__(self, far: SqliteIndex, clock: StoreClock) -> None:
+        self.due = {LEVELS: DueIndex(), INSTANTS: DueIndex()}
+        self.far = far
+        self.parked_count = 0
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def pending(self) -> int:
+        """Messages that wait for their time, near, far and on their way."""
+        return sum(map(len, self.due.values()))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether reading more should wait until something was delivered."""
+        return any(lane.is_full for lane in self.due.values())
+
+    def now_ms(self, lane: int) -> float:
+        """Return the time by which a lane's messages become due."""
+        steady = self._loop.time()
+        return self._clock.wall_ms(steady) if lane == INSTANTS else self._clock.now_ms(steady)
+
+    def arm(self, entry: Entry, lane: int) -> None:
+        """Take a message that was read."""
+        if lane == SET_ASIDE:
+            self.parked_count += 1
+            self.far.add(lane, entry.due_ms, entry)
+        elif not self.due[lane].arm(entry, self.now_ms(lane)):
+            self.far.add(lane, entry.due_ms, entry)
+
+    def put_back(self, lane: int, key: int, wait_ms: float, error: str = "") -> None:
+        """Try a message in flight again after a while."""
+        at_ms = int(self.now_ms(lane) + wait_ms) + 1
+        entry = self.due[lane].put_back(key, at_ms, error)
+        if entry is not None:
+            self.far.add(lane, at_ms, entry)
+
+    async def find(self, uniq: bytes) -> list[Entry]:
+        """Return the messages with a unique key."""
+        found = {entry.key: entry for lane in self.due.values() for entry in lane.find(uniq)}
+        found.update({entry.key: entry for entry in await self.far.find(uniq)})
+        return list(found.values())
+
+    async def forget(self, entries: Sequence[Entry]) -> None:
+        """Forget messages that somebody has decided, wherever they are kept."""
+        far: dict[int, list[int]] = {}
+        for entry in entries:
+            lane = lane_of(entry)
+            if lane == SET_ASIDE or self.due[lane].decided(entry.key) is None:
+                far.setdefault(lane, []).append(entry.key)
+        for lane, keys in far.items():
+            count = await self.far.remove(keys)
+            if lane == SET_ASIDE:
+                self.parked_count -= count
+            else:
+                self.due[lane].far_removed(count)
+
+    async def load(self, lane: int, until_ms: int, count: int) -> None:
+        """Bring from afar what will be due; `due[lane].wants` has asked for it."""
+        self.due[lane].loaded(await self.far.load(lane, until_ms, count), count)

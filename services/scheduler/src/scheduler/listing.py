@@ -1,0 +1,123 @@
+"""Lists what waits, page by page, over all stores in one order: by time, broker and key. Decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.ids import offset_message_id, pack_host
+from gantry_wire.limits import INT64_MAX
+from gantry_wire.scheduler_bodies import PAGE_MAX, ListParked, ListSchedules, Schedule, SchedulesPage
+from scheduler.entries import PARKED, TIMER, Entry, queue_of
+from scheduler.lanes import INSTANTS, LEVELS, SET_ASIDE
+from scheduler.sqlite_index import Place, Wanted
+from scheduler.term import Term
+
+_Row = tuple[int, str, int, Entry, Term]
+"""Time, broker, key: the order of a list."""
+
+
+class Listing:
+    """Lists over the terms there are when it is asked."""
+
+    def __init__(self, terms: Callable[[], Sequence[Term]]) -> None:
+        self._terms = terms
+
+    async def schedules(self, asked: ListSchedules) -> SchedulesPage:
+        """Return pending messages by the time they are due."""
+        wanted = Wanted((LEVELS, INSTANTS), asked.topic, asked.key, asked.from_ms, asked.to_ms)
+        return await self._page(wanted, asked.broker, asked.after, asked.limit)
+
+    async def parked(self, asked: ListParked) -> SchedulesPage:
+        """Return parked messages in the order they were parked."""
+        return await self._page(Wanted((SET_ASIDE,), asked.topic), asked.broker, asked.after, asked.limit)
+
+    async def _page(self, wanted: Wanted, broker: str | None, after: str | None, limit: int) -> SchedulesPage:
+        if not 1 <= limit <= PAGE_MAX:
+            raise RefusedRequest(
+                ResponseCode.INVALID_PARAMETER, f"limit is {limit}; it must be 1 to {PAGE_MAX}"
+            )
+        token = _parse(after)
+        page = SchedulesPage()
+        rows: list[_Row] = []
+        for term in self._terms():
+            if broker not in (None, term.broker):
+                continue
+            page.brokers.append(term.broker)
+            if not term.catching_up.is_complete:
+                page.incomplete.append(term.broker)
+            place = None if token is None else _place(token, term.broker)
+            found = [
+                *near_rows(term, wanted, place),
+                *await term.lanes.far.page(wanted, place, limit + 1),
+            ]
+            rows += [(at_ms, term.broker, entry.key, entry, term) for at_ms, entry in found]
+        rows.sort(key=lambda row: row[:3])
+        page.schedules = [_schedule(entry, term) for *_, entry, term in rows[:limit]]
+        if len(rows) > limit:
+            at_ms, last_broker, key, *_ = rows[limit - 1]
+            page.next = f"{at_ms}:{key}:{last_broker}"
+        return page
+
+
+def near_rows(term: Term, wanted: Wanted, place: Place | None) -> list[tuple[int, Entry]]:
+    """Return the messages wanted that are near or on their way."""
+    return [
+        (entry.due_ms, entry)
+        for number in wanted.lanes
+        if number in term.lanes.due
+        for entries in (term.lanes.due[number].near, term.lanes.due[number].in_flight)
+        for entry in entries.values()
+        if _is_wanted(entry, wanted) and (place is None or (entry.due_ms, entry.key) > place)
+    ]
+
+
+def _is_wanted(entry: Entry, wanted: Wanted) -> bool:
+    if entry.cancels or wanted.topic not in (None, entry.topic):
+        return False
+    if wanted.from_ms is not None and entry.due_ms < wanted.from_ms:
+        return False
+    if wanted.to_ms is not None and entry.due_ms >= wanted.to_ms:
+        return False
+    return wanted.message_key is None or wanted.message_key.encode() in entry.keys.split(b" ")
+
+
+def _schedule(entry: Entry, term: Term) -> Schedule:
+    source = entry.source
+    failure = next((f for lane in term.lanes.due.values() if (f := lane.failures.get(entry.key))), None)
+    host, _, port = term.client.address.rpartition(":")
+    return Schedule(
+        id=entry.uniq.decode("utf-8", "replace")
+        or offset_message_id(pack_host(host, int(port)), entry.position),
+        broker=term.broker,
+        topic=entry.topic,
+        queue_id=entry.queue_id,
+        deliver_at_ms=0 if source == PARKED else entry.due_ms,
+        kind="parked" if source == PARKED else "instant" if source == TIMER else "level",
+        level=None if source in (TIMER, PARKED) else source + 1,
+        system_queue_id=queue_of(source)[1],
+        system_offset=entry.offset,
+        position=entry.position,
+        keys=entry.keys.decode("utf-8", "replace").split(),
+        attempts=failure.attempts if failure else 0,
+        error=failure.error if failure else None,
+    )
+
+
+def _parse(after: str | None) -> tuple[int, int, str] | None:
+    if not after:
+        return None
+    at_ms, _, rest = after.partition(":")
+    key, _, broker = rest.partition(":")
+    if not (at_ms.isdecimal() and key.isdecimal() and broker):
+        raise RefusedRequest(
+            ResponseCode.INVALID_PARAMETER, f"after is {after[:64]!r}; give `next` of a page"
+        )
+    return int(at_ms), int(key), broker
+
+
+def _place(token: tuple[int, int, str], broker: str) -> Place:
+    """Where a broker's rows go on: after all of the token's time where the broker comes before its broker."""
+    at_ms, key, last = token
+    return Place(at_ms, key if broker == last else INT64_MAX if broker < last else -1)

@@ -1,0 +1,75 @@
+"""Finds delayed messages of one store by an id: in the lanes, else in the log, which knows also what is decided or not yet read."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gantry_link.errors import BrokerRefused
+from gantry_wire.errors import MalformedRecord, WireError
+from gantry_wire.headers import QueryMessageHeader
+from gantry_wire.ids import parse_offset_message_id
+from gantry_wire.limits import INT64_MAX
+from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.record import Record, decode_record, scan_records
+from scheduler.entries import Entry, RawItem, entry_of, source_of
+from scheduler.system_names import PARKED_TOPIC
+from scheduler.term import Term
+
+COPIES_MAX = 64
+"""Messages with one id that an order is carried out on: copies of a client's retries, and moved or rolled ones."""
+
+
+async def find_waiting(term: Term, message_id: str, topic: str | None) -> list[Entry]:
+    """Return the messages with an id that wait, as far as the index has read."""
+    found = await term.lanes.find(message_id.encode())
+    return [entry for entry in found if topic in (None, entry.topic)]
+
+
+async def find_stored(term: Term, message_id: str, topic: str | None) -> list[Entry]:
+    """Return the messages with an id that the store has in its system queues, decided or not. LinkError or BrokerRefused."""
+    records = [
+        record
+        for found in await asyncio.gather(*(_by_key(term, name, message_id) for name in _TOPICS))
+        for record in found
+    ]
+    if not records:
+        records = await _by_position(term, message_id)
+    entries = (_entry(term, record) for record in records)
+    return [entry for entry in entries if entry is not None and topic in (None, entry.topic)]
+
+
+_TOPICS = (TIMER_TOPIC, SCHEDULE_TOPIC, PARKED_TOPIC)
+
+
+async def _by_key(term: Term, system_topic: str, message_id: str) -> list[Record]:
+    header = QueryMessageHeader(
+        topic=system_topic,
+        key=message_id,
+        max_num=COPIES_MAX,
+        begin_timestamp=0,
+        end_timestamp=INT64_MAX,
+        unique_key_query=True,
+    )
+    return list(scan_records(await term.client.query_messages(header)))
+
+
+async def _by_position(term: Term, message_id: str) -> list[Record]:
+    """Return the record an offset message id names."""
+    try:
+        _, _, position = parse_offset_message_id(message_id)
+    except (ValueError, WireError):
+        return []
+    try:
+        record = decode_record(await term.client.view_message(position))
+    except (BrokerRefused, MalformedRecord):
+        return []
+    return [record] if record.message_id == message_id else []
+
+
+def _entry(term: Term, record: Record) -> Entry | None:
+    source = source_of(record.topic.decode("utf-8", "replace"), record.queue_id)
+    if source is None or source not in term.catching_up.sources:
+        return None
+    raw = RawItem(record.queue_offset, record.position, record.store_timestamp, record.properties)
+    entry = entry_of(raw, source, term.level_ms)
+    return None if entry.cancels else entry

@@ -1,0 +1,152 @@
+"""Carries out orders about single messages: cancel, move, deliver now, resend what is parked; and lists what waits.
+
+An order is a decision like any other: the store says whether it was the first, so every answer is definite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.scheduler_bodies import (
+    ListParked,
+    ListSchedules,
+    MoveSchedule,
+    ScheduleAnswer,
+    ScheduleOrder,
+    SchedulesPage,
+    ScheduleStatus,
+)
+from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
+from scheduler.decisions import CANCELLED, DELIVERED, MOVED, cancel, deliver, move
+from scheduler.entries import PARKED, Entry, queue_of
+from scheduler.figures import Figures
+from scheduler.listing import Listing
+from scheduler.looking_up import find_stored, find_waiting
+from scheduler.term import Term
+
+Terms = Callable[[], Sequence[Term]]
+Decide = Callable[[Entry], SettleItem]
+_ANSWERS: dict[str, ScheduleStatus] = {CANCELLED: "cancelled", MOVED: "moved", DELIVERED: "delivered"}
+
+
+class Orders:
+    """Orders and lists over all stores that this scheduler works on."""
+
+    def __init__(self, terms: Terms, figures: Figures) -> None:
+        self._terms, self._figures = terms, figures
+        self._listing = Listing(terms)
+
+    async def list(self, asked: ListSchedules) -> SchedulesPage:
+        """9010."""
+        return await self._listing.schedules(asked)
+
+    async def list_parked(self, asked: ListParked) -> SchedulesPage:
+        """9018."""
+        return await self._listing.parked(asked)
+
+    async def cancel(self, order: ScheduleOrder) -> ScheduleAnswer:
+        """9011."""
+        return await self._carry_out(order, cancel, lambda entry: entry.source != PARKED)
+
+    async def move(self, order: MoveSchedule) -> ScheduleAnswer:
+        """9012."""
+        if order.deliver_at_ms < 0:
+            raise RefusedRequest(
+                ResponseCode.INVALID_PARAMETER,
+                f"deliverAtMs is {order.deliver_at_ms}; give a time since 1970",
+            )
+        answer = await self._carry_out(
+            order, lambda entry: move(entry, order.deliver_at_ms), lambda entry: entry.source != PARKED
+        )
+        if answer.status == "moved":
+            answer.deliver_at_ms = order.deliver_at_ms
+        return answer
+
+    async def deliver_now(self, order: ScheduleOrder) -> ScheduleAnswer:
+        """9013."""
+        return await self._carry_out(
+            order, lambda entry: deliver(entry, force=True), lambda entry: entry.source != PARKED
+        )
+
+    async def resend_parked(self, order: ScheduleOrder) -> ScheduleAnswer:
+        """9019."""
+        return await self._carry_out(order, deliver, lambda entry: entry.source == PARKED)
+
+    async def _carry_out(
+        self, order: ScheduleOrder, decide: Decide, meant: Callable[[Entry], bool]
+    ) -> ScheduleAnswer:
+        """Ask each store in turn until one knows the message."""
+        if not order.id:
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, "the id of the message is missing")
+        brokers: list[str] = []
+        incomplete: list[str] = []
+        for term in self._terms():
+            if order.broker not in (None, term.broker):
+                continue
+            brokers.append(term.broker)
+            try:
+                answer = await self._try(term, order, decide, meant)
+            except (BrokerRefused, LinkError):
+                incomplete.append(term.broker)
+                continue
+            if answer is not None:
+                return answer
+            if not term.catching_up.is_complete:
+                incomplete.append(term.broker)
+        return ScheduleAnswer(
+            status="notReady" if incomplete or not brokers else "unknown",
+            id=order.id,
+            brokers=brokers,
+            incomplete=incomplete,
+        )
+
+    async def _try(
+        self, term: Term, order: ScheduleOrder, decide: Decide, meant: Callable[[Entry], bool]
+    ) -> ScheduleAnswer | None:
+        entries = list(filter(meant, await find_waiting(term, order.id, order.topic)))
+        entries = entries or list(filter(meant, await find_stored(term, order.id, order.topic)))
+        if not entries:
+            return None
+        results: list[tuple[Entry, SettleResult]] = []
+        for source in {entry.source for entry in entries}:
+            batch = [entry for entry in entries if entry.source == source]
+            reply = await term.settler.settle(queue_of(source), list(map(decide, batch)))
+            results += zip(batch, reply.results, strict=True)
+        decided = (SettleStatus.SETTLED, SettleStatus.ALREADY)
+        await term.lanes.forget([entry for entry, result in results if result.status in decided])
+        outcome = decide(entries[0]).outcome
+        self._figures.outcomes.labels(outcome).value += sum(
+            result.status == SettleStatus.SETTLED for _, result in results
+        )
+        return _answer(term, order, outcome, results)
+
+
+def _answer(
+    term: Term, order: ScheduleOrder, outcome: str, results: Iterable[tuple[Entry, SettleResult]]
+) -> ScheduleAnswer:
+    """Return the best of what became of the copies: done by this order, or by one like it before, or decided otherwise."""
+    status: ScheduleStatus = "failed"
+    told: Entry | None = None
+    error: str | None = None
+    for entry, result in results:
+        told = told or entry
+        if result.status == SettleStatus.SETTLED:
+            status, told = _ANSWERS[outcome], entry
+            break
+        if result.status == SettleStatus.ALREADY:
+            is_repeat = outcome == CANCELLED and result.outcome == CANCELLED
+            status, told = ("cancelled" if is_repeat or status == "cancelled" else "alreadyDelivered"), entry
+        else:
+            error = f"{result.status}: {result.detail}" if result.detail else result.status
+    return ScheduleAnswer(
+        status=status,
+        id=order.id,
+        broker=term.broker,
+        topic=told.topic if told else None,
+        deliver_at_ms=told.due_ms if told and told.source != PARKED else None,
+        error=error if status == "failed" else None,
+        brokers=[term.broker],
+    )

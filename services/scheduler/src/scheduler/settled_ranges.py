@@ -1,0 +1,21 @@
+"""Which offsets above a queue's cursor are decided already: asked in ascending order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class SettledRanges:
+    """Ranges [first, end) that ascend and do not overlap."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        self._ranges = list(ranges)
+        self._at = 0
+
+    def holds(self, offset: int) -> bool:
+        """Whether an offset is decided. Offsets must be asked in ascending order."""
+        ranges, at = self._ranges, self._at
+        while at < len(ranges) and ranges[at][1] <= offset:
+            at += 1
+        self._at = at
+        return at < len(ranges) and ranges[at][0] <= offset

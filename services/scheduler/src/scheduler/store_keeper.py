@@ -1,0 +1,104 @@
+"""Keeps one store served: asks its levels, tries for the claims, works a term while they are held, and again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import NamedTuple
+
+from gantry_chassis.logs import get_logger
+from gantry_link.claims import Claims, Held, QueueKey
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.fleet import StoreAt
+from gantry_link.pool import ConnectionPool
+from gantry_link.store_client import StoreClient
+from scheduler.deliveries import Pace
+from scheduler.figures import Figures
+from scheduler.levels import DEFAULT_LEVELS, level_durations_ms
+from scheduler.term import StoreToServe, Term, claimed_queues
+
+AWAY_SECONDS = 0.5
+LEVELS_SETTING = "messageDelayLevel"
+
+_log = get_logger()
+
+
+class Ourselves(NamedTuple):
+    """How we appear to stores and to those who look for us."""
+
+    owner: str
+    address: str
+    ttl_ms: int
+    data_dir: Path
+    pace: Pace
+
+
+class StoreKeeper:
+    """Serves one store for as long as it is known."""
+
+    def __init__(self, at: StoreAt, pool: ConnectionPool, ourselves: Ourselves, figures: Figures) -> None:
+        self.at = at
+        self.term: Term | None = None
+        """What works now; None while another scheduler holds the claims, or the store is away."""
+        self.claims: Claims | None = None
+        self._client = StoreClient(pool, at.address)
+        self._ourselves, self._figures = ourselves, figures
+        self._ended = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        while True:
+            try:
+                levels = await self._levels()
+            except (BrokerRefused, LinkError, ValueError) as error:
+                _log.debug("store is away", broker=self.at.broker, error=str(error))
+                await asyncio.sleep(AWAY_SECONDS)
+                continue
+            await self._serve(StoreToServe(self.at.broker, self._client, levels))
+
+    async def _levels(self) -> tuple[int, ...]:
+        config = await self._client.broker_config()
+        return level_durations_ms(config.get(LEVELS_SETTING, DEFAULT_LEVELS))
+
+    async def _serve(self, store: StoreToServe) -> None:
+        """Hold the claims and work, until they are lost or the work fails: then the levels are asked anew."""
+        loop = asyncio.get_running_loop()
+        self._ended.clear()
+        working: asyncio.Task[None] | None = None
+
+        def acquired(held: dict[QueueKey, Held]) -> None:
+            nonlocal working
+            _log.info("claims acquired", broker=self.at.broker, queues=len(held))
+            us = self._ourselves
+            file = us.data_dir / f"{self.at.broker}.due.sqlite"
+            self.term = Term(store, held, file, self._figures, us.pace, claims.fenced)
+            working = loop.create_task(self.term.run(), name=f"term of {self.at.broker}")
+            working.add_done_callback(lambda _: self._ended.set())
+
+        def lost(why: str) -> None:
+            _log.warning("claims lost", broker=self.at.broker, why=why)
+            self.term = None
+            self._ended.set()
+
+        us = self._ourselves
+        claims = self.claims = Claims(
+            self._client,
+            claimed_queues(len(store.level_ms)),
+            owner=us.owner,
+            address=us.address,
+            acquired=acquired,
+            lost=lost,
+            ttl_ms=us.ttl_ms,
+        )
+        holding = loop.create_task(claims.run(), name=f"claims on {self.at.broker}")
+        holding.add_done_callback(lambda _: self._ended.set())
+        try:
+            await self._ended.wait()
+        finally:
+            self.term = None
+            tasks = [task for task in (working, holding) if task is not None]
+            for task in tasks:
+                task.cancel()
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, Exception):
+                    _log.error("term failed", broker=self.at.broker, exc_info=result)

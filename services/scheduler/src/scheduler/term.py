@@ -1,0 +1,108 @@
+"""One term: the time between getting the claims on a store's delayed messages and losing them.
+
+Composes what works during it. Everything here is made new for each term and dropped with it, the index too: what a process
+that slept or was replaced still knows is worth nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from gantry_link.claims import Held, QueueKey
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.store_client import StoreClient
+from gantry_wire.codes import GantryCode
+from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.settle_headers import StoreTimeReplyHeader
+from scheduler.cancel_records import CancelRecords
+from scheduler.catching_up import CatchingUp
+from scheduler.deliveries import Deliveries, Pace
+from scheduler.entries import PARKED, TIMER
+from scheduler.figures import Figures
+from scheduler.lanes import Lanes
+from scheduler.rolling import Rolling
+from scheduler.settler import Settler
+from scheduler.sqlite_index import SqliteIndex
+from scheduler.store_clock import StoreClock
+from scheduler.system_names import PARKED_TOPIC, TASKS_TOPIC
+
+CLOCK_SECONDS = 1.0
+
+
+def claimed_queues(level_count: int) -> list[QueueKey]:
+    """Return what a scheduler claims of a store; the first decides between two schedulers."""
+    levels = [(SCHEDULE_TOPIC, queue_id) for queue_id in range(level_count)]
+    return [*levels, (TIMER_TOPIC, 0), (PARKED_TOPIC, 0), (TASKS_TOPIC, 0)]
+
+
+class StoreToServe(NamedTuple):
+    """A store and what it told of itself."""
+
+    broker: str
+    client: StoreClient
+    level_ms: tuple[int, ...]
+
+
+class Term:
+    """Works on one store until cancelled."""
+
+    def __init__(
+        self,
+        store: StoreToServe,
+        held: Mapping[QueueKey, Held],
+        index_file: Path,
+        figures: Figures,
+        pace: Pace,
+        fenced: Callable[[str], None],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self.broker, self.client = store.broker, store.client
+        self.level_ms = store.level_ms
+        self.held = held
+        self.clock = StoreClock()
+        for claim in held.values():
+            self.clock.heard(claim.store_time_ms, loop.time())
+        self.settler = Settler(store.client, held, self.clock, loop.time, fenced)
+        self.lanes = Lanes(SqliteIndex(index_file), self.clock)
+        self.deliveries = Deliveries(self.lanes, self.settler, self.clock, figures, pace)
+        self.cancel_records = CancelRecords(self.lanes, self.settler, figures)
+        sources = [*range(len(store.level_ms)), TIMER, PARKED]
+        self.rolling = Rolling(self.lanes, self.settler, figures, sources)
+        self.catching_up = CatchingUp(
+            store.broker,
+            store.client,
+            held,
+            store.level_ms,
+            self.lanes,
+            self.deliveries.wake,
+            self.cancel_records,
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled; raises what it could not survive. The index is deleted at the end."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._ask_time(), name="store time")
+                group.create_task(self.deliveries.run(), name="deliveries")
+                group.create_task(self.cancel_records.run(), name="cancel records")
+                group.create_task(self.rolling.run(), name="rolling")
+                group.create_task(self.catching_up.run(), name="catching up")
+        finally:
+            await self.lanes.far.close()
+
+    async def _ask_time(self) -> None:
+        while True:
+            try:
+                answer = await self.client.ask(GantryCode.STORE_TIME)
+            except (BrokerRefused, LinkError):
+                pass  # a store that is away tells no time; nothing is due meanwhile that it could be told of
+            else:
+                told = answer.read(StoreTimeReplyHeader)
+                self.clock.heard(told.store_time_ms, asyncio.get_running_loop().time(), told.wall_time_ms)
+                if told.roll_below:
+                    self.rolling.ask(told.roll_below)
+                self.deliveries.wake()
+            await asyncio.sleep(CLOCK_SECONDS)

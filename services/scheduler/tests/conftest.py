@@ -1,0 +1,11 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def anyio_backend():
+    return ("asyncio", {"use_uvloop": True})

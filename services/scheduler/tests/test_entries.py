@@ -1,0 +1,102 @@
+"""Delayed messages out of pull answers: due times, targets, ids; nothing but a record is taken for one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from schedule_records import HOST, V6, record
+
+from gantry_wire.errors import MalformedRecord
+from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.record import scan_records
+from scheduler.entries import (
+    NEVER_MS,
+    PARKED,
+    TIMER,
+    entry_of,
+    key_of,
+    queue_of,
+    scan_items,
+    source_of,
+)
+from scheduler.levels import DEFAULT_LEVELS, level_durations_ms
+from scheduler.system_names import PARKED_TOPIC
+
+LEVELS = (1000, 5000)
+
+
+def only(data, source):
+    (item,) = scan_items(data)
+    return entry_of(item, source, LEVELS)
+
+
+def test_a_message_of_a_level_is_due_so_long_after_it_was_stored():
+    data = record(
+        SCHEDULE_TOPIC, 1, 7, 4096, store_ms=100, REAL_TOPIC="orders", REAL_QID="3", UNIQ_KEY="U", KEYS="a b"
+    )
+    entry = only(data, 1)
+    assert entry[:7] == (5100, key_of(1, 7), 4096, "orders", 3, b"U", b"a b")
+    assert (entry.source, entry.offset) == (1, 7)
+
+
+def test_an_instant_is_due_when_its_property_says():
+    data = record(TIMER_TOPIC, 0, 7, store_ms=100, REAL_TOPIC="orders", REAL_QID="3", TIMER_OUT_MS="123456")
+    assert only(data, TIMER).due_ms == 123456
+    assert only(record(PARKED_TOPIC, 0, 1, REAL_TOPIC="t"), PARKED).due_ms == NEVER_MS
+
+
+def test_a_cancel_record_names_its_target():
+    entry = only(
+        record(TIMER_TOPIC, 0, 7, TIMER_OUT_MS="5", TIMER_DEL_UNIQKEY="orders+U", UNIQ_KEY="V"), TIMER
+    )
+    assert entry.cancels == b"orders+U"
+
+
+@pytest.mark.parametrize("text", ["", "x", "-5", "9" * 30])
+def test_a_time_or_queue_that_cannot_be_read_is_due_at_once_in_queue_0(text):
+    more = {"TIMER_OUT_MS": text, "REAL_QID": text} if text else {}
+    entry = only(record(TIMER_TOPIC, 0, 7, REAL_TOPIC="t", **more), TIMER)
+    assert (entry.due_ms, entry.queue_id) == (0, 0)
+
+
+@given(st.lists(st.tuples(st.binary(max_size=50), st.booleans(), st.integers(0, 2**40)), max_size=8))
+def test_what_is_read_is_what_the_whole_records_say(messages):
+    data = b"".join(
+        record(
+            TIMER_TOPIC,
+            0,
+            n,
+            position,
+            store_ms=n * 3,
+            body=body,
+            born=V6 if is_v6 else HOST,
+            UNIQ_KEY=f"K{n}",
+        )
+        for n, (body, is_v6, position) in enumerate(messages)
+    )
+    whole = [
+        (one.queue_offset, one.position, one.store_timestamp, one.properties) for one in scan_records(data)
+    ]
+    assert [tuple(item) for item in scan_items(data)] == whole
+
+
+@given(st.integers(1, 200))
+def test_a_record_that_is_cut_is_malformed(cut):
+    data = record(TIMER_TOPIC, 0, 1, UNIQ_KEY="U", body=b"x" * 200)
+    with pytest.raises(MalformedRecord):
+        list(scan_items(data[:-cut]))
+
+
+def test_sources_and_queues_name_each_other():
+    for source in (0, 17, TIMER, PARKED):
+        assert source_of(*queue_of(source)) == source
+    assert source_of("orders", 0) is None
+    assert source_of(TIMER_TOPIC, 1) is None
+    assert source_of(SCHEDULE_TOPIC, 1024) is None
+
+
+def test_levels_are_read_as_the_store_writes_them():
+    assert level_durations_ms("1s 2m 3h 1d") == (1000, 120_000, 10_800_000, 86_400_000)
+    assert len(level_durations_ms(DEFAULT_LEVELS)) == 18
+    for text in ("", "1x", "s", "1s,2s"):
+        with pytest.raises(ValueError, match="no list of delay levels"):
+            level_durations_ms(text)

@@ -1,0 +1,95 @@
+"""The far end: what is added is found at once, comes back in the order of its time, and only once."""
+
+import pytest
+
+from scheduler.entries import Entry, key_of
+from scheduler.sqlite_index import BATCH_ROWS, Place, SqliteIndex, Wanted
+
+pytestmark = pytest.mark.anyio
+
+
+def entry(offset, due_ms, topic="t", keys=b"", uniq=None, source=0):
+    key = key_of(source, offset)
+    return Entry(due_ms, key, offset * 100, topic, 1, uniq or b"u%d" % offset, keys)
+
+
+@pytest.fixture
+async def index(tmp_path):
+    made = SqliteIndex(tmp_path / "d" / "a.due.sqlite")
+    yield made
+    await made.close()
+    assert list((tmp_path / "d").iterdir()) == []
+
+
+async def test_messages_come_out_in_the_order_of_their_time_and_only_once(index):
+    for offset, at in ((1, 30), (2, 10), (3, 20), (4, 40)):
+        index.add(0, at, entry(offset, at))
+    index.add(1, 5, entry(9, 5))
+    assert [(at, one.offset) for at, one in await index.load(0, 30, 2)] == [(10, 2), (20, 3)]
+    assert [one.offset for _, one in await index.load(0, 30, 9)] == [1]
+    assert await index.load(0, 30, 9) == []
+    assert [one.offset for _, one in await index.load(1, 99, 9)] == [9]
+
+
+async def test_a_message_is_found_before_and_after_it_is_written_whole(index):
+    added = entry(1, 50, keys=b"k1 k2")
+    index.add(0, 50, added)
+    assert await index.find(b"u1") == [added]
+    await index.load(0, 0, 1)  # everything before it is written now
+    assert await index.find(b"u1") == [added]
+    assert await index.get(added.key) == added
+    assert await index.find(b"u2") == []
+    assert await index.remove([added.key, 12345]) == 1
+    assert await index.find(b"u1") == []
+
+
+async def test_pages_go_on_where_the_last_one_ended_and_are_narrowed(index):
+    for offset in range(10):
+        index.add(
+            offset % 2,
+            100 - offset // 2,
+            entry(offset, 100 - offset // 2, f"t{offset % 3}", b"x k%d" % offset),
+        )
+    everything = Wanted((0, 1))
+    seen, place = [], None
+    while rows := await index.page(everything, place, 3):
+        seen += [one.offset for _, one in rows]
+        place = Place(rows[-1][0], rows[-1][1].key)
+    assert seen == [8, 9, 6, 7, 4, 5, 2, 3, 0, 1]
+    assert {one.offset for _, one in await index.page(Wanted((0,)), None, 99)} == {0, 2, 4, 6, 8}
+    assert {one.offset for _, one in await index.page(Wanted((0, 1), topic="t1"), None, 99)} == {1, 4, 7}
+    assert {one.offset for _, one in await index.page(Wanted((0, 1), message_key="k3"), None, 99)} == {3}
+    assert await index.page(Wanted((0, 1), message_key="k"), None, 99) == []
+    assert {one.offset for _, one in await index.page(Wanted((0, 1), from_ms=97, to_ms=99), None, 99)} == {
+        4,
+        5,
+        6,
+        7,
+    }
+
+
+async def test_what_lies_below_a_position_is_found_by_source(index):
+    for offset in range(5):
+        index.add(0, 10, entry(offset, 10))
+        index.add(0, 10, entry(offset, 10, source=1, uniq=b"v%d" % offset))
+    await index.load(0, 0, 1)
+    found = await index.below(300, key_of(1, 0), key_of(2, 0), 10)
+    assert [(one.source, one.offset) for one in found] == [(1, 0), (1, 1), (1, 2)]
+
+
+async def test_many_rows_are_written_in_batches_and_there_is_room_again(index):
+    for offset in range(3 * BATCH_ROWS + 5):
+        index.add(0, offset, entry(offset, offset))
+    await index.room()
+    rows = await index.load(0, 10**9, 10**6)
+    assert [one.offset for _, one in rows] == list(range(3 * BATCH_ROWS + 5))
+    assert index.rows_written == 3 * BATCH_ROWS + 5
+
+
+async def test_an_old_file_is_not_taken_over(tmp_path):
+    path = tmp_path / "a.due.sqlite"
+    path.write_bytes(b"not a database at all, and long enough to be seen as one" * 100)
+    index = SqliteIndex(path)
+    index.add(0, 1, entry(1, 1))
+    assert len(await index.load(0, 1, 1)) == 1
+    await index.close()
