@@ -94,17 +94,18 @@ class MemoryStore:
     def of_topic(self, topic):
         return [queue for (name, _), queue in self.queues.items() if name == topic]
 
-    def put(self, body=b"hello", *, topic="orders", queue_id=0, tags="", keys="", uniq="", store_ms=1_000):
+    def put(self, body=b"hello", *, topic="orders", queue_id=0, tags="", keys="", uniq="", store_ms=1_000, properties=None):
         queue = self.queues.setdefault((topic, queue_id), MemoryQueue(topic, queue_id))
         named = {"TAGS": tags, "KEYS": keys, "UNIQ_KEY": uniq}
-        properties = format_properties({name: value for name, value in named.items() if value})
+        named |= properties or {}
+        raw_properties = format_properties({name: value for name, value in named.items() if value})
         record = build_record(
             topic.encode(),
             queue_id,
             queue.max_offset,
             self.log.end,
             body,
-            properties,
+            raw_properties,
             0,
             0,
             5,

@@ -115,13 +115,6 @@ async def test_a_heartbeat_without_an_id_is_refused_by_name(side):
     assert (await side.ask(34, body=b"[1")).code == ResponseCode.SYSTEM_ERROR
 
 
-async def test_a_tag_subscription_can_be_served_and_sql_cannot_yet(side):
-    body = b'{"clientId":"c","group":"g","subscriptionData":{"topic":"t","subString":"%s","expressionType":"%s"}}'
-    assert (await side.ask(46, body=body % (b"a || b", b"TAG"))).code == ResponseCode.SUCCESS
-    reply = await side.ask(46, body=body % (b"a > 1", b"SQL92"))
-    assert reply.remark == "The broker does not support consumer to filter message by SQL92"
-
-
 async def test_the_gateways_group_is_nobodys_to_change(side):
     body = b'{"groupName":"%s"}' % GATEWAY_GROUP.encode()
     assert (await side.ask(200, body=body)).code == ResponseCode.INVALID_PARAMETER

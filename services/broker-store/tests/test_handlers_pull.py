@@ -56,7 +56,9 @@ async def test_lite_pull_is_the_same_request(side):
         ({"queueId": 4}, ResponseCode.INVALID_PARAMETER, "queueId[4] is illegal"),
         ({"queueId": -1}, ResponseCode.INVALID_PARAMETER, "queueId[-1] is illegal"),
         ({"subscription": "||"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription"),
-        ({"expressionType": "SQL92"}, ResponseCode.SYSTEM_ERROR, "filter message by SQL92"),
+        ({"expressionType": "SQL92"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "column 1: expected a name"),
+        ({"expressionType": "XPATH"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "use TAG or SQL92"),
+        ({"sysFlag": 12}, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "filtering by class is not supported"),
         ({"sysFlag": 0}, ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist"),
     ],
 )

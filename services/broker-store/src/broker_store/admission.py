@@ -6,6 +6,8 @@ Nothing here depends on the offset; a held pull is checked again when it is answ
 from functools import lru_cache
 
 from broker_store.clients import ClientTable
+from broker_store.filters.compiled import compile_or_refuse, refuse_class_filter
+from broker_store.filters.table import FilterTable
 from broker_store.groups import GroupTable
 from broker_store.ports import Peer, TopicTable
 from broker_store.read_settings import PERM_READ, ReadSettings
@@ -14,17 +16,19 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedExpression, RefusedRequest
 from gantry_wire.headers import PullHeader
 from gantry_wire.names import GATEWAY_GROUP
-from gantry_wire.subscription import EVERYTHING, SQL92, TAG, TagFilter
+from gantry_wire.sql92 import SqlFilter
+from gantry_wire.subscription import EVERYTHING, TAG, TagFilter
 
 FLAG_SUBSCRIPTION = 4
 """The pull brings its own subscription; without it the group's heartbeats say what it wants."""
+FLAG_CLASS_FILTER = 8
 FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
 class PullRequest:
     """One pull on its way; what is needed to answer it now or later."""
 
-    __slots__ = ("group", "header", "opaque", "peer", "topic", "wanted")
+    __slots__ = ("deadline_ms", "group", "header", "opaque", "peer", "sql", "topic", "wanted")
 
     def __init__(self, peer: Peer, opaque: int, header: PullHeader) -> None:
         self.peer = peer
@@ -33,6 +37,10 @@ class PullRequest:
         self.group = header.consumer_group
         self.topic = header.topic
         self.wanted: TagFilter = EVERYTHING
+        self.sql: SqlFilter | None = None
+        """The filter by properties, in place of one by tag."""
+        self.deadline_ms = 0
+        """Loop time until which it may be held; 0 before it was held first."""
 
 
 class Admission:
@@ -45,12 +53,14 @@ class Admission:
         clients: ClientTable,
         settings: ReadSettings,
         broker_ip: str,
+        filters: FilterTable,
     ) -> None:
         self._topics = topics
         self._groups = groups
         self._clients = clients
         self._settings = settings
         self._broker_ip = broker_ip
+        self._filters = filters
         self._find_group = groups.find_or_create
         self._find_topic = topics.find
 
@@ -78,11 +88,44 @@ class Admission:
                 f"[{topic_config.read_queue_nums}] consumer:[{request.peer.remote[0]}]"
             )
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+        self._set_filter(request, may_broadcast=group_config.consume_broadcast_enable)
+
+    def _set_filter(self, request: PullRequest, *, may_broadcast: bool) -> None:
+        """Set what is wanted: as the pull says itself, or as the group's heartbeats said."""
+        header = request.header
+        if header.sys_flag & FLAG_CLASS_FILTER:
+            raise refuse_class_filter()
         if header.sys_flag & FLAG_SUBSCRIPTION:
-            request.wanted = filter_of(header.expression_type or TAG, header.subscription or "")
+            if header.expression_type and header.expression_type != TAG:
+                self._set_sql(request, header.expression_type, compiling=header.subscription or "")
+            else:
+                request.wanted = tag_filter_of(header.subscription or "")
+            return
+        subscription = self._stored_subscription(request, may_broadcast)
+        if subscription.class_filter_mode:
+            raise refuse_class_filter()
+        if subscription.expression_type != TAG:
+            self._set_sql(request, subscription.expression_type)
         else:
-            subscription = self._stored_subscription(request, group_config.consume_broadcast_enable)
-            request.wanted = filter_of(subscription.expression_type, subscription.sub_string)
+            request.wanted, request.sql = tag_filter_of(subscription.sub_string), None
+
+    def _set_sql(self, request: PullRequest, kind: str, *, compiling: str | None = None) -> None:
+        """Set a filter by properties: the one given, or else the one the group's heartbeats have registered."""
+        if not self._settings.property_filter_enable:
+            words = f"The broker does not support consumer to filter message by {kind[:64]}"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+        request.wanted = EVERYTHING
+        if compiling is not None:
+            request.sql = compile_or_refuse(kind, compiling)
+            return
+        known = self._filters.find(request.topic, request.group)
+        if known is None:
+            words = "The broker's consumer filter data is not exist! Your expression may be wrong!"
+            raise RefusedRequest(ResponseCode.FILTER_DATA_NOT_EXIST, words)
+        if known.client_version < request.header.sub_version:
+            words = "the consumer's consumer filter data not latest"
+            raise RefusedRequest(ResponseCode.FILTER_DATA_NOT_LATEST, words)
+        request.sql = known.compiled
 
     def _stored_subscription(self, request: PullRequest, may_broadcast: bool) -> SubscriptionData:
         """Return what the group's heartbeats said about the topic."""
@@ -106,12 +149,8 @@ class Admission:
 
 
 @lru_cache(maxsize=4096)
-def filter_of(expression_type: str, expression: str) -> TagFilter:
-    """Return the filter of an expression. Raises RefusedRequest for one that cannot be read or evaluated here."""
-    if expression_type != TAG:
-        kind = SQL92 if expression_type == SQL92 else expression_type[:64]
-        words = f"The broker does not support consumer to filter message by {kind}"
-        raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+def tag_filter_of(expression: str) -> TagFilter:
+    """Return the filter of an expression of tags. Raises RefusedRequest for one that cannot be read."""
     try:
         return TagFilter.parse(expression)
     except MalformedExpression as error:

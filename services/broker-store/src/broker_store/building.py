@@ -44,6 +44,7 @@ def build_consuming(
     reads = ReadSettings(
         broker_permission=settings.broker_permission,
         long_polling_enable=settings.long_polling_enable,
+        property_filter_enable=settings.property_filter_enable,
         protect_broker=settings.protect_broker,
         fallbehind_bytes_max=settings.fallbehind_bytes_max,
     )

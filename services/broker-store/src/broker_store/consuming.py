@@ -17,6 +17,7 @@ from broker_store.class_figures import watch_classes
 from broker_store.clients import ClientTable
 from broker_store.config_files import ConfigFile, DataVersionCounter
 from broker_store.figures import Figures, Lag
+from broker_store.filters.keeping import Filters
 from broker_store.groups import GroupTable, groups_from
 from broker_store.handlers.admin import AdminHandlers
 from broker_store.handlers.clients import ClientHandlers
@@ -97,8 +98,12 @@ class Consuming:
         version = DataVersionCounter(parts.now_ms)
         self.keeper = OffsetKeeper(self.offsets, offset_file, parts.files, journal_path, version)
         self.keeper.load()
+        filter_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerFilter.json")
+        self.filters = Filters(filter_file, parts.settings, parts.now_ms, self._config_thread)
         self.pulls = Pulls(self._pull_parts())
-        self._client_handlers = ClientHandlers(self.clients, self.groups, parts.topics, parts.now_ms)
+        self._client_handlers = ClientHandlers(
+            self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms
+        )
         self._queries = Later(parts.classes["query"], parts.now_ms)
         self._admin = Later(parts.classes["adminBroker"], parts.now_ms)
         self._searching = Searching(parts.log, self._in_thread)
@@ -124,7 +129,13 @@ class Consuming:
         """Forget groups' offsets in a topic, and answer who waits on it."""
         self.offsets.remove_topic(topic)
         self.figures.forget_topic(topic)
+        self.filters.table.forget_topic(topic)
         self.pulls.drop_topic(topic)
+
+    @property
+    def on_unregister(self) -> list[Callable[[str, str], None]]:
+        """Called with group and client id when a client leaves a consumer group of its own will."""
+        return self._client_handlers.on_unregister
 
     def closed(self, peer: Peer) -> None:
         """Forget a connection that is gone."""
@@ -145,6 +156,7 @@ class Consuming:
             **offset_handlers.commands(),
             **group_handlers.commands(),
             **self._client_handlers.commands(),
+            **self.filters.commands(),
             **ConnectionHandlers(self.clients, self.offsets).commands(),
             **self._query_handlers().commands(),
             **self._stats_handlers().commands(),
@@ -157,6 +169,7 @@ class Consuming:
             "samples": partial(_every, SAMPLE_SECONDS, self._sample),
             "offsets": self._flush_offsets,
             "clients": partial(_every, EXPIRE_CLIENTS_SECONDS, self._expire),
+            **self.filters.loops(),
         }
 
     async def stop(self) -> None:
@@ -165,6 +178,7 @@ class Consuming:
         await self._queries.close()
         await self._admin.close()
         await self.keeper.close()
+        await self.filters.stop()
         await self._group_saver.close()
         self._threads.shutdown(wait=False)
         self._config_thread.shutdown(wait=False)
@@ -212,7 +226,12 @@ class Consuming:
             log=parts.log,
             queues=parts.queues,
             admission=Admission(
-                parts.topics, self.groups, self.clients, parts.settings, parts.address.rpartition(":")[0]
+                parts.topics,
+                self.groups,
+                self.clients,
+                parts.settings,
+                parts.address.rpartition(":")[0],
+                self.filters.table,
             ),
             offsets=self.offsets,
             figures=self.figures,

@@ -163,7 +163,7 @@ def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask) -> Sel
     while found.next_offset < scan_end:
         units = queue.read(found.next_offset, min(chunk, scan_end - found.next_offset))
         if not units:
-            return _at_gap(found)
+            return at_gap(found)
         chunk = SCAN_UNITS_MAX
         for position, size, code in CONSUME_QUEUE_UNIT.iter_unpack(units):
             if size == HOLE_SIZE or size <= 0:
@@ -185,7 +185,7 @@ def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask) -> Sel
     return found
 
 
-def _at_gap(found: Selection) -> Selection:
+def at_gap(found: Selection) -> Selection:
     """Pass over a gap in the queue: go on at its next file, unless something was found before."""
     if not found.spans:
         found.status = PullStatus.OFFSET_FOUND_NULL

@@ -32,6 +32,8 @@ class ReadSettings:
     limits: PullLimits = field(default_factory=default_limits)
     gateway_limits: PullLimits = field(default_factory=lambda: default_limits().with_count(1024, 1024 * 1024))
     """HTTP clients may ask for more messages at once than RocketMQ's."""
+    property_filter_enable: bool = True
+    """Whether SQL92 filters are served (RocketMQ: off unless set)."""
     protect_broker: bool = False
     """Pause groups that fell behind `fallbehind_bytes_max` (disableConsumeIfConsumerReadSlowly)."""
     fallbehind_bytes_max: int = 16 * 1024 * 1024 * 1024
@@ -64,5 +66,6 @@ def bind_settings(config: BrokerConfig, settings: ReadSettings, groups: GroupTab
     bind("shortPollingTimeMills", partial(set_value, "short_polling_ms", number(1, 60_000)))
     bind("disableConsumeIfConsumerReadSlowly", partial(set_value, "protect_broker", read_switch))
     bind("consumerFallbehindThreshold", partial(set_value, "fallbehind_bytes_max", number(1 << 20, 1 << 50)))
+    bind("enablePropertyFilter", partial(set_value, "property_filter_enable", read_switch))
     bind("maxTransferBytesOnMessageInMemory", set_pull_bytes_max)
     bind("autoCreateSubscriptionGroup", set_auto_create)

@@ -176,6 +176,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     pull_bytes_max: Annotated[
         int, Meta(ge=1024, le=16 * MIB), _words("Most message bytes of one pull reply.")
     ] = 256 * 1024
+    property_filter_enable: Annotated[
+        Switch, _words("Serve SQL92 filters; off: subscriptions with one are refused.")
+    ] = True
     protect_broker: Annotated[
         Switch, _words("Refuse pulls of groups that fell behind fallbehind_bytes_max.")
     ] = False

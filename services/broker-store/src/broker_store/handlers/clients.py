@@ -1,13 +1,13 @@
-"""34, 35, 38, 46: clients say that they live, leave, and ask who else is in their group; 40 tells them when that changed."""
+"""34, 35, 38: clients say that they live, leave, and ask who else is in their group; 40 tells them when that changed."""
 
 import asyncio
 from collections.abc import Callable, Iterable
 
 from broker_store.clients import Client, ClientTable, Consumption
+from broker_store.filters.table import FilterTable
 from broker_store.groups import GroupTable
 from broker_store.ports import Commands, Peer, TopicTable
 from gantry_wire.bodies import (
-    CheckClientRequestBody,
     ConsumerData,
     ConsumerIdList,
     HeartbeatData,
@@ -30,13 +30,21 @@ class ClientHandlers:
     """Keeps the registries of clients true."""
 
     def __init__(
-        self, clients: ClientTable, groups: GroupTable, topics: TopicTable, now_ms: Callable[[], int]
+        self,
+        clients: ClientTable,
+        groups: GroupTable,
+        topics: TopicTable,
+        filters: FilterTable,
+        now_ms: Callable[[], int],
     ) -> None:
         self._clients = clients
         self._groups = groups
         self._topics = topics
+        self._filters = filters
         self._now_ms = now_ms
         self._changed: dict[str, None] = {}
+        self.on_unregister: list[Callable[[str, str], None]] = []
+        """Called with group and client id when a client leaves a consumer group of its own will."""
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -44,7 +52,6 @@ class ClientHandlers:
             34: ("heartbeat", self.heartbeat),
             35: ("clientManager", self.unregister),
             38: ("consumerManager", self.members),
-            46: ("clientManager", self.check_config),
         }
 
     def heartbeat(self, peer: Peer, command: Command) -> bytes:
@@ -67,6 +74,8 @@ class ClientHandlers:
         group = header.consumer_group or ""
         if self._clients.unregister(peer.id, header.producer_group or "", group):
             self._notify([group])
+        for listener in self.on_unregister if group else ():
+            listener(group, header.client_id)
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def members(self, _peer: Peer, command: Command) -> bytes:
@@ -77,14 +86,6 @@ class ClientHandlers:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
         body = ConsumerIdList(consumer_id_list=entry.client_ids())
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
-
-    def check_config(self, _peer: Peer, command: Command) -> bytes:
-        """46: whether a subscription can be served here."""
-        subscription = decode_body(command.body, CheckClientRequestBody).subscription_data
-        if (subscription.expression_type or TAG) != TAG:
-            words = f"The broker does not support consumer to filter message by {subscription.expression_type[:64]}"
-            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
-        return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def close_peer(self, peer_id: int) -> None:
         """Forget a connection that is gone, and tell the groups it was in."""
@@ -106,7 +107,11 @@ class ClientHandlers:
             return
         if group.retry_queue_nums > 0:
             self._topics.ensure(retry_topic(name), group.retry_queue_nums, PERM_RW)
-        subscriptions = None if without_subscriptions else map(_readable, consumer.subscription_data_set)
+        subscriptions = (
+            None if without_subscriptions else list(map(_readable, consumer.subscription_data_set))
+        )
+        if subscriptions is not None:
+            self._filters.register(name, subscriptions, client.updated_ms)
         consumption = Consumption(consumer.consume_type, consumer.message_model, consumer.consume_from_where)
         if self._clients.register_consumer(name, client, consumption, subscriptions):
             self._notify([name])
@@ -121,6 +126,8 @@ class ClientHandlers:
     def _push_changes(self) -> None:
         changed, self._changed = self._changed, {}
         for name in changed:
+            if name not in self._clients.consumers:
+                self._filters.leave(name, self._now_ms())
             group = self._groups.find(name)
             if group is not None and not group.notify_consumer_ids_changed_enable:
                 continue

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from broker_store.admission import Admission, PullRequest
 from broker_store.fetches import Fetches, HeldPull
 from broker_store.figures import Figures
+from broker_store.filters.pulling import ScanReading, Scans
+from broker_store.filters.scanning import Scan
 from broker_store.log.errors import LogError
 from broker_store.offset_moved import moved_event
 from broker_store.offsets import OffsetTable
@@ -65,6 +67,7 @@ class Pulls:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._slow: set[asyncio.Task[None]] = set()
+        self._scans = Scans(ScanReading(parts.log, parts.in_thread))
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -97,7 +100,7 @@ class Pulls:
     def answer_arrivals(self) -> None:
         """Answer the pulls that the arrivals since the last call have woken."""
         woken, self._woken = self._woken, []
-        self._resume_all(woken)
+        self._resume_all(woken, may_hold=True)
 
     def drop_topic(self, topic: str) -> None:
         """Answer all pulls held on a topic: it was deleted."""
@@ -119,13 +122,15 @@ class Pulls:
         self.answer_all()
         if self._slow:
             await asyncio.wait(self._slow)
+        await self._scans.close()
 
-    def _resume_all(self, held_pulls: list[HeldPull[PullRequest]]) -> None:
+    def _resume_all(self, held_pulls: list[HeldPull[PullRequest]], *, may_hold: bool = False) -> None:
+        """Look again. Only a filter by properties may find that what has arrived is not for it, and be held on."""
         for held in held_pulls:
             request = held.request
             try:
                 self._admit(request)  # what was allowed when it was held may not be any more
-                self._pull(request, held.offset, may_hold=False)
+                self._pull(request, held.offset, may_hold=may_hold and request.sql is not None)
             except WireError as error:
                 request.peer.send(encode_response(error.code, request.opaque, remark=str(error)))
             except Exception as error:  # noqa: BLE001 - one pull that fails must not leave the others waiting
@@ -145,6 +150,9 @@ class Pulls:
         if queue is None or not selection.spans:
             self._not_found(request, selection, offset, may_hold=may_hold)
             return
+        if request.sql is not None:
+            self._scan(request, Scan(queue, self._log, ask, request.sql), may_hold=may_hold)
+            return
         try:
             parts = read_spans(selection.spans, self._log.read_nowait)
         except LogError:
@@ -153,6 +161,35 @@ class Pulls:
             self._pull_slowly(request, queue, ask, selection)
         else:
             self._found(request, selection, parts)
+
+    def _scan(self, request: PullRequest, scan: Scan, *, may_hold: bool) -> None:
+        """Answer a pull that is filtered by properties, now or when enough was looked at."""
+
+        def answer(error: Exception | None) -> None:
+            self._parts.pulls.leave()
+            if error is None:
+                self._scanned(request, scan, may_hold=may_hold)
+                return
+            _log.error(
+                "filtered pull failed", topic=request.topic, offset=scan.ask.offset, reason=repr(error)
+            )
+            remark = f"{type(error).__name__}: {error}"
+            request.peer.send(encode_response(ResponseCode.SYSTEM_ERROR, request.opaque, remark=remark))
+
+        self._parts.pulls.enter(self._parts.now_ms())
+        if self._scans.run(scan, lambda: not request.peer.is_closing, answer):
+            answer(None)
+
+    def _scanned(self, request: PullRequest, scan: Scan, *, may_hold: bool) -> None:
+        found = scan.found
+        if request.peer.is_closing:
+            return
+        if scan.damaged:
+            self._left_out(request, scan.ask.offset, scan.damaged)
+        if found.spans:
+            self._found(request, found, scan.parts)
+        else:
+            self._not_found(request, found, found.next_offset, may_hold=may_hold)
 
     def _found(self, request: PullRequest, selection: Selection, parts: list[bytes]) -> None:
         size = selection.size
@@ -203,14 +240,7 @@ class Pulls:
                 queue, self._log, ask, selection, self._parts.in_thread
             )
             if damaged:
-                self._parts.figures.damaged_records += damaged
-                _log.error(
-                    "damaged records are left out of a reply",
-                    topic=request.topic,
-                    queue_id=request.header.queue_id,
-                    offset=ask.offset,
-                    records=damaged,
-                )
+                self._left_out(request, ask.offset, damaged)
             self._parts.figures.cold_reads += 1
             if parts:
                 self._found(request, selection, parts)
@@ -223,6 +253,14 @@ class Pulls:
         finally:
             self._parts.pulls.leave()
 
+    def _left_out(self, request: PullRequest, offset: int, damaged: int) -> None:
+        self._parts.figures.damaged_records += damaged
+        queue_id = request.header.queue_id
+        _log.error(
+            "damaged records are left out of a reply",
+            topic=request.topic, queue_id=queue_id, offset=offset, records=damaged,
+        )  # fmt: skip
+
     def _hold(self, request: PullRequest, offset: int) -> bool:
         """Keep the pull for later; False when it has to be answered now."""
         header, settings = request.header, self._settings
@@ -230,7 +268,10 @@ class Pulls:
         if wait_ms <= 0 or self._fetches.is_full or request.peer.is_closing:
             return False
         loop = asyncio.get_running_loop()
-        deadline_ms = int(loop.time() * 1000) + min(wait_ms, SUSPEND_MS_MAX)
+        now_ms = int(loop.time() * 1000)
+        deadline_ms = request.deadline_ms = request.deadline_ms or now_ms + min(wait_ms, SUSPEND_MS_MAX)
+        if deadline_ms <= now_ms:
+            return False
         key = (request.topic, header.queue_id)
         self._fetches.hold(HeldPull(key, offset, request.wanted, deadline_ms, request.peer.id, request))
         if self._timer is None or deadline_ms < self._timer_ms:

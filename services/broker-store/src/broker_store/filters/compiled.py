@@ -1,0 +1,41 @@
+"""Expressions to compiled filters, each compiled once however many pulls bring it. Pure."""
+
+from functools import lru_cache
+
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.sql92 import MalformedSql, SqlFilter, compile_filter
+from gantry_wire.subscription import SQL92, TAG
+
+KEPT_MAX = 1024
+"""Compiled expressions kept. One more costs a compilation, never a refusal."""
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def compiled(expression: str) -> SqlFilter:
+    """Return the filter of an expression. Raises MalformedSql."""
+    return compile_filter(expression)
+
+
+def compile_or_refuse(expression_type: str, expression: str) -> SqlFilter:
+    """Return the filter of a subscription that is not by tag. Raises RefusedRequest with the column and what was expected."""
+    refuse_unknown_type(expression_type)
+    try:
+        return compiled(expression)
+    except MalformedSql as error:
+        words = f"parse the consumer's subscription failed: {error}"
+        fields = {"column": str(error.column), "expected": error.expected}
+        raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, words, fields) from error
+
+
+def refuse_unknown_type(expression_type: str) -> None:
+    """Raise SUBSCRIPTION_PARSE_FAILED for a type of expression that is neither TAG nor SQL92."""
+    if expression_type not in {TAG, SQL92}:
+        words = f"expression type {expression_type[:64]!r} is not known: use {TAG} or {SQL92}"
+        raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, words)
+
+
+def refuse_class_filter() -> RefusedRequest:
+    """Return the refusal of a class filter: it would run a client's code in the broker."""
+    words = f"filtering by class is not supported: subscribe by {TAG} or {SQL92} instead"
+    return RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, words)
