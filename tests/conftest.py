@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-UP_SECONDS_MAX = 90
-DOWN_SECONDS_MAX = 55
+UP_SECONDS_MAX = 200
+DOWN_SECONDS_MAX = 120
 
 Gantry = Callable[..., subprocess.CompletedProcess[str]]
 NewSystem = Callable[..., dict[str, Any]]

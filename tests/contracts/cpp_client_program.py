@@ -12,7 +12,7 @@ import time
 
 from rocketmq.client import Message, Producer, PullConsumer, PushConsumer, SendStatus
 
-PUSH_SECONDS_MAX = 30.0
+PUSH_SECONDS_MAX = 90.0
 
 
 def _message(topic: str, number: int) -> Message:

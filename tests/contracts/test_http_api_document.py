@@ -20,7 +20,7 @@ def test_its_lines_work_as_written_from_top_to_bottom(system: dict[str, Any]) ->
     lines = f"GANTRY={system['http']}\n" + "".join(blocks[1:])
     strict = 'set -e -o pipefail\ncurl() { command curl -sS --fail-with-body "$@"; }\n'
     ran = subprocess.run(
-        ["bash", "-c", strict + lines], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", strict + lines], capture_output=True, text=True, timeout=240, check=False
     )
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr
     assert '"duplicate":true' in ran.stdout
@@ -28,7 +28,7 @@ def test_its_lines_work_as_written_from_top_to_bottom(system: dict[str, Any]) ->
 
 
 def test_it_names_every_path_parameter_and_code_of_the_description(system: dict[str, Any]) -> None:
-    with urllib.request.urlopen(f"{system['http']}/openapi.json", timeout=10) as answer:
+    with urllib.request.urlopen(f"{system['http']}/openapi.json", timeout=60) as answer:
         described = json.load(answer)
     text = DOCUMENT.read_text()
     for path, calls in described["paths"].items():

@@ -15,11 +15,11 @@ COUNT = 40
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_the_official_cpp_client_sends_pulls_and_is_pushed(system, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, str(PROGRAM), system["nameserver"], "cpp_orders", str(COUNT)],
-        capture_output=True, text=True, timeout=150, env={**os.environ, "HOME": str(tmp_path)}, check=False,
+        capture_output=True, text=True, timeout=300, env={**os.environ, "HOME": str(tmp_path)}, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr[-2000:]
     seen = json.loads(ran.stdout.splitlines()[-1])

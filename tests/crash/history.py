@@ -54,6 +54,11 @@ class History:
         self._acknowledged[name] = place
         self._hold(place, name)
 
+    @property
+    def acknowledged(self) -> int:
+        """How many sends were acknowledged so far."""
+        return len(self._acknowledged)
+
     def begin_reading(self) -> None:
         """A reading of everything starts; only what it sees counts for what is there now."""
         self._latest.clear()

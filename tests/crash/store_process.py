@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-READY_SECONDS_MAX = 60.0
+READY_SECONDS_MAX = 150.0
 ROOT = Path(__file__).parents[2]
 SOURCES = [ROOT / "libs" / name / "src" for name in ("wire", "link", "chassis")] + [
     ROOT / "services/broker-store/src"
@@ -85,7 +85,7 @@ class StoreProcess:
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Status and body of its HTTP port; status 0 while nothing listens."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port + 2, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port + 2, timeout=30)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
@@ -120,6 +120,6 @@ class StoreProcess:
             status = self._process.wait(50)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            status = self._process.wait(10)
+            status = self._process.wait(60)
         self._process = None
         return status

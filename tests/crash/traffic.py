@@ -19,8 +19,9 @@ from gantry_wire.record import scan_records
 from .history import History
 
 KEY_PROPERTY = "__GANTRY_KEY"
-ANSWER_SECONDS_MAX = 10.0
+ANSWER_SECONDS_MAX = 30.0
 PULL_BATCH_COUNT = 32
+ACKNOWLEDGED_SECONDS_MAX = 120.0
 
 
 class NoAnswer(Exception):
@@ -80,6 +81,13 @@ class Traffic:
     def start(self, run: str) -> None:
         self._stopping = False
         self._tasks = [asyncio.ensure_future(self._produce(f"{run}-{n}", n)) for n in range(self.producers)]
+
+    async def acknowledges(self, count: int) -> None:
+        """Wait until so many more sends were acknowledged: a slow machine takes its time."""
+        enough = self.history.acknowledged + count
+        async with asyncio.timeout(ACKNOWLEDGED_SECONDS_MAX):
+            while self.history.acknowledged < enough:
+                await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
         """Let every keyed message get its answer, then stop."""

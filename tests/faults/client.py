@@ -14,7 +14,7 @@ from gantry_wire.properties import format_properties
 from gantry_wire.record import scan_records
 
 KEY_PROPERTY = "__GANTRY_KEY"
-ANSWER_SECONDS_MAX = 20.0
+ANSWER_SECONDS_MAX = 90.0
 OK = 0
 FOUND = 0
 NO_MATCHED = 20

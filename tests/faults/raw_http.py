@@ -7,7 +7,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-ANSWER_SECONDS_MAX = 20.0
+ANSWER_SECONDS_MAX = 90.0
 TOPIC = "hostile"
 ORDERS = f"/v1/topics/{TOPIC}/messages"
 JSON = "Content-Type: application/json"

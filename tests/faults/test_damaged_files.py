@@ -13,7 +13,7 @@ from ..crash.store_process import StoreProcess  # noqa: TID252
 from .conftest import SETTINGS, NewStore
 from .filled import TOPIC, Filled, check_whole, fill
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 
 SMALL = {"index_slots": "997", "index_entries": "4000", "queue_file_units": "150"}
 ENDS = ["stopped", "killed"]

@@ -14,7 +14,7 @@ from .client import FOUND, NO_MATCHED, Client
 from .conftest import SETTINGS, NewStore
 from .filled import COMMITTED_OFFSET, PER_QUEUE, TOPIC, Filled, check_whole, commit, committed, fill
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 OLD = 100
 """An offset whose record lies in the first of two segments."""
 

@@ -13,7 +13,7 @@ from .client import Client
 from .conftest import SETTINGS, NewStore
 from .filled import TOPIC, Filled, fill
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 FIRST, LAST = 40, 60
 """The units that are damaged."""
 

@@ -22,7 +22,7 @@ from .filled import commit, committed
 from .test_damaged_log import log_of, metric
 from .test_parts_die import Traffic, call, until
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(400)]
 MIB = 1 << 20
 MARGIN_BYTES = 256 * MIB
 """Space left above the store's limit; others use the disk too while this runs."""
@@ -153,7 +153,7 @@ def test_a_full_disk_refuses_with_14_and_reads_and_commits_go_on(new_store: NewS
 
 
 def is_ready(store: StoreProcess) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", store.port + 2, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", store.port + 2, timeout=60)
     try:
         connection.request("GET", "/health/ready")
         return bool(json.loads(connection.getresponse().read())["ready"])

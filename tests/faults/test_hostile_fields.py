@@ -15,12 +15,12 @@ import pytest
 
 from .raw_http import JSON, ONE, ORDERS, TOPIC, HttpLine, check_refused, goes_on
 
-pytestmark = [pytest.mark.crash, pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.crash, pytest.mark.cluster, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")
 def described(system: dict[str, Any]) -> dict[str, Any]:
-    with urlopen(f"{system['http']}/openapi.json", timeout=20) as answer:
+    with urlopen(f"{system['http']}/openapi.json", timeout=60) as answer:
         return json.load(answer)
 
 

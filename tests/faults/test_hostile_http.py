@@ -6,7 +6,7 @@ import pytest
 
 from .raw_http import JSON, ONE, ORDERS, HttpLine, check_refused, chunked, goes_on
 
-pytestmark = [pytest.mark.crash, pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.crash, pytest.mark.cluster, pytest.mark.timeout(400)]
 MIB = 1024 * 1024
 DEEP = b"[" * 10_000 + b"]" * 10_000
 
