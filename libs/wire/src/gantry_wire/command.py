@@ -16,6 +16,7 @@ from gantry_wire.codes import language_name
 from gantry_wire.errors import MalformedHeader
 from gantry_wire.frame_stream import JSON, RawFrame
 from gantry_wire.header import Header, Int32, field_text, header_from_fields
+from gantry_wire.known_headers import read_known, remember
 from gantry_wire.limits import INT32_MAX, INT32_MIN
 from gantry_wire.message_headers import PullHeader, PullReplyHeader, SendHeader, SendHeaderV2, SendReplyHeader
 
@@ -118,8 +119,11 @@ def decode_command(raw: RawFrame) -> Command:
 
 
 def _decode_binary(raw: RawFrame) -> Command:
+    known = read_known(raw.header, raw.body)
+    if known is not None:
+        return known
     header = decode_binary_header(raw.header)
-    return Command(
+    command = Command(
         code=header.code,
         flag=header.flag,
         opaque=header.opaque,
@@ -130,6 +134,8 @@ def _decode_binary(raw: RawFrame) -> Command:
         body=raw.body,
         serialize_type=raw.serialize_type,
     )
+    remember(raw.header, command)
+    return command
 
 
 def _decode_tolerant(header: bytes, tried: Callable[[bytes], Command]) -> Command:
