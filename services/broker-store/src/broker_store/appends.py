@@ -130,6 +130,11 @@ class Appends:
         return self._waiting[0].start if self._waiting else self.log.written_end
 
     @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits that new work is to be refused as busy."""
+        return self.sends.in_flight >= self.sends.capacity or self._waiting_bytes > WAITING_BYTES_MAX
+
+    @property
     def is_idle(self) -> bool:
         """Whether everything submitted is durable as promised and answered."""
         return not self._open and not self._waiting
@@ -138,7 +143,7 @@ class Appends:
         """Take an entry into this turn's batch. Raises RefusedRequest when the store cannot take it now."""
         if self.log.state is not LogState.RUNNING:
             raise stopped(self.log.stop_reason) if self.log.state is LogState.STOPPED else disk_full()
-        if self.sends.in_flight >= self.sends.capacity or self._waiting_bytes > WAITING_BYTES_MAX:
+        if self.is_crowded:
             self.sends.refused_full += 1
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
         self.enqueue(entry, body_bytes)

@@ -187,6 +187,7 @@ class StoreProcess:
         sending.appends.on_disk_full = care.disk_full_met
         show_figures(self._metrics, store, sending, self._doors.server, care)
         loops: dict[str, Callable[[], Awaitable[None]]] = {
+        sending.settling.roll_below = lambda: care.roll_below
             "flushes": sending.look_after_flushes,
             "checkpoints": sending.take_checkpoints,
             "space": care.watch_space,
@@ -234,6 +235,8 @@ class StoreProcess:
 
 
 def _resolve(host: str) -> str:
+        if self._sending is not None:
+            self._sending.settling.closed(peer.id)
     try:
         return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:

@@ -25,6 +25,10 @@ class StoreClock:
             return wall_ms
         return now_ms
 
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 by the wall clock, which may step: what an absolute instant waits for beside store time."""
+        return int(self._wall_s() * 1000)
+
     def advance_to(self, store_ms: int) -> None:
         """Never answer less than `store_ms` from now on: what recovery found as the newest store timestamp."""
         if store_ms > self._base_ms:

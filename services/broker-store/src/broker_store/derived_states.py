@@ -17,6 +17,11 @@ class DerivedStates:
         """Return every state, in the order in which records are replayed to them."""
         return [self.settled]
 
+    def topic_deleted(self, topic: str) -> None:
+        """Have every state forget a topic: its queues are gone."""
+        for state in self.all():
+            state.topic_deleted(topic)
+
 
 def make_states(queues: QueueTable) -> DerivedStates:
     """Return all states, empty."""

@@ -40,6 +40,8 @@ class OpenedStore:
     levels: LevelList
     states: DerivedStates
     snapshots: SnapshotFiles
+    boot_count: int
+    """How often this directory was opened: the upper half of the epochs of claims."""
     recovered_ms: int = 0
     """Store time of the newest record, 0 in an empty log."""
     holes: int = 0

@@ -29,6 +29,7 @@ from broker_store.queue_note import QueueNote, load_note, what_is_missing
 from broker_store.queues import QueueTable
 from broker_store.restore import Restore
 from broker_store.settings import Settings
+from broker_store.settling.claims import raise_boot_count
 from broker_store.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
 from broker_store.topics import SEGMENT_TOPIC, queue_count
 from broker_store.topics_file import load_topics
@@ -54,6 +55,7 @@ class Opening:
             files.make_dirs(f"{self._directory}/{name}")
         self._checkpoint = Checkpoint(files, self._directory)
         self.is_rebuild = False
+        self._boot_count = 0
         self._missing = ""
         """What derived files lost since the last checkpoint, in words."""
         self.store = self._open()
@@ -68,6 +70,7 @@ class Opening:
         note = load_note(self.store.note_file) if self._is_ours else None
         has_log = bool(self.store.log.segments)
         self._checkpoint.begin(os.getpid())
+        self._boot_count = self.store.boot_count = raise_boot_count(self._files, self._directory)
         if self._is_ours and note is None and has_log:
             _log.warning("rebuilding queues and index: the note of the last checkpoint is missing")
             self._start_anew()
@@ -149,6 +152,7 @@ class Opening:
             levels=parse_levels(settings.delay_levels),
             states=make_states(queues),
             snapshots=SnapshotFiles(files, directory),
+            boot_count=self._boot_count,
         )
 
     def _recover(self, note: QueueNote | None) -> Slices:

@@ -24,6 +24,8 @@ from broker_store.queue_note import take_note
 from broker_store.requests import RequestClass
 from broker_store.retries import Retries
 from broker_store.saver import Saver
+from broker_store.settling.handlers import SettlingHandlers
+from broker_store.settling.settling import build_settling
 from broker_store.special_sends import SpecialSends
 from broker_store.stamp import Stamp
 from broker_store.sync_thread import SyncThread
@@ -100,6 +102,9 @@ class Sending:
         self._topics = TopicHandler(
             TopicParts(store.topics, self.topics_saver, self.removal, self.appends.flush)
         )
+        self.settling = build_settling(store, self.appends, self.targets)
+        self.removal.on_removed.append(store.states.topic_deleted)
+        self.settling_handlers = SettlingHandlers(self.settling, store.clock.now_ms)
         self._recalls = Recalls(
             RecallParts(
                 self.delays,
@@ -120,7 +125,12 @@ class Sending:
 
     def commands(self) -> Commands:
         """Return the table entries of this half."""
-        return {**self._sends.commands(), **self._topics.commands(), **self._recalls.commands()}
+        return {
+            **self._sends.commands(),
+            **self._topics.commands(),
+            **self._recalls.commands(),
+            **self.settling_handlers.commands(),
+        }
 
     def bind_settings(self, config: BrokerConfig) -> None:
         """Let code 25 change what the sending side can change while it runs."""

@@ -42,6 +42,7 @@ class Targets:
     ) -> None:
         self.known: dict[str, Target] = {}
         """The hot path looks here first: one dict hit per message."""
+        self._internal: dict[str, Target] = {}
         self.broker_permission = PERM_WRITE
         self._topics = topics
         self._queues = queues
@@ -52,6 +53,7 @@ class Targets:
     def forget(self, topic: str) -> None:
         """Look at a topic again at its next send: it was changed or deleted."""
         self.known.pop(topic, None)
+        self._internal.pop(topic, None)
 
     def admit(self, header: SendHeader, remote: tuple[str, int]) -> Target:
         """Check a topic that was not seen before, made if a send may make it. Raises RefusedRequest or IllegalName."""
@@ -83,6 +85,28 @@ class Targets:
     def of(self, config: TopicConfig) -> Target:
         """Return the target of a topic that needs no check: one of the broker's own choice."""
         return Target(config, self._mode(config))
+
+    def internal(self, config: TopicConfig) -> Target:
+        """Return the target of a topic for records of the store's own choice: no send is admitted by this."""
+        target = self._internal.get(config.topic_name)
+        if target is None:
+            target = self.of(config)
+            if target.mode == Mode.ASYNC and not self._is_settled(config.topic_name):
+                target.mode = Mode.SYNC
+            else:
+                self._internal[config.topic_name] = target
+        return target
+
+    def any_queue(self, target: Target, queue_id: int) -> Queue:
+        """Return a queue of a topic that has write queues: the one asked for, else one that is read (another count was set since)."""
+        if queue_id < 0:
+            queue_id = self._random_below(target.write_queues)
+        elif queue_id >= target.queue_limit:
+            queue_id %= target.write_queues
+        queue = target.queues[queue_id]
+        if queue is None:
+            queue = target.queues[queue_id] = self._queues.open(target.topic, queue_id)
+        return queue
 
     def queue(self, target: Target, queue_id: int, remote: tuple[str, int]) -> Queue:
         """Return the queue a send asks for, a random one for a negative id; INVALID_PARAMETER outside the topic's."""

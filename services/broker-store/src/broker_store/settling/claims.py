@@ -6,7 +6,8 @@ before, also over restarts of the store: boot count << 32 | counter. So what an 
 
 from dataclasses import dataclass
 
-from broker_store.log.files import Files, make_durable_dirs
+from broker_store.log.files import SPACE_ERRORS, Files, make_durable_dirs
+from broker_store.log.settings import RESERVE_FILE
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.settle_headers import FENCED, HELD
@@ -94,7 +95,14 @@ def raise_boot_count(files: Files, store_directory: str) -> int:
     text = (files.read_bytes(path) or b"").strip()
     count = int(text) if text.isdigit() else 0
     count = (count + 1) % (1 << _BOOT_BITS)
-    files.replace_atomically(path, b"%d\n" % count)
+    content = b"%d\n" % count
+    try:
+        files.replace_atomically(path, content)
+    except OSError as error:
+        if error.errno not in SPACE_ERRORS:
+            raise
+        files.remove(f"{store_directory}/{RESERVE_FILE}")  # a store that cannot start could not even be read
+        files.replace_atomically(path, content)
     return count
 
 

@@ -70,6 +70,11 @@ class SettledTable:
             _pass_holes(settled, queue)
         return settled
 
+    def is_settled(self, source: Source, offset: int) -> bool:
+        """Whether an item is decided, by a record that is visible."""
+        settled = self._settled.get(source)
+        return settled is not None and settled.is_settled(offset)
+
     def known(self, source: Source) -> bool:
         """Whether anything of this queue and group was ever decided."""
         return source in self._settled

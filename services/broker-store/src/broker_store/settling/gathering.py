@@ -1,0 +1,194 @@
+"""Looks the items of a request up before they are decided: their units, and those records that outputs are made of, in few reads.
+
+What lies in the log never changes, so this may be done ahead, in a thread where the disk must be waited for. Whether an item is still
+undecided is not looked at here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker_store.log.errors import LogError, PositionRemoved
+from gantry_wire.errors import MalformedRecord
+from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.properties import TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_OUT_MS, find_property
+from gantry_wire.record import Record, decode_record
+from gantry_wire.settle_headers import SettleItem, SettleStatus
+from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
+
+SPAN_BYTES_MAX = 4 * 1024 * 1024
+GAP_BYTES_MAX = 32 * 1024
+"""Reading so much in vain is cheaper than another read."""
+OFFSETS_GAP_MAX = 256
+_HOLE_SIZE = 0x7FFFFFFF
+_OUT_MARK = TIMER_OUT_MS.encode()
+_RELATIVE = (TIMER_DELAY_SEC.encode(), TIMER_DELAY_MS.encode())
+
+ReadSpan = Callable[[int, int], bytes | None]
+"""Bytes of whole records at (position, size); None: not in memory, to be asked for in a thread. Raises LogError, OSError."""
+
+
+class Units(Protocol):
+    """The queue that the items lie in."""
+
+    @property
+    def min_offset(self) -> int:
+        """Lowest offset that can be read."""
+        ...
+
+    @property
+    def max_offset(self) -> int:
+        """One above the highest offset that can be read."""
+        ...
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Return up to `count` units."""
+        ...
+
+
+@dataclass(slots=True)
+class Gathered:
+    """An item with what the log says of it."""
+
+    item: SettleItem
+    size: int = 0
+    due_ms: int = 0
+    """When it is due; 0: at any time."""
+    is_absolute: bool = False
+    """Whether the wall clock must have reached it too: it was asked for as an instant, not as a delay."""
+    record: Record | None = None
+    status: str = ""
+    """Why it cannot be decided, one of SettleStatus."""
+    detail: str = ""
+
+    @property
+    def needs_record(self) -> bool:
+        """Whether some output is made of the item's own record."""
+        return any(output.body == "item" or output.properties == "item" for output in self.item.outputs)
+
+    def refuse(self, status: str, detail: str = "") -> None:
+        """Say why it cannot be decided."""
+        self.status, self.detail = status, detail
+
+
+def look_up(topic: str, queue: Units | None, items: Sequence[SettleItem]) -> list[Gathered]:
+    """Return the items with what their units say, in the order given."""
+    found = [Gathered(item) for item in items]
+    if queue is None:
+        for gathered in found:
+            gathered.refuse(SettleStatus.BAD_ITEM, "there is no such queue")
+        return found
+    ordered = sorted(found, key=_offset_of)
+    first = 0
+    for end in range(1, len(ordered) + 1):
+        if end == len(ordered) or ordered[end].item.offset - ordered[end - 1].item.offset > OFFSETS_GAP_MAX:
+            _read_units(queue, ordered[first:end], is_level=topic == SCHEDULE_TOPIC)
+            first = end
+    return found
+
+
+def read_records(topic: str, found: Sequence[Gathered], segment_bytes: int, read: ReadSpan) -> bool:
+    """Read the records that outputs need; False when `read` would have to wait for the disk: call again in a thread."""
+    wanted = [
+        gathered
+        for gathered in found
+        if not gathered.status and gathered.record is None and gathered.needs_record
+    ]
+    wanted.sort(key=_position_of)
+    is_timer = topic == TIMER_TOPIC
+    for span in _spans(wanted, segment_bytes):
+        start = span[0].item.position
+        try:
+            data = read(start, span[-1].item.position + span[-1].size - start)
+        except (LogError, OSError):
+            _read_singly(span, read, is_timer=is_timer)
+            continue
+        if data is None:
+            return False
+        for gathered in span:
+            _decode(gathered, data, gathered.item.position - start, is_timer=is_timer)
+    return True
+
+
+def _read_units(queue: Units, run: list[Gathered], *, is_level: bool) -> None:
+    first, last = max(run[0].item.offset, queue.min_offset), run[-1].item.offset
+    units = b""
+    while (
+        first + len(units) // CONSUME_QUEUE_UNIT_BYTES <= last
+    ):  # a read ends where a file of the queue does
+        at = first + len(units) // CONSUME_QUEUE_UNIT_BYTES
+        part = queue.read(at, last + 1 - at)
+        if not part:
+            break
+        units += part
+    for gathered in run:
+        item = gathered.item
+        at = (item.offset - first) * CONSUME_QUEUE_UNIT_BYTES
+        if at < 0:
+            gathered.refuse(SettleStatus.REMOVED)
+        elif at >= len(units):
+            gathered.refuse(SettleStatus.BAD_ITEM, "no message lies at that offset")
+        else:
+            position, gathered.size, code = CONSUME_QUEUE_UNIT.unpack_from(units, at)
+            if position != item.position or gathered.size == _HOLE_SIZE:
+                gathered.refuse(
+                    SettleStatus.BAD_ITEM, f"the message at that offset does not lie at {item.position}"
+                )
+            elif is_level:
+                gathered.due_ms = code
+
+
+def _spans(wanted: list[Gathered], segment_bytes: int) -> list[list[Gathered]]:
+    """Cut items into such as are read together: in one segment, with little between them."""
+    spans: list[list[Gathered]] = []
+    for gathered in wanted:
+        position = gathered.item.position
+        if spans:
+            head, last = spans[-1][0].item.position, spans[-1][-1]
+            if (
+                position - last.item.position - last.size <= GAP_BYTES_MAX
+                and position + gathered.size - head <= SPAN_BYTES_MAX
+                and position // segment_bytes == head // segment_bytes
+            ):
+                spans[-1].append(gathered)
+                continue
+        spans.append([gathered])
+    return spans
+
+
+def _read_singly(span: list[Gathered], read: ReadSpan, *, is_timer: bool) -> None:
+    """Something in a span cannot be read: find out which record it is."""
+    for gathered in span:
+        try:
+            data = read(gathered.item.position, gathered.size)
+        except PositionRemoved:
+            gathered.refuse(SettleStatus.REMOVED)
+            continue
+        except (LogError, OSError) as error:
+            gathered.refuse(SettleStatus.BAD_ITEM, str(error))
+            continue
+        if data is not None:
+            _decode(gathered, data, 0, is_timer=is_timer)
+        else:
+            gathered.refuse(SettleStatus.BAD_ITEM, "its record cannot be read now")
+
+
+def _decode(gathered: Gathered, data: bytes, at: int, *, is_timer: bool) -> None:
+    try:
+        record = gathered.record = decode_record(data, at, check_crc=False)
+    except MalformedRecord as error:
+        gathered.refuse(SettleStatus.BAD_ITEM, str(error))
+        return
+    if is_timer:
+        due = find_property(record.properties, _OUT_MARK)
+        if due is not None and due.isdigit():
+            gathered.due_ms = int(due)
+            gathered.is_absolute = all(find_property(record.properties, name) is None for name in _RELATIVE)
+
+
+def _offset_of(gathered: Gathered) -> int:
+    return gathered.item.offset
+
+
+def _position_of(gathered: Gathered) -> int:
+    return gathered.item.position

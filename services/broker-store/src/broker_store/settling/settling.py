@@ -1,0 +1,193 @@
+"""Claim and settle as one part of the store: built once over the sending half, called by handlers and by other parts of the store.
+
+Decides nothing by itself. The rules of one request are in entry.py, what is decided in table.py, who may decide in claims.py.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from broker_store.appends import Appends, stopped
+from broker_store.clock import StoreClock
+from broker_store.delays.levels import LevelList
+from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.message import Entry
+from broker_store.opened import OpenedStore
+from broker_store.queues import Queue, QueueTable
+from broker_store.requests import OVERLOAD
+from broker_store.settling.claims import ClaimTable
+from broker_store.settling.entry import Done, SettleEntry
+from broker_store.settling.gathering import Gathered, look_up, read_records
+from broker_store.settling.mark import Source
+from broker_store.settling.planning import CannotPlan, FindTarget
+from broker_store.settling.table import Decision, SettledTable
+from broker_store.targets import Target, Targets
+from broker_store.topics import MARKS_TOPIC, PERM_WRITE, TopicTable
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SettlingParts:
+    """What settling is built on."""
+
+    log: CommitLog
+    appends: Appends
+    queues: QueueTable
+    topics: TopicTable
+    targets: Targets
+    table: SettledTable
+    levels: LevelList
+    clock: StoreClock
+    boot_count: int
+
+
+class Settling:
+    """Decides items of system queues, once each."""
+
+    def __init__(self, parts: SettlingParts) -> None:
+        self._parts = parts
+        self.table = parts.table
+        self.levels = parts.levels
+        self.wall_ms = parts.clock.wall_ms
+        self.add_part: Callable[[Entry], None] = parts.appends.placed
+        self.deciding: dict[tuple[Source, int], Decision] = {}
+        self.claims = ClaimTable(parts.boot_count)
+        self.settled_items = 0
+        """Decided since the start."""
+        self.roll_below: Callable[[], int] = _nothing
+        """Log position below which undecided items keep a segment from being deleted, 0 when none do."""
+
+    def settle(
+        self,
+        topic: str,
+        queue_id: int,
+        group: str,
+        epoch: int | None,
+        items: Sequence[SettleItem],
+        done: Done,
+    ) -> None:
+        """Decide items of queue `queue_id` of `topic`: check and append the messages that result from each, in one step.
+
+        Must be called in the loop; `done` is called in the loop, later and exactly once, with one SettleResult for each item in
+        the order given, or with a RefusedRequest for all of them. When a result says `settled`, its records are visible and as
+        durable as their topics promise; `already` is said only once that holds for the earlier decision too, with its outputs and
+        outcome where they are still remembered (the latest ones). RESULT_UNKNOWN in a refusal: ask again, the answer will tell.
+
+        `epoch` is that of the claim on the queue, which this renews; a claim that is not in force refuses all (FENCED). None is for
+        callers inside the store that need no claim: END_TRANSACTION, and leases, whose group decides for itself.
+        `group` is empty for the system queues. Each group has items of its own: a dead letter of group g settles (topic, queue,
+        offset, g).
+
+        Each item names its position as the queue's unit does. Outputs (SettleOutput) are made of the item's own record
+        (`body="item"`, `properties="item"` less `drop` plus `set`) or of given bytes; a record that is none of the item's (the op
+        message of a half) is an output with `properties="none"` and `body=None, body_base64=b"…"`, and stands where it is put in
+        the list. An item without outputs leaves a mark record. Items may carry `force`, else one with outputs is refused as
+        `early` before it is due. Several decisions for one item, in one request or batch: the first wins.
+
+        Raises RefusedRequest when nothing can be taken now: the store is stopped or overloaded.
+        """
+        self._refuse_unless_able()
+        source: Source = (topic, queue_id, group)
+        found = look_up(topic, self._parts.queues.find(topic, queue_id), items)
+        segment_bytes = self._parts.log.settings.segment_bytes
+        if read_records(topic, found, segment_bytes, self._parts.log.read_nowait):
+            self._submit(source, found, epoch, done)
+            return
+        loop = asyncio.get_running_loop()
+
+        def read() -> bool:
+            return read_records(topic, found, segment_bytes, self._parts.log.read)
+
+        def go_on(reading: "asyncio.Future[bool]") -> None:
+            try:
+                reading.result()
+                self._refuse_unless_able()
+                self._submit(source, found, epoch, done)
+            except RefusedRequest as refusal:
+                done(refusal)
+            except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+                done(RefusedRequest(ResponseCode.SYSTEM_ERROR, f"the items cannot be read: {error}"))
+
+        loop.run_in_executor(None, read).add_done_callback(go_on)
+
+    def closed(self, peer_id: int) -> None:
+        """End the claims of a connection that is gone."""
+        self.claims.close_peer(peer_id)
+
+    def mono_ms(self) -> int:
+        """Milliseconds on the clock of the claims."""
+        return int(self._parts.clock.monotonic() * 1000)
+
+    def state_of(self, source: Source) -> tuple[int, int]:
+        """Return the cursor (lowest undecided offset) of a queue, and one above its newest offset."""
+        queue = self._parts.queues.find(source[0], source[1])
+        return self.table.of(source).cursor, 0 if queue is None else queue.max_offset
+
+    # --- Rules: what an entry asks when it is placed ---------------------------------------------------------
+
+    def targets(self) -> FindTarget:
+        """See Rules. Looks at each topic once."""
+        seen: dict[str, Target | CannotPlan] = {}
+
+        def find(topic: str, queue_id: int) -> tuple[Target, Queue]:
+            target = seen.get(topic)
+            if target is None:
+                target = seen[topic] = self._target(topic)
+            if isinstance(target, CannotPlan):
+                raise target
+            return target, self._parts.targets.any_queue(target, queue_id)
+
+        return find
+
+    def marks(self) -> tuple[Target, Queue]:
+        """See Rules."""
+        target = self._parts.targets.internal(self._parts.topics.ensure(MARKS_TOPIC, 1))
+        return target, self._parts.targets.any_queue(target, 0)
+
+    def _target(self, topic: str) -> Target | CannotPlan:
+        config = self._parts.topics.find(topic)
+        if config is None:
+            return CannotPlan(SettleStatus.UNKNOWN_TOPIC, f"topic[{topic}] not exist")
+        if not config.perm & PERM_WRITE or config.write_queue_nums <= 0:
+            return CannotPlan(SettleStatus.NOT_WRITABLE, f"topic[{topic}] may not be written to")
+        return self._parts.targets.internal(config)
+
+    def _submit(self, source: Source, found: list[Gathered], epoch: int | None, done: Done) -> None:
+        key = (source[0], source[1])
+
+        def check(held: int) -> None:
+            self.claims.check(key, held, self.mono_ms())
+
+        def answered(result: list[SettleResult] | RefusedRequest) -> None:
+            if not isinstance(result, RefusedRequest):
+                self.settled_items += sum(one.status == SettleStatus.SETTLED for one in result)
+            done(result)
+
+        entry = SettleEntry(self, source, found, None if epoch is None else partial(check, epoch), answered)
+        size = sum([gathered.size for gathered in found if gathered.record is not None])
+        self._parts.appends.enqueue(entry, size)
+
+    def _refuse_unless_able(self) -> None:
+        """Decisions go on where sends are refused for want of space: the ballast is for them."""
+        log, appends = self._parts.log, self._parts.appends
+        if log.state is LogState.STOPPED:
+            raise stopped(log.stop_reason)
+        if appends.is_crowded:
+            raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
+
+
+def build_settling(store: OpenedStore, appends: Appends, targets: Targets) -> Settling:
+    """Return the part over an opened store."""
+    return Settling(
+        SettlingParts(
+            store.log, appends, store.queues, store.topics, targets, store.states.settled, store.levels,
+            store.clock, store.boot_count,
+        )
+    )  # fmt: skip
+
+
+def _nothing() -> int:
+    return 0
