@@ -89,7 +89,7 @@ class Settling:
 
         Raises RefusedRequest when nothing can be taken now: the store is stopped or overloaded.
         """
-        self._refuse_unless_able()
+        self.refuse_unless_able()
         source: Source = (topic, queue_id, group)
         found = look_up(topic, self._parts.queues.find(topic, queue_id), items)
         segment_bytes = self._parts.log.settings.segment_bytes
@@ -104,7 +104,7 @@ class Settling:
         def go_on(reading: "asyncio.Future[bool]") -> None:
             try:
                 reading.result()
-                self._refuse_unless_able()
+                self.refuse_unless_able()
                 self._submit(source, found, epoch, done)
             except RefusedRequest as refusal:
                 done(refusal)
@@ -170,8 +170,8 @@ class Settling:
         size = sum([gathered.size for gathered in found if gathered.record is not None])
         self._parts.appends.enqueue(entry, size)
 
-    def _refuse_unless_able(self) -> None:
-        """Decisions go on where sends are refused for want of space: the ballast is for them."""
+    def refuse_unless_able(self) -> None:
+        """Raise RefusedRequest when no decision can be taken now. They go on where sends are refused for want of space: the ballast is for them."""
         log, appends = self._parts.log, self._parts.appends
         if log.state is LogState.STOPPED:
             raise stopped(log.stop_reason)
