@@ -47,6 +47,7 @@ class Peer(asyncio.Protocol):
         "_transport",
         "_turn",
         "attributes",
+        "closed_here",
         "id",
         "last_active",
         "local",
@@ -61,6 +62,8 @@ class Peer(asyncio.Protocol):
         self.local: Endpoint = ("", 0)
         self.attributes: dict[str, Any] = {}
         self.on_close: list[Callable[[Peer], None]] = []
+        self.closed_here = False
+        """Whether this side ended the connection; the client did, or its death, when it is closed and this is False."""
         self.last_active = 0.0
         """Loop time when the idle sweep last saw traffic."""
         self.stalled_bytes = 0
@@ -148,12 +151,13 @@ class Peer(asyncio.Protocol):
         if self._closing:
             return
         self._flush()
-        self._closing = True
+        self._closing = self.closed_here = True
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Close at once; what is queued is lost."""
+        self.closed_here = self.closed_here or not self._closing
         self._closing = True
         self._parts.clear()
         self._gathered_bytes = 0

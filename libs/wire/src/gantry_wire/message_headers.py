@@ -224,6 +224,8 @@ class ConsumerSendBackHeader(Header, kw_only=True, rename="camel", gc=False):
     origin_topic: str | None = None
     unit_mode: bool | None = None
     max_reconsume_times: Int32 | None = None
+    reason: str | None = msgspec.field(default=None, name="gantryReason")
+    """Ours: the error that made the consumer send it back; a dead letter keeps it."""
 
 
 class EndTransactionHeader(Header, kw_only=True, rename="camel", gc=False):

@@ -81,6 +81,15 @@ GANTRY_KEY = "__GANTRY_KEY"
 """A client's idempotency key; HTTP shows it as idempotencyKey, not among the properties."""
 GANTRY_SETTLED = "__GANTRY_SETTLED"
 """`topic:queue:offset:group:i/n` of the item that this record results from: the i-th of n. Always the last property; not over HTTP."""
+GANTRY_ORIGIN = "__GANTRY_ORIGIN"
+"""`topic:queue:offset` of the message a retried or dead one was first."""
+GANTRY_DLQ_REASON = "__GANTRY_DLQ_REASON"
+"""Why a message died: the last error, where the consumer gave one."""
+GANTRY_DLQ_ATTEMPTS = "__GANTRY_DLQ_ATTEMPTS"
+"""How often it was tried."""
+GANTRY_DLQ_CONSUMER = "__GANTRY_DLQ_CONSUMER"
+"""Who tried it last."""
+
 
 _HASH_CACHE_ENTRIES = 4096
 _TIME_CHARS, _COUNTER_CHARS = 8, 4

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from broker_store.behaviours import Behaviour, all_commands, all_loops, build_behaviours
 from broker_store.broker_conf import describe_values
 from broker_store.broker_config import BrokerConfig
 from broker_store.building import Surroundings, build_consuming, build_registration
@@ -67,6 +68,7 @@ class StoreProcess:
         self._opening: Opening | None = None
         self._sending: Sending | None = None
         self._consuming: Consuming | None = None
+        self._behaviours: list[Behaviour] = []
         self._registration: Registration | None = None
         self._is_recovered = False
 
@@ -137,6 +139,7 @@ class StoreProcess:
         sending.retries.find_group = consuming.groups.find_or_create
         sending.removal.on_removed.append(consuming.topic_deleted)
         sending.appends.figures = consuming.figures
+        self._behaviours = build_behaviours(around, store, sending, consuming, self._thread)
         self._sending, self._consuming = sending, consuming
         self._registration = build_registration(around, store, sending, config)
 
@@ -157,7 +160,7 @@ class StoreProcess:
         assert sending is not None
         assert consuming is not None
         table = CommandTable(self._classes)
-        table.add_all({**sending.commands(), **consuming.commands()})
+        table.add_all({**sending.commands(), **consuming.commands(), **all_commands(self._behaviours)})
         sending.start(consuming)
         self._start_loops(opening, sending, consuming)
         gc.collect()
@@ -184,10 +187,10 @@ class StoreProcess:
             self._clock.now_ms,
         )  # fmt: skip
         care.held_from = lambda: lowest_pin(store.states.all())
+        sending.settling.roll_below = lambda: care.roll_below
         sending.appends.on_disk_full = care.disk_full_met
         show_figures(self._metrics, store, sending, self._doors.server, care)
         loops: dict[str, Callable[[], Awaitable[None]]] = {
-        sending.settling.roll_below = lambda: care.roll_below
             "flushes": sending.look_after_flushes,
             "checkpoints": sending.take_checkpoints,
             "space": care.watch_space,
@@ -197,7 +200,7 @@ class StoreProcess:
         }
         if self._registration is not None:
             loops["registration"] = self._registration.run
-        for name, loop in {**loops, **consuming.loops()}.items():
+        for name, loop in {**loops, **consuming.loops(), **all_loops(self._behaviours)}.items():
             self._life.supervise(name, loop)
 
     async def _stop(self) -> None:
@@ -208,6 +211,8 @@ class StoreProcess:
             await self._registration.unregister()
         if consuming is not None:
             await consuming.stop()
+        for part in self._behaviours:
+            await part.close()
         if sending is not None and self._is_recovered:
             await sending.drain(self._settings.drain_seconds)
         await self._doors.close()
@@ -230,13 +235,15 @@ class StoreProcess:
         return None if self._is_recovered else "the index is being rebuilt"
 
     def _closed(self, peer: Peer) -> None:
+        if self._sending is not None:
+            self._sending.settling.closed(peer.id)
         if self._consuming is not None:
             self._consuming.closed(peer)
+        for part in self._behaviours:
+            part.closed(peer)
 
 
 def _resolve(host: str) -> str:
-        if self._sending is not None:
-            self._sending.settling.closed(peer.id)
     try:
         return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:

@@ -6,7 +6,7 @@ Nearly all messages of a batch have just the two properties that every Java clie
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
-from broker_store.special_sends import SPECIAL, refuse_in_batch
+from broker_store.special_sends import SPECIAL, refuse_in_batch, without_mark
 from broker_store.stamp import Stamp
 from gantry_wire.batch import BatchItem, decode_batch
 from gantry_wire.codes import ResponseCode
@@ -59,6 +59,7 @@ def _read(item: BatchItem, sys_flag: int, stamp: Stamp) -> Item:
     properties = parse_properties(raw)
     if not SPECIAL.isdisjoint(properties):
         refuse_in_batch(properties, sys_flag)
+        raw = without_mark(raw)
     raw, unique_key = stamp.finish_bytes(raw, properties)
     if len(raw) > PROPERTIES_BYTES_MAX:
         words = f"the properties of a message have {len(raw)} bytes, the limit is {PROPERTIES_BYTES_MAX}"

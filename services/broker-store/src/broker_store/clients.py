@@ -114,6 +114,12 @@ class ClientTable:
             self._leave_consumers(group, peer_id)
         return groups
 
+    def consumer_name(self, peer: Peer, group: str) -> str:
+        """Return the client id of a group's member; of a connection without one its address."""
+        entry = self.consumers.get(group)
+        client = entry.clients.get(peer.id) if entry is not None else None
+        return f"{peer.remote[0]}:{peer.remote[1]}" if client is None else client.client_id
+
     def expire(self, now_ms: int) -> Gone:
         """Remove clients that were not heard of for EXPIRY_MS."""
         oldest = now_ms - EXPIRY_MS

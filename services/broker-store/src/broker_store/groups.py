@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from broker_store.config_files import DataVersionCounter
+from broker_store.retrying.policy import RETRY_ATTRIBUTE, parse_policy
 from gantry_wire.bodies import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from gantry_wire.errors import IllegalName, MalformedBody
 from gantry_wire.names import (
@@ -60,8 +61,10 @@ class GroupTable:
         return list(self._groups)
 
     def put(self, group: SubscriptionGroupConfig) -> None:
-        """Make or replace a group. Raises IllegalName."""
+        """Make or replace a group; what it says of its attributes is a change to those it has. Raises IllegalName, IllegalPolicy."""
         check_group_to_put(group.group_name)
+        present = self._groups.get(group.group_name)
+        group.attributes = change_group_attributes(present.attributes if present else {}, group.attributes)
         self._groups[group.group_name] = group
         self._changed(group.group_name)
 
@@ -92,6 +95,20 @@ class GroupTable:
         self.version.bump()
         for listener in self.on_change:
             listener(name)
+
+
+def change_group_attributes(present: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    """Apply attributes as RocketMQ's tools send them: `+name` sets, `-name` removes; a plain name sets too. Raises IllegalPolicy."""
+    attributes = dict(present)
+    for key, value in given.items():
+        name = key.lstrip("+-")
+        if key.startswith("-"):
+            attributes.pop(name, None)
+        else:
+            attributes[name] = value
+    if attributes.get(RETRY_ATTRIBUTE):
+        parse_policy(attributes[RETRY_ATTRIBUTE])
+    return attributes
 
 
 def check_group_to_put(name: str) -> None:

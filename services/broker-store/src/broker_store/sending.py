@@ -22,7 +22,7 @@ from broker_store.opening import OpenedStore
 from broker_store.ports import Commands
 from broker_store.queue_note import take_note
 from broker_store.requests import RequestClass
-from broker_store.retries import Retries
+from broker_store.retrying.retries import Retries
 from broker_store.saver import Saver
 from broker_store.settling.handlers import SettlingHandlers
 from broker_store.settling.settling import build_settling

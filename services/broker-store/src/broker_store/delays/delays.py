@@ -59,6 +59,12 @@ class Delays:
         """Return what is stored for a message that waits out a level, whatever its properties say."""
         return self._by_level(message, {}, level)
 
+    def by_wait(self, message: Message, wait_ms: int) -> Message:
+        """Return what is stored for a message that waits so long, itself for no wait at all."""
+        if wait_ms <= 0:
+            return message
+        return self._by_instant(message, self._now_ms() + min(wait_ms, self.horizon_ms))
+
     def told_of(self, record: Record) -> tuple[int, dict[str, str]]:
         """Return what the sender of a stored message is told again: queue, and of a delayed one when it is due."""
         topic = record.topic.decode(errors="replace")

@@ -4,11 +4,12 @@ import asyncio
 from dataclasses import dataclass
 
 from broker_store.figures import Figures
-from broker_store.groups import GroupTable, check_group_to_put
+from broker_store.groups import GroupTable, change_group_attributes, check_group_to_put
 from broker_store.later import Later
 from broker_store.offset_keeper import OffsetKeeper
 from broker_store.offsets import OffsetTable
 from broker_store.ports import Commands, Peer
+from broker_store.retrying.policy import RETRY_ATTRIBUTE, IllegalPolicy
 from broker_store.saver import Saver
 from gantry_wire.admin_headers import AllGroupConfigHeader, DeleteGroupHeader, GroupHeader
 from gantry_wire.bodies import (
@@ -97,6 +98,11 @@ class GroupHandlers:
     def _put(self, peer: Peer, command: Command, groups: list[SubscriptionGroupConfig]) -> None:
         for group in groups:
             check_group_to_put(group.group_name)  # all or nothing
+            try:
+                change_group_attributes({}, group.attributes)
+            except IllegalPolicy as error:
+                words = f"group {group.group_name}: attribute {RETRY_ATTRIBUTE}: {error}"
+                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words) from error
         for group in groups:
             self.groups.put(group)
         self._answer_when_saved(peer, command.opaque)

@@ -8,7 +8,7 @@ from broker_store.batch_items import Item, read_items
 from broker_store.keyed import KeyedSends
 from broker_store.message import Message, Mode
 from broker_store.ports import Commands, Peer
-from broker_store.retries import Retries
+from broker_store.retrying.retries import Retries
 from broker_store.send_batch import SendBatch
 from broker_store.special_sends import SPECIAL, SpecialSends, refuse_in_batch
 from broker_store.stamp import Stamp

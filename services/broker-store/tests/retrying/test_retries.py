@@ -2,7 +2,7 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide, send_header
 
 from gantry_wire.bodies import SubscriptionGroupConfig
-from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.codes import RequestCode
 
 pytestmark = pytest.mark.anyio
 RETRY, DEAD = "%RETRY%g", "%DLQ%g"
@@ -56,5 +56,34 @@ async def test_a_dead_letter_is_not_delayed_any_more(side):
     assert side.records(DEAD)[0].property_map()["DELAY"] == "-1"
 
 
-async def test_a_delayed_retry_waits_for_a_later_version(side):
-    assert send(side, 1, properties="DELAY\x015\x02").code == ResponseCode.MESSAGE_ILLEGAL
+async def test_a_delayed_retry_waits_out_its_level_first(side):
+    assert send(side, 1, properties="DELAY\x015\x02UNIQ_KEY\x01U\x02").code == 0
+    record = side.records("SCHEDULE_TOPIC_XXXX", 4)[0]
+    assert record.property_map()["REAL_TOPIC"] == RETRY
+    assert record.reconsume_times == 1
+
+
+async def test_a_dead_letter_keeps_why_it_died(side):
+    send(side, 4)
+    properties = side.records(DEAD)[0].property_map()
+    assert properties["__GANTRY_DLQ_REASON"] == "its 3 tries are used up"
+    assert (properties["__GANTRY_DLQ_ATTEMPTS"], properties["__GANTRY_DLQ_CONSUMER"]) == ("4", "pg")
+
+
+async def test_what_an_orderly_consumer_sends_goes_to_the_dead_letters_at_once(side):
+    side.sending.retries.is_orderly = lambda group: group == "g"
+    assert send(side, 1).code == 0
+    assert len(side.records(DEAD)) == 1
+    assert "orderly" in side.records(DEAD)[0].property_map()["__GANTRY_DLQ_REASON"]
+
+
+async def test_a_copy_loses_the_mark_of_the_item_it_was_delivered_from(side):
+    mark = "__GANTRY_SETTLED\x01SCHEDULE_TOPIC_XXXX:0:7::1/1\x02"
+    send(
+        side, 1, properties=f"UNIQ_KEY\x01U\x02MSG_REGION\x01r\x02TRACE_ON\x01true\x02CLUSTER\x01c\x02{mark}"
+    )
+    assert "__GANTRY_SETTLED" not in side.records(RETRY)[0].property_map()
+    peer = ScriptedPeer()
+    side.send_batch(peer, [(b"a", {"UNIQ_KEY": "A", "__GANTRY_SETTLED": "SCHEDULE_TOPIC_XXXX:0:7::1/1"})])
+    side.flush()
+    assert "__GANTRY_SETTLED" not in side.records("orders")[0].property_map()

@@ -1,0 +1,1 @@
+"""Locks of queues: which one consumer of a group may consume a queue in order."""

@@ -1,0 +1,123 @@
+"""Who holds which queue of a group: at most one client at a time, for 60 s after it last said so. Pure: told `now`.
+
+A lock is known by group and queue. It ends when it is given back, 60 s after its last refresh, or when the connection it was last
+refreshed over is closed by its client. Times are monotonic: no step of the wall clock lengthens or shortens a lock.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+LOCK_MS = 60_000
+"""RocketMQ's rocketmq.broker.rebalance.lockMaxLiveTime."""
+
+QueueName = tuple[str, str, int]
+"""Topic, broker name, queue id."""
+
+
+@dataclass(slots=True)
+class Lock:
+    """One held queue."""
+
+    client_id: str
+    refreshed_ms: int
+    peer_id: int
+    """Connection of the last refresh, 0 after a restart."""
+
+
+class LockTable:
+    """All locks of a store."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[QueueName, Lock]] = {}
+
+    def lock(
+        self, group: str, client_id: str, queues: Iterable[QueueName], now_ms: int, peer_id: int
+    ) -> tuple[list[QueueName], list[QueueName]]:
+        """Lock queues for a client; returns those it holds now, and those of them that changed their holder."""
+        locks = self._groups.setdefault(group, {})
+        held: list[QueueName] = []
+        changed: list[QueueName] = []
+        for queue in queues:
+            lock = locks.get(queue)
+            if lock is not None and lock.client_id != client_id and now_ms - lock.refreshed_ms <= LOCK_MS:
+                continue
+            if lock is None or lock.client_id != client_id:
+                locks[queue] = Lock(client_id, now_ms, peer_id)
+                changed.append(queue)
+            else:
+                lock.refreshed_ms, lock.peer_id = now_ms, peer_id
+            held.append(queue)
+        if not locks:
+            del self._groups[group]
+        return held, changed
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> bool:
+        """Give queues back; those of another holder stay. Returns whether anything changed."""
+        locks = self._groups.get(group, {})
+        gone = [
+            queue
+            for queue in queues
+            if (lock := locks.get(queue)) is not None and lock.client_id == client_id
+        ]
+        return self._drop(group, gone)
+
+    def unregister(self, group: str, client_id: str) -> bool:
+        """Give back whatever a client holds that leaves its group."""
+        locks = self._groups.get(group, {})
+        return self._drop(group, [queue for queue, lock in locks.items() if lock.client_id == client_id])
+
+    def closed(self, peer_id: int) -> bool:
+        """Give back what was last refreshed over a connection that its client closed."""
+        found = [
+            (group, [queue for queue, lock in locks.items() if lock.peer_id == peer_id])
+            for group, locks in self._groups.items()
+        ]
+        return any([self._drop(group, queues) for group, queues in found])  # noqa: C419 - all of them, not up to the first
+
+    def expire(self, now_ms: int) -> bool:
+        """Forget locks that ended."""
+        found = [
+            (group, [queue for queue, lock in locks.items() if now_ms - lock.refreshed_ms > LOCK_MS])
+            for group, locks in self._groups.items()
+        ]
+        return any([self._drop(group, queues) for group, queues in found])  # noqa: C419 - all of them
+
+    def is_locked(self, group: str, now_ms: int) -> bool:
+        """Whether some client holds a queue of the group."""
+        locks = self._groups.get(group)
+        return locks is not None and any(now_ms - lock.refreshed_ms <= LOCK_MS for lock in locks.values())
+
+    def __len__(self) -> int:
+        """Return how many locks there are, ended ones not yet forgotten included."""
+        return sum(map(len, self._groups.values()))
+
+    def holders(self) -> dict[str, list[list[str | int]]]:
+        """Return group → [topic, broker, queue id, client id]: what is saved."""
+        return {
+            group: [[*queue, lock.client_id] for queue, lock in locks.items()]
+            for group, locks in sorted(self._groups.items())
+        }
+
+    def load(self, content: object, now_ms: int) -> None:
+        """Take saved holders in, as refreshed now; nothing of a content that is of another shape."""
+        try:
+            saved = msgspec.convert(content, dict[str, list[tuple[str, str, int, str]]])
+        except msgspec.ValidationError:
+            return
+        for group, locks in saved.items():
+            self._groups[group] = {
+                (topic, broker, queue_id): Lock(client_id, now_ms, 0)
+                for topic, broker, queue_id, client_id in locks
+            }
+
+    def _drop(self, group: str, queues: list[QueueName]) -> bool:
+        locks = self._groups.get(group)
+        if locks is None or not queues:
+            return False
+        for queue in queues:
+            del locks[queue]
+        if not locks:
+            del self._groups[group]
+        return True

@@ -1,0 +1,185 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
+"""36: a consumer could not handle a message and wants it again later. RocketMQ 5.3.3's checks in their order.
+
+The answer waits for the flush, also though the copy says WAIT=false: the consumer forgets the message when it has the answer.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker_store.appends import Appends
+from broker_store.delays.delays import Delays
+from broker_store.later import Later
+from broker_store.log.errors import LogError
+from broker_store.message import Arrivals, IndexEntry, Message, Placement, refusal_frame
+from broker_store.ports import Commands, Peer
+from broker_store.queues import QueueTable
+from broker_store.retrying.policy import policy_of
+from broker_store.retrying.retries import Retries, readable_reason, tries_of
+from broker_store.retrying.send_back import SentBack, copy_of, decide
+from broker_store.targets import Target, Targets
+from broker_store.topics import PERM_RW, PERM_WRITE, UNIT_SUB_FLAG, TopicTable
+from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import MalformedProperties, MalformedRecord, RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.headers import ConsumerSendBackHeader
+from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.names import retry_topic
+from gantry_wire.record import Record, decode_record
+
+
+class ReadRecord(Protocol):
+    """Reads a whole record; may wait for the disk. Raises LogError."""
+
+    def __call__(self, position: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RetryingParts:
+    """What sending back needs."""
+
+    read_record: ReadRecord
+    topics: TopicTable
+    targets: Targets
+    queues: QueueTable
+    appends: Appends
+    delays: Delays
+    retries: Retries
+    later: Later
+    consumer_of: Callable[[Peer, str], str]
+    """Name of the group's member behind a connection."""
+    broker_ip: str
+    chance: Callable[[], float] = random.random
+    pick_below: Callable[[int], int] = random.randrange
+
+
+class Retrying:
+    """Handles 36."""
+
+    def __init__(self, parts: RetryingParts) -> None:
+        self._parts = parts
+
+    def commands(self) -> Commands:
+        """Return the table entries."""
+        return {RequestCode.CONSUMER_SEND_MSG_BACK: ("send", self.send_back)}
+
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Nothing runs beside the requests."""
+        return {}
+
+    def closed(self, peer: object) -> None:
+        """Nothing is kept for a connection."""
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        await self._parts.later.close()
+
+    def send_back(self, peer: Peer, command: Command) -> bytes | None:
+        """36: store a copy for another try, or among the dead letters; answered when it is durable."""
+        header = command.read(ConsumerSendBackHeader)
+        parts = self._parts
+        group = parts.retries.group(header.group)
+        if not parts.targets.broker_permission & PERM_WRITE:
+            words = f"the broker[{parts.broker_ip}] sending message is forbidden"
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
+        if group.retry_queue_nums <= 0:
+            return encode_response(ResponseCode.SUCCESS, command.opaque)  # the group wants none again
+        self._retry_target(group, header)
+        consumer = parts.consumer_of(peer, header.group)
+        parts.later.answer(peer, command, self._send_back(command, header, group, consumer))
+        return None
+
+    async def _send_back(
+        self, command: Command, header: ConsumerSendBackHeader, group: SubscriptionGroupConfig, consumer: str
+    ) -> bytes:
+        parts = self._parts
+        record = await self._record(header.offset)
+        tries_max = tries_of(group, header.max_reconsume_times, command.version)
+        reason = readable_reason(header.reason or "")
+        asked = SentBack(tries_max, header.delay_level, consumer, reason)
+        policy = policy_of(group.attributes)
+        fate = decide(record, asked, has_policy=policy is not None)
+        target = (
+            parts.retries.dead_letters(header.group) if fate.is_dead else self._retry_target(group, header)
+        )
+        queue_id = 0 if fate.is_dead else parts.pick_below(target.write_queues)
+        queue = parts.queues.open(target.topic, queue_id)
+        message = copy_of(record, fate, asked, queue, target.mode)
+        if len(message.properties) > PROPERTIES_BYTES_MAX:
+            raise RefusedRequest(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"with what a retry adds the properties have {len(message.properties)} bytes, "
+                f"the limit is {PROPERTIES_BYTES_MAX}",
+            )
+        if fate.level:
+            message = parts.delays.by_level(message, fate.level)
+        elif not fate.is_dead and policy is not None:
+            wait_ms = policy.wait_ms(record.reconsume_times, parts.chance)
+            message = parts.delays.by_wait(message, wait_ms)
+        entry = _SendBack(message, command.opaque)
+        parts.appends.submit(entry, len(message.body))
+        return await entry.answered
+
+    def _retry_target(self, group: SubscriptionGroupConfig, header: ConsumerSendBackHeader) -> Target:
+        """Return the group's %RETRY% topic, made if need be."""
+        parts = self._parts
+        name = retry_topic(group.group_name)
+        sys_flag = UNIT_SUB_FLAG if header.unit_mode else 0
+        config = parts.topics.ensure(name, group.retry_queue_nums, PERM_RW, sys_flag)
+        if not config.perm & PERM_WRITE or config.write_queue_nums <= 0:
+            raise RefusedRequest(
+                ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
+            )
+        return parts.targets.of(config)
+
+    async def _record(self, position: int) -> Record:
+        """Return the message at a position, wherever in the log it lies. Raises what RocketMQ answers when there is none."""
+        try:
+            data = await asyncio.to_thread(self._parts.read_record, position)
+            record = decode_record(data)
+            topic = record.topic.decode()
+            record.property_map()
+        except (LogError, MalformedRecord, MalformedProperties, UnicodeDecodeError, OSError) as error:
+            raise _missing(position) from error
+        if record.position != position or self._parts.topics.is_internal(topic):
+            raise _missing(position)
+        return record
+
+
+class _SendBack:
+    """The copy in the group commit. Its answer says only whether it is stored as promised."""
+
+    __slots__ = ("_message", "_opaque", "answered", "mode", "place", "take_back")
+
+    def __init__(self, message: Message, opaque: int) -> None:
+        self._message = message
+        self._opaque = opaque
+        self.answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.mode = message.mode
+        self.place = message.place
+        self.take_back = message.take_back
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        self._message.appear(index, arrivals)
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
+        if code:
+            self._reply(encode_response(ResponseCode.SYSTEM_ERROR, self._opaque, remark=code.name))
+        else:
+            self._reply(encode_response(ResponseCode.SUCCESS, self._opaque))
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        self._reply(refusal_frame(self._opaque, refusal))
+
+    def _reply(self, frame: bytes) -> None:
+        if not self.answered.done():
+            self.answered.set_result(frame)
+
+
+def _missing(position: int) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {position}")

@@ -1,0 +1,91 @@
+"""What becomes of a message that a consumer sends back: the same message for its %RETRY% topic, or for its dead letters. Pure.
+
+RocketMQ's rules: semantics of CONSUMER_SEND_MSG_BACK in docs/protocol.md. Beyond them a dead letter keeps why it died.
+"""
+
+from typing import NamedTuple
+
+from broker_store.message import Message, Mode
+from broker_store.queues import Queue
+from broker_store.retrying.policy import FIRST_LEVEL
+from broker_store.special_sends import TIMERS
+from gantry_wire.properties import (
+    DELAY,
+    GANTRY_DLQ_ATTEMPTS,
+    GANTRY_DLQ_CONSUMER,
+    GANTRY_DLQ_REASON,
+    GANTRY_KEY,
+    GANTRY_ORIGIN,
+    GANTRY_SETTLED,
+    KEYS,
+    ORIGIN_MESSAGE_ID,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    RETRY_TOPIC,
+    TAGS,
+    TIMER_OUT_MS,
+    UNIQ_KEY,
+    WAIT,
+    edit_properties,
+    tags_code,
+)
+from gantry_wire.record import Record
+
+_NOT_TAKEN_ALONG = (*TIMERS, TIMER_OUT_MS, REAL_TOPIC, REAL_QUEUE_ID, GANTRY_SETTLED, GANTRY_KEY)
+"""They speak of how this copy came here, not of the message."""
+
+
+class SentBack(NamedTuple):
+    """A request to have a message again, with what the group's settings say of it."""
+
+    tries_max: int
+    delay_level: int
+    """-1 to the dead letters, 0 as the group's policy says, else this level."""
+    consumer: str
+    reason: str
+    """The error the consumer gives, "" for none."""
+
+
+class Fate(NamedTuple):
+    """What is decided."""
+
+    is_dead: bool
+    level: int
+    """Delay level of a retry; 0 where the group's own policy says how long it waits."""
+    reason: str
+
+
+def decide(record: Record, asked: SentBack, *, has_policy: bool) -> Fate:
+    """Decide whether a message is dead, and how long it waits if not."""
+    times = record.reconsume_times
+    if asked.delay_level < 0:
+        return Fate(True, 0, "the consumer gave it up")
+    if times >= asked.tries_max:
+        return Fate(True, 0, f"its {asked.tries_max} tries are used up")
+    if asked.delay_level == 0 and has_policy:
+        return Fate(False, 0, "")
+    return Fate(False, asked.delay_level or FIRST_LEVEL + times, "")
+
+
+def copy_of(record: Record, fate: Fate, asked: SentBack, queue: Queue, mode: Mode) -> Message:
+    """Return the message to be stored for one that was sent back. Born time and host, flag, body stay its own."""
+    properties = record.property_map()
+    topic = record.topic.decode(errors="replace")
+    put = {
+        RETRY_TOPIC: properties.get(RETRY_TOPIC, topic),
+        ORIGIN_MESSAGE_ID: properties.get(ORIGIN_MESSAGE_ID, record.message_id),
+        GANTRY_ORIGIN: properties.get(GANTRY_ORIGIN, f"{topic}:{record.queue_id}:{record.queue_offset}"),
+        WAIT: "false",
+        DELAY: str(fate.level),
+    }
+    if fate.is_dead:
+        put[GANTRY_DLQ_REASON] = asked.reason or fate.reason
+        put[GANTRY_DLQ_ATTEMPTS] = str(record.reconsume_times + 1)
+        put[GANTRY_DLQ_CONSUMER] = asked.consumer
+    raw = edit_properties(record.properties, put, _NOT_TAKEN_ALONG)
+    tag = properties.get(TAGS)
+    return Message(
+        queue, record.body, raw, tags_code(tag) if tag else 0, properties.get(UNIQ_KEY, ""), properties.get(KEYS),
+        mode, None, 0, record.flag, record.sys_flag, record.born_timestamp, record.born_host,
+        record.reconsume_times + 1,
+    )  # fmt: skip
