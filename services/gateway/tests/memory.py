@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import msgspec
+from gateway_memory_scheduler import MemorySchedulers
 from gateway_memory_store import MemoryClocks, MemoryStore
 
 from gantry_wire.ids import UniqueIds
@@ -29,6 +30,7 @@ class MemorySystem:
         self.silent_nameservers: set[str] = set()
         self.route_calls = 0
         self.hints: list[str] = []
+        self.schedulers = MemorySchedulers()
 
     # Stores
 
@@ -121,8 +123,11 @@ class MemorySystem:
     def gateway(self, limits: MemoryLimits | None = None, **settings: object) -> Gateway:
         ids = UniqueIds(bytes((127, 0, 0, 1)), 1, 7)
         numbers = iter(range(1, 1_000_000))
-        ports = Ports(self, self, self, limits, self.clocks, ids, lambda: f"request-{next(numbers)}")
-        return assemble(msgspec.convert({"topic_ready_seconds": 0.1, **settings}, GatewaySettings), ports)
+        ports = Ports(
+            self, self, self, limits, self.clocks, ids, lambda: f"request-{next(numbers)}", self.schedulers
+        )
+        quick = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5}
+        return assemble(msgspec.convert(quick | settings, GatewaySettings), ports)
 
 
 class MemoryLimits:

@@ -128,39 +128,6 @@ async def test_what_is_not_there_is_404_by_name(client):
     check(await client.get("/v1/messages?topic=none&key=k"), 404, "topic")
 
 
-NEXT = [
-    ("POST", "/v1/topics/orders/groups/g1/messages:receive"),
-    ("POST", "/v1/topics/orders/groups/g1/messages:ack"),
-    ("POST", "/v1/topics/orders/groups/g1/messages:extend"),
-    ("POST", "/v1/topics/orders/transactions"),
-    ("POST", "/v1/transactions/x:commit"),
-    ("POST", "/v1/transactions/x:rollback"),
-    ("POST", "/v1/producerGroups/g/checks:receive"),
-    ("GET", "/v1/schedules?topic=orders"),
-    ("DELETE", "/v1/schedules/x"),
-    ("PATCH", "/v1/schedules/x"),
-    ("POST", "/v1/schedules/x:deliverNow"),
-    ("GET", "/v1/groups/g1/deadLetters"),
-    ("POST", "/v1/groups/g1/deadLetters:redrive"),
-    ("POST", "/v1/groups/g1/offsets:reset"),
-    ("GET", "/v1/tasks/x"),
-    ("POST", "/v1/tasks/x:cancel"),
-    ("GET", "/v1/messages/x/timeline"),
-    ("GET", PULL + "?sql=a%3D1"),
-]
-
-
-@pytest.mark.parametrize(("method", "path"), NEXT, ids=[path for _method, path in NEXT])
-async def test_what_the_next_version_brings_is_501_and_not_in_the_description(client, method, path):
-    assert check(await client.request(method, path), 501)["code"] == "NOT_YET"
-    described = (await client.get("/openapi.json")).json()["paths"]
-    assert not any(
-        word in known
-        for known in described
-        for word in ("transactions", "schedules", "tasks", "receive", "reset")
-    )
-
-
 async def test_a_failure_nobody_foresaw_is_a_problem_without_its_inside(system, connect, monkeypatch):
     async def burst(*_args, **_named):
         raise ZeroDivisionError("secret")

@@ -49,8 +49,3 @@ async def test_a_parameter_that_stands_twice_is_400_and_named(client, path, fiel
 )
 async def test_every_parameter_there_is_passes(client, path):
     assert (await client.get(path)).status_code == 200
-
-
-async def test_a_call_of_the_next_version_is_501_whatever_it_asks(client):
-    assert (await client.get(PULL + "?sql=a%3D1")).status_code == 501
-    assert (await client.get("/v1/schedules")).status_code == 501

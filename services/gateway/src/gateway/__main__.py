@@ -11,6 +11,7 @@ from gantry_link import ConnectionPool, NameserverClient
 from gateway.assembly import Ports, assemble
 from gateway.clocks import RequestIds, SystemClocks, unique_ids
 from gateway.link_names import LinkNames
+from gateway.link_schedules import LinkSchedulers
 from gateway.link_store import LinkStores
 from gateway.serving import HttpServer
 from gateway.settings import GatewaySettings
@@ -42,7 +43,10 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
     hints = Hints(settings.nats_url, "gateway")
     limits = _limits(settings)
     ids = unique_ids(settings.listen)
-    gateway = assemble(settings, Ports(names, stores, hints, limits, clocks, ids, RequestIds().next))
+    schedulers = LinkSchedulers(pool, timeout_seconds)
+    gateway = assemble(
+        settings, Ports(names, stores, hints, limits, clocks, ids, RequestIds().next, schedulers)
+    )
     hints.subscribe(
         "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])
     )

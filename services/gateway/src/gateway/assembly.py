@@ -10,10 +10,12 @@ from gateway.access import Access
 from gateway.app import GatewayApp
 from gateway.brokers import KnownBrokers
 from gateway.cluster_view import ClusterView
+from gateway.dead_letters import DeadLetters
 from gateway.drafting import Drafting
 from gateway.figures import Figures
 from gateway.fleet import Fleet
 from gateway.group_admin import GroupAdmin
+from gateway.holding import Holding
 from gateway.ports import Clocks, Hints, Names, RateLimits, Stores, TopicSettings
 from gateway.probe import Probe
 from gateway.problems import Problem
@@ -21,15 +23,22 @@ from gateway.pulling import Puller
 from gateway.queries import Queries
 from gateway.route_cache import RouteCache
 from gateway.routes.cluster import cluster_routes
+from gateway.routes.dead_letters import dead_letter_routes
 from gateway.routes.groups import group_routes
 from gateway.routes.health import health_routes
 from gateway.routes.messages import message_routes
 from gateway.routes.next_version import next_version_routes
 from gateway.routes.pull import PullRoute
+from gateway.routes.schedules import schedule_routes
+from gateway.routes.schedules_bulk import bulk_schedule_routes, parked_routes
 from gateway.routes.send import EnsureTopic, SendRoute
+from gateway.routes.tasks import task_routes
 from gateway.routes.topics import topic_routes
+from gateway.scheduler_ports import Schedulers
+from gateway.schedules import Schedules
 from gateway.sending import Sender
 from gateway.settings import GatewaySettings
+from gateway.tasks import Tasks
 from gateway.topic_admin import TopicAdmin, perm_bits
 
 VERSION = "0.1.0"
@@ -45,6 +54,7 @@ class Ports(NamedTuple):
     clocks: Clocks
     ids: UniqueIds
     new_request_id: Callable[[], str]
+    schedulers: Schedulers
 
 
 class Gateway(NamedTuple):
@@ -103,10 +113,31 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(message_routes(Queries(fleet, routes, stores, known, clocks.monotonic)))
     app.add_routes(cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic))
     app.add_routes(health_routes(probe, metrics, lambda: puller.is_draining))
+    _add_scheduler_routes(app, settings, ports, fleet, groups, routes)
     app.add_routes(next_version_routes())
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
     return Gateway(app, routes, puller, puller.drain)
+
+
+def _add_scheduler_routes(
+    app: GatewayApp,
+    settings: GatewaySettings,
+    ports: Ports,
+    fleet: Fleet,
+    groups: GroupAdmin,
+    routes: RouteCache,
+) -> None:
+    """Add the calls that a scheduler carries out."""
+    clocks, schedulers = ports.clocks, ports.schedulers
+    holding = Holding(fleet, schedulers.holder, clocks.monotonic, "scheduler", settings.takeover_seconds)
+    schedules, tasks = Schedules(holding, schedulers), Tasks(holding, schedulers)
+    horizon_ms = settings.delay_horizon_seconds * 1000
+    app.add_routes(schedule_routes(schedules, clocks.wall_ms, horizon_ms))
+    app.add_routes(bulk_schedule_routes(tasks, clocks.wall_ms, horizon_ms))
+    app.add_routes(parked_routes(schedules))
+    app.add_routes(task_routes(tasks))
+    app.add_routes(dead_letter_routes(DeadLetters(fleet, groups), groups, routes, tasks))
 
 
 def _topic_maker(routes: RouteCache, topics: TopicAdmin, queues: int) -> EnsureTopic:

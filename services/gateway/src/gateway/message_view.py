@@ -17,7 +17,7 @@ from gantry_wire.record import (
     Record,
     scan_records,
 )
-from gateway.property_names import AS_FIELDS, RESERVED, RESERVED_PREFIX
+from gateway.property_names import AS_FIELDS, HIDDEN, RESERVED, RESERVED_PREFIX
 from gateway.schemas import MessageOut
 
 UNPACKED_BYTES_MAX = 16 * 1024 * 1024
@@ -89,7 +89,11 @@ def _is_system(name: str) -> bool:
 
 def _system(properties: dict[str, str]) -> dict[str, str]:
     """Return what the broker and RocketMQ's clients noted on the message, as far as it is no field of its own."""
-    return {name: value for name, value in properties.items() if _is_system(name) and name not in AS_FIELDS}
+    return {
+        name: value
+        for name, value in properties.items()
+        if _is_system(name) and name not in AS_FIELDS and name not in HIDDEN
+    }
 
 
 def _text(body: bytes) -> str | None:

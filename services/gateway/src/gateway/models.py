@@ -23,11 +23,11 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-_WHOLE = BeforeValidator(_whole)
-Queues = Annotated[int, Field(ge=1, le=QUEUES_MAX), _WHOLE]
+WHOLE = BeforeValidator(_whole)
+Queues = Annotated[int, Field(ge=1, le=QUEUES_MAX), WHOLE]
 Perm = Literal["rw", "r", "w"]
 PermShown = Literal["rw", "r", "w", "none"]
-Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX), _WHOLE]
+Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX), WHOLE]
 TopicText = Annotated[str, Field(pattern=TOPIC_PATTERN, max_length=TOPIC_CHARS_MAX)]
 GroupText = Annotated[str, Field(pattern=GROUP_PATTERN, max_length=120)]
 BrokerText = Annotated[str, Field(min_length=1, max_length=255)]
@@ -116,8 +116,8 @@ class Status(Shown):
 class GroupBody(Body):
     """How a consumer group shall be, on every broker."""
 
-    retry_max_times: Annotated[int, Field(ge=-1, le=1000), _WHOLE] = 16
-    retry_queues: Annotated[int, Field(ge=1, le=QUEUES_MAX), _WHOLE] = 1
+    retry_max_times: Annotated[int, Field(ge=-1, le=1000), WHOLE] = 16
+    retry_queues: Annotated[int, Field(ge=1, le=QUEUES_MAX), WHOLE] = 1
     broadcast: bool = True
     paused: bool = False
 
@@ -144,7 +144,7 @@ class OffsetBody(Body):
 
     topic: TopicText
     broker: BrokerText
-    queue_id: Annotated[int, Field(ge=0, le=INT32_MAX), _WHOLE]
+    queue_id: Annotated[int, Field(ge=0, le=INT32_MAX), WHOLE]
     offset: Offset
 
 
@@ -259,6 +259,8 @@ class ProblemShown(BaseModel):
     limit: str | None = None
     retry_after_ms: int | None = None
     missing: list[str] | None = None
+    column: int | None = None
+    expected: str | None = None
 
 
 class Live(Shown):

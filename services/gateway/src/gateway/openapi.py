@@ -10,6 +10,7 @@ from gateway.models import ProblemShown
 from gateway.openapi_hot import CLOUD_EVENT, Document, pull_operation, refine_message, send_operation
 from gateway.routes.parameters import problems
 from gateway.schemas import (
+    DeadLettersReply,
     MessageOut,
     MessagesReply,
     PullReply,
@@ -59,6 +60,9 @@ def _tags() -> list[dict[str, str]]:
         "topics": "Where messages go.",
         "groups": "Who reads, and how far they are.",
         "messages": "Looking messages up.",
+        "schedules": "Messages that wait for their time.",
+        "dead letters": "Messages that a group gave up.",
+        "tasks": "Long work on many messages.",
         "cluster": "Who takes part.",
         "health": "For probes and monitoring.",
     }
@@ -66,7 +70,15 @@ def _tags() -> list[dict[str, str]]:
 
 
 def _add_structs(schemas: Document) -> None:
-    structs = [SendRequest, SendResult, SendRefusal, PullReply, MessagesReply, MessageOut]
+    structs = [
+        SendRequest,
+        SendResult,
+        SendRefusal,
+        PullReply,
+        MessagesReply,
+        MessageOut,
+        DeadLettersReply,
+    ]
     _refs, components = msgspec.json.schema_components(structs, ref_template=_REF)
     schemas.update(components)
     refine_message(schemas["MessageIn"])

@@ -31,6 +31,8 @@ class ProblemBody(msgspec.Struct, omit_defaults=True, rename="camel"):
     limit: str = ""
     retry_after_ms: int | None = None
     missing: list[str] = []
+    column: int | None = None
+    expected: str = ""
 
 
 class Problem(Exception):
@@ -52,6 +54,9 @@ class Problem(Exception):
         self.field, self.limit = field, limit
         self.retryable, self.retry_after_ms = retryable, retry_after_ms
         self.missing: list[str] = []
+        self.column: int | None = None
+        self.expected = ""
+        """Of an expression that cannot be read: where it goes wrong (1 is its first character), and what may stand there."""
         self.headers: list[tuple[bytes, bytes]] = []
 
     def body(self, request_id: str) -> ProblemBody:
@@ -68,6 +73,8 @@ class Problem(Exception):
             limit=self.limit,
             retry_after_ms=self.retry_after_ms,
             missing=self.missing,
+            column=self.column,
+            expected=self.expected,
         )
 
 
@@ -168,6 +175,8 @@ _BY_GANTRY_CODE: dict[str, tuple[int, bool]] = {
     "DISK_FULL": (507, True),
     "STORE_STOPPED": (503, True),
     "INDEX_BUILDING": (503, True),
+    "DELAY_TOO_LONG": (400, False),
+    "DELAY_ILLEGAL": (400, False),
 }
 DISK_FULL_RETRY_AFTER_MS = 5000
 

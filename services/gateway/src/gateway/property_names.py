@@ -8,6 +8,9 @@ RESERVED_PREFIX = "__"
 AS_FIELDS = frozenset({p.TAGS, p.KEYS, p.UNIQ_KEY, p.SHARDING_KEY, p.GANTRY_KEY})
 """HTTP shows these as tag, keys, messageId, shardingKey and idempotencyKey."""
 
+HIDDEN = frozenset({p.GANTRY_SETTLED})
+"""The broker's own book-keeping, shown to nobody."""
+
 RESERVED = frozenset(
     {
         p.KEYS, p.TAGS, p.WAIT, p.DELAY, p.RETRY_TOPIC, p.REAL_TOPIC, p.REAL_QUEUE_ID, p.TRANSACTION_PREPARED,

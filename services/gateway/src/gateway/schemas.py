@@ -117,6 +117,18 @@ class SendReply(Struct):
     results: list[SendResult | SendRefusal]
 
 
+class DeadLetter(Struct, rename="camel", omit_defaults=True):
+    """Why a message died, and what it was."""
+
+    reason: str
+    attempts: int
+    consumer: str | None = None
+    origin_topic: str | None = None
+    origin_queue_id: int | None = None
+    origin_offset: int | None = None
+    origin_message_id: str | None = None
+
+
 class MessageOut(Struct, rename="camel", omit_defaults=True):
     """One message as it is read; UTF-8 bodies come as `body`, others as `bodyBase64`."""
 
@@ -138,6 +150,7 @@ class MessageOut(Struct, rename="camel", omit_defaults=True):
     sharding_key: str | None = None
     idempotency_key: str | None = None
     system_properties: dict[str, str] | None = None
+    dead_letter: DeadLetter | None = None
 
 
 class PullReply(Struct, rename="camel"):
@@ -148,6 +161,14 @@ class PullReply(Struct, rename="camel"):
     min_offset: int
     max_offset: int
     messages: list[MessageOut]
+
+
+class DeadLettersReply(Struct, rename="camel"):
+    """Dead letters, oldest first. `next` goes into `after` of the next page; `missing` brokers could not be asked."""
+
+    messages: list[MessageOut]
+    next: str | None
+    missing: list[str]
 
 
 class MessagesReply(Struct, rename="camel"):

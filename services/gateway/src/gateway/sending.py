@@ -46,6 +46,13 @@ _DOUBTFUL = frozenset(
 )
 """Answers after which the message may be there, or may be lost again."""
 
+_FIELDS = {
+    "IDEMPOTENCY_CONFLICT": "idempotencyKey",
+    "DELAY_TOO_LONG": "deliverAt",
+    "DELAY_ILLEGAL": "deliverAt",
+}
+"""What a store refuses a message for, by its word for it."""
+
 Result = SendResult | Problem
 
 
@@ -117,8 +124,8 @@ class Sender:
                 return [_result(queue, one, draft) for one, draft in zip(stored, drafts, strict=True)]
             except StoreRefused as error:
                 problem = _refusal(route.topic, broker, error)
-                if error.gantry_code == "IDEMPOTENCY_CONFLICT":
-                    problem.field = drafts[0].field_name("idempotencyKey")
+                if error.gantry_code in _FIELDS:
+                    problem.field = drafts[0].field_name(_FIELDS[error.gantry_code])
                 may_go_on = error.code in _ELSEWHERE and error.gantry_code != "STORE_STOPPED"
             except PeerAway as error:
                 problem = unanswered(error, is_write=True)

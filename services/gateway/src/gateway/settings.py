@@ -90,6 +90,14 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
             description="How far ahead a delivery may lie; no more than the stores' own horizon.",
         ),
     ] = 40 * 86_400
+    takeover_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=60,
+            description="How long a call waits for a scheduler or checker while one takes over from another.",
+        ),
+    ] = 5.0
     topic_ready_seconds: Annotated[
         float, Meta(ge=0.1, le=60, description="How long a changed topic may take to reach every nameserver.")
     ] = 5.0

@@ -3,21 +3,11 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from starlette.convertors import StringConvertor, register_url_convertor
 
 from gateway.group_admin import GroupAdmin, Lag, OffsetChange
 from gateway.models import GroupBody, GroupList, GroupShown, LagQueue, LagShown, OffsetsBody, Status
 from gateway.ports import GroupSettings
 from gateway.routes.parameters import GroupPath, TopicOrAll, problems
-
-
-class _Plain(StringConvertor):
-    """A part of a path that is no verb: other methods on /groups/g:pause are 405, not a group of that name."""
-
-    regex = "[^/]+(?<!:pause)(?<!:resume)"
-
-
-register_url_convertor("plain", _Plain())
 
 
 def group_routes(admin: GroupAdmin) -> APIRouter:

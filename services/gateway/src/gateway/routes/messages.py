@@ -1,6 +1,6 @@
 """Messages looked up by id, key or time. Replies are built by msgspec, as those of pulls are."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Query
@@ -9,16 +9,11 @@ from pydantic import WithJsonSchema
 
 from gateway.checks import time_ms, topic_of
 from gateway.queries import FOREVER_MS, Queries
-from gateway.routes.parameters import TIME_SCHEMA, IdPath, TopicOrAll, TopicQuery, problems
+from gateway.routes.parameters import TIME_SCHEMA, IdPath, TopicOrAll, TopicQuery, answers, problems
 from gateway.schemas import MessagesReply
 
 COUNT_MAX = 1024
 _TIME = "RFC 3339, or milliseconds since 1970."
-
-
-def _answers(schema: str, words: str) -> dict[int | str, dict[str, Any]]:
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    return {200: {"description": words, "content": content}}
 
 
 def message_routes(queries: Queries) -> APIRouter:
@@ -27,7 +22,7 @@ def message_routes(queries: Queries) -> APIRouter:
 
     @router.get(
         "/v1/messages",
-        responses=problems(400, 403, 404) | _answers("MessagesReply", "What was found, oldest first."),
+        responses=problems(400, 403, 404) | answers("MessagesReply", "What was found, oldest first."),
         response_class=Response,
     )
     async def find_messages(
@@ -51,7 +46,7 @@ def message_routes(queries: Queries) -> APIRouter:
 
     @router.get(
         "/v1/messages/{id}",
-        responses=problems(400, 403, 404) | _answers("MessageOut", "The message."),
+        responses=problems(400, 403, 404) | answers("MessageOut", "The message."),
         response_class=Response,
     )
     async def show_message(id: IdPath, topic: TopicOrAll = "") -> Response:  # noqa: A002 - the name in the path

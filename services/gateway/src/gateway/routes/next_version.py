@@ -12,15 +12,7 @@ _CALLS = (
     ("/v1/transactions/{id}:commit", "POST", "transactions"),
     ("/v1/transactions/{id}:rollback", "POST", "transactions"),
     ("/v1/producerGroups/{group}/checks:receive", "POST", "transaction checks"),
-    ("/v1/schedules", "GET", "schedules"),
-    ("/v1/schedules/{id}", "DELETE", "schedules"),
-    ("/v1/schedules/{id}", "PATCH", "schedules"),
-    ("/v1/schedules/{id}:deliverNow", "POST", "schedules"),
-    ("/v1/groups/{group}/deadLetters", "GET", "dead letters"),
-    ("/v1/groups/{group}/deadLetters:redrive", "POST", "redriving dead letters"),
     ("/v1/groups/{group}/offsets:reset", "POST", "resetting offsets; PUT …/offsets sets them one by one"),
-    ("/v1/tasks/{id}", "GET", "tasks"),
-    ("/v1/tasks/{id}:cancel", "POST", "tasks"),
     ("/v1/messages/{id}/timeline", "GET", "timelines of messages"),
 )
 

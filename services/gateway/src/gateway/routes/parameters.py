@@ -3,8 +3,25 @@
 from typing import Annotated, Any
 
 from fastapi import Path, Query
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from gateway.models import GROUP_PATTERN, TOPIC_CHARS_MAX, TOPIC_PATTERN
+
+
+class _Plain(StringConvertor):
+    """A part of a path that is no verb: other methods on /groups/g:pause are 405, not a group of that name."""
+
+    regex = "[^/]+(?<!:pause)(?<!:resume)"
+
+
+class _Id(StringConvertor):
+    """An id in a path that a verb may follow."""
+
+    regex = "[^/:]+"
+
+
+register_url_convertor("plain", _Plain())
+register_url_convertor("id", _Id())
 
 ID_PATTERN = r"^[A-Za-z0-9._~-]+$"
 
@@ -29,6 +46,8 @@ TopicOrAll = Annotated[
         description="Only this topic; empty: all.",
     ),
 ]
+BrokerOrAll = Annotated[str, Query(max_length=255, description="Only on this broker; empty: on all.")]
+TaskPath = Annotated[str, Path(pattern=ID_PATTERN, max_length=300, description="Id of the task.")]
 TIME_SCHEMA = {
     "anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "pattern": "^[0-9]{1,18}$"}]
 }
@@ -40,6 +59,7 @@ _WORDS = {
     403: "Belongs to the system, or the topic's permission forbids it.",
     404: "No such topic, group, broker or message.",
     405: "The resource does not have this method.",
+    409: "It is over already, or was decided otherwise; `code` says what.",
     408: "The body did not arrive in time.",
     413: "The request or a body is over the limit.",
     415: "The media type is not taken here.",
@@ -61,3 +81,9 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
         }
         for status in sorted({401, 503, *statuses})
     }
+
+
+def answers(schema: str, words: str) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI entry of a reply that msgspec builds: its schema stands by that name."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {200: {"description": words, "content": content}}
