@@ -64,7 +64,7 @@ class QueueLocks:
         """Return what runs beside the requests."""
         return {"locks": self._forget_ended}
 
-    def lock(self, peer: Peer, command: Command) -> bytes | None:
+    def lock(self, peer: Peer, command: Command) -> None:
         """41: lock queues; the answer names those that the client holds now."""
         body = _read(command)
         if len(self.table) + len(body.mq_set) > LOCKS_MAX:
@@ -76,12 +76,10 @@ class QueueLocks:
         held, changed = self.table.lock(
             body.consumer_group, body.client_id, _names(body), self._now_ms(), peer.id
         )
-        frame = _held_reply(command.opaque, held)
-        if not changed:
-            return frame
-        self._saver.changed()
-        self._saver.when_saved(partial(self._saved, peer, command, body, frame, changed))
-        return None
+        if changed:
+            self._saver.changed()
+        # Also a refresh waits where something is still to be saved: it may be of the lock itself.
+        self._saver.when_saved(partial(self._saved, peer, command, body, held, changed))
 
     def unlock(self, _peer: Peer, command: Command) -> bytes:
         """42: give queues back. Saved soon: a crash before that only keeps them held for a minute."""
@@ -113,14 +111,19 @@ class QueueLocks:
         peer: Peer,
         command: Command,
         body: LockBatchRequestBody,
-        frame: bytes,
+        held: list[QueueName],
         changed: list[QueueName],
         error: OSError | None,
     ) -> None:
-        if error is not None:
-            self.table.unlock(body.consumer_group, body.client_id, changed)
+        group, client_id = body.consumer_group, body.client_id
+        if error is not None and changed:
+            self.table.unlock(group, client_id, changed)
             words = f"the locks could not be saved, so none was given: {error}"
             frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words)
+        else:
+            frame = _held_reply(
+                command.opaque, held if error is None else self.table.held_by(group, client_id, held)
+            )
         if not command.is_oneway:
             peer.send(frame)
 

@@ -53,15 +53,18 @@ class LockTable:
             del self._groups[group]
         return held, changed
 
-    def unlock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> bool:
-        """Give queues back; those of another holder stay. Returns whether anything changed."""
+    def held_by(self, group: str, client_id: str, queues: Iterable[QueueName]) -> list[QueueName]:
+        """Return those of the queues that the client holds."""
         locks = self._groups.get(group, {})
-        gone = [
+        return [
             queue
             for queue in queues
             if (lock := locks.get(queue)) is not None and lock.client_id == client_id
         ]
-        return self._drop(group, gone)
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> bool:
+        """Give queues back; those of another holder stay. Returns whether anything changed."""
+        return self._drop(group, self.held_by(group, client_id, queues))
 
     def unregister(self, group: str, client_id: str) -> bool:
         """Give back whatever a client holds that leaves its group."""
