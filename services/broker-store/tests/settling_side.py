@@ -32,7 +32,7 @@ class SettlingSide(SendingSide):
 
     def delayed(self, peer: ScriptedPeer, body: bytes = b"later", level: int = 1, **more: Any) -> None:
         """Send a message with a level; flushed."""
-        properties = {"DELAY": str(level), "UNIQ_KEY": f"D{body.decode()}", **more.pop("properties", {})}
+        properties = {"DELAY": str(level), "UNIQ_KEY": f"D{body[:20].decode()}", **more.pop("properties", {})}
         self.send(peer, body=body, properties=properties, **more)
         self.flush()
 
@@ -47,7 +47,12 @@ class SettlingSide(SendingSide):
         return SettleItem(offset, self.unit(topic, queue_id, offset)[0], list(outputs), **more)
 
     def settle(
-        self, items: list[SettleItem], topic: str = SCHEDULE_TOPIC, queue_id: int = 0, group: str = "", epoch: int | None = None
+        self,
+        items: list[SettleItem],
+        topic: str = SCHEDULE_TOPIC,
+        queue_id: int = 0,
+        group: str = "",
+        epoch: int | None = None,
     ) -> list[list[SettleResult] | RefusedRequest]:
         """Hand items in; what is returned fills when they are answered."""
         answers: list[list[SettleResult] | RefusedRequest] = []
@@ -62,17 +67,28 @@ class SettlingSide(SendingSide):
         assert isinstance(answers[0], list), answers[0]
         return answers[0]
 
-    def claim(self, peer: ScriptedPeer, topic: str = SCHEDULE_TOPIC, queue_id: int = 0, owner: str = "s1", ttl_ms: int = 3000) -> Any:
+    def claim(
+        self,
+        peer: ScriptedPeer,
+        topic: str = SCHEDULE_TOPIC,
+        queue_id: int = 0,
+        owner: str = "s1",
+        ttl_ms: int = 3000,
+    ) -> Any:
         """Claim a queue; returns the typed reply, or the refusing answer."""
         self.ask(
             peer,
             GantryCode.CLAIM_QUEUE,
-            ClaimHeader(topic=topic, queue_id=queue_id, owner=owner, address="127.0.0.1:10921", ttl_ms=ttl_ms),
+            ClaimHeader(
+                topic=topic, queue_id=queue_id, owner=owner, address="127.0.0.1:10921", ttl_ms=ttl_ms
+            ),
         )
         answer = peer.answers[-1]
         return answer if answer.code else answer.read(ClaimReplyHeader)
 
-    def state(self, peer: ScriptedPeer, topic: str = SCHEDULE_TOPIC, queue_id: int = 0, **more: Any) -> SettledStateBody:
+    def state(
+        self, peer: ScriptedPeer, topic: str = SCHEDULE_TOPIC, queue_id: int = 0, **more: Any
+    ) -> SettledStateBody:
         self.ask(peer, GantryCode.SETTLED_STATE, SettledStateHeader(topic=topic, queue_id=queue_id, **more))
         return decode_json(peer.answers[-1].body, SettledStateBody)
 

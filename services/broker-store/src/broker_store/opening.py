@@ -30,6 +30,7 @@ from broker_store.queues import QueueTable
 from broker_store.restore import Restore
 from broker_store.settings import Settings
 from broker_store.settling.claims import raise_boot_count
+from broker_store.settling.mark import records_together
 from broker_store.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
 from broker_store.topics import SEGMENT_TOPIC, queue_count
 from broker_store.topics_file import load_topics
@@ -162,6 +163,7 @@ class Opening:
             self._checkpoint.last,
             rebuild=self.is_rebuild,
             is_preamble=_is_preamble,
+            records_together=records_together,
         )
         self._load(recovery, note)
         states = self._load_states(recovery)

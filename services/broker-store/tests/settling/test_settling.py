@@ -34,13 +34,22 @@ async def test_an_item_that_is_settled_lies_in_its_real_topic_with_its_own_bytes
     assert [result.status for result in results] == [SettleStatus.SETTLED]
     (record,) = side.records("orders", 0)
     item = side.records(SCHEDULE_TOPIC, 0)[0]
-    assert (record.body, record.born_timestamp, record.born_host) == (item.body, item.born_timestamp, item.born_host)
+    assert (record.body, record.born_timestamp, record.born_host) == (
+        item.body,
+        item.born_timestamp,
+        item.born_host,
+    )
     properties = record.property_map()
     assert properties.pop("__GANTRY_SETTLED") == f"{SCHEDULE_TOPIC}:0:0::1/1"
     kept = {name: value for name, value in item.property_map().items() if name not in deliver().drop}
     assert properties == kept
     place = results[0].outputs[0]
-    assert (place.topic, place.queue_id, place.queue_offset, place.position) == ("orders", 0, 0, record.position)
+    assert (place.topic, place.queue_id, place.queue_offset, place.position) == (
+        "orders",
+        0,
+        0,
+        record.position,
+    )
 
 
 async def test_nothing_is_visible_or_answered_before_the_flush(side):
@@ -107,7 +116,13 @@ async def test_each_item_is_judged_by_itself(side):
             side.item(3, deliver(queue_id=3)),
         ]
     )
-    assert [result.status for result in results] == ["unknownTopic", "notWritable", "badItem", "badItem", "settled"]
+    assert [result.status for result in results] == [
+        "unknownTopic",
+        "notWritable",
+        "badItem",
+        "badItem",
+        "settled",
+    ]
     assert side.outcomes(queue_id=3) == [(b"m3", 3)]
 
 

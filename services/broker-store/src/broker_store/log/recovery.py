@@ -5,8 +5,10 @@ starting point on to the layer above, which fills queues and index; doing so twi
 offset a bad record is damage, reported as a hole; above it the first bad record is the end of the log.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TypeAlias
 
 from broker_store.log.checkpoint import LastRun
@@ -21,6 +23,7 @@ from gantry_wire.record import BLANK
 CHUNK_BYTES = 256 * 1024
 """Read and checked per slice: about a thousand records, a few milliseconds with what the layer above does."""
 _EVERYTHING = 1 << 62
+_position_of = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class Recovery:
 
     With `rebuild` everything is walked from the first record on, and all units are made again. `is_preamble` knows
     the records a segment begins with: an unconfirmed segment that holds no others may lack some of them and goes.
+    `records_together` says by the properties of a record how many, from it on, were written as one: an unconfirmed tail
+    that lacks some of them is cut in front of the first.
     """
 
     def __init__(
@@ -79,9 +84,11 @@ class Recovery:
         *,
         rebuild: bool = False,
         is_preamble: Callable[[ScannedRecord], bool] = lambda _: False,
+        records_together: Callable[[bytes], int] = lambda _: 1,
     ) -> None:
         self._log = log
         self._is_preamble = is_preamble
+        self._records_together = records_together
         self._last = last
         self.is_crash = rebuild or not last.is_clean
         self.confirm = last.confirm
@@ -194,9 +201,9 @@ class Recovery:
         """Yield what is found from the start on; return where the log ends and what is wrong there."""
         log, position = self._log, self.start
         resume = Resume(log, self.confirm, self._queues, self._leftovers)
-        held: list[
-            ScannedRecord
-        ] = []  # nothing but the preamble of a segment that may still prove incomplete
+        # What may still prove incomplete: nothing but the preamble of a segment, or records that belong together.
+        held: list[ScannedRecord] = []
+        held_words = ""
         while True:
             segment = log.segment_at(position)
             if segment is None:
@@ -205,15 +212,16 @@ class Recovery:
                 found, held = held, []
                 position, stop, words = _walk_slice(segment, position, found)
                 if found and self._is_only_preamble(segment, found):
-                    held = found
+                    held, held_words = found, "the preamble of its segment is incomplete"
                 elif found:
-                    yield self._take(found, position)
+                    whole = self._whole(found)
+                    held, held_words = found[whole:], "records that belong together are incomplete"
+                    if whole:
+                        yield self._take(found[:whole], held[0][0] if held else position)
             if stop in (Stop.MORE, Stop.BLANK):
                 continue
             if position >= self.confirm:
-                return (
-                    (held[0][0], "the preamble of its segment is incomplete") if held else (position, words)
-                )
+                return (held[0][0], held_words) if held else (position, words)
             suspect, bad = resume.suspect(position), position
             position = resume.after(bad)
             yield Hole(bad, position, words, self._leave_hole(bad, position), suspect)
@@ -224,6 +232,18 @@ class Recovery:
             and self._is_preamble(found[-1])
             and all(map(self._is_preamble, found))
         )
+
+    def _whole(self, found: list[ScannedRecord]) -> int:
+        """Return how many of these records are whole with all that belong to them; above the confirm offset only."""
+        if found[-1][0] < self.confirm:
+            return len(found)
+        at = bisect_left(found, self.confirm, key=_position_of)
+        while at < len(found):
+            together = self._records_together(found[at][8])
+            if at + together > len(found):
+                return at
+            at += together
+        return len(found)
 
     def _take(self, found: list[ScannedRecord], position: int) -> Found:
         self._log.first_read.trust(found[0][0], found[-1][0] + found[-1][1])
