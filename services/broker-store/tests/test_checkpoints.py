@@ -92,3 +92,22 @@ async def test_a_stopped_log_ends_without_a_last_checkpoint():
         side.log.sync()
     await side.sending.checkpoints.close()
     assert len(side.reopen().records()) >= 1
+
+
+@pytest.mark.parametrize("skip", [0, 1, 20, 39])
+@pytest.mark.parametrize("call", ["pwrite", "open"])
+async def test_a_checkpoint_that_met_a_full_disk_forgets_nothing_that_must_be_synced(monkeypatch, skip, call):
+    monkeypatch.setattr(
+        checkpoints, "FILES_SYNCED_SINGLY_MAX", 8
+    )  # all are synced at the end, which is not reached
+    side = await filled(40)
+    side.files.faults.append(Fault(call, errno.ENOSPC, "consumequeue", skip=skip))
+    with pytest.raises(OSError, match="injected"):
+        await side.sending.checkpoints.take()
+    monkeypatch.setattr(checkpoints, "FILES_SYNCED_SINGLY_MAX", 256)  # now each by itself
+    await side.sending.checkpoints.take()
+    for disk in side.files.crash_states(4):
+        again = SendingSide(disk)
+        assert not again.opening.is_rebuild
+        assert again.opening.records == 0
+        assert all(len(again.records(queue_id=queue_id)) == 1 for queue_id in range(40))

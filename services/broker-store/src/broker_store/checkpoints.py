@@ -133,19 +133,30 @@ class Checkpoints:
         """Write the tails of all queues and make them durable, a slice at a time: few files each by itself, many at once."""
         dirty = [queue for queue in self._parts.queues.all() if not queue.units.is_flushed]
         are_many = len(dirty) > FILES_SYNCED_SINGLY_MAX
-        for first in range(0, len(dirty), QUEUES_PER_SLICE):
-            await self._sync_slice(dirty[first : first + QUEUES_PER_SLICE], are_many=are_many)
-        for queue in list(self._parts.queues.all()):  # what others wrote out between two checkpoints
-            files, directories = queue.units.take_unsynced()
-            if files or directories:
-                await self._in_thread(partial(self._sync, files, directories))
-        if are_many:
-            await self._in_thread(lambda: self._parts.files.sync_all(self._parts.log.directory))
+        handed: list[Queue] = []
+        try:
+            for first in range(0, len(dirty), QUEUES_PER_SLICE):
+                await self._sync_slice(dirty[first : first + QUEUES_PER_SLICE], handed, are_many=are_many)
+            for queue in list(self._parts.queues.all()):  # what others wrote out between two checkpoints
+                handed.append(queue)
+                files, directories = queue.units.take_unsynced()
+                if files or directories:
+                    await self._in_thread(partial(self._sync, files, directories))
+            if are_many:
+                await self._in_thread(lambda: self._parts.files.sync_all(self._parts.log.directory))
+        except BaseException:
+            for queue in handed:  # of the next checkpoint, whatever stopped this one
+                queue.units.not_synced()
+            raise
+        for queue in handed:
+            queue.units.synced()
 
-    async def _sync_slice(self, queues: list[Queue], *, are_many: bool) -> None:
+    async def _sync_slice(self, queues: list[Queue], handed: list[Queue], *, are_many: bool) -> None:
         new = [queue for queue in queues if not queue.has_directory]
         if new:
             await self._in_thread(lambda: self._make_files(new))
+        for queue in new:
+            queue.units.note_new_directory()
         files: list[File] = []
         directories: set[str] = set()
         for queue in queues:
@@ -153,15 +164,14 @@ class Checkpoints:
                 continue  # its topic was deleted meanwhile
             queue.has_directory = True
             queue.units.flush()
+            handed.append(queue)
             unsynced, names = queue.units.take_unsynced()
             files += unsynced
             directories.update(names)
         if are_many:
             await asyncio.sleep(0)
         else:
-            await self._in_thread(
-                lambda: self._sync(files, [*(queue.units.directory for queue in new), *directories])
-            )
+            await self._in_thread(lambda: self._sync(files, sorted(directories)))
 
     def _make_files(self, queues: list[Queue]) -> None:
         """Make directory and first file of new queues: the disk may take its time for that, the loop may not."""

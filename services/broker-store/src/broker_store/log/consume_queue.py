@@ -140,12 +140,31 @@ class ConsumeQueue(QueueUnits):
             self._tail_first += surplus
 
     def take_unsynced(self) -> tuple[list[File], list[str]]:
-        """Hand over the files, and the directories, that must be synced for all flushed units to be durable."""
+        """Hand over the files, and the directories, that must be synced for all flushed units to be durable.
+
+        They stay owed until `synced`; `not_synced` takes them back.
+        """
         files = [self._pool.get(path) for path in sorted(self._unsynced)]
-        self._unsynced.clear()
         names, self._new_file = self._new_file, False
+        self._owed += tuple(self._unsynced)
+        self._owed_names |= names
+        self._unsynced.clear()
         topic_directory = self.directory.rpartition("/")[0]
         return files, [self.directory, topic_directory, topic_directory.rpartition("/")[0]] if names else []
+
+    def synced(self) -> None:
+        """Note that what was handed over is durable."""
+        self._owed, self._owed_names = (), False
+
+    def not_synced(self) -> None:
+        """Take back what was handed over and is not known to be durable: it is handed over again next time."""
+        self._unsynced.update(self._owed)
+        self._new_file |= self._owed_names
+        self.synced()
+
+    def note_new_directory(self) -> None:
+        """Somebody made our directory and first file: their names must be synced."""
+        self._new_file = True
 
     def file_parts(self) -> list[tuple[str, str, int | None]]:
         """Return (path, name, bytes in use) of the files with flushed units in reach; None in use = full."""
@@ -164,6 +183,7 @@ class ConsumeQueue(QueueUnits):
             file.sync()
         for directory in directories:
             self._pool.files.sync_dir(directory)
+        self.synced()
 
     def _make_file(self, path: str) -> None:
         if not self._pool.files.exists(path):
@@ -250,6 +270,7 @@ class ConsumeQueue(QueueUnits):
             self._pool.drop(f"{self.directory}/{name}")
         self._pool.files.remove_dir(self.directory)
         self._unsynced.clear()
+        self.synced()
         self._tail.clear()
 
     def _end_at(self, offset: int) -> None:
@@ -303,3 +324,4 @@ class ConsumeQueue(QueueUnits):
         self._pool.files.remove(path)
         self._pool.drop(path)
         self._unsynced.discard(path)
+        self._owed = tuple(other for other in self._owed if other != path)

@@ -15,7 +15,7 @@ class QueueUnits:
     """Units [min_offset, max_offset), to be read and searched."""
 
     __slots__ = (
-        "_file_bytes", "_file_units", "_first_file", "_flushed", "_new_file", "_pool", "_tail", "_tail_first",
+        "_file_bytes", "_file_units", "_first_file", "_flushed", "_new_file", "_owed", "_owed_names", "_pool", "_tail", "_tail_first",
         "_unsynced", "directory", "max_offset", "min_offset",
     )  # fmt: skip
 
@@ -32,6 +32,8 @@ class QueueUnits:
         self._flushed = 0
         self._unsynced: set[str] = set()
         self._new_file = False
+        self._owed: tuple[str, ...] = ()
+        self._owed_names = False
 
     def read(self, offset: int, count: int) -> bytes:
         """Return up to count units from this offset on, never beyond the end; none for an offset outside."""
