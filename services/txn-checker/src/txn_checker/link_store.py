@@ -3,33 +3,20 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-import msgspec
-
 from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
+from gantry_link.settle_client import SettleClient
 from gantry_link.transaction_client import TransactionStoreClient
-from gantry_wire.bodies import decode_body
-from gantry_wire.codes import GantryCode
 from gantry_wire.errors import WireError
 from gantry_wire.headers import PullHeader
 from gantry_wire.limits import PULL_MESSAGES_MAX
 from gantry_wire.record import Record, scan_records
-from gantry_wire.settle_headers import (
-    FENCED,
-    SettleBody,
-    SettledStateBody,
-    SettledStateHeader,
-    SettleHeader,
-    SettleItem,
-    SettleReplyBody,
-    SettleResult,
-)
+from gantry_wire.settle_headers import FENCED, SettleItem, SettleResult
 from gantry_wire.transaction_bodies import AskProducer
 from txn_checker.ports import ClaimLost, Settled, StoreFailed
 
 CHECKER_GROUP = "GANTRY_CHECKER"
 PULL_HAS_FILTER = 4
 SETTLE_SECONDS = 15.0
-PAGES_MAX = 10_000
 
 
 class LinkStore:
@@ -38,22 +25,14 @@ class LinkStore:
     def __init__(self, pool: ConnectionPool, broker: str, address: str) -> None:
         self.broker, self.address = broker, address
         self.calls = StoreClient(pool, address)
+        self._settling = SettleClient(pool, address, SETTLE_SECONDS)
         self._transactions = TransactionStoreClient(pool, address)
 
     async def settled(self, topic: str) -> Settled:
         """9004, all pages of it."""
-        ranges: list[tuple[int, int]] = []
-        first = 0
         with _translated():
-            for _ in range(PAGES_MAX):
-                header = SettledStateHeader(topic=topic, queue_id=0, from_offset=first)
-                answer = await self.calls.ask(GantryCode.SETTLED_STATE, header)
-                body = decode_body(answer.body, SettledStateBody)
-                ranges += body.settled
-                if body.next is None:
-                    return Settled(body.cursor, body.max_offset, body.store_time_ms, ranges)
-                first = body.next
-        raise StoreFailed(f"{self.broker}: the list of decided offsets has no end")
+            state = await self._settling.state(topic, 0)
+        return Settled(state.cursor, state.max_offset, state.store_time_ms, state.settled)
 
     async def read(self, topic: str, offset: int, count: int) -> tuple[list[Record], int]:
         """11, never held."""
@@ -77,11 +56,8 @@ class LinkStore:
 
     async def settle(self, topic: str, epoch: int, items: Sequence[SettleItem]) -> list[SettleResult]:
         """9003."""
-        header = SettleHeader(topic=topic, queue_id=0, epoch=epoch)
-        body = msgspec.json.encode(SettleBody(list(items)))
         with _translated():
-            answer = await self.calls.ask(GantryCode.SETTLE, header, body, timeout_seconds=SETTLE_SECONDS)
-            return decode_body(answer.body, SettleReplyBody).results
+            return (await self._settling.settle(topic, 0, epoch, items)).results
 
     async def ask_producer(self, ask: AskProducer) -> bool:
         """9025."""

@@ -1,0 +1,118 @@
+"""Checks (39) pushed to producers, and their answers passed on to the broker that keeps the half.
+
+A client answers a check where it was asked. So a broker that asks on behalf of another remembers for a while whose half it was.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from broker_store.clients import ClientTable
+from broker_store.later import Later
+from broker_store.log.errors import LogError
+from broker_store.ports import LogReader, Peer
+from broker_store.pull_reading import InThread
+from gantry_link.errors import LinkError
+from gantry_link.pool import ConnectionPool
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.encode import encode_request, encode_response
+from gantry_wire.errors import MalformedRecord, RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.half_message import sent_message
+from gantry_wire.headers import CheckTransactionHeader, EndTransactionHeader
+from gantry_wire.transaction_bodies import AskProducer
+
+RELAY_MS = 10 * 60 * 1000
+"""A producer that needs longer is asked again, from then on with its answers passed on again."""
+RELAYS_MAX = 100_000
+
+
+@dataclass(slots=True)
+class Relays:
+    """Transactions of other brokers that clients of ours were asked about: unique key → (address, until)."""
+
+    _homes: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+
+    def note(self, key: str, home: str, now_ms: int) -> None:
+        """Remember whose half it is."""
+        self._homes.pop(key, None)
+        self._homes[key] = home, now_ms + RELAY_MS
+        if len(self._homes) > RELAYS_MAX:
+            del self._homes[next(iter(self._homes))]
+
+    def home_of(self, header: EndTransactionHeader, now_ms: int) -> str | None:
+        """Return the address of the broker that keeps the half; None: it is ours, as far as we know."""
+        if not self._homes:
+            return None
+        for key in (header.transaction_id, header.msg_id):
+            found = self._homes.get(key or "")
+            if found is not None and found[1] > now_ms:
+                return found[0]
+        return None
+
+
+@dataclass(slots=True)
+class Asking:
+    """Finds channels of producer groups and asks over them."""
+
+    clients: ClientTable
+    log: LogReader
+    in_thread: InThread
+    pool: ConnectionPool
+    later: Later
+    address: str
+    """host:port that clients are told."""
+    now_ms: Callable[[], int]
+    relays: Relays = field(default_factory=Relays)
+    _turn: int = 0
+
+    def channels(self, group: str) -> list[Peer]:
+        """Return the connections of a producer group's living clients."""
+        clients = self.clients.producers.get(group, {})
+        return [client.peer for client in clients.values() if not client.peer.is_closing]
+
+    async def ask(self, ask: AskProducer) -> bool:
+        """Push 39 to one client of the group, in turn; False when none is connected. Raises RefusedRequest when the half is gone."""
+        message = ask.message
+        if not message and self.channels(ask.producer_group):
+            message = await self._own_half(ask)
+        channels = self.channels(ask.producer_group)
+        if not channels:
+            return False
+        if ask.home != self.address:
+            self.relays.note(ask.key, ask.home, self.now_ms())
+        header = CheckTransactionHeader(
+            tran_state_table_offset=ask.offset,
+            commit_log_offset=ask.position,
+            msg_id=ask.key,
+            transaction_id=ask.key,
+            offset_msg_id=ask.message_id,
+        )
+        fields = {**header.to_fields(), "bname": ask.broker}
+        self._turn += 1
+        peer = channels[self._turn % len(channels)]
+        peer.send(encode_request(RequestCode.CHECK_TRANSACTION_STATE, 0, fields, message, oneway=True))
+        return True
+
+    def relay(self, peer: Peer, command: Command, header: EndTransactionHeader) -> bool:
+        """Pass a decision on where the half is another broker's; False when it is ours."""
+        home = self.relays.home_of(header, self.now_ms())
+        if home is None:
+            return False
+        self.later.answer(peer, command, self._pass_on(command, home))
+        return True
+
+    async def _pass_on(self, command: Command, home: str) -> bytes:
+        try:
+            connection = await self.pool.get(home)
+            answer = await connection.request(RequestCode.END_TRANSACTION, command.ext)
+        except LinkError as error:
+            words = f"the broker at {home}, which keeps the half message, does not answer: {error}"
+            return encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words)
+        return encode_response(answer.code, command.opaque, answer.ext, remark=answer.remark)
+
+    async def _own_half(self, ask: AskProducer) -> bytes:
+        try:
+            return sent_message(await self.in_thread(self.log.read_record, ask.position))
+        except (LogError, MalformedRecord, OSError) as error:
+            words = f"there is no half message at position {ask.position}: {error}"
+            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, words) from error

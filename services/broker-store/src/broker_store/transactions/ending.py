@@ -1,0 +1,197 @@
+"""END_TRANSACTION (37): checked against the half it names, decided in the group commit. Runs once per transaction: no tasks, no JSON.
+
+The decisions of one turn of the loop are one entry of the group commit. What does not go the straight way (an older copy of the half,
+one that was decided or parked before, a record that is not in memory) goes on as a coroutine, over the transaction's key.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from broker_store.later import Later
+from broker_store.log.errors import LogError
+from broker_store.ports import Commands, LogReader, Peer
+from broker_store.pull_reading import InThread
+from broker_store.queues import QueueTable
+from broker_store.settling.gathering import Gathered
+from broker_store.transactions.deciding import Deciding, not_decided
+from broker_store.transactions.judging import check_end, not_found
+from broker_store.transactions.outputs import (
+    COMMITTED,
+    ROLLED_BACK,
+    DelayRules,
+    message_output,
+    op_output,
+)
+from broker_store.transactions.turn_batch import TurnBatch
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.command import FLAG_ONEWAY
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import MalformedRecord, RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.headers import EndTransactionHeader
+from gantry_wire.names import HALF_TOPIC
+from gantry_wire.properties import UNIQ_KEY
+from gantry_wire.record import (
+    SYS_TRANSACTION_COMMIT,
+    SYS_TRANSACTION_ROLLBACK,
+    Record,
+    decode_record,
+)
+from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
+from gantry_wire.transaction_bodies import DecideTransaction, Decision
+from gantry_wire.units import CONSUME_QUEUE_UNIT
+
+DECISIONS: dict[int, Decision] = {SYS_TRANSACTION_COMMIT: "commit", SYS_TRANSACTION_ROLLBACK: "rollback"}
+OUTCOMES: dict[Decision, str] = {"commit": COMMITTED, "rollback": ROLLED_BACK}
+
+Relay = Callable[[Peer, Command, EndTransactionHeader], bool]
+"""Passes a decision on that belongs to another broker; False when it is ours."""
+
+
+class Waiting(NamedTuple):
+    """A decision in the group commit."""
+
+    peer: Peer
+    command: Command
+    key: str
+    decision: Decision
+
+
+class EndFigures:
+    """What became of decisions since the start; plain ints, read by metrics."""
+
+    def __init__(self) -> None:
+        self.committed = 0
+        self.rolled_back = 0
+        self.refused = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Handles 37."""
+
+    log: LogReader
+    queues: QueueTable
+    batch: TurnBatch
+    deciding: Deciding
+    delays: DelayRules
+    later: Later
+    in_thread: InThread
+    relay: Relay
+    now_ms: Callable[[], int]
+    figures: EndFigures
+
+    def commands(self) -> Commands:
+        """Return the table entries of this family."""
+        return {RequestCode.END_TRANSACTION: ("endTransaction", self.end)}
+
+    def end(self, peer: Peer, command: Command) -> None:
+        """Commit or roll back; a request that says neither is not answered, as in RocketMQ."""
+        header = command.read(EndTransactionHeader)
+        decision = DECISIONS.get(header.commit_or_rollback)
+        if decision is None or self.relay(peer, command, header):
+            return
+        half = self._half_at(header)
+        if half is None:
+            self.later.answer(peer, command, self._look_up(command, header, decision))
+            return
+        try:
+            self._decide(Waiting(peer, command, "", decision), header, half)
+        except RefusedRequest:
+            self.figures.refused += 1
+            raise
+
+    def _half_at(self, header: EndTransactionHeader) -> Record | None:
+        """Return the half where the request says, when that is true and it is in memory."""
+        queue = self.queues.find(HALF_TOPIC, 0)
+        unit = b"" if queue is None else queue.read(header.tran_state_table_offset, 1)
+        if not unit:
+            return None
+        position, size, _code = CONSUME_QUEUE_UNIT.unpack(unit)
+        if position != header.commit_log_offset:
+            return None
+        try:
+            data = self.log.read_nowait(position, size)
+            return None if data is None else decode_record(data, check_crc=False)
+        except (LogError, MalformedRecord):
+            return None  # the long way says what is wrong with it
+
+    def _decide(self, waiting: Waiting, header: EndTransactionHeader, half: Record) -> None:
+        """Bring a decision into the group commit. Raises RefusedRequest."""
+        named = half.property_map()
+        now_ms = self.now_ms()
+        check_end(header, half, named, now_ms)
+        outputs = [op_output(half.queue_offset)]
+        if waiting.decision == "commit":
+            outputs.insert(0, message_output(named, self.delays, now_ms))
+        item = SettleItem(half.queue_offset, half.position, outputs, OUTCOMES[waiting.decision])
+        waiting = waiting._replace(key=named.get(UNIQ_KEY, ""))
+
+        def done(result: SettleResult | RefusedRequest) -> None:
+            self._answer(waiting, result)
+
+        self.batch.add(Gathered(item, half.size, record=half), half.size, done)
+
+    def _answer(self, waiting: Waiting, result: SettleResult | RefusedRequest) -> None:
+        refusal: RefusedRequest | None = None
+        if isinstance(result, RefusedRequest):
+            refusal = result
+        elif result.status == SettleStatus.SETTLED:
+            self._count(waiting.decision)
+        elif result.status == SettleStatus.ALREADY:
+            if result.outcome != OUTCOMES[waiting.decision]:
+                # Decided the other way, forgotten how, or this copy was replaced by a newer one: the key tells.
+                self._go_on(waiting)
+                return
+        else:
+            refusal = not_decided(result)
+        self.figures.refused += refusal is not None
+        command = waiting.command
+        if not command.flag & FLAG_ONEWAY and not waiting.peer.is_closing:
+            waiting.peer.send(_reply(command, refusal))
+
+    def _go_on(self, waiting: Waiting) -> None:
+        command = waiting.command
+        try:
+            self.later.answer(waiting.peer, command, self._by_key(command, waiting.key, waiting.decision))
+        except RefusedRequest as refusal:
+            if not command.flag & FLAG_ONEWAY:
+                waiting.peer.send(_reply(command, refusal))
+
+    async def _by_key(self, command: Command, key: str, decision: Decision) -> bytes:
+        by = f"producer group {command.read(EndTransactionHeader).producer_group}"
+        try:
+            view = await self.deciding.decide(DecideTransaction(key=key, decision=decision, by=by))
+        except RefusedRequest as refusal:
+            self.figures.refused += 1
+            return _reply(command, refusal)
+        if view.changed:
+            self._count(decision)
+        return _reply(command, None)
+
+    async def _look_up(self, command: Command, header: EndTransactionHeader, decision: Decision) -> bytes:
+        """Check the record at the position given, which is on the disk or not what the request says."""
+        try:
+            try:
+                record = decode_record(await self.in_thread(self.log.read_record, header.commit_log_offset))
+            except (LogError, MalformedRecord, OSError):
+                raise not_found() from None
+            named = record.property_map()
+            check_end(header, record, named, self.now_ms())
+        except RefusedRequest as refusal:
+            self.figures.refused += 1
+            return _reply(command, refusal)
+        return await self._by_key(command, named.get(UNIQ_KEY, ""), decision)
+
+    def _count(self, decision: Decision) -> None:
+        if decision == "commit":
+            self.figures.committed += 1
+        else:
+            self.figures.rolled_back += 1
+
+
+def _reply(command: Command, refusal: RefusedRequest | None) -> bytes:
+    if refusal is None:
+        return encode_response(ResponseCode.SUCCESS, command.opaque)
+    return encode_response(refusal.code, command.opaque, refusal.fields, remark=refusal.remark)

@@ -1,0 +1,138 @@
+"""Finds a transaction by its unique key, whatever copies of its half there are, and says how it stands: from log and index alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from broker_store.log.errors import LogError
+from broker_store.ports import KeyIndex, LogReader
+from broker_store.pull_reading import InThread
+from broker_store.transactions.outputs import real_queue_id
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest, WireError
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.properties import (
+    PRODUCER_GROUP,
+    REAL_TOPIC,
+    TRANSACTION_CHECK_TIMES,
+    UNIQ_KEY,
+    find_property,
+    index_key_hash,
+)
+from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK, Record, decode_record
+from gantry_wire.transaction_bodies import BEGUN_PROPERTY, TransactionState, TransactionView
+
+FOREVER_MS = 2**62
+CANDIDATES_MAX = 256
+"""Index entries looked at: a half has at most 16 copies of ours, other keys may share the hash."""
+_UNIQUE = UNIQ_KEY.encode()
+
+
+class IsSettled(Protocol):
+    """Which items are decided."""
+
+    def __call__(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether an item of a system queue is decided."""
+        ...
+
+
+class Found(NamedTuple):
+    """A transaction: its newest half, or where it is parked, and how it stands."""
+
+    state: TransactionState
+    topic: str
+    """System topic of `record`."""
+    record: Record
+    named: dict[str, str]
+
+    def view(self, *, changed: bool = False, state: TransactionState | None = None) -> TransactionView:
+        """Return what is told of it."""
+        record, named = self.record, self.named
+        checks = number(named.get(TRANSACTION_CHECK_TIMES))
+        begun_ms = number(named.get(BEGUN_PROPERTY))
+        return TransactionView(
+            key=named.get(UNIQ_KEY, ""),
+            state=state or self.state,
+            topic=named.get(REAL_TOPIC, ""),
+            queue_id=real_queue_id(named),
+            producer_group=named.get(PRODUCER_GROUP, ""),
+            begun_ms=begun_ms or (record.born_timestamp if checks else record.store_timestamp),
+            checks=checks,
+            offset=record.queue_offset,
+            position=record.position,
+            changed=changed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Looks transactions up."""
+
+    log: LogReader
+    index: KeyIndex | None
+    index_trouble: Callable[[], str | None]
+    is_settled: IsSettled
+    in_thread: InThread
+
+    async def find(self, key: str) -> Found:
+        """Return a transaction. Raises RefusedRequest: QUERY_NOT_FOUND, or why nothing can be looked up."""
+        copies = await self._records(HALF_TOPIC, key)
+        for record in copies:
+            if not self.is_settled(HALF_TOPIC, record.queue_id, record.queue_offset):
+                return _found("open", HALF_TOPIC, record)
+        parked = await self._records(TRANS_CHECK_MAX_TIME_TOPIC, key)
+        for record in parked:
+            if not self.is_settled(TRANS_CHECK_MAX_TIME_TOPIC, record.queue_id, record.queue_offset):
+                return _found("parked", TRANS_CHECK_MAX_TIME_TOPIC, record)
+        if not copies and not parked:
+            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, f"there is no transaction {key}")
+        newest = copies[0] if copies else parked[0]
+        named = newest.property_map()
+        halves = {record.position for record in (*copies, *parked)}
+        for topic in (named.get(REAL_TOPIC, ""), SCHEDULE_TOPIC, TIMER_TOPIC):
+            if any(_is_commit_of(record, halves) for record in await self._records(topic, key)):
+                return _found("committed", HALF_TOPIC, newest)
+        return _found("rolledBack", HALF_TOPIC, newest)
+
+    async def _records(self, topic: str, key: str) -> list[Record]:
+        """Return the records of a topic with a unique key, the newest first."""
+        if self.index is None:
+            words = "transactions are found by the index, and this broker keeps none: start it with messageIndexEnable=true"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+        trouble = self.index_trouble()
+        if trouble is not None:
+            raise RefusedRequest(
+                ResponseCode.SERVICE_NOT_AVAILABLE, trouble, {"gantryCode": "INDEX_BUILDING"}
+            )
+        positions = self.index.lookup(index_key_hash(topic, key), 0, FOREVER_MS, CANDIDATES_MAX)
+        if not positions:
+            return []
+        return await self.in_thread(_read, self.log, positions, topic.encode(), key.encode())
+
+
+def number(text: str | None) -> int:
+    """Return a property that holds a number; 0 where it holds none."""
+    is_number = text is not None and text.isascii() and text.isdecimal() and len(text) <= 18
+    return int(text) if text is not None and is_number else 0
+
+
+def _found(state: TransactionState, topic: str, record: Record) -> Found:
+    return Found(state, topic, record, record.property_map())
+
+
+def _is_commit_of(record: Record, halves: set[int]) -> bool:
+    """Whether a record is the message of a commit: it says so, and names its half."""
+    is_commit = record.sys_flag & SYS_TRANSACTION_MASK == SYS_TRANSACTION_COMMIT
+    return is_commit and record.prepared_position in halves
+
+
+def _read(log: LogReader, positions: Sequence[int], topic: bytes, key: bytes) -> list[Record]:
+    found: list[Record] = []
+    for position in positions:
+        try:
+            record = decode_record(log.read_record(position))
+        except (LogError, WireError):
+            continue  # gone, or damaged: it can be neither decided nor shown
+        if record.topic == topic and find_property(record.properties, _UNIQUE) == key:
+            found.append(record)
+    return sorted(found, key=lambda record: record.position, reverse=True)

@@ -1,0 +1,54 @@
+"""What results from a decided half: the message itself, waiting once more where it has a delay, and the op message. Pure."""
+
+from typing import NamedTuple
+
+from broker_store.delays.instants import due_ms
+from broker_store.delays.levels import LevelList
+from broker_store.special_sends import TIMERS, level_of
+from gantry_wire.half_message import OP_PROPERTIES, op_body
+from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
+from gantry_wire.settle_headers import SettleOutput
+from gantry_wire.transaction_bodies import BEGUN_PROPERTY
+
+COMMITTED, ROLLED_BACK = "committed", "rolledBack"
+CHECKED, PARKED, RESUMED = "checked", "parked", "resumed"
+"""Outcomes of a half. Only the first two decide its transaction: after the others it goes on elsewhere."""
+_QUEUE_DIGITS_MAX = 9
+
+
+class DelayRules(NamedTuple):
+    """What a delay asked for means here."""
+
+    levels: LevelList
+    horizon_ms: int
+
+
+def op_output(offset: int) -> SettleOutput:
+    """Return the op message in RocketMQ's format: the half at this offset is done with."""
+    body = op_body(offset)
+    return SettleOutput(OP_HALF_TOPIC, 0, body=None, body_base64=body, set=OP_PROPERTIES, properties="none")
+
+
+def message_output(named: dict[str, str], rules: DelayRules, now_ms: int) -> SettleOutput:
+    """Return the message of a committed half, by its properties. Its delay, where it asks for one, begins now.
+
+    The property bytes stay as they lie, TRAN_MSG and REAL_TOPIC among them: RocketMQ does the same. Raises RefusedRequest for a
+    delay that cannot be had.
+    """
+    drop = (BEGUN_PROPERTY,) if BEGUN_PROPERTY in named else ()
+    level = level_of(named)
+    if level > 0:
+        queue_id = rules.levels.number(level) - 1
+        return SettleOutput(SCHEDULE_TOPIC, queue_id, drop=(*drop, *TIMERS), transaction="commit")
+    deliver_ms = due_ms(named, now_ms, rules.horizon_ms)
+    if deliver_ms is not None:
+        put = {TIMER_OUT_MS: str(deliver_ms)}
+        return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, transaction="commit")
+    return SettleOutput(named.get(REAL_TOPIC, ""), real_queue_id(named), drop=drop, transaction="commit")
+
+
+def real_queue_id(named: dict[str, str]) -> int:
+    """Return the queue a half was sent to; -1, any, where it does not say."""
+    text = named.get(REAL_QUEUE_ID, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _QUEUE_DIGITS_MAX else -1

@@ -1,0 +1,120 @@
+"""9021, 9023, 9024, 9025 and 323: questions and orders about single transactions. Parse, call, reply."""
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+
+import msgspec
+
+from broker_store.later import Later
+from broker_store.log.errors import LogError
+from broker_store.ports import Commands, Peer
+from broker_store.transactions.asking import Asking
+from broker_store.transactions.deciding import Deciding
+from broker_store.transactions.finding import Finding
+from gantry_wire.bodies import decode_body
+from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import MissingField, RefusedRequest, WireError
+from gantry_wire.frame import Command
+from gantry_wire.ids import parse_offset_message_id
+from gantry_wire.names import TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.properties import UNIQ_KEY
+from gantry_wire.record import decode_record
+from gantry_wire.transaction_bodies import (
+    AskProducer,
+    AskState,
+    DecideTransaction,
+    FindProducer,
+    ProducerAsked,
+    ProducerFound,
+)
+
+_encode = msgspec.json.encode
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRequests:
+    """Handlers of this family."""
+
+    finding: Finding
+    deciding: Deciding
+    asking: Asking
+    later: Later
+
+    def commands(self) -> Commands:
+        """Return the table entries of this family."""
+        return {
+            GantryCode.DECIDE_TRANSACTION: ("endTransaction", self.decide),
+            GantryCode.FIND_PRODUCER: ("clientManager", self.find_producer),
+            GantryCode.TRANSACTION_STATE: ("endTransaction", self.state),
+            GantryCode.ASK_PRODUCER: ("endTransaction", self.ask_producer),
+            RequestCode.RESUME_CHECK_HALF_MESSAGE: ("endTransaction", self.resume),
+        }
+
+    def decide(self, peer: Peer, command: Command) -> None:
+        """9021: commit or roll back the transaction with a key."""
+        order = decode_body(command.body, DecideTransaction)
+        self._answer(peer, command, self._decide(command, order))
+
+    def state(self, peer: Peer, command: Command) -> None:
+        """9024: what became of a transaction."""
+        self._answer(peer, command, self._state(command, decode_body(command.body, AskState).key))
+
+    def find_producer(self, _peer: Peer, command: Command) -> bytes:
+        """9023: how many clients of a producer group are connected."""
+        group = decode_body(command.body, FindProducer).producer_group
+        return _reply(command, ProducerFound(channels=len(self.asking.channels(group))))
+
+    def ask_producer(self, peer: Peer, command: Command) -> None:
+        """9025: have one of them asked about a half."""
+        self._answer(peer, command, self._ask(command, decode_body(command.body, AskProducer)))
+
+    def resume(self, peer: Peer, command: Command) -> None:
+        """323: ask about a given up half again, from the start."""
+        message_id = command.ext.get("msgId")
+        if not message_id:
+            raise MissingField("msgId")
+        self._answer(peer, command, self._resume(command, message_id))
+
+    async def _decide(self, command: Command, order: DecideTransaction) -> bytes:
+        return _reply(command, await self.deciding.decide(order))
+
+    async def _state(self, command: Command, key: str) -> bytes:
+        return _reply(command, (await self.finding.find(key)).view())
+
+    async def _ask(self, command: Command, ask: AskProducer) -> bytes:
+        return _reply(command, ProducerAsked(asked=await self.asking.ask(ask)))
+
+    async def _resume(self, command: Command, message_id: str) -> bytes:
+        try:
+            position = parse_offset_message_id(message_id)[2]
+            record = decode_record(await self.finding.in_thread(self.finding.log.read_record, position))
+            found = await self.finding.find(record.property_map().get(UNIQ_KEY, ""))
+            if found.topic != TRANS_CHECK_MAX_TIME_TOPIC or found.state != "parked":
+                raise _not_put_back(f"it is {found.state}, not parked")
+            await self.deciding.resume(found)
+        except RefusedRequest as refusal:
+            raise _not_put_back(refusal.remark) from refusal
+        except (LogError, WireError, OSError) as error:
+            raise _not_put_back(str(error)) from error
+        return encode_response(ResponseCode.SUCCESS, command.opaque)
+
+    def _answer(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes]) -> None:
+        self.later.answer(peer, command, _refusals_told(command, reply))
+
+
+async def _refusals_told(command: Command, reply: Coroutine[None, None, bytes]) -> bytes:
+    """Return the reply; of a refusal its fields too, which say in a word what a program does next."""
+    try:
+        return await reply
+    except RefusedRequest as refusal:
+        return encode_response(refusal.code, command.opaque, refusal.fields, remark=refusal.remark)
+
+
+def _reply(command: Command, body: msgspec.Struct) -> bytes:
+    return encode_response(ResponseCode.SUCCESS, command.opaque, body=_encode(body))
+
+
+def _not_put_back(why: str) -> RefusedRequest:
+    words = f"Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed. {why}"
+    return RefusedRequest(ResponseCode.SYSTEM_ERROR, words.strip())

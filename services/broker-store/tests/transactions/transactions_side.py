@@ -1,0 +1,122 @@
+"""A sending side with its transactions, over a simulated disk: moved by hand, answers kept."""
+
+import asyncio
+
+from sending_side import HOST, ScriptedPeer, SendingSide
+
+from broker_store.clients import Client, ClientTable
+from broker_store.transactions.assembly import TransactionParts, Transactions
+from gantry_link.pool import ConnectionPool
+from gantry_wire.bodies import decode_body
+from gantry_wire.codes import RequestCode
+from gantry_wire.headers import EndTransactionHeader, SendReplyHeader
+from gantry_wire.ids import unpack_host
+from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
+from gantry_wire.settle_headers import SettleBody, SettleHeader, SettleItem, SettleOutput, SettleReplyBody
+
+COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
+BORN_MS = 1_699_999_999_000
+
+
+class TransactionsSide(SendingSide):
+    """Build it inside a running loop."""
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self.clients = ClientTable()
+        host, port = unpack_host(HOST)
+        self.transactions = Transactions(
+            TransactionParts(
+                self.store, self.appends, self.sending.settling, self.sending.delays.levels,
+                self.sending.delays.horizon_ms, self.clients, self.classes["endTransaction"], self.in_loop,
+                ConnectionPool(), f"{host}:{port}", lambda: None,
+            )
+        )  # fmt: skip
+        self.table.add_all(self.transactions.commands())
+
+    async def in_loop(self, function, *arguments):
+        """Read at once: the simulated disk never makes anybody wait."""
+        return function(*arguments)
+
+    def reopen(self, **settings):
+        chosen = {"segment_bytes": self.settings.segment_bytes, **settings}
+        return TransactionsSide(self.files, self.wall_s + 1, **chosen)
+
+    async def settled(self):
+        """Let everything that was asked for come to its end: turns, flushes, coroutines."""
+        for _ in range(12):
+            self.flush()
+            await asyncio.sleep(0)
+
+    async def begin(self, peer, key="U1", queue_id=2, topic="orders", body=b"pay", group="pg", **properties):
+        """Send a half; returns the answer to it."""
+        named = {"TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": key, **properties}
+        self.send(peer, topic, body, queue_id, properties=named)
+        await self.settled()
+        assert peer.answers[-1].code == 0, peer.answers[-1].remark
+        return peer.answers[-1].read(SendReplyHeader)
+
+    async def end(self, peer, half, decision=COMMIT, *, oneway=False, **changes):
+        """Send 37 about a half as its answer described it; returns what came back, None where nothing did."""
+        header = self.end_header(half, decision, **changes)
+        before = len(peer.answers)
+        self.ask(peer, RequestCode.END_TRANSACTION, header, oneway=oneway)
+        await self.settled()
+        return peer.answers[before] if len(peer.answers) > before else None
+
+    def end_header(self, half, decision=COMMIT, **changes):
+        fields = {
+            "producer_group": "pg",
+            "tran_state_table_offset": half.queue_offset,
+            "commit_log_offset": int(half.msg_id[-16:], 16),
+            "commit_or_rollback": decision,
+            "from_transaction_check": False,
+            "msg_id": half.transaction_id,
+            "transaction_id": half.transaction_id,
+            **changes,
+        }
+        return EndTransactionHeader(**fields)
+
+    async def ask_json(self, peer, code, body, kind=None):
+        """Ask a private question; returns (code, body or fields)."""
+        import msgspec
+
+        before = len(peer.answers)
+        self.ask(peer, code, None, msgspec.json.encode(body))
+        await self.settled()
+        answer = peer.answers[before]
+        if answer.code or kind is None:
+            return answer.code, answer.ext
+        return 0, decode_body(answer.body, kind)
+
+    async def check(self, peer, offset, times=1):
+        """Do what a checker does before it asks a producer: settle a half into its next copy. Returns the copy's offset."""
+        return await self.move(peer, offset, HALF_TOPIC, {"TRANSACTION_CHECK_TIMES": str(times)}, "checked")
+
+    async def park(self, peer, offset):
+        return await self.move(peer, offset, "TRANS_CHECK_MAX_TIME_TOPIC", {}, "parked")
+
+    async def move(self, peer, offset, topic, put, outcome):
+        import msgspec
+
+        claim = {"topic": HALF_TOPIC, "queueId": "0", "owner": "c", "address": "127.0.0.1:1", "ttlMs": "3000"}
+        self.ask(peer, 9001, claim)
+        epoch = int(peer.answers[-1].ext["epoch"])
+        half = self.records(HALF_TOPIC)[offset]
+        outputs = [SettleOutput(topic, 0, set=put)]
+        item = SettleItem(half.queue_offset, half.position, outputs, outcome)
+        header = SettleHeader(topic=HALF_TOPIC, queue_id=0, epoch=epoch)
+        self.ask(peer, 9003, header, msgspec.json.encode(SettleBody([item])))
+        await self.settled()
+        result = decode_body(peer.answers[-1].body, SettleReplyBody).results[0]
+        assert result.status == "settled", result
+        return result.outputs[0].queue_offset
+
+    def ops(self):
+        """Bodies of the op messages, in order."""
+        return [record.body for record in self.records(OP_HALF_TOPIC)]
+
+    def connect_producer(self, group="pg", port=41000):
+        peer = ScriptedPeer("10.0.0.9", port)
+        self.clients.register_producer(group, Client(peer, f"client-{port}", "JAVA", 479, 0))
+        return peer
