@@ -1,0 +1,163 @@
+"""Real schedulers on real stores: delays by level and instant, orders, and what happens when a process dies."""
+
+import asyncio
+import signal
+import time
+
+import pytest
+from scheduler_system import System
+
+from gantry_wire.scheduler_bodies import ListParked, ListSchedules, MoveSchedule, ScheduleOrder
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+
+@pytest.fixture
+async def system(tmp_path):
+    made = System(tmp_path)
+    try:
+        await made.start_store()
+        yield made
+    finally:
+        await made.close()
+
+
+def at(seconds):
+    return str(int((time.time() + seconds) * 1000))
+
+
+async def test_a_level_and_an_instant_are_delivered_once_and_not_early(system):
+    await system.start_scheduler()
+    await system.topic("orders")
+    due = at(1.5)
+    await system.send("orders", b"level", "L1", DELAY="1", TAGS="a")
+    await system.send("orders", b"instant", "I1", TIMER_DELIVER_MS=due)
+    await system.send("orders", b"now", "N1")
+    records = await system.wait_for("orders", 3)
+    assert [record.body for record in records] == [b"now", b"level", b"instant"]
+    level, instant = records[1:]
+    assert instant.store_timestamp >= int(due)
+    assert level.store_timestamp >= level.born_timestamp + 1000
+    assert level.property_map()["TAGS"] == "a"
+    assert level.property_map()["REAL_TOPIC"] == "orders"
+    assert "DELAY" not in level.property_map()
+    assert not {"TIMER_OUT_MS", "REAL_TOPIC", "TIMER_DELIVER_MS"} & set(instant.property_map())
+    await asyncio.sleep(2)
+    assert len(await system.bodies("orders")) == 3
+
+
+async def test_orders_are_answered_definitely(system):
+    await system.start_scheduler()
+    await system.topic("orders")
+    for uniq in ("C1", "M1", "D1"):
+        await system.send("orders", uniq.encode(), uniq, TIMER_DELIVER_MS=at(600), KEYS=f"k-{uniq} both")
+    await system.send("orders", b"CL", "CL", DELAY="16")
+    client = await system.client()
+    async with asyncio.timeout(60):
+        while len((await client.list_schedules(ListSchedules())).schedules) < 4:
+            await asyncio.sleep(0.05)
+    listed = (await client.list_schedules(ListSchedules(topic="orders", key="k-M1"))).schedules
+    assert [one.id for one in listed] == ["M1"]
+    assert (listed[0].kind, listed[0].broker, listed[0].keys) == ("instant", "broker-a", ["k-M1", "both"])
+    first = await client.list_schedules(ListSchedules(limit=3))
+    rest = await client.list_schedules(ListSchedules(limit=3, after=first.next))
+    assert len({one.id for one in first.schedules + rest.schedules}) == 4
+    assert rest.next is None
+
+    assert (await client.cancel(ScheduleOrder(id="C1"))).status == "cancelled"
+    assert (await client.cancel(ScheduleOrder(id="CL"))).status == "cancelled"
+    assert (await client.deliver_now(ScheduleOrder(id="D1"))).status == "delivered"
+    assert (await client.cancel(ScheduleOrder(id="D1"))).status == "alreadyDelivered"
+    assert (await client.cancel(ScheduleOrder(id="NONE"))).status == "unknown"
+    soon = int(at(0.5))
+    moved = await client.move(MoveSchedule(id="M1", deliver_at_ms=soon))
+    assert (moved.status, moved.deliver_at_ms) == ("moved", soon)
+    records = await system.wait_for("orders", 2)
+    assert [record.body for record in records] == [b"D1", b"M1"]
+    assert records[1].store_timestamp >= soon
+    assert (await client.list_schedules(ListSchedules())).schedules == []
+
+
+async def test_a_cancel_that_races_the_delivery_is_answered_as_it_went(system):
+    await system.start_scheduler()
+    await system.topic("orders")
+    await system.holder()
+    count = 60
+    for number in range(count):
+        await system.send("orders", b"%d" % number, f"R{number}", TIMER_DELIVER_MS=at(0.3 + number / 100))
+    client = await system.client()
+    await asyncio.sleep(0.4)
+    answers = [(await client.cancel(ScheduleOrder(id=f"R{number}"))).status for number in range(count)]
+    assert set(answers) <= {"cancelled", "alreadyDelivered"}
+    expected = {b"%d" % number for number in range(count) if answers[number] == "alreadyDelivered"}
+    found = [record.body for record in await system.wait_for("orders", len(expected))]
+    await asyncio.sleep(1.5)
+    assert sorted(await system.bodies("orders")) == sorted(found)
+    assert set(found) == expected
+    assert len(found) == len(expected)
+
+
+async def test_another_scheduler_takes_over_when_the_first_is_killed(system):
+    first = await system.start_scheduler()
+    await system.topic("orders")
+    assert await system.holder() == first.address
+    second = await system.start_scheduler()
+    for number in range(30):
+        await system.send("orders", b"%d" % number, f"K{number}", TIMER_DELIVER_MS=at(1 + number / 10))
+    first.kill()
+    found = await system.wait_for("orders", 30)
+    assert await system.holder() == second.address
+    assert sorted(record.body for record in found) == sorted(b"%d" % number for number in range(30))
+
+
+async def test_a_scheduler_that_slept_and_was_replaced_doubles_nothing(system):
+    first = await system.start_scheduler(claim_ttl_ms=1000)
+    await system.topic("orders")
+    assert await system.holder() == first.address
+    for number in range(40):
+        await system.send("orders", b"%d" % number, f"P{number}", TIMER_DELIVER_MS=at(1 + number / 10))
+    first.signal(signal.SIGSTOP)
+    second = await system.start_scheduler(claim_ttl_ms=1000)
+    async with asyncio.timeout(60):
+        while await system.holder() != second.address:
+            await asyncio.sleep(0.1)
+    first.signal(signal.SIGCONT)
+    await system.wait_for("orders", 40)
+    await asyncio.sleep(1.5)
+    assert sorted(await system.bodies("orders")) == sorted(b"%d" % number for number in range(40))
+
+
+async def test_a_store_killed_while_messages_wait_delivers_each_once(system):
+    await system.start_scheduler()
+    await system.topic("orders")
+    await system.holder()
+    for number in range(50):
+        await system.send("orders", b"%d" % number, f"S{number}", TIMER_DELIVER_MS=at(1 + number / 20))
+        await system.send("orders", b"L%d" % number, f"SL{number}", DELAY="1")
+    await asyncio.sleep(1.2)
+    port = system.store_process.port
+    system.store_process.kill()
+    await system.start_store(port)
+    await system.wait_for("orders", 100)
+    await asyncio.sleep(1.5)
+    found = await system.bodies("orders")
+    assert len(found) == len(set(found)) == 100
+
+
+async def test_what_cannot_be_delivered_is_parked_and_resent_and_the_others_go_on(system):
+    await system.start_scheduler(park_after_hours=0.0005)
+    await system.topic("gone")
+    await system.topic("orders")
+    await system.send("gone", b"poor", "G1", TIMER_DELIVER_MS=at(1.0))
+    await system.send("orders", b"fine", "F1", TIMER_DELIVER_MS=at(1.2))
+    await system.store.delete_topic("gone")
+    assert [record.body for record in await system.wait_for("orders", 1)] == [b"fine"]
+    client = await system.client()
+    async with asyncio.timeout(60):
+        while not (parked := (await client.list_parked(ListParked())).schedules):
+            await asyncio.sleep(0.1)
+    assert [(one.id, one.topic, one.kind) for one in parked] == [("G1", "gone", "parked")]
+    assert (await client.resend_parked(ScheduleOrder(id="G1"))).status == "failed"
+    await system.topic("gone")
+    assert (await client.resend_parked(ScheduleOrder(id="G1"))).status == "delivered"
+    assert (await system.wait_for("gone", 1))[-1].body == b"poor"
