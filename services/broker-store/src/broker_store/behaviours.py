@@ -16,6 +16,7 @@ from broker_store.opened import OpenedStore
 from broker_store.ports import Commands
 from broker_store.retrying.handler import Retrying, RetryingParts
 from broker_store.sending import Sending
+from broker_store.transactions.assembly import build_transactions
 
 Loops = dict[str, Callable[[], Awaitable[None]]]
 
@@ -61,6 +62,7 @@ def build_behaviours(
     return [
         _retrying(around, store, sending, consuming),
         _locks(store, sending, consuming, thread),
+        build_transactions(around, store, sending, consuming),
     ]
 
 
