@@ -1,0 +1,205 @@
+"""Claims: one owner at a time, known by an epoch that never comes again."""
+
+import itertools
+
+import msgspec
+import pytest
+from sending_side import ScriptedPeer
+from settling_side import SettlingSide, deliver
+
+from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.settling.claims import ClaimTable, raise_boot_count
+from gantry_wire.codes import GantryCode, ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.names import SCHEDULE_TOPIC
+from gantry_wire.settle_headers import (
+    ClaimHeader,
+    ClaimHolderHeader,
+    ClaimHolderReplyHeader,
+    MessageEventsBody,
+    MessageEventsHeader,
+    ReleaseClaimHeader,
+    SettleBody,
+    SettleHeader,
+    SettleReplyBody,
+    StoreTimeReplyHeader,
+    decode_json,
+)
+
+pytestmark = pytest.mark.anyio
+KEY = ("t", 0)
+
+
+def table(boot=1):
+    return ClaimTable(boot)
+
+
+def claim(claims, owner="a", now_ms=0, peer=1, ttl_ms=3000):
+    return claims.claim(KEY, owner, "h:1", ttl_ms, peer, now_ms)
+
+
+def test_a_claim_is_its_owners_until_its_time_is_over():
+    claims = table()
+    first = claim(claims)
+    with pytest.raises(RefusedRequest) as refused:
+        claim(claims, "b", 2999)
+    assert refused.value.fields == {"gantryCode": "HELD", "heldBy": "a", "address": "h:1", "leftMs": "1"}
+    assert claims.holder(KEY, 2999) is first
+    assert claims.holder(KEY, 3000) is None
+    assert claim(claims, "b", 3000).epoch > first.epoch
+
+
+def test_renewing_keeps_the_epoch_and_the_time_runs_anew():
+    claims = table()
+    first = claim(claims)
+    epoch = first.epoch
+    assert claim(claims, now_ms=2000).epoch == epoch
+    claims.check(KEY, epoch, 4000)
+    assert claims.holder(KEY, 6999) is first
+
+
+def test_an_epoch_that_was_replaced_released_or_closed_is_over():
+    claims = table()
+    old = claim(claims).epoch
+    new = claim(claims, "b", 3000).epoch
+    for epoch in (old, new + 1, 0):
+        with pytest.raises(RefusedRequest) as refused:
+            claims.check(KEY, epoch, 3000)
+        assert refused.value.fields["gantryCode"] == "FENCED"
+    assert not claims.release(KEY, old)
+    assert claims.release(KEY, new)
+    with pytest.raises(RefusedRequest):
+        claims.check(KEY, new, 3000)
+    third = claim(claims, now_ms=3000, peer=7)
+    assert claims.close_peer(8) == []
+    assert claims.close_peer(7) == [KEY]
+    assert claim(claims, "b", 3000).epoch > third.epoch
+
+
+def test_a_claim_that_nobody_took_over_goes_on_after_its_time():
+    claims = table()
+    epoch = claim(claims).epoch
+    claims.check(KEY, epoch, 9000)
+    assert claims.holder(KEY, 11_999) is not None
+
+
+def test_the_same_owner_over_a_new_connection_keeps_its_claim_when_the_old_one_ends():
+    claims = table()
+    epoch = claim(claims, peer=1).epoch
+    assert claim(claims, peer=2, now_ms=10).epoch == epoch
+    assert claims.close_peer(1) == []
+
+
+def test_every_start_has_epochs_above_all_before():
+    files = SimulatedFiles()
+    files.make_dirs("/store")
+    counts = [raise_boot_count(files, "/store") for _ in range(3)]
+    assert counts == [1, 2, 3]
+    assert all(
+        claim(table(later)).epoch > claim(table(earlier)).epoch + 2**31
+        for earlier, later in itertools.pairwise(counts)
+    )
+    disk = next(iter(files.crash_states(1, 0)))
+    assert raise_boot_count(disk, "/store") == 4
+
+
+@pytest.fixture
+def peer():
+    return ScriptedPeer()
+
+
+def settle(side, peer, epoch, items):
+    header = SettleHeader(topic=SCHEDULE_TOPIC, queue_id=0, epoch=epoch)
+
+    side.ask(peer, GantryCode.SETTLE, header, msgspec.json.encode(SettleBody(items)))
+    side.flush()
+    return peer.answers[-1]
+
+
+async def test_claim_settle_state_and_holder_over_the_wire(peer):
+    side = SettlingSide()
+    side.topics.ensure("orders", 4)
+    side.delayed(peer, b"a")
+    side.delayed(peer, b"b")
+    side.pass_time(2)
+    claimed = side.claim(peer)
+    assert (claimed.cursor, claimed.max_offset) == (0, 2)
+    assert claimed.epoch >> 32 == 1
+    answer = settle(side, peer, claimed.epoch, [side.item(1, deliver(), outcome="delivered")])
+    body = decode_json(answer.body, SettleReplyBody)
+    assert (body.results[0].status, body.cursor) == ("settled", 0)
+    assert side.state(peer).settled == [(1, 2)]
+    side.ask(peer, GantryCode.CLAIM_HOLDER, ClaimHolderHeader(topic=SCHEDULE_TOPIC, queue_id=0))
+    holder = peer.answers[-1].read(ClaimHolderReplyHeader)
+    assert (holder.held_by, holder.address, holder.until_ms) == (
+        "s1",
+        "127.0.0.1:10921",
+        side.clock.now_ms() + 3000,
+    )
+    side.ask(peer, GantryCode.MESSAGE_EVENTS, MessageEventsHeader(topic=SCHEDULE_TOPIC, queue_id=0, offset=1))
+    (event,) = decode_json(peer.answers[-1].body, MessageEventsBody).events
+    assert (event.kind, event.outcome, event.outputs[0].topic) == ("settled", "delivered", "orders")
+    side.ask(
+        peer,
+        GantryCode.RELEASE_CLAIM,
+        ReleaseClaimHeader(topic=SCHEDULE_TOPIC, queue_id=0, epoch=claimed.epoch),
+    )
+    side.ask(peer, GantryCode.CLAIM_HOLDER, ClaimHolderHeader(topic=SCHEDULE_TOPIC, queue_id=0))
+    assert peer.answers[-1].read(ClaimHolderReplyHeader).held_by is None
+    side.ask(peer, GantryCode.STORE_TIME)
+    assert peer.answers[-1].read(StoreTimeReplyHeader).store_time_ms == side.clock.now_ms()
+
+
+async def test_an_owner_that_was_replaced_decides_nothing(peer):
+    side = SettlingSide()
+    side.topics.ensure("orders", 4)
+    side.delayed(peer)
+    old = side.claim(peer, owner="old")
+    held = side.claim(peer, owner="new")
+    assert held.ext["gantryCode"] == "HELD"
+    assert int(held.ext["untilMs"]) == side.clock.now_ms() + 3000
+    side.pass_time(3)
+    new = side.claim(peer, owner="new")
+    answer = settle(side, peer, old.epoch, [side.item(0, deliver())])
+    assert (answer.code, answer.ext["gantryCode"], answer.ext["heldBy"]) == (604, "FENCED", "new")
+    assert side.outcomes() == []
+    assert settle(side, peer, new.epoch, [side.item(0, deliver())]).code == 0
+    assert side.outcomes() == [(b"later", 0)]
+
+
+async def test_no_epoch_outlives_a_restart_of_the_store(peer):
+    side = SettlingSide()
+    side.delayed(peer)
+    epoch = side.claim(peer).epoch
+    again = side.reopen()
+    assert settle(again, peer, epoch, []).ext["gantryCode"] == "FENCED"
+    assert again.claim(peer).epoch > epoch
+
+
+@pytest.mark.parametrize(
+    ("owner", "ttl_ms", "queue_id", "topic"),
+    [
+        ("", 3000, 0, "t"),
+        ("a", 1, 0, "t"),
+        ("a", 10**6, 0, "t"),
+        ("a", 3000, -1, "t"),
+        ("a", 3000, 0, "a:b"),
+        ("a", 3000, 0, ""),
+    ],
+)
+async def test_what_no_claim_can_be_is_refused_in_words(peer, owner, ttl_ms, queue_id, topic):
+    side = SettlingSide()
+    header = ClaimHeader(topic=topic, queue_id=queue_id, owner=owner, address="h:1", ttl_ms=ttl_ms)
+    side.ask(peer, GantryCode.CLAIM_QUEUE, header)
+    assert peer.answers[-1].code == ResponseCode.INVALID_PARAMETER
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b'{"items":[{"offset":-1,"position":0}]}', b'{"items":1}', b"[" * 5000]
+)
+async def test_a_body_that_is_none_is_refused_in_words(peer, body):
+    side = SettlingSide()
+    epoch = side.claim(peer).epoch
+    side.ask(peer, GantryCode.SETTLE, SettleHeader(topic=SCHEDULE_TOPIC, queue_id=0, epoch=epoch), body)
+    assert peer.answers[-1].code == ResponseCode.SYSTEM_ERROR
+    assert "SettleBody" in peer.answers[-1].remark
