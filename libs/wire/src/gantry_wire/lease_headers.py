@@ -11,6 +11,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
+import msgspec
+
 from gantry_wire.errors import MalformedBody
 from gantry_wire.header import Header, Int32, Int64
 
@@ -91,10 +93,28 @@ class WaitReplyHeader(Header, kw_only=True, rename="camel", gc=False):
     ready: bool
 
 
+class LeaseQueueState(msgspec.Struct, rename="camel"):
+    """What a group has of one queue: counts of messages by what is true of them."""
+
+    topic: str
+    queue_id: int
+    offset: int
+    """The low-water mark: everything below is done."""
+    leased: int
+    waiting: int
+    due: int
+    held: int
+    """Behind an earlier message of their key."""
+    dead: int
+    """On the way to the dead letters."""
+    expression_type: str
+    expression: str
+
+
 class LeasedRun(NamedTuple):
     """Consecutive records of a reply that share a lease."""
 
-    count: int
+    records: int
     lease: int
     attempt: int
 
@@ -148,6 +168,16 @@ def unpack_runs(body: bytes | memoryview, count: int) -> tuple[list[LeasedRun], 
 def pack_items(items: Sequence[LeaseItem]) -> bytes:
     """Return the body of an acknowledgement or an extension."""
     return b"".join([_ITEM.pack(*item) for item in items])
+
+
+def read_reasons(text: str | None) -> dict[int, str]:
+    """Return the reasons of a request by item. Raises MalformedBody."""
+    if not text:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[int, str])
+    except msgspec.DecodeError as error:
+        raise MalformedBody(f"reasons are no JSON object of item to text: {error}") from error
 
 
 def unpack_items(body: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from broker_store.derived import Derived
+from broker_store.leases.subscriptions import Subscriptions
 from broker_store.queues import QueueTable
 from broker_store.settling.table import SettledTable
 
@@ -12,10 +13,11 @@ class DerivedStates:
     """One field for each."""
 
     settled: SettledTable
+    leases: Subscriptions
 
     def all(self) -> list[Derived]:
         """Return every state, in the order in which records are replayed to them."""
-        return [self.settled]
+        return [self.settled, self.leases]
 
     def topic_deleted(self, topic: str) -> None:
         """Have every state forget a topic: its queues are gone."""
@@ -25,4 +27,4 @@ class DerivedStates:
 
 def make_states(queues: QueueTable) -> DerivedStates:
     """Return all states, empty."""
-    return DerivedStates(settled=SettledTable(queues))
+    return DerivedStates(settled=SettledTable(queues), leases=Subscriptions())

@@ -10,6 +10,7 @@ a number and the file the number of the last one in it: a crash between the two 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple, cast
 from zlib import crc32
@@ -28,6 +29,9 @@ _CRC_CHARS = 9
 
 Answer = Callable[[OSError | None], None]
 """Told when a commit is durable, or why it is not known to be."""
+
+BeforeCommit = Callable[[str, str, int, int, Callable[[], None]], bool]
+"""Told group, topic, queue id, offset and how to go on; True where it will go on by itself, later."""
 
 _log = get_logger()
 
@@ -54,6 +58,8 @@ class OffsetKeeper:
         version: DataVersionCounter,
     ) -> None:
         self._table = table
+        self.before_commit: BeforeCommit | None = None
+        """Asked before each; given by the leases, whose own note of the offset goes first."""
         self._file = file
         self._version = version
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="offsets")
@@ -83,6 +89,11 @@ class OffsetKeeper:
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, answer: Answer) -> None:
         """Commit, and answer when it is durable. Commits that come while one is written are written together."""
+        commit = partial(self._commit, group, topic, queue_id, offset, answer)
+        if self.before_commit is None or not self.before_commit(group, topic, queue_id, offset, commit):
+            commit()
+
+    def _commit(self, group: str, topic: str, queue_id: int, offset: int, answer: Answer) -> None:
         self._table.commit(group, topic, queue_id, offset)
         if offset < 0:
             answer(None)

@@ -71,10 +71,10 @@ class Model(RuleBasedStateMachine):
     def look(self, count, wanted):
         start, end = self.table.unseen.first
         end = min(start + count, end or start + count)
-        found = [(o, self.key(o)) for o in range(start, end) if wanted >> (o - start) & 1]
+        found = [(o, self.key(o), 0) for o in range(start, end) if wanted >> (o - start) & 1]
         if wanted % 3 == 0 and not self.in_order:
             self.table.see_all(start, end - start)
-            found = [(o, "") for o in range(start, end)]
+            found = [(o, "", 0) for o in range(start, end)]
         else:
             self.table.see(start, end, found)
         for offset in range(start, end):
@@ -84,7 +84,7 @@ class Model(RuleBasedStateMachine):
                 "tries": self.forgotten.pop(offset, 0),
                 "at": 0,
             }
-        for offset, _key in found:
+        for offset, _key, _tries in found:
             self.lines[offset]["state"] = "due"
         self.seen_to = max(self.seen_to, end)
 
@@ -301,7 +301,7 @@ TestOrderedModel.settings = settings(max_examples=150, stateful_step_count=40, d
 
 def test_a_poisoned_key_blocks_only_itself():
     table = LeaseTable(0, in_order=True)
-    table.see(0, 6, [(0, "bad"), (1, "good"), (2, "bad"), (3, "good"), (4, ""), (5, "other")])
+    table.see(0, 6, [(n, key, 0) for n, key in enumerate(["bad", "good", "bad", "good", "", "other"])])
     first = table.take(10, 1, 100)
     assert [run.first for run in first] == [0, 1, 4, 5]
     for run in first[1:]:
@@ -322,7 +322,7 @@ def test_a_hundred_thousand_messages_in_flight_cost_less_than_a_hundred_megabyte
     table = LeaseTable(0)
     if is_spread:
         for offset in range(100_000):
-            table.see(2 * offset, 2 * offset + 2, [(2 * offset, "")])
+            table.see(2 * offset, 2 * offset + 2, [(2 * offset, "", 0)])
             table.take(1, offset + 1, 10_000 + offset)
     else:
         table.see_all(0, 100_000)

@@ -18,6 +18,8 @@ IN_CARE_MAX = 100_000
 """Messages of one queue that one group has on lease, waiting, due or held; nothing more is looked at beyond."""
 _STALE_TIMERS_MAX = 1024
 
+Found = tuple[int, str, int]
+"""Offset, key, and how often the message had been given before it came into this queue."""
 Failed = tuple[int, int, int]
 """First offset, count, and how often these messages have been given in vain."""
 
@@ -82,13 +84,13 @@ class LeaseTable:
 
     # What is looked at
 
-    def see(self, start: int, end: int, found: Iterable[tuple[int, str]]) -> None:
+    def see(self, start: int, end: int, found: Iterable[Found]) -> None:
         """Take note of the stretch [start, end): `found` are its messages with their keys, all others are skipped as done."""
         self.unseen.saw(start, end)
         attempts = self.unseen.attempts
         run: Run | None = None
-        for offset, key in found:
-            attempt = attempts.pop(offset, 0) if attempts else 0
+        for offset, key, tries in found:
+            attempt = max(attempts.pop(offset, 0), tries) if attempts else tries
             place = offset - run.first if run is not None else RUN_MESSAGES_MAX
             if run is None or key or run.key or attempt != run.attempt or place >= RUN_MESSAGES_MAX:
                 if run is not None:
@@ -103,7 +105,7 @@ class LeaseTable:
     def see_all(self, start: int, count: int) -> None:
         """As `see`, for a stretch that is wanted whole and has no keys."""
         if self.unseen.attempts:
-            self.see(start, start + count, ((start + n, "") for n in range(count)))
+            self.see(start, start + count, ((start + n, "", 0) for n in range(count)))
             return
         end = start + count
         self.unseen.saw(start, end)

@@ -91,6 +91,13 @@ class Unseen:
         self.next = max(self.next, offset)
         self.forget_attempts(0, offset)
 
+    def end_at(self, offset: int) -> None:
+        """Believe nothing of messages at or above an offset: a crash took them, and others will have their offsets."""
+        if self.next > offset:
+            self.next = offset
+            self.gaps = [[start, min(end, offset)] for start, end in self.gaps if start < offset]
+            self.attempts = {at: attempt for at, attempt in self.attempts.items() if at < offset}
+
     def merged(self, others: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Yield the gaps and other stretches, which overlap none, in order; those that touch as one."""
         gaps = iter([(gap[0], gap[1]) for gap in self.gaps])

@@ -1,0 +1,336 @@
+"""9031 and 9032: messages are done, given back, or kept longer. One record in the log for all that a request changes.
+
+An item whose lease stands is held for the record and settled when the record is visible; the answer leaves when it is durable.
+What a restart forgot is taken up again, unless the message was leased anew since.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from broker_store.leases.giving_up import GivingUp
+from broker_store.leases.note_entry import Answered
+from broker_store.leases.notes import LeaseNote, QueueNote
+from broker_store.leases.opening import Opener, attempts_max, is_in_order
+from broker_store.leases.parts import LeaseParts, Notes
+from broker_store.leases.receiving import Receiver
+from broker_store.leases.runs import Kind, ranges_of
+from broker_store.leases.standing import Standing
+from broker_store.leases.subscriptions import QueueLeases, Subscription
+from broker_store.ports import Peer
+from broker_store.retrying.policy import policy_of
+from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.lease_headers import (
+    INVISIBLE_MS_MAX,
+    REASON_CHARS_MAX,
+    ExtendReplyHeader,
+    ItemKind,
+    ItemStatus,
+    LeaseItemsHeader,
+    read_reasons,
+    unpack_items,
+)
+from gantry_wire.names import RETRY_PREFIX, retry_topic
+
+ADOPTED_MS = 60_000
+"""How long a lease that a restart forgot is kept for whoever came back with it."""
+IN_PLACE_MS_MAX = 30_000
+"""A message given back for longer waits in the system queue of delays instead: it would hold up the group's offset here."""
+REASONS_MAX = 1000
+"""Reasons kept of a queue, for dead letters."""
+_DONE, _EXPIRED, _INVALID, _FAILED = map(int, ItemStatus)
+
+Item = tuple[int, int, int, int, int]
+"""Offset, lease, place in the request, kind, delay in ms."""
+
+
+class Change(NamedTuple):
+    """Messages of one queue with one fate: done, or due again at `due_ms` (nack)."""
+
+    one: Subscription
+    leases: QueueLeases
+    first: int
+    mask: int
+    is_nack: bool
+    due_ms: int = 0
+    attempt: int = 0
+
+
+class Request:
+    """One request on its way."""
+
+    __slots__ = ("changes", "later", "statuses")
+
+    def __init__(self, count: int) -> None:
+        self.statuses = bytearray(count)
+        self.changes: list[Change] = []
+        self.later: list[tuple[Subscription, QueueLeases, int, int, int]] = []
+        """Queue, offset, delay in ms and place of what is to come back later than `IN_PLACE_MS_MAX`."""
+
+
+class Acker:
+    """Answers acknowledgements and extensions."""
+
+    def __init__(
+        self, parts: LeaseParts, opener: Opener, notes: Notes, receiver: Receiver, giving_up: GivingUp
+    ) -> None:
+        self._parts = parts
+        self._opener = opener
+        self._notes = notes
+        self._receiver = receiver
+        self._giving_up = giving_up
+
+    # 9031
+
+    def ack(self, peer: Peer, command: Command) -> bytes | None:
+        """Settle items; answered when what they change is durable."""
+        header = command.read(LeaseItemsHeader)
+        items = list(unpack_items(command.body))
+        request = Request(len(items))
+        reasons = read_reasons(header.reasons)
+        now_ms = self._parts.now_ms()
+        for one, leases, of_queue in self._queues(header, items, request):
+            _note_reasons(leases, of_queue, reasons)
+            self._judge_all(one, leases, of_queue, request, now_ms)
+        if not request.changes and not request.later:
+            return _reply(command, request)
+        self._write(peer, command, request)
+        return None
+
+    def _judge_all(
+        self, one: Subscription, leases: QueueLeases, items: list[Item], request: Request, now_ms: int
+    ) -> None:
+        """Decide on the items of one queue, run by run."""
+        items.sort()
+        at = 0
+        while at < len(items):
+            offset, lease, place, kind, delay_ms = items[at]
+            run = leases.table.runs.find(offset)
+            stands = (
+                run is not None and run.lease == lease and run.kind is Kind.LEASED and run.time_ms > now_ms
+            )
+            if not stands:
+                standing = leases.table.standing(offset, lease, now_ms, self._receiver.is_ours)
+                if standing is Standing.FORGOTTEN and self._may_adopt(one, leases, offset):
+                    leases.table.adopt(offset, lease, now_ms + ADOPTED_MS)
+                    self._receiver.active[leases] = one
+                    continue
+                if standing is not Standing.HELD:
+                    request.statuses[place] = (
+                        _DONE if standing is Standing.DONE and kind == ItemKind.ACK else _EXPIRED
+                    )
+                    at += 1
+                    continue
+                run = leases.table.runs.find(offset)
+            assert run is not None
+            first, mask, end = run.first, 0, run.end
+            begin = at
+            while (
+                at < len(items)
+                and items[at][0] < end
+                and items[at][1] == lease
+                and items[at][3:] == (kind, delay_ms)
+            ):
+                bit = 1 << (items[at][0] - first)
+                if not run.mask & bit:
+                    break
+                mask |= bit
+                request.statuses[items[at][2]] = _DONE
+                at += 1
+            if kind == ItemKind.RELEASE:
+                leases.table.give_back(first, mask, lease)
+            elif kind == ItemKind.ACK:
+                request.changes.append(Change(one, leases, first, mask, is_nack=False))
+            else:
+                wait_ms = self._wait_ms(one, run.attempt, delay_ms)
+                if self._comes_later(one, leases, run.attempt, wait_ms):
+                    request.later += [(one, leases, item[0], wait_ms, item[2]) for item in items[begin:at]]
+                    continue
+                change = Change(one, leases, first, mask, True, now_ms + wait_ms, run.attempt)
+                request.changes.append(change)
+
+    def _wait_ms(self, one: Subscription, attempt: int, asked_ms: int) -> int:
+        """Return how long a message that is given back waits: what was asked, or what the group's policy says."""
+        if asked_ms >= 0:
+            return asked_ms
+        config = self._parts.groups.find(one.group)
+        policy = None if config is None else policy_of(config.attributes)
+        return 0 if policy is None else policy.wait_ms(attempt - 1, self._parts.chance)
+
+    def _comes_later(self, one: Subscription, leases: QueueLeases, attempt: int, wait_ms: int) -> bool:
+        """Whether a message that is given back waits elsewhere. In order it may not: the next of its key waits for it."""
+        if wait_ms <= IN_PLACE_MS_MAX or leases.table.in_order:
+            return False
+        return attempt < attempts_max(self._parts.groups.find(one.group))
+
+    def _may_adopt(self, one: Subscription, leases: QueueLeases, offset: int) -> bool:
+        queue = self._parts.queues.find(one.topic, leases.queue_id)
+        return queue is not None and queue.min_offset <= offset < queue.max_offset
+
+    def _write(self, peer: Peer, command: Command, request: Request) -> None:
+        """Have the changes written, a record for each topic, and answer when all is durable."""
+        work: dict[str, tuple[Subscription, list[Change]]] = {}
+        for change in request.changes:
+            work.setdefault(change.one.topic, (change.one, []))[1].append(change)
+        left = len(work) + len(request.later)
+        failed: list[RefusedRequest] = []
+
+        def answered(refusal: RefusedRequest | None) -> None:
+            nonlocal left
+            left -= 1
+            if refusal is not None:
+                failed.append(refusal)
+            if left:
+                return
+            if failed:
+                first = failed[0]
+                peer.send(encode_response(first.code, command.opaque, first.fields, remark=first.remark))
+            else:
+                peer.send(_reply(command, request))
+
+        for one, changes in work.values():
+            self._write_changes(one, changes, answered)
+        for one, leases, offset, delay_ms, place in request.later:
+            self._giving_up.send_later(one, leases, offset, delay_ms, _told(request, place, answered))
+
+    def _write_changes(self, one: Subscription, changes: list[Change], answered: Answered) -> None:
+        for change in changes:
+            change.leases.table.hold_for(change.first, change.mask)
+        note = LeaseNote(one.group, one.topic, _queue_notes(changes))
+
+        def appeared() -> None:
+            self._appear(one, changes)
+
+        def told(refusal: RefusedRequest | None) -> None:
+            if refusal is not None:
+                for change in changes:
+                    change.leases.table.withdraw(change.first, change.mask)
+            answered(refusal)
+
+        try:
+            self._notes.write(note, appeared, told)
+        except RefusedRequest as error:
+            told(error)
+
+    def _appear(self, one: Subscription, changes: list[Change]) -> None:
+        now_ms = self._parts.now_ms()
+        tries = attempts_max(self._parts.groups.find(one.group))
+        is_due = False
+        for _one, leases, first, mask, is_nack, due_ms, _attempt in changes:
+            table = leases.table
+            if is_nack:
+                table.put_back(first, mask, due_ms, now_ms, tries)
+                is_due = True
+                continue
+            table.settle(first, mask)
+            if leases.reasons:
+                for offset in [offset for offset in leases.reasons if table.runs.find(offset) is None]:
+                    del leases.reasons[offset]
+            is_due = is_due or table.in_order
+        for leases in {id(change.leases): change.leases for change in changes}.values():
+            self._opener.keep_in_step(one, leases)
+        if is_due:
+            self._giving_up.collect(one)
+
+    # 9032
+
+    def extend(self, peer: Peer, command: Command) -> bytes:  # noqa: ARG002
+        """Let leases end later, or earlier, than they would: `invisibleMs` from now. Known in memory only."""
+        header = command.read(LeaseItemsHeader)
+        invisible_ms = header.invisible_ms or 0
+        if not 1 <= invisible_ms <= INVISIBLE_MS_MAX:
+            words = f"invisibleMs is {invisible_ms}, it may be 1 to {INVISIBLE_MS_MAX}"
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+        items = list(unpack_items(command.body))
+        request = Request(len(items))
+        now_ms = self._parts.now_ms()
+        for one, leases, of_queue in self._queues(header, items, request):
+            for offset, lease, place, _kind, _delay in of_queue:
+                standing = leases.table.standing(offset, lease, now_ms, self._receiver.is_ours)
+                if standing is Standing.FORGOTTEN and self._may_adopt(one, leases, offset):
+                    leases.table.adopt(offset, lease, now_ms + invisible_ms)
+                    self._receiver.active[leases] = one
+                    standing = Standing.HELD
+                request.statuses[place] = _DONE if standing is Standing.HELD else _EXPIRED
+                if standing is Standing.HELD:
+                    leases.table.extend(offset, 1, lease, now_ms + invisible_ms)
+        reply = ExtendReplyHeader(until_ms=now_ms + invisible_ms)
+        return encode_response(ResponseCode.SUCCESS, command.opaque, reply, bytes(request.statuses))
+
+    def _queues(
+        self, header: LeaseItemsHeader, items: list[tuple[int, int, int, int, int, int]], request: Request
+    ) -> Iterator[tuple[Subscription, QueueLeases, list[Item]]]:
+        """Yield the items by queue. Those of a queue that is not there are invalid; so are all of an unknown group."""
+        parts = self._parts
+        if parts.topics.find(header.topic) is None:
+            words = f"topic[{header.topic}] not exist, apply first please!"
+            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, words)
+        config = parts.groups.find(header.group)
+        if config is None and not any(self._receiver.is_ours(one[4]) for one in items):
+            config = parts.groups.find_or_create(header.group)  # a crash may have come before it was saved
+        for (is_retry, queue_id), of_queue in _by_queue(items).items():
+            topic = retry_topic(header.group) if is_retry else header.topic
+            if config is not None and parts.queues.find(topic, queue_id) is not None:
+                one = parts.subscriptions.open(header.group, topic)
+                leases = self._leases(one, queue_id, config)
+                if leases is not None:
+                    yield one, leases, of_queue
+                    continue
+            for item in of_queue:
+                request.statuses[item[2]] = _INVALID
+
+    def _leases(
+        self, one: Subscription, queue_id: int, config: SubscriptionGroupConfig
+    ) -> QueueLeases | None:
+        """Return a queue's leases as they are now; None for a queue that never held a message."""
+        is_retry = one.topic.startswith(RETRY_PREFIX)
+        opened = self._opener.queue(one, queue_id, in_order=is_in_order(config) and not is_retry)
+        return None if opened is None else opened[1]
+
+
+def _by_queue(items: list[tuple[int, int, int, int, int, int]]) -> dict[tuple[int, int], list[Item]]:
+    by_queue: dict[tuple[int, int], list[Item]] = {}
+    for place, (kind, is_retry, queue_id, offset, lease, delay_ms) in enumerate(items):
+        item = (offset, lease, place, kind, delay_ms)
+        key = (1 if is_retry else 0, queue_id)
+        of_queue = by_queue.get(key)
+        if of_queue is None:
+            by_queue[key] = [item]
+        else:
+            of_queue.append(item)
+    return by_queue
+
+
+def _told(request: Request, place: int, answered: Answered) -> Callable[[str], None]:
+    def sent(failure: str) -> None:
+        if failure:
+            request.statuses[place] = _FAILED
+        answered(None)
+
+    return sent
+
+
+def _note_reasons(leases: QueueLeases, items: list[Item], reasons: dict[int, str]) -> None:
+    for offset, _lease, place, kind, _delay in items if reasons else ():
+        if kind == ItemKind.NACK and place in reasons and len(leases.reasons) < REASONS_MAX:
+            leases.reasons[offset] = reasons[place][:REASON_CHARS_MAX]
+
+
+def _queue_notes(changes: list[Change]) -> list[QueueNote]:
+    notes: dict[int, QueueNote] = {}
+    for change in changes:
+        note = notes.setdefault(change.leases.queue_id, QueueNote(change.leases.queue_id, None, [], []))
+        flat = ranges_of(change.first, change.mask)
+        if not change.is_nack:
+            note.done += flat
+            continue
+        for at in range(0, len(flat), 2):
+            note.failed += (flat[at], flat[at + 1], change.attempt)
+    return list(notes.values())
+
+
+def _reply(command: Command, request: Request) -> bytes:
+    return encode_response(ResponseCode.SUCCESS, command.opaque, None, bytes(request.statuses))

@@ -1,0 +1,241 @@
+"""Messages that leave a group's queue for another: dead letters, and those that are wanted again only much later.
+
+Both are settled: the copy is appended once, whatever crashes, and the log knows with it that the group is done with the original.
+Until then the original stays in the group's care.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from broker_store.leases.looking import Looker
+from broker_store.leases.opening import Opener
+from broker_store.leases.parts import LeaseParts
+from broker_store.leases.runs import Kind, Run, stretches_of
+from broker_store.leases.subscriptions import QueueLeases, Subscription
+from broker_store.retrying.retries import Retries, readable_reason, used_up
+from broker_store.settling.settling import Settling
+from broker_store.topics import PERM_RW
+from gantry_chassis.logs import get_logger
+from gantry_wire.errors import RefusedRequest, WireError
+from gantry_wire.names import TIMER_TOPIC, retry_topic
+from gantry_wire.properties import (
+    DELAY,
+    GANTRY_DLQ_ATTEMPTS,
+    GANTRY_DLQ_CONSUMER,
+    GANTRY_DLQ_REASON,
+    GANTRY_KEY,
+    GANTRY_ORIGIN,
+    GANTRY_SETTLED,
+    ORIGIN_MESSAGE_ID,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    RETRY_TOPIC,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
+)
+from gantry_wire.record import Record, decode_record
+from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult, SettleStatus
+
+AGAIN_SECONDS = 1.0
+"""When a dead letter that could not be written is tried again."""
+_NOT_TAKEN_ALONG = (
+    GANTRY_KEY, GANTRY_SETTLED, DELAY, TIMER_DELAY_SEC, TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_OUT_MS,
+    REAL_TOPIC, REAL_QUEUE_ID,
+)  # fmt: skip
+_GONE = frozenset({SettleStatus.REMOVED, SettleStatus.BAD_ITEM})
+
+Sent = Callable[[str], None]
+"""Told once: "" when the message waits elsewhere now, else why not."""
+
+_log = get_logger()
+
+
+class Place(NamedTuple):
+    """One message of a group's queue."""
+
+    one: Subscription
+    leases: QueueLeases
+    offset: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivingUpParts:
+    """What giving up needs beside the leases."""
+
+    settling: Settling
+    retries: Retries
+    member_of: Callable[[str], str]
+    """Name of a group's consumer for its dead letters; "" where none is known."""
+
+
+class GivingUp:
+    """Writes dead letters and late retries."""
+
+    def __init__(self, parts: LeaseParts, opener: Opener, around: GivingUpParts) -> None:
+        self._parts = parts
+        self._opener = opener
+        self._around = around
+        self._looker = Looker(parts.log)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.on_due: Callable[[Subscription], None] = _nobody
+        """Told when something of a subscription may be due."""
+        self.dead_letters = 0
+        """Written since the start."""
+
+    def collect(self, one: Subscription) -> None:
+        """Take up what of a subscription was given too often, and tell who waits for it."""
+        for leases in one.queues.values():
+            dead, leases.table.dead = leases.table.dead, []
+            for run in dead:
+                self._bury(one, leases, run)
+        self.on_due(one)
+
+    def send_later(
+        self, one: Subscription, leases: QueueLeases, offset: int, delay_ms: int, sent: Sent
+    ) -> None:
+        """Let a message wait in the system queue of delays, and come back through the group's retry topic."""
+        run = leases.table.runs.find(offset)
+        assert run is not None
+        leases.table.hold_for(offset, 1)
+        place = Place(one, leases, offset, run.attempt)
+
+        def done(status: str) -> None:
+            if status == SettleStatus.SETTLED:
+                self._settled(place)
+                sent("")
+            else:
+                leases.table.withdraw(offset, 1)
+                sent(status)
+
+        self._begin(self._settle(place, delay_ms, done))
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _bury(self, one: Subscription, leases: QueueLeases, run: Run) -> None:
+        for start, end in stretches_of(run.first, run.mask):
+            for offset in range(start, end):
+                place = Place(one, leases, offset, run.attempt)
+                self._begin(self._settle(place, None, self._buried(place)))
+
+    def _buried(self, place: Place) -> Callable[[str], None]:
+        def done(status: str) -> None:
+            if status == SettleStatus.SETTLED:
+                self.dead_letters += 1
+            if status in {SettleStatus.SETTLED, SettleStatus.ALREADY} or status in _GONE:
+                place.leases.reasons.pop(place.offset, None)
+                self._settled(place)
+                return
+            _log.warning(
+                "a dead letter cannot be written and is tried again",
+                group=place.one.group,
+                topic=place.one.topic,
+                offset=place.offset,
+                reason=status,
+            )
+            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._again, place)
+
+        return done
+
+    def _again(self, place: Place) -> None:
+        run = place.leases.table.runs.find(place.offset)
+        if run is not None and run.kind is Kind.DEAD:
+            self._begin(self._settle(place, None, self._buried(place)))
+
+    def _settled(self, place: Place) -> None:
+        place.leases.table.settle(place.offset, 1)
+        self._opener.keep_in_step(place.one, place.leases)
+        if place.leases.table.in_order:
+            self.on_due(place.one)
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _settle(self, place: Place, delay_ms: int | None, done: Callable[[str], None]) -> None:
+        """Settle one message: with a delay into the delays, else among the dead letters; `done` is told the status."""
+        try:
+            item = await self._item(place, delay_ms)
+            if item is None:
+                done(SettleStatus.REMOVED)
+                return
+        except (WireError, OSError) as error:
+            done(str(error) or type(error).__name__)
+            return
+
+        def settled(answer: list[SettleResult] | RefusedRequest) -> None:
+            if isinstance(answer, RefusedRequest):
+                done(answer.remark)
+            else:
+                done(answer[0].status)
+
+        one = place.one
+        try:
+            self._around.settling.settle(one.topic, place.leases.queue_id, one.group, None, [item], settled)
+        except RefusedRequest as refusal:
+            done(refusal.remark)
+
+    async def _item(self, place: Place, delay_ms: int | None) -> SettleItem | None:
+        """Return what is to be settled; None for a message that is gone."""
+        queue = self._parts.queues.find(place.one.topic, place.leases.queue_id)
+        found = [] if queue is None else self._looker.places(queue, Run(place.offset, 1, Kind.DEAD))
+        if not found:
+            return None
+        _offset, position, size = found[0]
+        data = await self._parts.in_thread(self._looker.read_waiting, position, size)
+        if data is None:
+            return None
+        record = decode_record(data)
+        output = self._dead_letter(place, record) if delay_ms is None else self._late(place, record, delay_ms)
+        return SettleItem(place.offset, position, [output], "dead" if delay_ms is None else "later")
+
+    def _dead_letter(self, place: Place, record: Record) -> SettleOutput:
+        group = place.one.group
+        target = self._around.retries.dead_letters(group)
+        reason = readable_reason(place.leases.reasons.get(place.offset, ""))
+        put = {
+            **_origin(record),
+            GANTRY_DLQ_REASON: reason or used_up(place.attempt),
+            GANTRY_DLQ_ATTEMPTS: str(place.attempt),
+        }
+        if consumer := self._around.member_of(group):
+            put[GANTRY_DLQ_CONSUMER] = consumer
+        return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.attempt)
+
+    def _late(self, place: Place, record: Record, delay_ms: int) -> SettleOutput:
+        parts, group = self._parts, place.one.group
+        config = parts.groups.find(group)
+        name = retry_topic(group)
+        parts.topics.ensure(name, max(1 if config is None else config.retry_queue_nums, 1), PERM_RW)
+        put = {
+            **_origin(record),
+            REAL_TOPIC: name,
+            REAL_QUEUE_ID: "0",
+            TIMER_DELAY_MS: str(delay_ms),
+            TIMER_OUT_MS: str(parts.now_ms() + delay_ms),
+        }
+        drop = tuple(name for name in _NOT_TAKEN_ALONG if name not in put)
+        return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, reconsume_times=place.attempt)
+
+
+def _origin(record: Record) -> dict[str, str]:
+    """Return the properties that say which message this was first."""
+    properties = record.property_map()
+    topic = record.topic.decode(errors="replace")
+    return {
+        RETRY_TOPIC: properties.get(RETRY_TOPIC, topic),
+        ORIGIN_MESSAGE_ID: properties.get(ORIGIN_MESSAGE_ID, record.message_id),
+        GANTRY_ORIGIN: properties.get(GANTRY_ORIGIN, f"{topic}:{record.queue_id}:{record.queue_offset}"),
+    }
+
+
+def _nobody(_one: Subscription) -> None:
+    pass

@@ -1,0 +1,317 @@
+"""Receive and acknowledge, put together: the commands 9030 to 9034, the passing of time, and what the rest of the store tells.
+
+Looks every TICK_SECONDS at queues with leases or delays; every second what ended in vain is noted in the log.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from broker_store.leases.acking import Acker
+from broker_store.leases.giving_up import GivingUp, GivingUpParts
+from broker_store.leases.notes import LeaseNote, QueueNote
+from broker_store.leases.opening import Opener, attempts_max
+from broker_store.leases.parts import LeaseParts, Notes
+from broker_store.leases.receiving import Receiver
+from broker_store.leases.runs import Kind
+from broker_store.leases.subscriptions import Subscription
+from broker_store.leases.waiting import Waiter, Waiters
+from broker_store.ports import Commands, Peer
+from gantry_wire.codes import GantryCode, ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.lease_headers import (
+    WAIT_MS_MAX,
+    LeaseQueueState,
+    LeaseStateHeader,
+    WaitHeader,
+    WaitReplyHeader,
+)
+from gantry_wire.names import RETRY_PREFIX, retry_topic
+
+TICK_SECONDS = 0.05
+"""A lease or a delay ends at most this late."""
+TICKS_PER_NOTE = 20
+TICKS_PER_OFFER = 4
+"""How often waiting receivers are told again of messages that nobody came for."""
+
+
+class HasId(Protocol):
+    """A connection that is gone."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        ...
+
+
+class Leasing:
+    """All of it. Build it inside the loop."""
+
+    def __init__(self, parts: LeaseParts, around: GivingUpParts) -> None:
+        self._parts = parts
+        self._notes = Notes(parts)
+        self._opener = Opener(parts, self._notes)
+        self._giving_up = GivingUp(parts, self._opener, around)
+        self._giving_up.on_due = self._offer
+        self._receiver = Receiver(parts, self._opener, self._notes)
+        self._acker = Acker(parts, self._opener, self._notes, self._receiver, self._giving_up)
+        self._waiters = Waiters()
+        self._woken: list[Waiter] = []
+        self._ticks = 0
+        parts.groups.on_change.append(self._group_changed)
+
+    # What the rest of the store calls
+
+    def commands(self) -> Commands:
+        """Return the table entries."""
+        return {
+            GantryCode.RECEIVE: ("pull", self._receiver.handle),
+            GantryCode.ACK: ("ack", self._acker.ack),
+            GantryCode.EXTEND_LEASE: ("ack", self._acker.extend),
+            GantryCode.LEASE_STATE: ("adminBroker", self._state),
+            GantryCode.WAIT_FOR_MESSAGES: ("pull", self._wait),
+        }
+
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what runs beside the requests."""
+        return {"leases": self._run}
+
+    @property
+    def holding(self) -> int:
+        """Waits held now; while there are none nobody needs to tell of arrivals."""
+        return self._waiters.count
+
+    @property
+    def in_flight(self) -> int:
+        """Messages on lease, waiting, due or held, for a figure."""
+        return sum(leases.table.runs.count for leases in self._receiver.active)
+
+    @property
+    def received(self) -> int:
+        """Messages given out since the start, for a figure."""
+        return self._receiver.messages
+
+    @property
+    def dead_letters(self) -> int:
+        """Dead letters written since the start, for a figure."""
+        return self._giving_up.dead_letters
+
+    def arrived(self, topic: str, tags_codes: Sequence[int]) -> None:
+        """Note messages that became readable; `answer_arrivals` follows."""
+        waiters = self._waiters
+        if topic.startswith(RETRY_PREFIX):
+            group = topic.removeprefix(RETRY_PREFIX)
+            self._woken += waiters.take_if(key for key in waiters.keys_now() if key[0] == group)
+        self._woken += waiters.arrived(topic, tags_codes)
+
+    def answer_arrivals(self) -> None:
+        """Answer the waits that arrivals have woken."""
+        if self._woken:
+            woken, self._woken = self._woken, []
+            self._answer(woken, is_ready=True)
+
+    def topic_deleted(self, topic: str) -> None:
+        """Answer who waits for a topic that is gone: their next receive says so."""
+        self._answer(
+            self._waiters.take_if(key for key in self._waiters.keys_now() if key[1] == topic), is_ready=True
+        )
+        active = self._receiver.active
+        for leases in [leases for leases, one in active.items() if one.topic == topic]:
+            del active[leases]
+
+    def offset_set(
+        self, group: str, topic: str, queue_id: int, offset: int, go_on: Callable[[], None]
+    ) -> bool:
+        """Note that somebody sets a group's offset: back, it must be in the log before it is answered.
+
+        True: `go_on` is called once it is, and not before. False: nothing to wait for.
+        """
+        one = self._parts.subscriptions.find(group, topic)
+        leases = None if one is None else one.queues.get(queue_id)
+        if one is None or leases is None or offset >= leases.table.low:
+            return False
+        note = LeaseNote(group, topic, [QueueNote(queue_id, offset)])
+
+        def appeared() -> None:
+            self._parts.subscriptions.apply(note)
+
+        def answered(_refusal: object) -> None:
+            go_on()
+
+        try:
+            self._notes.write(note, appeared, answered)
+        except RefusedRequest:
+            return False
+        return True
+
+    def closed(self, peer: HasId) -> None:
+        """Forget the waits of a connection that is gone; its leases stay: they belong to whoever has the handles."""
+        self._waiters.close_peer(peer.id)
+
+    async def close(self) -> None:
+        """Answer what is held, finish what is under way."""
+        self._answer(self._waiters.take_if(self._waiters.keys_now()), is_ready=False)
+        await self._giving_up.close()
+        await self._parts.later.close()
+
+    # Waiting
+
+    def _wait(self, peer: Peer, command: Command) -> bytes | None:
+        """9034. Raises RefusedRequest as a receive would."""
+        header = command.read(WaitHeader)
+        key = (header.group, header.topic)
+        if header.wait_ms <= 0:
+            self._answer(
+                [one] if (one := self._waiters.drop(key, peer.id, header.wait_id)) else [], is_ready=False
+            )
+            return None if command.is_oneway else _ready(command.opaque, is_ready=False)
+        config = self._opener.group(header.group)
+        self._opener.topic(header.topic)
+        one = self._parts.subscriptions.open(header.group, header.topic)
+        if self._is_ready(one):
+            return _ready(command.opaque, is_ready=True)
+        if self._waiters.is_full:
+            return _ready(command.opaque, is_ready=False)
+        deadline_ms = _loop_ms() + min(header.wait_ms, WAIT_MS_MAX)
+        waiter = Waiter(key, header.wait_id, deadline_ms, peer, command.opaque)
+        self._waiters.add(waiter, self._opener.wanted(one, config, is_retry=False).tags)
+        return None
+
+    def _is_ready(self, one: Subscription) -> bool:
+        """Whether a receive may find something now."""
+        if self._has_some(one, ""):
+            return True
+        retries = self._parts.subscriptions.find(one.group, retry_topic(one.group))
+        if retries is None:
+            return bool(list(self._parts.queues.of_topic(retry_topic(one.group))))
+        return self._has_some(retries, one.topic)
+
+    def _has_some(self, one: Subscription, route: str) -> bool:
+        for queue in self._parts.queues.of_topic(one.topic):
+            leases = one.queues.get(queue.queue_id)
+            if leases is None:
+                return queue.max_offset > queue.min_offset
+            if leases.table.has_due() or (route and leases.table.has_due(route)):
+                return True
+            start, _end = leases.table.unseen.first
+            if start < queue.max_offset and not leases.table.is_full:
+                return True
+        return False
+
+    def _offer(self, one: Subscription) -> None:
+        """Wake who waits for what may be due now."""
+        if not self._waiters.count:
+            return
+        if one.topic.startswith(RETRY_PREFIX):
+            self._answer(
+                self._waiters.take_if(k for k in self._waiters.keys_now() if k[0] == one.group), is_ready=True
+            )
+        elif self._is_ready(one):
+            self._answer(self._waiters.take((one.group, one.topic), 1), is_ready=True)
+
+    def _answer(self, waiters: list[Waiter], *, is_ready: bool) -> None:
+        for waiter in waiters:
+            waiter.peer.send(_ready(waiter.opaque, is_ready=is_ready))
+
+    # Time
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self.tick()
+
+    def tick(self) -> None:
+        """Let time pass: end leases and delays, note what ended, offer what is due, end waits."""
+        self._ticks += 1
+        now_ms = self._parts.now_ms()
+        active = self._receiver.active
+        for leases, one in list(active.items()):
+            table = leases.table
+            if table.is_timed_out(now_ms):
+                table.expire(now_ms, attempts_max(self._parts.groups.find(one.group)))
+                self._giving_up.collect(one)
+            if not len(table.runs) and not table.failed:
+                del active[leases]
+        if self._waiters.count:
+            self._answer(self._waiters.expire(_loop_ms()), is_ready=False)
+            if self._ticks % TICKS_PER_OFFER == 0:
+                self._offer_all()
+        if self._ticks % TICKS_PER_NOTE == 0:
+            self._note_failed()
+
+    def _offer_all(self) -> None:
+        for group, topic in self._waiters.keys_now():
+            one = self._parts.subscriptions.find(group, topic)
+            if one is not None:
+                self._offer(one)
+
+    def _note_failed(self) -> None:
+        """Note the leases that ended in vain since the last time."""
+        by_one: dict[int, tuple[Subscription, list[QueueNote]]] = {}
+        for leases, one in self._receiver.active.items():
+            if leases.table.failed:
+                failed, leases.table.failed = leases.table.failed, []
+                flat = [value for values in failed for value in values]
+                by_one.setdefault(id(one), (one, []))[1].append(QueueNote(leases.queue_id, failed=flat))
+        for one, notes in by_one.values():
+            self._notes.tell(LeaseNote(one.group, one.topic, notes), _nothing)
+
+    # Groups
+
+    def _group_changed(self, name: str) -> None:
+        """Forget a group that was deleted, in the log too; let others see at once what their new settings allow."""
+        groups, subscriptions = self._parts.groups, self._parts.subscriptions
+        config = groups.find(name)
+        if config is None:
+            if subscriptions.of_group(name):
+                subscriptions.drop_group(name)
+                active = self._receiver.active
+                for leases in [leases for leases, one in active.items() if one.group == name]:
+                    del active[leases]
+                self._notes.tell(LeaseNote(name, "", gone=True), _nothing)
+        elif not config.consume_enable:
+            waiters = self._waiters
+            self._answer(waiters.take_if(key for key in waiters.keys_now() if key[0] == name), is_ready=True)
+
+    def _state(self, _peer: Peer, command: Command) -> bytes:
+        """9033: what a group has in each queue."""
+        header = command.read(LeaseStateHeader)
+        states: list[LeaseQueueState] = []
+        for one in self._parts.subscriptions.of_group(header.group):
+            if header.topic not in {None, one.topic}:
+                continue
+            for leases in one.queues.values():
+                counts = dict.fromkeys(Kind, 0)
+                for run in leases.table.runs:
+                    counts[run.kind] += run.mask.bit_count()
+                states.append(
+                    LeaseQueueState(
+                        one.topic,
+                        leases.queue_id,
+                        leases.table.low,
+                        counts[Kind.LEASED],
+                        counts[Kind.WAITING],
+                        counts[Kind.DUE],
+                        counts[Kind.HELD],
+                        counts[Kind.DEAD],
+                        one.filter.kind,
+                        one.filter.expression,
+                    )
+                )
+        return encode_response(ResponseCode.SUCCESS, command.opaque, None, msgspec.json.encode(states))
+
+
+def _ready(opaque: int, *, is_ready: bool) -> bytes:
+    return encode_response(ResponseCode.SUCCESS, opaque, WaitReplyHeader(ready=is_ready))
+
+
+def _loop_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,206 @@
+"""Looks at messages that a group has not seen, and reads those that it is given. Works over one queue at a time; leases nothing.
+
+Reads never wait for the disk unless they are told that they may: `Cold` says which bytes would have to be waited for.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker_store.filters.compiled import compile_or_refuse
+from broker_store.filters.scanning import properties_at
+from broker_store.leases.lease_table import Found, LeaseTable
+from broker_store.leases.notes import GroupFilter
+from broker_store.leases.runs import Run
+from broker_store.log.consume_queue import HOLE_SIZE
+from broker_store.log.errors import LogError, PositionRemoved
+from broker_store.ports import LogReader, QueueReader
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import MalformedExpression, RefusedRequest
+from gantry_wire.properties import RETRY_TOPIC, SHARDING_KEY, find_property
+from gantry_wire.record import decode_record
+from gantry_wire.subscription import TAG, TagFilter
+from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
+
+LOOK_MAX = 4096
+"""Messages looked at for one receive and queue, where a filter or keys have them looked at one by one."""
+SLICE = 256
+READ_BYTES_MAX = 256 * 1024
+
+Unit = tuple[int, int, int]
+
+
+class Cold(Exception):
+    """Some bytes are not in memory."""
+
+    def __init__(self, position: int, size: int) -> None:
+        super().__init__(position, size)
+        self.position, self.size = position, size
+
+
+class Wanted(NamedTuple):
+    """A group's filter, compiled. `key` names the property that a message's key is taken from, if any."""
+
+    tags: TagFilter
+    matches: Callable[[bytes], bool] | None
+    key: bytes
+    is_retry: bool
+    """Whether these are messages that came back, whose earlier tries count."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every message is wanted and none has to be looked into."""
+        return self.tags.codes is None and self.matches is None and not self.key
+
+
+def wanted_of(chosen: GroupFilter, *, in_order: bool, is_retry: bool) -> Wanted:
+    """Compile a filter. Raises RefusedRequest (SUBSCRIPTION_PARSE_FAILED) for one that cannot be read."""
+    key = RETRY_TOPIC.encode() if is_retry else SHARDING_KEY.encode() if in_order else b""
+    if is_retry:  # what was given once and came back is given again, whatever the filter is now
+        return Wanted(TagFilter.parse(None), None, key, is_retry=True)
+    if chosen.kind != TAG:
+        return Wanted(
+            TagFilter.parse(None),
+            compile_or_refuse(chosen.kind, chosen.expression).matches,
+            key,
+            is_retry=False,
+        )
+    try:
+        return Wanted(TagFilter.parse(chosen.expression.strip()), None, key, is_retry=False)
+    except MalformedExpression as error:
+        raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
+
+
+class Looker:
+    """Reads one store's queues and log."""
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+        self.damaged = 0
+        """Records that were left out because they fail their check."""
+
+    def look(
+        self, queue: QueueReader, table: LeaseTable, wanted: Wanted, count: int, *, may_wait: bool
+    ) -> None:
+        """Let the table see what comes next, until `count` messages more are wanted or enough was looked at."""
+        looked = 0
+        before = table.runs.count
+        while not table.is_full and looked < LOOK_MAX and table.runs.count - before < count:
+            start, end = table.unseen.first
+            end = min(queue.max_offset, queue.max_offset if end is None else end)
+            if start < queue.min_offset:
+                table.unseen.skip_to(queue.min_offset)
+                continue
+            if start >= end:
+                return
+            size = min(end - start, count if wanted.is_plain else SLICE)
+            if wanted.is_plain:
+                table.see_all(start, size)
+            else:
+                size = self._look_closely(queue, table, wanted, start, size, may_wait=may_wait)
+            looked += size
+
+    def _look_closely(
+        self, queue: QueueReader, table: LeaseTable, wanted: Wanted, start: int, count: int, *, may_wait: bool
+    ) -> int:
+        units = _units(queue, start, count)
+        if not units:
+            table.see(start, start + 1, [])
+            return 1
+        found: list[Found] = []
+        codes = wanted.tags
+        named = {name.encode() for name in codes.names}
+        for number, (position, size, code) in enumerate(units):
+            if size == HOLE_SIZE or size <= 0 or not codes.matches(code):
+                continue
+            data = self.read(position, size, may_wait=may_wait)
+            properties = None if data is None else properties_at(data, 0, size)
+            if data is None or properties is None:
+                continue
+            if named and find_property(properties, b"TAGS") not in named:
+                continue  # another tag of the same hash
+            if wanted.matches is not None and not wanted.matches(properties):
+                continue
+            key = find_property(properties, wanted.key) if wanted.key else None
+            tries = reconsume_times_at(data) if wanted.is_retry else 0
+            found.append((start + number, key.decode(errors="replace") if key else "", tries))
+        table.see(start, start + len(units), found)
+        return len(units)
+
+    def places(self, queue: QueueReader, run: Run) -> list[tuple[int, int, int]]:
+        """Return (offset, position, size) of a run's messages; those that are holes or gone are left out."""
+        found: list[tuple[int, int, int]] = []
+        mask, first = run.mask, run.first
+        removed_below = self._log.min_position
+        count = mask.bit_length()
+        at = 0
+        while at < count:
+            units = _units(queue, first + at, count - at)
+            if not units:
+                at += 1
+                continue
+            for position, size, _code in units:
+                if mask >> at & 1 and 0 < size != HOLE_SIZE and position >= removed_below:
+                    found.append((first + at, position, size))
+                at += 1
+        return found
+
+    def read_all(
+        self, places: list[tuple[int, int, int]], *, may_wait: bool
+    ) -> tuple[list[int], list[bytes]]:
+        """Return the offsets of messages and their records; damaged ones are left out. Raises Cold."""
+        position, end = places[0][1], places[-1][1] + places[-1][2]
+        total = sum([size for _offset, _position, size in places])
+        if position < end and (end - position == total or end - position <= READ_BYTES_MAX):
+            data = self._read_whole(position, end - position, may_wait=may_wait)
+            if data is not None:
+                offsets = [offset for offset, _position, _size in places]
+                if len(data) == total:
+                    return offsets, [data]
+                return offsets, [data[at - position : at - position + size] for _offset, at, size in places]
+        offsets, parts = list[int](), list[bytes]()
+        for offset, at, size in places:
+            record = self.read(at, size, may_wait=may_wait)
+            if record is not None:
+                offsets.append(offset)
+                parts.append(record)
+        return offsets, parts
+
+    def read(self, position: int, size: int, *, may_wait: bool) -> bytes | None:
+        """Return one record, None when it is damaged or gone. Raises Cold."""
+        try:
+            data = self._log.read(position, size) if may_wait else self._log.read_nowait(position, size)
+        except PositionRemoved:
+            return None
+        except LogError:  # damaged, or a unit that names what is not there
+            if not may_wait:
+                raise Cold(position, size) from None
+            self.damaged += 1
+            return None
+        if data is None:
+            raise Cold(position, size)
+        return data
+
+    def read_waiting(self, position: int, size: int) -> bytes | None:
+        """As `read`, in a thread that may wait for the disk."""
+        return self.read(position, size, may_wait=True)
+
+    def _read_whole(self, position: int, size: int, *, may_wait: bool) -> bytes | None:
+        """Read a stretch at once; None when it holds what must be read singly."""
+        try:
+            data = self._log.read(position, size) if may_wait else self._log.read_nowait(position, size)
+        except LogError:
+            return None
+        if data is None:
+            raise Cold(position, size)
+        return data
+
+
+def reconsume_times_at(record: bytes) -> int:
+    """Return how often the message of a whole record had been given before it came back."""
+    return decode_record(record, check_crc=False).reconsume_times
+
+
+def _units(queue: QueueReader, offset: int, count: int) -> list[Unit]:
+    units = queue.read(offset, count)
+    whole = len(units) // CONSUME_QUEUE_UNIT_BYTES * CONSUME_QUEUE_UNIT_BYTES
+    return list(CONSUME_QUEUE_UNIT.iter_unpack(units[:whole]))

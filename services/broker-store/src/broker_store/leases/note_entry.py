@@ -1,0 +1,52 @@
+# ruff: noqa: ARG002, D102 - the Protocols of the group commit say what these methods promise
+"""A note of the leases on its way through the group commit: it takes effect when it is visible, and is answered when durable."""
+
+from collections.abc import Callable
+
+from broker_store.leases.notes import LeaseNote, encode_note
+from broker_store.message import Arrivals, IndexEntry, Message, Mode, Placement
+from broker_store.queues import Queue
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+
+Answered = Callable[[RefusedRequest | None], None]
+"""Told once: None, the note is as durable as the store promises; or why it is not, or perhaps not, stored."""
+
+
+class NoteEntry(Message):
+    """One record of GANTRY_SYS_ACKS. `appeared` is called with its position in the same step that makes it readable."""
+
+    __slots__ = ("_answered", "_appeared")
+
+    def __init__(
+        self,
+        queue: Queue,
+        note: LeaseNote,
+        mode: Mode,
+        now_ms: int,
+        store_host: bytes,
+        appeared: Callable[[int], None],
+        answered: Answered,
+    ) -> None:
+        super().__init__(
+            queue, encode_note(note), b"", 0, "", None, mode, None, 0, 0, 0, now_ms, store_host, 0
+        )
+        self._appeared = appeared
+        self._answered: Answered | None = answered
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        self.queue.units.append(self.offset, self.position, self.size, 0)
+        self._appeared(self.position)
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        if code:  # late: it stays in the log and takes effect when it is flushed; only then is it answered
+            return
+        self._tell(None)
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        self._tell(refusal)
+
+    def _tell(self, refusal: RefusedRequest | None) -> None:
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            answered(refusal)

@@ -1,0 +1,158 @@
+"""Finds or makes what a receive works on: the group, its filter in a topic, its lease tables, and keeps committed offsets in step.
+
+A group's order and start are attributes of its configuration; its filter is noted in the log when it changes.
+"""
+
+from functools import lru_cache
+
+from broker_store.leases.looking import Wanted, wanted_of
+from broker_store.leases.notes import GroupFilter, LeaseNote, QueueNote
+from broker_store.leases.parts import LeaseParts, Notes
+from broker_store.leases.subscriptions import QueueLeases, Subscription
+from broker_store.queues import Queue
+from broker_store.read_settings import PERM_READ
+from gantry_wire.bodies import SubscriptionGroupConfig, TopicConfig
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.lease_headers import FILTER_CONFLICT, ReceiveHeader
+from gantry_wire.names import GATEWAY_GROUP
+
+ORDER_ATTRIBUTE = "gantry.receive.order"
+START_ATTRIBUTE = "gantry.receive.start"
+SHARDING_KEY_ORDER = "shardingKey"
+LATEST = "latest"
+
+_compiled = lru_cache(maxsize=1024)(wanted_of)
+
+
+class Opener:
+    """Opens subscriptions and queues."""
+
+    def __init__(self, parts: LeaseParts, notes: Notes) -> None:
+        self._parts = parts
+        self._notes = notes
+
+    def group(self, name: str) -> SubscriptionGroupConfig:
+        """Return a group that may receive, made if that is allowed. Raises RefusedRequest."""
+        config = None if name == GATEWAY_GROUP else self._parts.groups.find_or_create(name)
+        if config is None:
+            words = f"subscription group [{name}] does not exist, and none may be made by receiving"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+        if not config.consume_enable:
+            words = f"subscription group no permission, {name}: it is paused; resume it to receive"
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
+        return config
+
+    def topic(self, name: str) -> TopicConfig:
+        """Return a topic that may be read. Raises RefusedRequest."""
+        parts = self._parts
+        config = parts.topics.find(name)
+        if config is None:
+            raise RefusedRequest(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!"
+            )
+        may_read = config.perm & PERM_READ and parts.settings.broker_permission & PERM_READ
+        if not may_read or parts.topics.is_internal(name):
+            raise RefusedRequest(
+                ResponseCode.NO_PERMISSION, f"the topic[{name}] pulling message is forbidden"
+            )
+        return config
+
+    def subscription(self, header: ReceiveHeader) -> Subscription:
+        """Return the subscription, with the filter of this receive. Raises RefusedRequest for another than the group's."""
+        subscriptions = self._parts.subscriptions
+        one = subscriptions.find(header.group, header.topic)
+        if header.expression_type is None:
+            return one or subscriptions.open(header.group, header.topic)
+        asked = GroupFilter(header.expression_type, (header.expression or "*").strip() or "*")
+        _compiled(asked, in_order=False, is_retry=False)
+        if one is None:
+            one = subscriptions.open(header.group, header.topic)
+        elif asked == one.filter:
+            return one
+        elif one.queues and not header.change_filter:
+            words = (
+                f"group {header.group} receives topic {header.topic} with the {one.filter.kind} filter "
+                f"{one.filter.expression[:200]!r}: use the same, or changeFilter to replace it for all"
+            )
+            raise RefusedRequest(ResponseCode.ILLEGAL_OPERATION, words, {"gantryCode": FILTER_CONFLICT})
+        if asked != one.filter:
+            one.filter = asked
+            self._notes.tell(LeaseNote(header.group, header.topic, filter=asked), _nothing)
+        return one
+
+    def wanted(self, one: Subscription, config: SubscriptionGroupConfig, *, is_retry: bool) -> Wanted:
+        """Return what the group wants of a topic, compiled; with `is_retry` of the messages that came back to it."""
+        return _compiled(one.filter, in_order=is_in_order(config) and not is_retry, is_retry=is_retry)
+
+    def starts_to_note(
+        self, one: Subscription, config: SubscriptionGroupConfig, count: int
+    ) -> LeaseNote | None:
+        """Return the note that must be durable before a group that starts at the end is given anything."""
+        if config.attributes.get(START_ATTRIBUTE) != LATEST:
+            return None
+        parts = self._parts
+        starts = [
+            QueueNote(queue_id, queue.max_offset)
+            for queue_id in range(count)
+            if queue_id not in one.queues
+            and (queue := parts.queues.find(one.topic, queue_id)) is not None
+            and parts.offsets.find(one.group, one.topic, queue_id) is None
+        ]
+        return LeaseNote(one.group, one.topic, starts, one.filter) if starts else None
+
+    def queue(self, one: Subscription, queue_id: int, *, in_order: bool) -> tuple[Queue, QueueLeases] | None:
+        """Return a queue and its leases, made if need be; None for one that never held a message."""
+        parts = self._parts
+        queue = parts.queues.find(one.topic, queue_id)
+        if queue is None:
+            return None
+        leases = one.queues.get(queue_id)
+        if leases is None:
+            committed = parts.offsets.find(one.group, one.topic, queue_id)
+            leases = QueueLeases(queue_id, queue.min_offset if committed is None else committed)
+            one.queues[queue_id] = leases
+        if leases.committed < 0:
+            self._begin(one, queue, leases)
+        else:
+            self.keep_in_step(one, leases)
+        if leases.table.in_order is not in_order:
+            leases.table.look_again(in_order=in_order)
+        return queue, leases
+
+    def _begin(self, one: Subscription, queue: Queue, leases: QueueLeases) -> None:
+        """Bring what the log says and what was committed together: the later of both is true, as resets are in both."""
+        table = leases.table
+        committed = self._parts.offsets.find(one.group, one.topic, leases.queue_id)
+        low = max(queue.min_offset, -1 if committed is None else committed)
+        table.unseen.end_at(queue.max_offset)
+        if low > table.low:
+            table.move_to(min(low, max(queue.max_offset, table.low)))
+        leases.committed = table.low
+        self._parts.offsets.commit(one.group, one.topic, leases.queue_id, table.low)
+
+    def keep_in_step(self, one: Subscription, leases: QueueLeases) -> None:
+        """Follow an offset that somebody else committed, and commit how far the group is now."""
+        offsets, table = self._parts.offsets, leases.table
+        known = offsets.find(one.group, one.topic, leases.queue_id)
+        if known is not None and known != leases.committed:
+            table.move_to(known)
+            leases.committed = known
+        low = table.low
+        if low != leases.committed:
+            offsets.commit(one.group, one.topic, leases.queue_id, low)
+            leases.committed = low
+
+
+def is_in_order(config: SubscriptionGroupConfig) -> bool:
+    """Whether a group gets the messages of one sharding key one after the other."""
+    return config.attributes.get(ORDER_ATTRIBUTE) == SHARDING_KEY_ORDER
+
+
+def attempts_max(config: SubscriptionGroupConfig | None) -> int:
+    """Return how often a group is given a message before it is a dead letter."""
+    return 16 if config is None or config.retry_max_times < 0 else max(config.retry_max_times, 1)
+
+
+def _nothing() -> None:
+    pass

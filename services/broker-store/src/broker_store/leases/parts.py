@@ -1,0 +1,85 @@
+"""What the leases are built on, and the notes they write into the log."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker_store.appends import Appends, stopped
+from broker_store.figures import Figures
+from broker_store.groups import GroupTable
+from broker_store.later import Later
+from broker_store.leases.note_entry import Answered, NoteEntry
+from broker_store.leases.notes import ACKS_TOPIC, LeaseNote
+from broker_store.leases.subscriptions import Subscriptions
+from broker_store.log.commit_log import LogState
+from broker_store.offsets import OffsetTable
+from broker_store.ports import LogReader
+from broker_store.pull_reading import InThread
+from broker_store.queues import QueueTable
+from broker_store.read_settings import ReadSettings
+from broker_store.targets import Targets
+from broker_store.topics import TopicTable
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseParts:
+    """The store around the leases."""
+
+    log: LogReader
+    queues: QueueTable
+    topics: TopicTable
+    targets: Targets
+    groups: GroupTable
+    offsets: OffsetTable
+    figures: Figures
+    settings: ReadSettings
+    appends: Appends
+    subscriptions: Subscriptions
+    later: Later
+    in_thread: InThread
+    now_ms: Callable[[], int]
+    """Store time."""
+    chance: Callable[[], float]
+    """Numbers from 0 to 1, for delays that vary."""
+    boot: int
+    """Number of this start of the store: the upper half of every lease number."""
+
+
+class Notes:
+    """Writes notes into GANTRY_SYS_ACKS through the group commit."""
+
+    def __init__(self, parts: LeaseParts) -> None:
+        self._parts = parts
+        self.written = 0
+
+    def write(self, note: LeaseNote, appeared: Callable[[], None], answered: Answered) -> None:
+        """Append a note: `appeared` in the step that makes it visible, `answered` once it is durable, or refused.
+
+        Goes on when the disk is full, from the ballast. Raises RefusedRequest where the store is stopped.
+        """
+        parts = self._parts
+        log = parts.appends.log
+        if log.state is LogState.STOPPED:
+            raise stopped(log.stop_reason)
+
+        def took_effect(position: int) -> None:
+            parts.subscriptions.applied_at(position)
+            appeared()
+
+        target = parts.targets.of(parts.topics.ensure(ACKS_TOPIC, 1))
+        queue = parts.queues.open(ACKS_TOPIC, 0)
+        entry = NoteEntry(
+            queue, note, target.mode, parts.now_ms(), parts.appends.store_host, took_effect, answered
+        )
+        parts.appends.enqueue(entry, len(entry.body))
+        self.written += 1
+
+    def tell(self, note: LeaseNote, appeared: Callable[[], None]) -> None:
+        """Append a note nobody waits for; nothing happens where it cannot be written."""
+        try:
+            self.write(note, appeared, _nobody)
+        except Exception:  # noqa: BLE001 - the store is stopped: the log will say what it has
+            return
+
+
+def _nobody(_refusal: object) -> None:
+    pass

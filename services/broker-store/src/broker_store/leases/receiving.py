@@ -1,0 +1,278 @@
+"""9030: what is due is leased first, then what was not seen; read from the log, and answered as it lies there.
+
+Everything happens in one step of the loop: what is leased is in the reply. Where bytes are not in memory, the leases are given
+back, a thread reads the bytes, and the receive is done again.
+"""
+
+from broker_store.leases.looking import Cold, Looker, Wanted
+from broker_store.leases.notes import LeaseNote
+from broker_store.leases.opening import Opener, attempts_max, is_in_order
+from broker_store.leases.parts import LeaseParts, Notes
+from broker_store.leases.runs import Run
+from broker_store.leases.subscriptions import QueueLeases, Subscription
+from broker_store.ports import Peer, QueueReader
+from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.lease_headers import (
+    INVISIBLE_MS_MAX,
+    RECEIVE_MESSAGES_MAX,
+    LeasedRun,
+    ReceiveHeader,
+    ReceiveReplyHeader,
+    pack_runs,
+)
+from gantry_wire.names import retry_topic
+
+REPLY_BYTES_MAX = 4 * 1024 * 1024
+"""Record bytes of one reply, one message at least."""
+
+
+class Batch:
+    """What one receive has gathered."""
+
+    __slots__ = ("count_left", "lease", "parts", "runs", "size", "taken", "until_ms")
+
+    def __init__(self, count: int, lease: int, until_ms: int) -> None:
+        self.count_left = count
+        self.lease = lease
+        self.until_ms = until_ms
+        self.runs: list[LeasedRun] = []
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.taken: list[tuple[QueueLeases, int, int]] = []
+        """Queue, first offset and mask of what was leased."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more goes into the reply."""
+        return self.count_left <= 0 or self.size >= REPLY_BYTES_MAX
+
+    def give_back(self) -> None:
+        """End every lease of it: it reaches nobody."""
+        for leases, first, mask in self.taken:
+            leases.table.give_back(first, mask, self.lease)
+
+
+class Receiver:
+    """Answers receives."""
+
+    def __init__(self, parts: LeaseParts, opener: Opener, notes: Notes) -> None:
+        self._parts = parts
+        self._opener = opener
+        self._notes = notes
+        self._looker = Looker(parts.log)
+        self._leases = parts.boot << 32
+        self.active: dict[QueueLeases, Subscription] = {}
+        """Queues with leases or delays: what has to be looked at as time passes."""
+        self.messages = 0
+        """Messages given out, for a figure."""
+
+    @property
+    def damaged(self) -> int:
+        """Records that were left out because they fail their check."""
+        return self._looker.damaged
+
+    def is_ours(self, lease: int) -> bool:
+        """Whether a lease was given since this start of the store."""
+        return lease >> 32 == self._parts.boot
+
+    def handle(self, peer: Peer, command: Command) -> bytes | None:
+        """Answer a receive. Raises RefusedRequest."""
+        header = command.read(ReceiveHeader)
+        if not 1 <= header.max_messages <= RECEIVE_MESSAGES_MAX:
+            raise _out_of_bounds("maxMessages", header.max_messages, 1, RECEIVE_MESSAGES_MAX)
+        if not 1 <= header.invisible_ms <= INVISIBLE_MS_MAX:
+            raise _out_of_bounds("invisibleMs", header.invisible_ms, 1, INVISIBLE_MS_MAX)
+        config = self._opener.group(header.group)
+        topic = self._opener.topic(header.topic)
+        one = self._opener.subscription(header)
+        note = self._opener.starts_to_note(one, config, topic.read_queue_nums)
+        if note is not None:
+            self._start(peer, command, note)
+            return None
+        try:
+            return self._receive(command, header, config, one, may_wait=False)
+        except Cold as cold:
+            self._parts.later.answer(peer, command, self._receive_slowly(command, header, config, one, cold))
+            return None
+
+    def _start(self, peer: Peer, command: Command, note: LeaseNote) -> None:
+        """Note where a group starts, then answer."""
+
+        def answered(refusal: RefusedRequest | None) -> None:
+            try:
+                if refusal is not None:
+                    raise refusal
+                reply = self.handle(peer, command)
+            except RefusedRequest as error:
+                reply = encode_response(error.code, command.opaque, error.fields, remark=error.remark)
+            if reply is not None:
+                peer.send(reply)
+
+        self._notes.write(note, lambda: self._parts.subscriptions.apply(note), answered)
+
+    def _receive(
+        self,
+        command: Command,
+        header: ReceiveHeader,
+        config: SubscriptionGroupConfig,
+        one: Subscription,
+        *,
+        may_wait: bool,
+    ) -> bytes:
+        now_ms = self._parts.now_ms()
+        self._leases += 1
+        batch = Batch(header.max_messages, self._leases, now_ms + header.invisible_ms)
+        try:
+            more = self._gather_retries(header, config, batch, now_ms, may_wait=may_wait)
+            more |= self._gather(one, config, batch, now_ms, "", may_wait=may_wait)
+        except Exception:
+            batch.give_back()
+            raise
+        reply = ReceiveReplyHeader(runs=len(batch.runs), until_ms=batch.until_ms, more=more)
+        body = b"".join([pack_runs(batch.runs), *batch.parts])
+        count = sum([run.records for run in batch.runs])
+        self.messages += count
+        if count:
+            self._parts.figures.on_get(header.topic, header.group, count, batch.size, 0)
+        return encode_response(ResponseCode.SUCCESS, command.opaque, reply, body)
+
+    async def _receive_slowly(
+        self,
+        command: Command,
+        header: ReceiveHeader,
+        config: SubscriptionGroupConfig,
+        one: Subscription,
+        cold: Cold,
+    ) -> bytes:
+        """Have the bytes read where waiting harms nobody, then receive: by then they are in memory."""
+        try:
+            await self._parts.in_thread(self._looker.read, cold.position, cold.size, may_wait=True)
+        finally:
+            self._parts.figures.cold_reads += 1
+        return self._receive(command, header, config, one, may_wait=True)
+
+    def _gather_retries(
+        self,
+        header: ReceiveHeader,
+        config: SubscriptionGroupConfig,
+        batch: Batch,
+        now_ms: int,
+        *,
+        may_wait: bool,
+    ) -> bool:
+        """Take from the group's retry topic what came back of this topic."""
+        name = retry_topic(header.group)
+        if name == header.topic or not self._parts.queues.of_topic(name):
+            return False
+        retries = self._parts.subscriptions.open(header.group, name)
+        return self._gather(retries, config, batch, now_ms, header.topic, may_wait=may_wait)
+
+    def _gather(
+        self,
+        one: Subscription,
+        config: SubscriptionGroupConfig,
+        batch: Batch,
+        now_ms: int,
+        route: str,
+        *,
+        may_wait: bool,
+    ) -> bool:
+        """Fill the batch from a topic's queues in turn; say whether there is more."""
+        wanted = self._opener.wanted(one, config, is_retry=bool(route))
+        topic = self._parts.topics.find(one.topic)
+        count = topic.read_queue_nums if topic is not None else 0
+        one.turn += 1
+        for number in range(count):
+            if batch.is_full:
+                return True
+            place = (one.turn + number) % count
+            opened = self._opener.queue(one, place, in_order=is_in_order(config) and not route)
+            if opened is None:
+                continue
+            queue, leases = opened
+            if leases.table.is_timed_out(now_ms):
+                leases.table.expire(now_ms, attempts_max(config))
+            self._gather_queue(queue, leases, wanted, batch, route, may_wait=may_wait)
+            if len(leases.table.runs):
+                self.active[leases] = one
+            self._opener.keep_in_step(one, leases)
+        return batch.is_full
+
+    def _gather_queue(
+        self,
+        queue: QueueReader,
+        leases: QueueLeases,
+        wanted: Wanted,
+        batch: Batch,
+        route: str,
+        *,
+        may_wait: bool,
+    ) -> None:
+        table = leases.table
+        routes = (route, "") if route else ("",)
+        has_looked = False
+        while not batch.is_full:
+            runs = [
+                run
+                for way in routes
+                for run in table.take(batch.count_left, batch.lease, batch.until_ms, way)
+            ]
+            for run in runs:
+                batch.taken.append((leases, run.first, run.mask))
+            for run in runs:
+                self._read(queue, leases, run, batch, may_wait=may_wait)
+            if not runs:
+                if has_looked:
+                    return
+                has_looked = True
+                self._looker.look(queue, table, wanted, batch.count_left, may_wait=may_wait)
+
+    def _read(
+        self, queue: QueueReader, leases: QueueLeases, run: Run, batch: Batch, *, may_wait: bool
+    ) -> None:
+        """Read a run's messages into the batch. What is not there is done; what has no room goes back."""
+        first, mask, attempt = run.first, run.mask, run.attempt
+        places = self._looker.places(queue, run)
+        fitting = len(places)
+        size = batch.size
+        for number, place in enumerate(places):
+            size += place[2]
+            if size > REPLY_BYTES_MAX and (number or batch.parts):
+                fitting = number
+                size = REPLY_BYTES_MAX  # nothing smaller from another queue goes in its place: that would starve this one
+                break
+        offsets: list[int] = []
+        if fitting:
+            offsets, parts = self._looker.read_all(places[:fitting], may_wait=may_wait)
+            batch.parts += parts
+        if len(offsets) < mask.bit_count():
+            back = bits_of(first, [place[0] for place in places[fitting:]])
+            if back:
+                leases.table.give_back(first, back, batch.lease)
+            missing = mask & ~bits_of(first, offsets) & ~back
+            if missing:
+                leases.table.settle(first, missing)
+        batch.size = size
+        batch.count_left -= len(offsets)
+        if offsets:
+            batch.runs.append(LeasedRun(len(offsets), batch.lease, attempt))
+
+
+def bits_of(first: int, offsets: list[int]) -> int:
+    """Return offsets as a mask."""
+    mask = 0
+    for offset in offsets:
+        mask |= 1 << (offset - first)
+    return mask
+
+
+def _out_of_bounds(name: str, value: int, least: int, most: int) -> RefusedRequest:
+    return RefusedRequest(
+        ResponseCode.INVALID_PARAMETER,
+        f"{name} is {value}, it may be {least} to {most}",
+        {"limit": f"{least}…{most}"},
+    )

@@ -1,0 +1,202 @@
+"""Which groups receive which topics, with the lease tables of their queues: known from the log alone (see derived.py).
+
+Acknowledged messages, deliveries in vain, filters and starts are replayed; who holds a lease is not: after a restart everything
+that is not done is due at once. Pure.
+"""
+
+import msgspec
+
+from broker_store.derived import ReadLog
+from broker_store.leases.lease_table import LeaseTable
+from broker_store.leases.notes import (
+    ACKS_TOPIC,
+    GroupFilter,
+    LeaseNote,
+    LeasesSnapshot,
+    QueueNote,
+    QueueSnapshot,
+    TopicSnapshot,
+    decode_note,
+    decode_snapshot,
+    encode_snapshot,
+)
+from broker_store.log.scan import ScannedRecord
+from broker_store.settling.mark import MARK, read_mark
+from gantry_wire.record import decode_record
+
+GroupTopic = tuple[str, str]
+
+
+class QueueLeases:
+    """One queue for one group: its table, and what was last committed of it."""
+
+    __slots__ = ("committed", "queue_id", "reasons", "table")
+
+    def __init__(self, queue_id: int, start: int) -> None:
+        self.queue_id = queue_id
+        self.table = LeaseTable(start)
+        self.committed = -1
+        """The committed offset as we know it; another one means that somebody moved the group."""
+        self.reasons: dict[int, str] = {}
+        """Why messages were given back, for their dead letters."""
+
+
+class Subscription:
+    """One group in one topic."""
+
+    __slots__ = ("filter", "group", "queues", "topic", "turn")
+
+    def __init__(self, group: str, topic: str) -> None:
+        self.group = group
+        self.topic = topic
+        self.filter = GroupFilter()
+        self.queues: dict[int, QueueLeases] = {}
+        self.turn = 0
+        """With which queue the next receive begins."""
+
+
+class Subscriptions:
+    """All of them; a Derived."""
+
+    name = "leases"
+    topics = frozenset({ACKS_TOPIC})
+
+    def __init__(self) -> None:
+        self._all: dict[GroupTopic, Subscription] = {}
+        self._applied = -1
+
+    def find(self, group: str, topic: str) -> Subscription | None:
+        """Return a subscription that exists."""
+        return self._all.get((group, topic))
+
+    def open(self, group: str, topic: str) -> Subscription:
+        """Return the subscription, made if need be: with no filter and no queue."""
+        found = self._all.get((group, topic))
+        if found is None:
+            found = self._all[(group, topic)] = Subscription(group, topic)
+        return found
+
+    def all(self) -> list[Subscription]:
+        """Return every subscription."""
+        return list(self._all.values())
+
+    def of_group(self, group: str) -> list[Subscription]:
+        """Return the subscriptions of a group."""
+        return [one for one in self._all.values() if one.group == group]
+
+    def drop_group(self, group: str) -> None:
+        """Forget a group."""
+        for one in self.of_group(group):
+            del self._all[(group, one.topic)]
+
+    def applied_at(self, position: int) -> None:
+        """Note that the record at a position took effect."""
+        self._applied = max(self._applied, position)
+
+    # Derived
+
+    def wants(self, topic: str, properties: bytes) -> bool:
+        """Want what was acknowledged, and what became of messages that were settled for a group."""
+        if topic == ACKS_TOPIC:
+            return True
+        mark = read_mark(properties) if MARK in properties else None
+        return mark is not None and bool(mark.source[2])
+
+    def take(self, record: ScannedRecord, read: ReadLog) -> None:
+        """Replay a record."""
+        position, size, topic, properties = record[0], record[1], record[7], record[8]
+        if position <= self._applied:
+            return
+        self._applied = position
+        if topic == ACKS_TOPIC.encode():
+            try:
+                self.apply(decode_note(decode_record(read(position, size)).body))
+            except msgspec.DecodeError:
+                return  # another version's: what it says is not known here
+            return
+        mark = read_mark(properties)
+        if mark is not None:
+            name, queue_id, group = mark.source
+            _replayed(self.open(group, name), queue_id).table.settle(mark.offset, 1)
+
+    def topic_deleted(self, topic: str) -> None:
+        """Forget who received a topic."""
+        for key in [key for key in self._all if key[1] == topic]:
+            del self._all[key]
+
+    def snapshot(self, position: int) -> bytes:  # noqa: ARG002 - it is of this moment, whatever the log's position
+        """Return the state of this moment."""
+        topics = [
+            TopicSnapshot(
+                one.group, one.topic, [_snapshot_of(queue) for queue in one.queues.values()], one.filter
+            )
+            for one in self._all.values()
+        ]
+        return encode_snapshot(LeasesSnapshot(self._applied, topics))
+
+    def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002
+        """Begin with a snapshot, or with nothing."""
+        self._all, self._applied = {}, -1
+        if data is None:
+            return True
+        try:
+            content = decode_snapshot(data)
+        except msgspec.DecodeError:
+            return False
+        self._applied = content.applied
+        for topic in content.topics:
+            one = self.open(topic.group, topic.topic)
+            one.filter = topic.filter
+            one.queues = {queue.queue: _loaded(queue) for queue in topic.queues}
+        return True
+
+    def pin(self) -> int | None:
+        """Need nothing of the log below a snapshot: it is whole."""
+        return None
+
+    def apply(self, note: LeaseNote) -> None:
+        """Let a note take effect that the log has."""
+        if note.gone:
+            self.drop_group(note.group)
+            return
+        one = self.open(note.group, note.topic)
+        if note.filter is not None:
+            one.filter = note.filter
+        for part in note.queues:
+            self._apply_queue(one, part)
+
+    def _apply_queue(self, one: Subscription, part: QueueNote) -> None:
+        if part.start is not None:
+            if part.queue in one.queues:
+                one.queues[part.queue].table.move_to(part.start)
+            else:
+                one.queues[part.queue] = QueueLeases(part.queue, part.start)
+        table = _replayed(one, part.queue).table
+        for at in range(0, len(part.done), 2):
+            table.settle(part.done[at], (1 << part.done[at + 1]) - 1)
+        for at in range(0, len(part.failed), 3):
+            table.unseen.note_attempts(part.failed[at], part.failed[at + 1], part.failed[at + 2])
+
+
+def _replayed(one: Subscription, queue_id: int) -> QueueLeases:
+    """Return a queue's leases; where the log does not say the start, what is committed will (see Opener)."""
+    queue = one.queues.get(queue_id)
+    if queue is None:
+        queue = one.queues[queue_id] = QueueLeases(queue_id, 0)
+    return queue
+
+
+def _snapshot_of(queue: QueueLeases) -> QueueSnapshot:
+    table = queue.table
+    undone = [bound for stretch in table.undone() for bound in stretch]
+    failed = [value for one in table.known_attempts() for value in one]
+    return QueueSnapshot(queue.queue_id, table.unseen.next, undone, failed)
+
+
+def _loaded(content: QueueSnapshot) -> QueueLeases:
+    queue = QueueLeases(content.queue, content.next)
+    unseen, undone, failed = queue.table.unseen, content.undone, content.failed
+    unseen.gaps = [[undone[at], undone[at + 1]] for at in range(0, len(undone), 2)]
+    for at in range(0, len(failed), 3):
+        unseen.note_attempts(failed[at], failed[at + 1], failed[at + 2])
+    return queue

@@ -1,0 +1,124 @@
+"""9034: who waits for something to receive, without leasing it. Woken by arrivals and by what becomes due; pure.
+
+As many are woken as messages may be there, oldest first. Who was woken and did not come back for them leaves them to others: the
+shell asks again after a moment (see `Leases`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from gantry_wire.subscription import TagFilter
+
+WAITERS_MAX = 100_000
+
+GroupTopic = tuple[str, str]
+
+
+class WaitPeer(Protocol):
+    """Whose connection a wait came over."""
+
+    @property
+    def id(self) -> int:
+        """Number of the connection."""
+        ...
+
+    def send(self, data: bytes) -> None:
+        """Send an answer."""
+        ...
+
+
+class Waiter:
+    """One wait."""
+
+    __slots__ = ("deadline_ms", "key", "opaque", "peer", "wait_id")
+
+    def __init__(self, key: GroupTopic, wait_id: int, deadline_ms: int, peer: WaitPeer, opaque: int) -> None:
+        self.key = key
+        self.wait_id = wait_id
+        self.deadline_ms = deadline_ms
+        self.peer = peer
+        self.opaque = opaque
+
+
+class Waiters:
+    """All waits, by group and topic, in the order they came."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[GroupTopic, dict[tuple[int, int], Waiter]] = {}
+        self._by_topic: dict[str, dict[str, TagFilter]] = {}
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more may not wait."""
+        return self.count >= WAITERS_MAX
+
+    def keys_now(self) -> list[GroupTopic]:
+        """Return the (group, topic) that somebody waits for."""
+        return list(self._by_key)
+
+    def add(self, waiter: Waiter, codes: TagFilter) -> None:
+        """Keep a wait; `codes` is what arrivals are judged by."""
+        group, topic = waiter.key
+        self._by_key.setdefault(waiter.key, {})[waiter.peer.id, waiter.wait_id] = waiter
+        self._by_topic.setdefault(topic, {})[group] = codes
+        self.count += 1
+
+    def drop(self, key: GroupTopic, peer_id: int, wait_id: int) -> Waiter | None:
+        """Forget one wait."""
+        waiting = self._by_key.get(key)
+        waiter = None if waiting is None else waiting.pop((peer_id, wait_id), None)
+        if waiter is not None:
+            self._dropped(key, 1)
+        return waiter
+
+    def arrived(self, topic: str, tags_codes: Sequence[int]) -> list[Waiter]:
+        """Take out who the arrival of messages in a topic may concern."""
+        groups = self._by_topic.get(topic)
+        if groups is None:
+            return []
+        woken: list[Waiter] = []
+        for group, codes in list(groups.items()):
+            count = len(tags_codes) if codes.codes is None else sum(map(codes.matches, tags_codes))
+            if count:
+                woken += self.take((group, topic), count)
+        return woken
+
+    def take(self, key: GroupTopic, count: int) -> list[Waiter]:
+        """Take out up to `count` waits, the oldest first."""
+        waiting = self._by_key.get(key)
+        if not waiting:
+            return []
+        chosen = list(waiting)[:count] if count < len(waiting) else list(waiting)
+        taken = [waiting.pop(one) for one in chosen]
+        self._dropped(key, len(taken))
+        return taken
+
+    def take_if(self, keys: Iterable[GroupTopic]) -> list[Waiter]:
+        """Take out all waits of these."""
+        return [waiter for key in keys for waiter in self.take(key, WAITERS_MAX)]
+
+    def expire(self, now_ms: int) -> list[Waiter]:
+        """Take out the waits whose time is over."""
+        late = [
+            one for of_key in self._by_key.values() for one in of_key.values() if one.deadline_ms <= now_ms
+        ]
+        for one in late:
+            self.drop(one.key, one.peer.id, one.wait_id)
+        return late
+
+    def close_peer(self, peer_id: int) -> None:
+        """Forget the waits of a connection that is gone."""
+        gone = [one for of_key in self._by_key.values() for one in of_key.values() if one.peer.id == peer_id]
+        for one in gone:
+            self.drop(one.key, peer_id, one.wait_id)
+
+    def _dropped(self, key: GroupTopic, count: int) -> None:
+        self.count -= count
+        if not self._by_key[key]:
+            del self._by_key[key]
+            group, topic = key
+            groups = self._by_topic[topic]
+            del groups[group]
+            if not groups:
+                del self._by_topic[topic]

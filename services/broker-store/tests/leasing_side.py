@@ -1,0 +1,168 @@
+"""A whole store without a network over a simulated disk, and a client of receive and acknowledge that moves it by hand."""
+
+from typing import Any, NamedTuple
+
+from sending_side import DIRECTORY, ScriptedPeer, SendingSide
+
+from broker_store.broker_config import BrokerConfig
+from broker_store.building import Surroundings, build_consuming
+from broker_store.config_files import DataVersionCounter
+from broker_store.leases.building import build_leasing
+from broker_store.log.simulated_files import SimulatedFiles
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.nats_hints import Hints
+from gantry_link.pool import ConnectionPool
+from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.codes import GantryCode
+from gantry_wire.frame import Command
+from gantry_wire.lease_headers import (
+    ItemKind,
+    LeaseItem,
+    LeaseItemsHeader,
+    ReceiveHeader,
+    ReceiveReplyHeader,
+    WaitHeader,
+    pack_items,
+    unpack_runs,
+)
+from gantry_wire.record import Record, scan_records
+
+
+class Given(NamedTuple):
+    """A message that was received."""
+
+    record: Record
+    lease: int
+    attempt: int
+    is_retry: bool
+
+    @property
+    def body(self) -> str:
+        return self.record.body.decode()
+
+
+class LeasingSide(SendingSide):
+    """Adds the reading side and the leases."""
+
+    def __init__(self, files: SimulatedFiles | None = None, *arguments: Any, **settings: Any) -> None:
+        super().__init__(files, *arguments, **settings)
+        around = Surroundings(
+            self.settings,
+            self.files,
+            self.classes,
+            Metrics(),
+            self.clock.now_ms,
+            Hints("", "broker-store"),
+            ConnectionPool(),
+            "127.0.0.1:10911",
+            lambda: None,
+        )
+        config = BrokerConfig({"brokerName": "broker-a"}, DataVersionCounter(self.clock.now_ms))
+        self.consuming = build_consuming(around, self.store, self.sending, config)
+        self.leasing = build_leasing(around, self.store, self.sending, self.consuming)
+        self.sending.retries.find_group = self.consuming.groups.find_or_create
+        self.sending.removal.on_removed.append(self.consuming.topic_deleted)
+        self.sending.dispatch.readers = self.consuming
+        self.table.add_all({**self.consuming.commands(), **self.leasing.commands()})
+        self.client = ScriptedPeer(port=41000)
+
+    def reopen(self, **settings: Any) -> "LeasingSide":
+        chosen = {"segment_bytes": self.settings.segment_bytes, **settings}
+        return LeasingSide(self.files, self.wall_s + 1, **chosen)
+
+    def set_group(self, group: str = "g", **changes: Any) -> None:
+        self.consuming.groups.put(SubscriptionGroupConfig(group_name=group, **changes))
+
+    def put(self, *bodies: str, topic: str = "orders", queue_id: int = 0, **properties: str) -> None:
+        """Send messages, flushed."""
+        for body in bodies:
+            named = {"UNIQ_KEY": f"U{body[:20]}", **properties}
+            self.send(ScriptedPeer(), topic, body.encode(), queue_id, properties=named)
+        self.flush()
+
+    def asked(self, code: int, header: Any, body: bytes = b"") -> Command | None:
+        """Hand a request over; its answer, if there is one yet."""
+        opaque = self.ask(self.client, code, header, body)
+        return self.answer_to(opaque)
+
+    def answer_to(self, opaque: int) -> Command | None:
+        found = [answer for answer in self.client.answers if answer.opaque == opaque]
+        return found[-1] if found else None
+
+    def lease_raw(self, **fields: Any) -> Command | None:
+        header = {"group": "g", "topic": "orders", "max_messages": 32, "invisible_ms": 30_000, **fields}
+        return self.asked(GantryCode.RECEIVE, ReceiveHeader(**header))
+
+    def lease(self, **fields: Any) -> list[Given]:
+        answer = self.lease_raw(**fields)
+        assert answer is not None
+        assert answer.code == 0, answer.remark
+        return given(answer, fields.get("topic", "orders"))
+
+    def settle(self, *items: LeaseItem, group: str = "g", topic: str = "orders", **fields: Any) -> list[int]:
+        """Acknowledge or give back, flushed; the statuses."""
+        header = LeaseItemsHeader(group=group, topic=topic, **fields)
+        opaque = self.ask(self.client, GantryCode.ACK, header, pack_items(items))
+        self.flush()
+        answer = self.answer_to(opaque)
+        assert answer is not None
+        assert answer.code == 0, answer.remark
+        return list(answer.body)
+
+    def ack(self, *messages: Given, **more: Any) -> list[int]:
+        return self.settle(*[item(one, ItemKind.ACK) for one in messages], **more)
+
+    def nack(self, *messages: Given, delay_ms: int = 0, **more: Any) -> list[int]:
+        return self.settle(*[item(one, ItemKind.NACK, delay_ms) for one in messages], **more)
+
+    def extend(self, *messages: Given, invisible_ms: int = 60_000) -> list[int]:
+        header = LeaseItemsHeader(group="g", topic="orders", invisible_ms=invisible_ms)
+        answer = self.asked(
+            GantryCode.EXTEND_LEASE, header, pack_items([item(one, ItemKind.EXTEND) for one in messages])
+        )
+        assert answer is not None
+        return list(answer.body)
+
+    def wait(self, wait_id: int = 1, wait_ms: int = 10_000, **fields: Any) -> int:
+        header = WaitHeader(**{"group": "g", "topic": "orders", **fields}, wait_id=wait_id, wait_ms=wait_ms)
+        return self.ask(self.client, GantryCode.WAIT_FOR_MESSAGES, header)
+
+    def pass_time(self, seconds: float) -> None:
+        super().pass_time(seconds)
+        self.leasing.tick()
+
+    def note_failures(self) -> None:
+        """What happens every second."""
+        for _ in range(20):
+            self.leasing.tick()
+        self.flush()
+
+    def committed(self, queue_id: int = 0, group: str = "g", topic: str = "orders") -> int | None:
+        return self.consuming.offsets.find(group, topic, queue_id)
+
+
+def given(answer: Command, topic: str = "orders") -> list[Given]:
+    """Return the messages of a receive's answer."""
+    header = answer.read(ReceiveReplyHeader)
+    runs, records = unpack_runs(answer.body, header.runs)
+    leases = [(run.lease, run.attempt) for run in runs for _ in range(run.records)]
+    found = list(scan_records(bytes(records)))
+    assert len(found) == len(leases)
+    return [
+        Given(record, *lease, record.topic.decode() != topic)
+        for record, lease in zip(found, leases, strict=True)
+    ]
+
+
+def item(message: Given, kind: ItemKind, delay_ms: int = 0) -> LeaseItem:
+    record = message.record
+    return LeaseItem(
+        kind, int(message.is_retry), record.queue_id, record.queue_offset, message.lease, delay_ms
+    )
+
+
+def bodies(messages: list[Given]) -> list[str]:
+    return [message.body for message in messages]
+
+
+__all__ = ["DIRECTORY", "Given", "LeasingSide", "bodies", "given", "item"]
