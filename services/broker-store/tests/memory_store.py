@@ -1,5 +1,7 @@
 """In-memory log, queues and peers for tests of the reading side: the ports, with nothing behind them but lists."""
 
+import asyncio
+
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 from gantry_wire.bodies import TopicConfig
 from gantry_wire.frame import FrameDecoder, decode_command
@@ -160,7 +162,7 @@ class MemoryIndex:
 
 
 class MemoryPeer:
-    """Collects frames; `answers` decodes them."""
+    """Collects frames; `answers` decodes them. What it is asked waits in `asked` until the test completes it."""
 
     next_id = 1
 
@@ -170,6 +172,12 @@ class MemoryPeer:
         self.remote = ("127.0.0.1", port)
         self.is_closing = False
         self._sent = []
+        self.asked = []
+
+    def request(self, code, header, body, timeout):
+        answer = asyncio.get_running_loop().create_future()
+        self.asked.append((code, header, body, answer))
+        return answer
 
     def send(self, data):
         self._sent.append(data)

@@ -97,6 +97,8 @@ class ResetOffsetHeader(Header, kw_only=True, rename="camel", gc=False):
     is_force: bool
     queue_id: Int32 = -1
     offset: Int64 | None = None
+    dry_run: bool | None = None
+    """Ours: answer the offsets that would be set, and set none."""
 
 
 class ConsumerStatusHeader(Header, kw_only=True, rename="camel", gc=False):

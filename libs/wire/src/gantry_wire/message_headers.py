@@ -288,3 +288,23 @@ class ConsumeDirectlyHeader(Header, kw_only=True, rename="camel", gc=False):
     topic: str | None = None
     topic_sys_flag: Int32 | None = None
     group_sys_flag: Int32 | None = None
+
+
+class PushReplyHeader(Header, kw_only=True, rename="camel", gc=False):
+    """326, pushed: a reply for the client that had asked, with where and when the store took it."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    born_host: str
+    """host:port"""
+    store_host: str
+    store_timestamp: Int64

@@ -10,8 +10,8 @@ from typing import Protocol
 from broker_store.building import Surroundings
 from broker_store.config_files import ConfigFile
 from broker_store.consuming import Consuming
+from broker_store.conversations import Conversations
 from broker_store.later import Later
-from broker_store.leases.building import build_leasing
 from broker_store.locks.handler import QueueLocks
 from broker_store.opened import OpenedStore
 from broker_store.ports import Commands
@@ -63,8 +63,8 @@ def build_behaviours(
     return [
         _retrying(around, store, sending, consuming),
         _locks(store, sending, consuming, thread),
-        build_leasing(around, store, sending, consuming),
         build_transactions(around, store, sending, consuming),
+        Conversations(around, store, sending, consuming),
     ]
 
 

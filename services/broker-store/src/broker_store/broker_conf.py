@@ -49,6 +49,8 @@ RENAMED = {
     "longPollingEnable": "long_polling_enable",
     "maxTransferBytesOnMessageInMemory": "pull_bytes_max",
     "enablePropertyFilter": "property_filter_enable",
+    "storeReplyMessageEnable": "store_replies",
+    "useServerSideResetOffset": "server_side_reset",
     "disableConsumeIfConsumerReadSlowly": "protect_broker",
     "consumerFallbehindThreshold": "fallbehind_bytes_max",
     "messageDelayLevel": "delay_levels",

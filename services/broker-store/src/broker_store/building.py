@@ -45,6 +45,7 @@ def build_consuming(
         broker_permission=settings.broker_permission,
         long_polling_enable=settings.long_polling_enable,
         property_filter_enable=settings.property_filter_enable,
+        server_side_reset=settings.server_side_reset,
         protect_broker=settings.protect_broker,
         fallbehind_bytes_max=settings.fallbehind_bytes_max,
     )

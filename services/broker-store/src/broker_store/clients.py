@@ -68,14 +68,20 @@ class ClientTable:
         self.producers: dict[str, dict[int, Client]] = {}
         """Group → connection → client."""
         self.consumers: dict[str, ConsumerGroup] = {}
+        self._producer_ids: dict[str, Client] = {}
         self._produces: dict[int, set[str]] = {}
         self._consumes: dict[int, set[str]] = {}
         # Groups by connection: a thousand connections that close must not each look through ten thousand groups.
 
     def register_producer(self, group: str, client: Client) -> None:
         """Note a producer that is alive."""
+        self._producer_ids[client.client_id] = client
         self.producers.setdefault(group, {})[client.peer.id] = client
         self._produces.setdefault(client.peer.id, set()).add(group)
+
+    def find_producer(self, client_id: str) -> Client | None:
+        """Return the producer with this id, whatever its groups: the newest connection of it."""
+        return self._producer_ids.get(client_id)
 
     def register_consumer(
         self,
@@ -151,9 +157,13 @@ class ClientTable:
 
     def _leave_producers(self, group: str, peer_id: int) -> None:
         clients = self.producers.get(group)
-        if clients is None or clients.pop(peer_id, None) is None:
+        client = None if clients is None else clients.pop(peer_id, None)
+        if clients is None or client is None:
             return
         _discard(self._produces, peer_id, group)
+        known = self._producer_ids.get(client.client_id)
+        if peer_id not in self._produces and known is not None and known.peer.id == peer_id:
+            del self._producer_ids[client.client_id]
         if not clients:
             del self.producers[group]
 

@@ -28,7 +28,6 @@ from broker_store.handlers.pull import PullParts, Pulls
 from broker_store.handlers.query import QueryHandlers
 from broker_store.handlers.stats import StatsHandlers
 from broker_store.later import Later
-from broker_store.leases.arrivals import Arrivals, NoArrivals
 from broker_store.log.files import Files
 from broker_store.offset_keeper import OffsetKeeper
 from broker_store.offset_samples import samples
@@ -37,6 +36,7 @@ from broker_store.ports import Commands, InternalAppend, KeyIndex, LogReader, Pe
 from broker_store.protection import groups_too_far_behind
 from broker_store.read_settings import ReadSettings, bind_settings
 from broker_store.requests import RequestClass
+from broker_store.resetting.pending import PendingResets
 from broker_store.runtime_info import RuntimeState
 from broker_store.saver import Saver
 from broker_store.searching import Searching
@@ -101,41 +101,39 @@ class Consuming:
         self.keeper.load()
         filter_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerFilter.json")
         self.filters = Filters(filter_file, parts.settings, parts.now_ms, self._config_thread)
+        self.resets = PendingResets()
         self.pulls = Pulls(self._pull_parts())
         self._client_handlers = ClientHandlers(
             self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms
         )
         self._queries = Later(parts.classes["query"], parts.now_ms)
         self._admin = Later(parts.classes["adminBroker"], parts.now_ms)
-        self._searching = Searching(parts.log, self._in_thread)
+        self.searching = Searching(parts.log, self._in_thread)
         bind_settings(parts.config, parts.settings, self.groups)
         self.settings, self.in_thread = parts.settings, self._in_thread
-        self.lease_arrivals: Arrivals = NoArrivals()
-        """Receives that wait; given by the leases."""
         self._show_figures()
 
     # What the rest of the store calls
 
     @property
     def holding(self) -> int:
-        """Pulls and receives held now; while there are none nobody needs to tell of arrivals."""
-        return self.pulls.holding + self.lease_arrivals.holding
+        """Pulls held now; while there are none nobody needs to tell of arrivals."""
+        return self.pulls.holding
 
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
         """Note messages that became readable, once per queue and batch."""
         self.pulls.arrived(topic, queue_id, first_offset, tags_codes)
-        self.lease_arrivals.arrived(topic, tags_codes)
 
     def answer_arrivals(self) -> None:
-        """Answer the pulls and receives that this batch's arrivals woke."""
+        """Answer the pulls that this batch's arrivals woke."""
         self.pulls.answer_arrivals()
-        self.lease_arrivals.answer_arrivals()
 
     def topic_deleted(self, topic: str) -> None:
         """Forget groups' offsets in a topic, and answer who waits on it."""
         self.offsets.remove_topic(topic)
         self.figures.forget_topic(topic)
         self.filters.table.forget_topic(topic)
+        self.resets.forget_topic(topic)
         self.pulls.drop_topic(topic)
 
     @property
@@ -152,8 +150,9 @@ class Consuming:
         """Return all entries of the command table."""
         parts = self._parts
         offset_handlers = OffsetHandlers(
-            self.offsets, self.keeper, self.groups, parts.topics, parts.queues, parts.log
-        )
+            self.offsets, self.keeper, self.groups, parts.topics, parts.queues, parts.log,
+            self.resets, self.clients,
+        )  # fmt: skip
         group_handlers = GroupHandlers(
             self.groups, self._group_saver, self.offsets, self.keeper, self._admin, self.figures
         )
@@ -240,6 +239,7 @@ class Consuming:
                 self.filters.table,
             ),
             offsets=self.offsets,
+            resets=self.resets,
             figures=self.figures,
             settings=parts.settings,
             pulls=parts.classes["pull"],
@@ -257,7 +257,7 @@ class Consuming:
             topics=parts.topics,
             index=parts.index,
             index_trouble=parts.index_trouble,
-            searching=self._searching,
+            searching=self.searching,
             later=self._queries,
             in_thread=self._in_thread,
         )
@@ -271,7 +271,7 @@ class Consuming:
             clients=self.clients,
             offsets=self.offsets,
             figures=self.figures,
-            searching=self._searching,
+            searching=self.searching,
             later=self._admin,
             broker_name=parts.broker_name,
             cluster_name=parts.cluster_name,

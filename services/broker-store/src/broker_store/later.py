@@ -38,6 +38,12 @@ class Later:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    async def give_up(self) -> None:
+        """End what is under way without an answer."""
+        for task in self._tasks:
+            task.cancel()
+        await self.close()
+
     async def _run(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes]) -> None:
         try:
             frame = await reply

@@ -1,6 +1,6 @@
 """What the reading side of the store needs from outside, in its own words. Protocols only: no code, no drivers."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from gantry_wire.bodies import TopicConfig
@@ -162,6 +162,12 @@ class Peer(Protocol):
 
     def send_parts(self, parts: list[bytes]) -> None:
         """Queue one frame that lies in several buffers."""
+        ...
+
+    def request(
+        self, code: int, header: dict[str, str] | None, body: bytes, timeout: float
+    ) -> Awaitable[Command]:
+        """Ask the other end something; raises LinkError, at once or while waiting, when no answer comes."""
         ...
 
     def close(self) -> None:

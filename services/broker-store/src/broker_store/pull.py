@@ -34,6 +34,7 @@ class PullStatus(Enum):
     OFFSET_OVERFLOW_ONE = 5
     OFFSET_TOO_SMALL = 6
     NO_MESSAGE_IN_QUEUE = 7
+    OFFSET_RESET = 8
 
 
 REPLY_CODES: dict[PullStatus, ResponseCode] = {
@@ -45,6 +46,7 @@ REPLY_CODES: dict[PullStatus, ResponseCode] = {
     PullStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     PullStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
     PullStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_NOT_FOUND,
+    PullStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 
 

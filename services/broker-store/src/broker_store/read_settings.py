@@ -34,6 +34,8 @@ class ReadSettings:
     """HTTP clients may ask for more messages at once than RocketMQ's."""
     property_filter_enable: bool = True
     """Whether SQL92 filters are served (RocketMQ: off unless set)."""
+    server_side_reset: bool = True
+    """Whether a reset changes the store's own offsets (RocketMQ 5.x), or only tells the clients (before)."""
     protect_broker: bool = False
     """Pause groups that fell behind `fallbehind_bytes_max` (disableConsumeIfConsumerReadSlowly)."""
     fallbehind_bytes_max: int = 16 * 1024 * 1024 * 1024
@@ -67,5 +69,6 @@ def bind_settings(config: BrokerConfig, settings: ReadSettings, groups: GroupTab
     bind("disableConsumeIfConsumerReadSlowly", partial(set_value, "protect_broker", read_switch))
     bind("consumerFallbehindThreshold", partial(set_value, "fallbehind_bytes_max", number(1 << 20, 1 << 50)))
     bind("enablePropertyFilter", partial(set_value, "property_filter_enable", read_switch))
+    bind("useServerSideResetOffset", partial(set_value, "server_side_reset", read_switch))
     bind("maxTransferBytesOnMessageInMemory", set_pull_bytes_max)
     bind("autoCreateSubscriptionGroup", set_auto_create)

@@ -169,6 +169,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         True
     )
 
+    store_replies: Annotated[
+        Switch, _words("Keep replies to request messages in the cluster's reply topic.")
+    ] = True
+
     # pulls (held and served by the other half of the store)
     long_polling_enable: Annotated[
         Switch, _words("Hold pulls until data comes; off: answer after at most a second.")
@@ -178,6 +182,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = 256 * 1024
     property_filter_enable: Annotated[
         Switch, _words("Serve SQL92 filters; off: subscriptions with one are refused.")
+    ] = True
+    server_side_reset: Annotated[
+        Switch, _words("Resets change the store's offsets; off: only tell the clients, as before RocketMQ 5.")
     ] = True
     protect_broker: Annotated[
         Switch, _words("Refuse pulls of groups that fell behind fallbehind_bytes_max.")

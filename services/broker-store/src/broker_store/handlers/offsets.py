@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from broker_store.clients import ClientTable
 from broker_store.groups import GroupTable
 from broker_store.log.errors import LogError
 from broker_store.offset_keeper import OffsetKeeper
 from broker_store.offsets import OffsetTable
 from broker_store.ports import Commands, LogReader, Peer, QueueTable, TopicTable
+from broker_store.resetting.pending import PendingResets
 from gantry_wire.bodies import ConsumerOffsetTable, encode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response
@@ -30,6 +32,8 @@ class OffsetHandlers:
     topics: TopicTable
     queues: QueueTable
     log: LogReader
+    resets: PendingResets
+    clients: ClientTable
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -62,10 +66,17 @@ class OffsetHandlers:
         if header.queue_id < 0 or header.commit_offset < 0:
             words = f"queueId {header.queue_id} or offset {header.commit_offset} is below 0, topic is {topic}"
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+        opaque = command.opaque
+        if self.resets.is_pending(group, topic, header.queue_id):
+            if group in self.clients.consumers:  # it has not yet heard of the reset
+                words = "Offset has been previously reset"
+                if not command.is_oneway:
+                    peer.send(encode_response(ResponseCode.SUCCESS, opaque, remark=words))
+                return
+            self.resets.forget_group(group)
         if command.is_oneway:
             self.offsets.commit(group, topic, header.queue_id, header.commit_offset)
             return
-        opaque = command.opaque
 
         def answer(error: OSError | None) -> None:
             if error is None:

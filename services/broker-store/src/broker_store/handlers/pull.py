@@ -20,6 +20,7 @@ from broker_store.pull import Ask, PullStatus, Selection, reply_code, select
 from broker_store.pull_reading import InThread, read_slowly, read_spans
 from broker_store.read_settings import ReadSettings
 from broker_store.requests import RequestClass
+from broker_store.resetting.pending import PendingResets
 from gantry_chassis.logs import get_logger
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_pull_reply_head, encode_response
@@ -43,6 +44,7 @@ class PullParts:
     queues: QueueTable
     admission: Admission
     offsets: OffsetTable
+    resets: PendingResets
     figures: Figures
     settings: ReadSettings
     pulls: RequestClass
@@ -62,6 +64,7 @@ class Pulls:
         self._find_queue = parts.queues.find
         self._admit = parts.admission.admit
         self._settings = parts.settings
+        self._resets = parts.resets
         self._fetches: Fetches[PullRequest] = Fetches()
         self._woken: list[HeldPull[PullRequest]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -85,7 +88,8 @@ class Pulls:
         self._admit(request)
         group, flags = request.group, header.sys_flag
         if group != GATEWAY_GROUP:
-            if flags & FLAG_COMMIT:
+            is_reset = self._resets and self._resets.is_pending(group, request.topic, header.queue_id)
+            if flags & FLAG_COMMIT and not is_reset:
                 self._parts.offsets.commit(group, request.topic, header.queue_id, header.commit_offset)
             self._parts.offsets.pulled(group, request.topic, header.queue_id, header.queue_offset)
         if not command.is_oneway:
@@ -105,6 +109,14 @@ class Pulls:
     def drop_topic(self, topic: str) -> None:
         """Answer all pulls held on a topic: it was deleted."""
         self._resume_all(self._fetches.take_topic(topic))
+
+    def group_reset(self, topic: str, group: str) -> None:
+        """Answer the pulls that a group holds on a topic: its offsets were reset."""
+        held_pulls = self._fetches.take_topic(topic)
+        for held in held_pulls:
+            if held.request.group != group:
+                self._fetches.hold(held)
+        self._resume_all([held for held in held_pulls if held.request.group == group])
 
     def close_peer(self, peer_id: int) -> None:
         """Forget the pulls of a connection that is gone."""
@@ -147,6 +159,11 @@ class Pulls:
         limits = settings.gateway_limits if request.group == GATEWAY_GROUP else settings.limits
         ask = Ask(offset, header.max_msg_nums, request.wanted, limits)
         selection = select(queue, self._log, ask)
+        if self._resets:
+            reset = self._resets.take(request.group, request.topic, header.queue_id, header.queue_offset)
+            if reset is not None:
+                ends = selection.min_offset, selection.max_offset
+                selection = Selection(PullStatus.OFFSET_RESET, reset, *ends)
         if queue is None or not selection.spans:
             self._not_found(request, selection, offset, may_hold=may_hold)
             return
