@@ -22,6 +22,7 @@ from gantry_wire.properties import (
     parse_properties,
 )
 from gantry_wire.record import build_record, decode_record
+from gantry_wire.sql92 import compile_filter
 from gantry_wire.subscription import TagFilter
 from gateway.ports import (
     GroupSettings,
@@ -153,7 +154,15 @@ class MemoryStore:
         return int(named[TIMER_DELIVER_MS]) if TIMER_DELIVER_MS in named else None
 
     async def pull(
-        self, topic: str, queue_id: int, offset: int, count_max: int, wait_ms: int, tags: str
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count_max: int,
+        wait_ms: int,
+        tags: str,
+        *,
+        sql: str = "",
     ) -> Pulled:
         self._enter("pull")
         settings = self._topic(topic)
@@ -176,9 +185,12 @@ class MemoryStore:
         if offset == len(queue):
             return Pulled(19, offset, low, len(queue), b"")
         part = queue[offset : offset + min(count_max, self.count_max)]
+        following = offset + len(part)
         wanted = TagFilter.parse(tags)
+        condition = compile_filter(sql) if sql else None
+        part = [r for r in part if condition is None or condition.matches(decode_record(r).properties)]
         kept = [r for r in part if not tags or decode_record(r).property_map().get(TAGS) in wanted.names]
-        return Pulled(0 if kept else 20, offset + len(part), low, len(queue), b"".join(kept))
+        return Pulled(0 if kept else 20, following, low, len(queue), b"".join(kept))
 
     async def message_at(self, position: int) -> bytes:
         self._enter("message_at")

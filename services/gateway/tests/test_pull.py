@@ -102,7 +102,7 @@ async def test_tags_that_only_share_a_hash_are_left_out(client, system, monkeypa
     await put(system, b"1", tag="Aa")  # Java gives "Aa" and "BB" one hash
     store = system.stores["broker-a"]
     unfiltered = store.pull
-    monkeypatch.setattr(store, "pull", lambda *args: unfiltered(*args[:5], ""))
+    monkeypatch.setattr(store, "pull", lambda *args, **_named: unfiltered(*args[:5], ""))
     reply = (await client.get(f"{PULL}?filter=BB")).json()
     assert (reply["status"], reply["messages"]) == ("NO_MATCHED_MSG", [])
 
@@ -121,7 +121,7 @@ async def test_what_was_found_stands_when_the_store_goes_away_meanwhile(client, 
     store = system.stores["broker-a"]
     first = store.pull
 
-    async def once(*args):
+    async def once(*args, **_named):
         answer = await first(*args)
         store.away = PeerAway("broker-a", True, "gone")
         return answer

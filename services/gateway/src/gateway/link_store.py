@@ -10,6 +10,7 @@ from gantry_wire.batch import BatchItem
 from gantry_wire.bodies import SubscriptionGroupConfig
 from gantry_wire.headers import CreateTopicHeader, PullHeader, QueryMessageHeader, SendHeaderV2
 from gantry_wire.names import GATEWAY_GROUP
+from gantry_wire.subscription import SQL92, TAG
 from gateway.ports import (
     GroupSettings,
     PeerAway,
@@ -104,7 +105,15 @@ class LinkStore:
         ]
 
     async def pull(
-        self, topic: str, queue_id: int, offset: int, count_max: int, wait_ms: int, tags: str
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count_max: int,
+        wait_ms: int,
+        tags: str,
+        *,
+        sql: str = "",
     ) -> Pulled:
         """11, on behalf of a client that commits no offsets."""
         header = PullHeader(
@@ -115,8 +124,8 @@ class LinkStore:
             max_msg_nums=count_max,
             sys_flag=PULL_HAS_FILTER | (PULL_MAY_WAIT if wait_ms else 0),
             suspend_timeout_millis=wait_ms,
-            subscription=tags or "*",
-            expression_type="TAG",
+            subscription=sql or tags or "*",
+            expression_type=SQL92 if sql else TAG,
         )
         with self._translated():
             answer = await self._client.pull(header)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gantry_wire.limits import BODY_BYTES_MAX, INT32_MAX, INT64_MAX, PULL_MESSAGES_MAX
+from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
 from gateway.models import TOPIC_CHARS_MAX, TOPIC_PATTERN
 from gateway.property_names import RESERVED
 from gateway.routes.parameters import problems
@@ -130,6 +131,11 @@ def pull_operation() -> Document:
                 {"type": "string", "maxLength": FILTER_CHARS_MAX},
                 "Tags, as `a || b`; nothing or `*`: all.",
             ),
+            _query(
+                "sql",
+                {"type": "string", "minLength": 1, "maxLength": EXPRESSION_CHARS_MAX},
+                "A condition in SQL92 over properties, instead of `filter`.",
+            ),
             _query("encoding", {"type": "string", "enum": ["base64"]}, "Give every body as `bodyBase64`."),
         ],
         "responses": {
@@ -142,7 +148,7 @@ def pull_operation() -> Document:
                     }
                 },
             },
-            **_problems(400, 403, 404, 429, 501),
+            **_problems(400, 403, 404, 422, 429, 431, 501),
         },
     }
 

@@ -105,9 +105,20 @@ class Store(Protocol):
         ...
 
     async def pull(
-        self, topic: str, queue_id: int, offset: int, count_max: int, wait_ms: int, tags: str
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        count_max: int,
+        wait_ms: int,
+        tags: str,
+        *,
+        sql: str = "",
     ) -> Pulled:
-        """Read a queue from an offset on; `tags` as `a||b`, "" for all; held up to `wait_ms` while there is nothing."""
+        """Read a queue from an offset on; held up to `wait_ms` while there is nothing.
+
+        `tags` as `a||b`, or a condition in SQL92; "" for all.
+        """
         ...
 
     async def message_at(self, position: int) -> bytes:

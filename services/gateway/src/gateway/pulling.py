@@ -5,7 +5,7 @@ At shutdown held pulls answer at once, with what there is at that moment.
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
@@ -29,6 +29,13 @@ _STATUS: dict[int, Status] = {
     ResponseCode.PULL_RETRY_IMMEDIATELY: "NO_MATCHED_MSG",
     ResponseCode.PULL_OFFSET_MOVED: "OFFSET_ILLEGAL",
 }
+
+
+class Selection(NamedTuple):
+    """Which messages of a queue are wanted: those with certain tags, or those that meet a condition in SQL92."""
+
+    tags: TagFilter
+    sql: str = ""
 
 
 class Puller:
@@ -66,12 +73,12 @@ class Puller:
         *,
         count_max: int,
         wait_ms: int,
-        tags: TagFilter,
+        selection: Selection,
         as_base64: bool,
     ) -> PullReply:
         """Return what lies at `offset` of a queue; raises the problem where topic, broker or queue are not there."""
         store = await self._store(topic, broker)
-        queue = _Wanted(store, topic, queue_id, tags, as_base64)
+        queue = _Wanted(store, topic, queue_id, selection, as_base64=as_base64)
         try:
             pulled = await self._held_pull(queue, offset, count_max, wait_ms)
             found = queue.messages(pulled)
@@ -119,17 +126,19 @@ class Puller:
 class _Wanted:
     """The queue a client reads, and what it wants of it."""
 
-    __slots__ = ("_as_base64", "_expression", "_queue_id", "_store", "_tags", "_topic")
+    __slots__ = ("_as_base64", "_expression", "_queue_id", "_sql", "_store", "_tags", "_topic")
 
-    def __init__(self, store: Store, topic: str, queue_id: int, tags: TagFilter, as_base64: bool) -> None:
+    def __init__(
+        self, store: Store, topic: str, queue_id: int, selection: Selection, *, as_base64: bool
+    ) -> None:
         self._store, self._topic, self._queue_id, self._as_base64 = store, topic, queue_id, as_base64
-        self._tags = tags.names
-        self._expression = "||".join(sorted(tags.names))
+        self._tags, self._sql = selection.tags.names, selection.sql
+        self._expression = "||".join(sorted(self._tags))
 
     async def pull(self, offset: int, count_max: int, wait_ms: int) -> Pulled:
         """Ask the store once."""
         return await self._store.pull(
-            self._topic, self._queue_id, offset, count_max, wait_ms, self._expression
+            self._topic, self._queue_id, offset, count_max, wait_ms, self._expression, sql=self._sql
         )
 
     def messages(self, pulled: Pulled) -> list[MessageOut]:

@@ -1,15 +1,18 @@
 """GET /v1/topics/{topic}/queues/{broker}/{queueId}/messages: the other hot call; held while there is nothing."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from gantry_wire.errors import MalformedExpression
 from gantry_wire.limits import PULL_MESSAGES_MAX
-from gantry_wire.subscription import TagFilter
+from gantry_wire.subscription import EVERYTHING, TagFilter
 from gateway.call import Call, Reply
 from gateway.checks import number, offset_in, query_of, queue_id_of, topic_of
 from gateway.ports import RateLimits
-from gateway.problems import invalid, not_yet, rate_limited
-from gateway.pulling import Puller
+from gateway.problems import invalid, rate_limited
+from gateway.pulling import Puller, Selection
+from gateway.sql_filters import checked_sql
 
 COUNT_DEFAULT = 32
 WAIT_SECONDS_MAX = 30
@@ -32,12 +35,10 @@ class PullRoute:
         topic_of(topic)
         queue_id = queue_id_of(queue)
         query = query_of(call.scope["query_string"], PARAMETERS)
-        if "sql" in query:
-            raise not_yet("filters in SQL come with the next version; use filter= with tags")
         offset = offset_in(query)
         count_max = number(query.get("max", str(COUNT_DEFAULT)), "max", 1, PULL_MESSAGES_MAX)
         wait_seconds = number(query.get("waitSeconds", "0"), "waitSeconds", 0, WAIT_SECONDS_MAX)
-        tags = tags_of(query.get("filter", ""))
+        selection = _selected(query)
         as_base64 = base64_wanted(query.get("encoding"))
         if self._limits is not None:
             wait_ms = await self._limits.take(call.client, "", 1)
@@ -50,11 +51,22 @@ class PullRoute:
             offset,
             count_max=count_max,
             wait_ms=wait_seconds * 1000,
-            tags=tags,
+            selection=selection,
             as_base64=as_base64,
         )
         self.messages += len(reply.messages)
         return Reply(200, _encode(reply))
+
+
+def _selected(query: Mapping[str, str]) -> Selection:
+    """Return the tags, or the condition in SQL92, of a query."""
+    sql = query.get("sql")
+    if sql is None:
+        return Selection(tags_of(query.get("filter", "")))
+    if "filter" in query:
+        raise invalid("sql", "give filter (tags) or sql (a condition), not both", "filter or sql")
+    checked_sql(sql, "sql")
+    return Selection(EVERYTHING, sql)
 
 
 def tags_of(expression: str) -> TagFilter:
