@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gantry_wire import batch
 from gantry_wire.batch import BatchItem, decode_batch, encode_batch
 from gantry_wire.encode import encode_request
 from gantry_wire.errors import MalformedBatch
@@ -99,3 +100,31 @@ def test_a_batch_with_a_result_per_item_may_fill_a_frame():
     assert len(encode_request(320, 1, header, batch)) <= FRAME_BYTES_MAX
     with pytest.raises(MalformedBatch, match="the limit is"):
         encode_batch([item, item, item, last, BatchItem(0, b"", b"")], PER_ITEM_BATCH_BYTES_MAX)
+
+
+@given(st.data())
+def test_messages_of_one_size_are_read_as_any_others(data):
+    sizes = data.draw(st.tuples(st.integers(0, 5), st.integers(0, 5)))
+    items = data.draw(
+        st.lists(
+            st.builds(
+                BatchItem,
+                st.integers(-(2**31), 2**31 - 1),
+                st.binary(min_size=sizes[0], max_size=sizes[0]),
+                st.binary(min_size=sizes[1], max_size=sizes[1]),
+            ),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    body = encode_batch(items)
+    assert decode_batch(body) == items
+    at = data.draw(st.integers(0, len(body) - 1))
+    changed = body[:at] + bytes((data.draw(st.integers(0, 255)),)) + body[at + 1 :]
+    try:
+        each = batch._decode_each(changed)
+    except MalformedBatch:
+        with pytest.raises(MalformedBatch):
+            decode_batch(changed)
+    else:
+        assert decode_batch(changed) == each

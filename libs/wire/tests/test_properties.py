@@ -9,6 +9,7 @@ from gantry_wire.properties import (
     find_property,
     format_properties,
     index_key_hash,
+    index_key_hashes,
     java_hash,
     parse_properties,
     tags_code,
@@ -116,3 +117,16 @@ def test_a_tags_code_is_the_hash_of_the_tag():
     assert tags_code("TagA") == tags_code(b"TagA") == 2598919
     assert tags_code("") == tags_code(b"") == 0
     assert tags_code(b"\xff") == java_hash("\ufffd")
+
+
+@given(
+    st.text(max_size=6),
+    st.lists(st.text(max_size=9) | st.from_regex(r"7F0000010B[0-9A-F]{2}", fullmatch=True), max_size=8),
+)
+def test_hashes_of_many_keys_are_those_of_each(topic, keys):
+    assert index_key_hashes(topic, keys) == [index_key_hash(topic, key) for key in keys]
+
+
+def test_hashes_of_keys_that_count_up_are_those_of_each():
+    keys = [f"7F0000010B2C63947C6B8D4F{n // 300:04X}{n % 300:04X}" for n in range(1000)]
+    assert index_key_hashes("BenchmarkTest", keys) == [index_key_hash("BenchmarkTest", key) for key in keys]

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_store import batch_items
 from broker_store.batch_items import _read, read_items
 from broker_store.stamp import Stamp
 from gantry_wire.batch import BatchItem, encode_batch
@@ -45,3 +46,27 @@ def test_what_the_client_sent_stays_in_front():
     assert item.properties.startswith(raw + b"\x02")
     assert item.unique_key == "U1"
     assert parse_properties(item.properties)["CLUSTER"] == "c"
+
+
+RAW = b"UNIQ_KEY\x01" + b"K" * 32 + b"\x02WAIT\x01true\x02"
+
+
+@pytest.mark.parametrize(
+    "raws",
+    [
+        [RAW] * 3,
+        [RAW],
+        [RAW, RAW.replace(b"KK", b"K")],
+        [RAW, RAW.replace(b"K" * 32, b"K" * 15 + b"\x01\x02" + b"K" * 15)],
+        [RAW, RAW.replace(b"UNIQ_KEY", b"UNIQ_KEX")],
+        [RAW, RAW.replace(b"true", b"tru\x00")],
+        [RAW, RAW.replace(b"KK", "é".encode())],
+        [RAW[:-1] + b"\x01", RAW[:-1] + b"\x02"],
+        [b"", b""],
+        [b"UNIQ_KEY\x01\x02WAIT\x01true\x02"] * 2,
+        [b"UNIQ_KEY\x01a\x02WAIT\x01true\x02", b"UNIQ_KEY\x01\x02\x02WAIT\x01tru\x01"],
+    ],
+)
+def test_what_is_looked_at_together_is_what_each_is_by_itself(raws):
+    members = [BatchItem(number, b"x%d" % number, raw) for number, raw in enumerate(raws)]
+    assert read_items(encode_batch(members), 0, STAMP) == batch_items._read_each(members, 0, STAMP)

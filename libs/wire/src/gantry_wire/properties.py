@@ -5,7 +5,7 @@ Reading follows RocketMQ: a part without a key or without a value does not count
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from operator import mul
 
@@ -176,6 +176,26 @@ def index_key_hash(topic: str, key: str) -> int:
     if hashed < _SIGN:
         return hashed
     return 0x100000000 - hashed if hashed > _SIGN else 0  # Java's abs of the least int is negative, so 0
+
+
+def index_key_hashes(topic: str, keys: Sequence[str]) -> list[int]:
+    """Return `index_key_hash` of each key; keys that follow each other and differ in their counter only cost least."""
+    hashes: list[int] = []
+    before, base = "", 0
+    for key in keys:
+        tail = key[-_COUNTER_CHARS:]
+        if len(key) <= _COUNTER_CHARS or not tail.isascii():
+            hashes.append(index_key_hash(topic, key))
+            continue
+        if key[:-_COUNTER_CHARS] != before:
+            before = key[:-_COUNTER_CHARS]
+            base = _to_time_hash(f"{topic}#{before}") * _31_4
+        a, b, c, d = tail.encode()
+        hashed = base + a * _31_3 + b * _31_2 + c * 31 + d & _INT32
+        if hashed >= _SIGN:
+            hashed = 0x100000000 - hashed if hashed > _SIGN else 0
+        hashes.append(hashed)
+    return hashes
 
 
 @lru_cache(maxsize=_HASH_CACHE_ENTRIES)

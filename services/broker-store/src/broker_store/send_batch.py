@@ -1,6 +1,8 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
 """A send batch in the group commit: its messages lie together, are visible together and get one answer."""
 
+from itertools import accumulate, repeat
+
 import msgspec
 
 from broker_store.batch_items import Item
@@ -21,8 +23,8 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.ids import offset_message_id
-from gantry_wire.properties import index_key_hash
-from gantry_wire.record import build_record
+from gantry_wire.properties import index_key_hashes
+from gantry_wire.record import build_records
 
 POSITION_CHARS = 16
 """An offset message id ends with the position in so many hexadecimal digits."""
@@ -59,6 +61,7 @@ class SendBatch:
         "queue",
         "reconsume_times",
         "size",
+        "sizes",
         "store_ms",
         "sys_flag",
     )
@@ -87,6 +90,7 @@ class SendBatch:
         self.reconsume_times = reconsume_times
         self.per_item = per_item
         self.positions: list[int] = []
+        self.sizes: list[int] = []
         self.first_offset = -1
         self.size = 0
         self.store_ms = 0
@@ -101,35 +105,28 @@ class SendBatch:
         )
         store_ms, store_host, sys_flag = at.store_ms, at.store_host, self.sys_flag
         fixed = fixed_bytes(born_host, store_host, len(topic)) + len(topic)
-        self.size = sum([fixed + len(body) + len(properties) for _, body, properties, _, _, _ in self.items])
-        position = start = at.log.reserve(self.size)
-        offset = self.first_offset = queue.next_offset
-        records: list[bytes] = []
-        positions: list[int] = []
-        for flag, body, properties, _, _, _ in self.items:
-            record = build_record(
-                topic,
-                queue_id,
-                offset,
-                position,
-                body,
-                properties,
-                flag,
-                sys_flag,
-                born_ms,
-                born_host,
-                store_ms,
-                store_host,
-                reconsume_times,
-            )
-            records.append(record)
-            positions.append(position)
-            position += len(record)
-            offset += 1
-        assert position - start == self.size, "reserved and built sizes differ"
-        at.log.put(b"".join(records))
-        self.positions, self.store_ms = positions, store_ms
-        queue.next_offset = offset
+        self.sizes = [fixed + len(body) + len(properties) for _, body, properties, _, _, _ in self.items]
+        self.size = sum(self.sizes)
+        start = at.log.reserve(self.size)
+        self.positions = list(accumulate(self.sizes[:-1], initial=start))
+        self.first_offset = queue.next_offset
+        records = build_records(
+            topic,
+            queue_id,
+            self.first_offset,
+            self.positions,
+            [(flag, body, properties) for flag, body, properties, _, _, _ in self.items],
+            sys_flag,
+            born_ms,
+            born_host,
+            store_ms,
+            store_host,
+            reconsume_times,
+        )
+        assert len(records) == self.size, "reserved and built sizes differ"
+        at.log.put(records)
+        self.store_ms = store_ms
+        queue.next_offset = self.first_offset + len(self.items)
         queue.put_bytes += self.size
 
     def take_back(self) -> None:
@@ -138,17 +135,20 @@ class SendBatch:
 
     def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         queue, topic, store_ms = self.queue, self.queue.topic, self.store_ms
-        append = queue.units.append
-        ends = [*self.positions[1:], self.positions[0] + self.size]
-        offset = self.first_offset
-        for item, position, end in zip(self.items, self.positions, ends, strict=True):
-            append(offset, position, end - position, item.tags_code)
-            offset += 1
-            index.append((index_key_hash(topic, item.unique_key), position, store_ms))
-            if item.keys:
-                index += key_entries(topic, item.keys, position, store_ms)
+        items, positions = self.items, self.positions
+        tags_codes = [item[3] for item in items]
+        queue.units.append_all(self.first_offset, positions, self.sizes, tags_codes)
+        hashes = index_key_hashes(topic, [item[4] for item in items])
+        entries = zip(hashes, positions, repeat(store_ms), strict=False)
+        if any(item[5] for item in items):
+            for item, entry in zip(items, entries, strict=True):
+                index.append(entry)
+                if item.keys:
+                    index += key_entries(topic, item.keys, entry[1], store_ms)
+        else:
+            index += entries
         if arrivals is not None:
-            arrivals.setdefault(queue, []).extend([item.tags_code for item in self.items])
+            arrivals.setdefault(queue, []).extend(tags_codes)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self.peer = self.peer, None

@@ -1,5 +1,7 @@
 """Units of a queue: in memory and in files, searched, flushed, cut, and repeated without harm."""
 
+import pytest
+
 from broker_store.log.settings import LogSettings
 from broker_store.log.simulated_files import SimulatedFiles
 from gantry_wire.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
@@ -170,3 +172,18 @@ def test_searching_by_position_passes_over_holes(disk, open_queue):
         expected = real[0] if real else 64
         assert queue.offset_at(position) in (expected, expected - 1)
         assert queue.position_after(position - 1) == (100 * expected if real else None)
+
+
+@pytest.mark.parametrize("first", [0, 3, 5, 9])
+def test_units_added_together_are_those_added_one_by_one(disk, open_queue, first):
+    """At the end, over what is there already, and ahead of the end."""
+    positions, sizes, codes = [9000, 9100, 9300], [100, 200, 150], [0, -7, 1 << 40]
+    together, single = open_queue(disk), open_queue(SimulatedFiles())
+    for queue in (together, single):
+        for offset in range(5):
+            queue.append(offset, 1000 + 100 * offset, 100, offset)
+    together.append_all(first, positions, sizes, codes)
+    for number in range(3):
+        single.append(first + number, positions[number], sizes[number], codes[number])
+    assert together.max_offset == single.max_offset
+    assert together.read(0, 20) == single.read(0, 20)

@@ -4,7 +4,7 @@ Unit n names the record of message n. Everything here is derived from the Commit
 Used by one thread; only what `take_unsynced` hands out is synced elsewhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from broker_store.log.errors import LogUnreadable
 from broker_store.log.files import File
@@ -46,6 +46,17 @@ class ConsumeQueue(QueueUnits):
         self._tail += _pack(position, size, tags_code)
         self.max_offset = offset + 1
         return 0
+
+    def append_all(
+        self, first: int, positions: Sequence[int], sizes: Sequence[int], tags_codes: Sequence[int]
+    ) -> None:
+        """Add the units of messages that follow each other, from offset `first` on; as `append`."""
+        if first != self.max_offset:
+            for number, position in enumerate(positions):
+                self.append(first + number, position, sizes[number], tags_codes[number])
+            return
+        self._tail += b"".join(map(_pack, positions, sizes, tags_codes))
+        self.max_offset = first + len(positions)
 
     def leave_hole(self, offset: int, position: int) -> int:
         """Use up the offset of a damaged record, unless it cannot be true; returns how many holes that leaves."""
