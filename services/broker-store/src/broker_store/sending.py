@@ -8,8 +8,7 @@ from concurrent.futures import Executor
 from broker_store.appends import Appends, AtTurnEnd
 from broker_store.broker_config import BrokerConfig, read_number, read_switch
 from broker_store.checkpoints import CheckpointParts, Checkpoints
-from broker_store.delays.delays import Delays
-from broker_store.delays.recall import RecallParts, Recalls
+from broker_store.delays.building import build_delays, build_recalls
 from broker_store.dispatch import Dispatch, Readers
 from broker_store.handlers.send import SendHandler, SendParts
 from broker_store.handlers.topics import TopicHandler, TopicParts
@@ -67,17 +66,11 @@ class Sending:
         self.appends.request_sync = self._sync.request
         stamp = build_stamp(store)
         self.targets = Targets(
-            store.topics,
-            store.queues,
-            flush_sync=settings.flush == "sync",
-            broker_address=unpack_host(store.store_host)[0],
-            random_below=random.randrange,
-        )
-        self.retries = Retries(store.topics, self.targets)
-        self.delays = Delays(
-            store.levels, settings.delay_horizon_seconds * 1000, settings.broker_name, store.queues.open,
-            store.clock.now_ms,
+            store.topics, store.queues, flush_sync=settings.flush == "sync",
+            broker_address=unpack_host(store.store_host)[0], random_below=random.randrange,
         )  # fmt: skip
+        self.retries = Retries(store.topics, self.targets)
+        self.delays = build_delays(store)
         self.keyed = KeyedSends(
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
             self.delays.told_of,
@@ -105,16 +98,7 @@ class Sending:
         self.settling = build_settling(store, self.appends, self.targets)
         self.removal.on_removed.append(store.states.topic_deleted)
         self.settling_handlers = SettlingHandlers(self.settling, store.clock.now_ms)
-        self._recalls = Recalls(
-            RecallParts(
-                self.delays,
-                store.topics,
-                self.targets,
-                self.appends,
-                store.clock.now_ms,
-                settings.recall_enable,
-            )
-        )
+        self._recalls = build_recalls(store, self.delays, self.targets, self.appends)
         window_ms = settings.idempotency_window_seconds * 1000
         self.checkpoints = Checkpoints(
             CheckpointParts(
