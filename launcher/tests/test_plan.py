@@ -47,7 +47,7 @@ def test_well_known_ports_by_default() -> None:
 
 def test_a_port_base_moves_everything_and_nothing_overlaps() -> None:
     system = plan("--port-base 20000 --brokers 26")
-    used = [20000, 20001, 20002, 20003, 20004]
+    used = [20000, 20001, 20002, 20003, 20004, 20005, 20006, 20007, 20008]
     for store in system.stores:
         port = int(store.address.rsplit(":", 1)[1])
         used += [port - 2, port, port + 1, port + 2]
@@ -58,6 +58,7 @@ def test_a_port_base_moves_everything_and_nothing_overlaps() -> None:
 
 def test_the_callers_stop_before_the_called() -> None:
     stages = {process.role: process.stage for process in plan("").processes}
+    assert stages["scheduler"] == stages["txn-checker"] == stages["gateway"]
     assert stages["gateway"] < stages["broker"] < stages["nameserver"] < stages["nats"]
 
 

@@ -61,7 +61,15 @@ def test_the_json_line_has_the_promised_shape(system) -> None:
     port = int(broker["address"].removeprefix("127.0.0.1:"))
     assert broker["http"] == f"http://127.0.0.1:{port + 2}"
     assert Path(broker["store"], "commitlog").is_dir()
-    assert set(system["pids"]) == {"launcher", "nats", "redis", "nameserver", "gateway"}
+    assert set(system["pids"]) == {
+        "launcher",
+        "nats",
+        "redis",
+        "nameserver",
+        "scheduler",
+        "txn-checker",
+        "gateway",
+    }
     assert all(is_alive(pid) for pid in all_pids(system))
 
 
@@ -82,7 +90,15 @@ def test_status_tells_the_same_with_live_pids_at_little_cost(system, gantry) -> 
     for key in ("http", "nameserver", "nats", "redis"):
         assert state[key] == system[key]
     processes = {process["name"]: process for process in state["processes"]}
-    assert set(processes) == {"nats", "redis", "nameserver", "broker-a", "gateway"}
+    assert set(processes) == {
+        "nats",
+        "redis",
+        "nameserver",
+        "broker-a",
+        "scheduler",
+        "txn-checker",
+        "gateway",
+    }
     for process in processes.values():
         assert process["rssBytes"] > 1_000_000
         assert process["restarts"] == 0
@@ -155,14 +171,15 @@ def test_a_killed_process_of_any_kind_comes_back_on_its_old_ports(new_system, ga
     message = {"messages": [{"body": "kept"}]}
     call("POST", f"{state['http']}/v1/topics/orders/messages", message)
     for pid in [state["brokers"][0]["pid"]] + [
-        state["pids"][name][0] for name in ("gateway", "nameserver", "nats", "redis")
+        state["pids"][name][0]
+        for name in ("gateway", "scheduler", "txn-checker", "nameserver", "nats", "redis")
     ]:
         os.kill(pid, signal.SIGKILL)
 
     def status() -> dict[str, Any]:
         return json.loads(gantry("status", "--data", state["data"], "--json").stdout)
 
-    until(lambda: [p["restarts"] for p in status()["processes"]] == [1] * 5 and status()["ready"])
+    until(lambda: [p["restarts"] for p in status()["processes"]] == [1] * 7 and status()["ready"])
     again = status()
     assert {key: again[key] for key in ("http", "nameserver", "nats", "redis")} == {
         key: state[key] for key in ("http", "nameserver", "nats", "redis")

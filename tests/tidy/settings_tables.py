@@ -13,11 +13,15 @@ from broker_store.settings import Settings as BrokerStoreSettings
 from gantry_chassis.settings import Setting, describe
 from gateway.settings import GatewaySettings
 from nameserver.settings import NameserverSettings
+from scheduler.settings import SchedulerSettings
+from txn_checker.settings import CheckerSettings
 
 GUIDE = Path(__file__).parents[2] / "docs/operations.md"
 SERVICES: dict[str, type[msgspec.Struct]] = {
     "nameserver": NameserverSettings,
     "broker-store": BrokerStoreSettings,
+    "scheduler": SchedulerSettings,
+    "txn-checker": CheckerSettings,
     "gateway": GatewaySettings,
 }
 NOT_SETTABLE = {"extra"}

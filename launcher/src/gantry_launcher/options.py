@@ -26,7 +26,8 @@ usage: ./gantry COMMAND [options]
               --listen ADDR        address to bind instead of 127.0.0.1
               --detach             return once ready and leave it running
               --json               print one JSON line on stdout when ready
-              --set service.key=value   any setting of nameserver, broker-store (or broker-a, …), gateway
+              --set service.key=value   any setting of nameserver, broker-store (or broker-a, …),
+                                        scheduler, txn-checker, gateway
   status    [--data DIR] [--json]  what runs, and how it is
   down      [--data DIR]           stop it and wait
   test      [pytest arguments]     check, then the whole test suite (long runs: -m soak)

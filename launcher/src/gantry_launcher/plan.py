@@ -12,8 +12,11 @@ from gantry_launcher.options import Set, UpOptions
 from gantry_launcher.ports import STORE_BLOCK, Ports
 
 GATEWAY_PORT, NAMESERVER_PORT, STORE_PORT = 8080, 9876, 10911
+SCHEDULER_PORT, CHECKER_PORT = 10921, 10931
+WORKER_BLOCK = (0, 2)
+"""A scheduler or checker derives: HTTP +2."""
 STORE_PORT_STEP = 100  # broker-b is 11011: 10921 and 10931 belong to other services
-ROLES = ("nats", "redis", "nameserver", "gateway")
+ROLES = ("nats", "redis", "nameserver", "scheduler", "txn-checker", "gateway")
 LOOPBACK = "127.0.0.1"
 
 
@@ -96,12 +99,16 @@ class _Planner:
         nats_url, redis_url = f"nats://{LOOPBACK}:{nats}", f"redis://{LOOPBACK}:{redis}/0"
         nameserver, address = self._nameserver(nats_url)
         stores = [self._store(index, address, nats_url) for index in range(self._options.brokers)]
+        scheduler = self._worker("scheduler", "scheduler", SCHEDULER_PORT, 5, address, nats_url)
+        checker = self._worker("txn-checker", "txn_checker", CHECKER_PORT, 6, address, nats_url)
         gateways, http = self._gateways(address, nats_url, redis_url)
         processes = [
             self._nats(nats),
             self._redis(redis),
             nameserver,
             *(process for process, _ in stores),
+            scheduler,
+            checker,
             *gateways,
         ]
         plans = tuple(store for _, store in stores)
@@ -159,6 +166,25 @@ class _Planner:
         plan = ProcessPlan(process, "broker", command, self._folder(process), check, 1, 25)
         http = f"http://{_joined(self._near, http_port)}"
         return plan, StorePlan(name, _joined(advertise, port), http, directory, process)
+
+    def _worker(
+        self, service: str, module: str, known: int, step: int, nameserver: str, nats_url: str
+    ) -> ProcessPlan:
+        """Return a scheduler or txn-checker: it works on the stores' queues and owns no truth."""
+        port = self._port(service, known, step, WORKER_BLOCK)
+        http_port = int(self._asked(service, "http_port", str(port + 2)))
+        settings = {
+            "listen": self._options.listen,
+            "port": port,
+            "http_port": http_port,
+            "advertise": self._asked(service, "advertise", _reachable_from_outside(self._options.listen)),
+            **({"data_dir": self._folder(service)} if service == "scheduler" else {}),
+            "nameservers": nameserver,
+            "nats_url": nats_url,
+        }
+        command = self._python(module, settings, service)
+        check = Check("http", self._near, http_port)
+        return ProcessPlan(service, service, command, self._folder(service), check, 0, 8)
 
     def _gateways(self, nameserver: str, nats_url: str, redis_url: str) -> tuple[list[ProcessPlan], str]:
         port = self._port("gateway", GATEWAY_PORT, 0)

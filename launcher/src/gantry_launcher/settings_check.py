@@ -10,6 +10,8 @@ SECONDS_MAX = 30
 STRUCTS = {
     "nameserver": "nameserver.settings:NameserverSettings",
     "broker-store": "broker_store.settings:Settings",
+    "scheduler": "scheduler.settings:SchedulerSettings",
+    "txn-checker": "txn_checker.settings:CheckerSettings",
     "gateway": "gateway.settings:GatewaySettings",
 }
 
