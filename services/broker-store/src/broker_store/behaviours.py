@@ -18,6 +18,7 @@ from broker_store.ports import Commands
 from broker_store.retrying.handler import Retrying, RetryingParts
 from broker_store.sending import Sending
 from broker_store.transactions.assembly import build_transactions
+from broker_store.settling.copies import Copies
 
 Loops = dict[str, Callable[[], Awaitable[None]]]
 
@@ -64,6 +65,7 @@ def build_behaviours(
         _retrying(around, store, sending, consuming),
         _locks(store, sending, consuming, thread),
         build_transactions(around, store, sending, consuming),
+        _copies(store, consuming, thread),
         Conversations(around, store, sending, consuming),
     ]
 
@@ -97,6 +99,11 @@ def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consum
 
 def _locks(store: OpenedStore, sending: Sending, consuming: Consuming, thread: Executor) -> QueueLocks:
     file = ConfigFile(store.files, f"{store.directory}/gantry/locks.json")
+def _copies(store: OpenedStore, consuming: Consuming, thread: Executor) -> Copies:
+    file = ConfigFile(store.files, f"{store.config_dir}/delayOffset.json")
+    return Copies(store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms)
+
+
     locks = QueueLocks(file, thread, lambda: int(store.clock.monotonic() * 1000))
     consuming.on_unregister.append(locks.unregistered)
     sending.retries.is_orderly = locks.is_orderly

@@ -30,6 +30,7 @@ from broker_store.queues import QueueTable
 from broker_store.restore import Restore
 from broker_store.settings import Settings
 from broker_store.settling.claims import raise_boot_count
+from broker_store.settling.copies import read_foreign_cursors
 from broker_store.settling.mark import records_together
 from broker_store.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
 from broker_store.topics import SEGMENT_TOPIC, queue_count
@@ -210,14 +211,19 @@ class Opening:
             store.journal.load(store.window)
 
     def _load_states(self, recovery: Recovery) -> list[Covered]:
-        """Give the derived states their snapshots, unless the whole log is replayed to them anyhow."""
-        store, start = self.store, recovery.start
+        """Give the derived states their snapshots; none in a rebuild: the whole log is replayed to them."""
+        store = self.store
         if self.is_rebuild:
-            self._missing = ""
-            return [Covered(state, 0) for state in store.states.all() if state.load(None, 0)]
-        is_needed = self._is_ours and start > store.log.min_position
-        states, missing = store.snapshots.load_all(store.states.all(), start if is_needed else None)
+            states, missing = [Covered(state, 0) for state in store.states.all() if state.load(None, 0)], ""
+        else:
+            was_ours = store.queues.find(SEGMENT_TOPIC, 0) is not None  # marks may lie anywhere in such a log
+            is_needed = (self._is_ours or was_ours) and recovery.start > store.log.min_position
+            states, missing = store.snapshots.load_all(
+                store.states.all(), recovery.start if is_needed else None
+            )
         self._missing = missing
+        if not self._is_ours:
+            read_foreign_cursors(self._files, store.config_dir, store.states.settled)
         return states
 
     def _load_queues(self, recovery: Recovery) -> None:

@@ -1,0 +1,114 @@
+"""Cursors as RocketMQ keeps them, for a RocketMQ broker that opens this directory one day: copies, read back only from a foreign run.
+
+`config/delayOffset.json`: level → cursor of its queue. Offsets of CID_RMQ_SYS_TRANS: the cursor of the half queue; in the op queue its
+beginning, so that all op messages are read again (what they name below the cursor is passed over).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from typing import cast
+
+from broker_store.config_files import ConfigFile, DataVersionCounter
+from broker_store.log.files import Files
+from broker_store.offsets import OffsetTable
+from broker_store.ports import Commands, Peer
+from broker_store.queues import QueueTable
+from broker_store.saver import Saver
+from broker_store.settling.table import SettledTable
+from gantry_wire import fastjson
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.command import Command
+from gantry_wire.encode import encode_response
+from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+
+COPY_SECONDS = 10.0
+TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
+"""RocketMQ's consumer group of its transaction checks."""
+
+
+class Copies:
+    """Writes the copies every few seconds while something is decided, and at the end."""
+
+    def __init__(
+        self,
+        table: SettledTable,
+        queues: QueueTable,
+        offsets: OffsetTable,
+        file: ConfigFile,
+        thread: Executor,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._table = table
+        self._queues = queues
+        self._offsets = offsets
+        self._version = DataVersionCounter(now_ms)
+        self._saver = Saver("delayOffset.json", self._content, file.store_bytes, thread)
+        self._copied = table.changes
+
+    def commands(self) -> Commands:
+        """Return the table entries of this part."""
+        return {RequestCode.GET_ALL_DELAY_OFFSET: ("adminBroker", self._delay_offsets)}
+
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what runs beside the requests."""
+        return {"copies": self._run}
+
+    def closed(self, peer: object) -> None:  # noqa: ARG002
+        """Nothing depends on a connection."""
+
+    async def close(self) -> None:
+        """Write the last copies."""
+        self.copy()
+        await self._saver.close()
+
+    def copy(self) -> None:
+        """Copy the cursors, unless nothing was decided since the last time."""
+        if self._table.changes == self._copied:
+            return
+        self._copied = self._table.changes
+        self._version.bump()
+        self._saver.changed()
+        half = self._queues.find(HALF_TOPIC, 0)
+        if half is not None:
+            op = self._queues.find(OP_HALF_TOPIC, 0)
+            cursor = self._table.of((HALF_TOPIC, 0, "")).cursor
+            self._offsets.commit(TRANSACTION_GROUP, HALF_TOPIC, 0, cursor)
+            self._offsets.commit(TRANSACTION_GROUP, OP_HALF_TOPIC, 0, 0 if op is None else op.min_offset)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(COPY_SECONDS)
+            self.copy()
+
+    def _delay_offsets(self, _peer: Peer, command: Command) -> bytes:
+        return encode_response(ResponseCode.SUCCESS, command.opaque, body=self._content())
+
+    def _content(self) -> bytes:
+        cursors = {
+            queue.queue_id + 1: self._table.of((SCHEDULE_TOPIC, queue.queue_id, "")).cursor
+            for queue in self._queues.of_topic(SCHEDULE_TOPIC)
+        }
+        return fastjson.dumps(
+            {"dataVersion": self._version.value, "offsetTable": dict(sorted(cursors.items()))}
+        )
+
+
+def read_foreign_cursors(files: Files, config_dir: str, table: SettledTable) -> None:
+    """Take over how far a RocketMQ broker came that wrote to this directory last: what it delivered is not delivered again."""
+    content = ConfigFile(files, f"{config_dir}/delayOffset.json").load()
+    for level, offset in _offset_table(content):
+        if level.isdecimal() and int(level) > 0:
+            table.raise_cursor((SCHEDULE_TOPIC, int(level) - 1, ""), offset)
+    offsets = OffsetTable()
+    offsets.load(ConfigFile(files, f"{config_dir}/consumerOffset.json").load())
+    for queue_id, offset in offsets.of(TRANSACTION_GROUP, HALF_TOPIC).items():
+        table.raise_cursor((HALF_TOPIC, queue_id, ""), offset)
+
+
+def _offset_table(content: object) -> list[tuple[str, int]]:
+    table = cast("dict[object, object]", content).get("offsetTable") if isinstance(content, dict) else None
+    if not isinstance(table, dict):
+        return []
+    pairs = cast("dict[object, object]", table).items()
+    return [(str(level), offset) for level, offset in pairs if isinstance(offset, int) and offset > 0]

@@ -1,0 +1,199 @@
+"""What is known of decided items over restarts: replay, snapshots, their loss; what retention must keep; copies for RocketMQ."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sending_side import ScriptedPeer
+from settling_side import SettlingSide, deliver
+
+from broker_store.config_files import ConfigFile
+from broker_store.derived import lowest_pin
+from broker_store.disk_care import DiskCare
+from broker_store.log.snapshot import Snapshots
+from broker_store.offsets import OffsetTable
+from broker_store.settling.copies import Copies, read_foreign_cursors
+from gantry_wire.codes import RequestCode
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
+from gantry_wire.settle_headers import SettleItem
+
+pytestmark = pytest.mark.anyio
+MIB = 1024 * 1024
+SOURCE = (SCHEDULE_TOPIC, 0, "")
+SNAPSHOT = "/store/gantry/settled.snapshot"
+
+
+@pytest.fixture
+def peer():
+    return ScriptedPeer()
+
+
+async def half_decided(peer, count=6, decided=(0, 1, 4), **settings):
+    side = SettlingSide(**settings)
+    side.topics.ensure("orders", 4)
+    for number in range(count):
+        side.delayed(peer, b"m%d" % number)
+    side.pass_time(2)
+    side.settled([side.item(offset, deliver()) for offset in decided])
+    return side
+
+
+def state(side):
+    settled = side.settling.table.of(SOURCE)
+    return settled.cursor, list(settled.ranges())
+
+
+@pytest.mark.parametrize("closes", [True, False])
+async def test_a_snapshot_is_taken_with_the_checkpoint_and_the_rest_replayed(peer, closes):
+    side = await half_decided(peer)
+    await side.sending.checkpoints.take()
+    side.settled([side.item(2, deliver())])
+    if closes:
+        await side.sending.checkpoints.close()
+    again = side.reopen()
+    assert not again.opening.is_rebuild
+    assert again.opening.records == (0 if closes else 1)
+    assert state(again) == (3, [(4, 5)])
+
+
+@pytest.mark.parametrize("harm", ["lost", "damaged", "older"])
+async def test_a_snapshot_that_does_not_fit_is_made_again_from_the_log(peer, harm):
+    side = await half_decided(peer)
+    await side.sending.checkpoints.take()
+    older = side.files.read_bytes(SNAPSHOT)
+    side.settled([side.item(5, deliver())])
+    await side.sending.checkpoints.take()
+    if harm == "lost":
+        side.files.remove(SNAPSHOT)
+    elif harm == "damaged":
+        side.files.open(SNAPSHOT).pwrite(b"?", 25)
+    else:
+        side.files.replace_atomically(SNAPSHOT, older)
+    again = side.reopen()
+    assert again.opening.is_rebuild
+    assert state(again) == (2, [(4, 6)])
+
+
+async def test_a_snapshot_that_knows_more_than_the_log_holds_is_not_believed(peer):
+    side = await half_decided(peer, decided=())
+    start = side.log.end
+    side.settled([side.item(0, deliver())])
+    side.store.snapshots.save("settled", side.settling.table.snapshot(side.log.end), side.log.end)
+    disk = side.files.killed()
+    log = disk.open("/store/commitlog/00000000000000000000")
+    log.pwrite(bytes(side.log.end - start), start)
+    again = SettlingSide(disk, 1_700_000_100.0)
+    assert state(again) == (0, [])
+
+
+async def test_lost_queues_and_snapshots_together_are_rebuilt(peer):
+    side = await half_decided(peer)
+    await side.sending.checkpoints.close()
+    side.files.remove_dir("/store/consumequeue")
+    side.files.remove(SNAPSHOT)
+    again = side.reopen()
+    assert state(again) == (2, [(4, 5)])
+    assert again.outcomes() == [(b"m0", 0), (b"m1", 1), (b"m4", 4)]
+
+
+async def test_groups_decide_for_themselves_and_a_deleted_topic_is_forgotten(peer):
+    side = SettlingSide()
+    side.send(peer, body=b"a")
+    side.flush()
+    for group in ("g1", "g2"):
+        item = side.item(0, deliver("%DLQ%" + group), topic="orders")
+        side.topics.ensure("%DLQ%" + group, 1)
+        assert side.settled([item], topic="orders", group=group)[0].status == "settled"
+        assert side.settled([item], topic="orders", group=group)[0].status == "already"
+    assert sorted(side.settling.table.groups("orders", 0)) == ["g1", "g2"]
+    side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+    side.flush()
+    await asyncio.sleep(0)
+    for seen in (side, side.reopen()):
+        assert seen.settling.table.groups("orders", 0) == []
+
+
+async def test_an_op_message_of_another_broker_decides_the_halves_it_names(peer):
+    side = SettlingSide()
+    side.sending.internal.append("RMQ_SYS_TRANS_OP_HALF_TOPIC", 0, b"3,0,", tags="d")
+    side.flush()
+    again = side.reopen()
+    settled = again.settling.table.of((HALF_TOPIC, 0, ""))
+    assert (settled.cursor, list(settled.ranges())) == (1, [(3, 4)])
+
+
+async def test_the_lowest_undecided_item_of_a_system_queue_is_kept(peer):
+    side = await half_decided(peer)
+    assert lowest_pin(side.store.states.all()) == side.unit(SCHEDULE_TOPIC, 0, 2)[0]
+    side.settled([side.item(offset, deliver()) for offset in (2, 3, 5)])
+    assert lowest_pin(side.store.states.all()) is None
+    side.send(peer, "plain")
+    side.flush()
+    assert lowest_pin(side.store.states.all()) is None
+
+
+@pytest.mark.parametrize("decides", [True, False])
+async def test_retention_asks_to_roll_forward_what_it_may_not_delete(peer, decides, monkeypatch):
+    side = SettlingSide(segment_bytes=MIB)
+    side.topics.ensure("orders", 4)
+    side.delayed(peer, level=18)
+    for _ in range(9):
+        side.send(peer, body=b"x" * 250_000)
+        side.flush()
+    assert len(side.log.segments) == 3
+    if decides:
+        side.settled([side.item(0, queue_id=17)], queue_id=17)
+    care = care_of(side)
+    monkeypatch.setattr("broker_store.disk_care.RETENTION_SECONDS", 0.001)
+    monkeypatch.setattr(type(side.files), "free_bytes", lambda _self, _path: 1)  # deletion is forced
+    first = side.log.segments[0]
+    task = asyncio.ensure_future(care.delete_old())
+    async with asyncio.timeout(30):
+        while not (care.deleted_segments if decides else care.roll_below):
+            await asyncio.sleep(0.001)
+    task.cancel()
+    if decides:
+        assert side.log.min_position >= first.end
+        assert side.settling.state_of((SCHEDULE_TOPIC, 17, "")) == (1, 1)
+    else:
+        assert side.log.min_position == 0
+        assert care.roll_below == first.end
+        item = SettleItem(0, side.unit(SCHEDULE_TOPIC, 17, 0)[0])
+        assert side.settled([item], queue_id=17)[0].status == "settled"
+
+
+def care_of(side):
+    snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id)
+    care = DiskCare(
+        side.settings,
+        side.files,
+        side.log,
+        side.queues,
+        side.store.index,
+        snapshots,
+        ThreadPoolExecutor(1),
+        side.clock.now_ms,
+    )
+    care.held_from = lambda: lowest_pin(side.store.states.all())
+    return care
+
+
+async def test_cursors_are_copied_as_rocketmq_keeps_them_and_read_back_from_a_foreign_run(peer):
+    side = await half_decided(peer)
+    side.delayed(peer, b"third", level=3)
+    offsets = OffsetTable()
+    file = ConfigFile(side.files, "/store/config/delayOffset.json")
+    copies = Copies(side.settling.table, side.queues, offsets, file, side.thread, side.clock.now_ms)
+    await copies.close()
+    assert file.load() is None
+    copies = Copies(side.settling.table, side.queues, offsets, file, side.thread, side.clock.now_ms)
+    side.settled([side.item(2, deliver())])
+    await copies.close()
+    content = file.load()
+    assert content["offsetTable"] == {1: 3, 3: 0} or content["offsetTable"] == {"1": 3, "3": 0}
+    assert b"{1:3,3:0}" in side.files.read_bytes("/store/config/delayOffset.json").replace(
+        b"\n", b""
+    ).replace(b"\t", b"")
+    fresh = type(side.settling.table)(side.queues)
+    read_foreign_cursors(side.files, "/store/config", fresh)
+    assert fresh.of(SOURCE).cursor == 3
