@@ -73,7 +73,8 @@ def _read_even(members: list[BatchItem], suffix: bytes) -> list[Item] | None:
         return None
     if joined.count(1) != 2 * count or joined.count(_END) != 2 * count:
         return None
-    if any(len(raw) != size or not raw.startswith(_UNIQUE_MARK) or not raw.endswith(_REST) for raw in raws):
+    heads, tails = {raw[:_AFTER_MARK] for raw in raws}, {raw[_BEFORE_REST:] for raw in raws}
+    if set(map(len, raws)) != {size} or heads != {_UNIQUE_MARK} or tails != {_REST}:
         return None
     text = joined.decode()
     key_ends = range(size + _BEFORE_REST, len(text), size)
