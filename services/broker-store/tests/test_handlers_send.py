@@ -113,15 +113,16 @@ async def test_gantrys_own_topics_answer_16(side, peer, topic):
     assert peer.answers[0].code == ResponseCode.NO_PERMISSION
 
 
-async def test_the_probe_topic_takes_marked_sends_from_near_only(side, peer):
-    side.send(peer, "GANTRY_SYS_PROBE", probe=True)
-    side.send(ScriptedPeer("192.168.1.9"), "GANTRY_SYS_PROBE", probe=True)
+@pytest.mark.parametrize("topic", ["GANTRY_SYS_PROBE", "GANTRY_SYS_TASKS"])
+async def test_the_probe_and_task_topics_take_marked_sends_from_near_only(side, peer, topic):
+    side.send(peer, topic, probe=True)
+    side.send(ScriptedPeer("192.168.1.9"), topic, probe=True)
     far = ScriptedPeer("8.8.8.8")
-    side.send(far, "GANTRY_SYS_PROBE", probe=True)
+    side.send(far, topic, probe=True)
     side.flush()
     assert reply(peer).queue_offset == 0
     assert far.answers[0].code == ResponseCode.NO_PERMISSION
-    side.send(peer, "GANTRY_SYS_PROBE")
+    side.send(peer, topic)
     assert peer.answers[-1].code == ResponseCode.NO_PERMISSION
 
 

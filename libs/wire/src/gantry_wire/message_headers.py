@@ -33,7 +33,7 @@ class SendHeader(Header, kw_only=True, rename="camel", gc=False):
     per_item: bool | None = msgspec.field(default=None, name="gantryPerItem")
     """Ours: a send batch (320) asks for one result per message in the reply body."""
     probe: bool | None = msgspec.field(default=None, name="gantryProbe")
-    """Ours: the gateway's round trip to GANTRY_SYS_PROBE; taken from private addresses only."""
+    """Ours: the gateway's round trip to GANTRY_SYS_PROBE, a scheduler's task to GANTRY_SYS_TASKS; from private addresses only."""
 
 
 class SendHeaderV2(SendHeader, kw_only=True, gc=False):

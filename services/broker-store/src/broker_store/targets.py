@@ -5,13 +5,15 @@ from ipaddress import ip_address
 
 from broker_store.message import Mode
 from broker_store.queues import Queue, QueueTable
-from broker_store.topics import FLUSH_ATTRIBUTE, PERM_WRITE, PROBE_TOPIC, TopicTable
+from broker_store.topics import FLUSH_ATTRIBUTE, PERM_WRITE, PROBE_TOPIC, TASKS_TOPIC, TopicTable
 from gantry_wire.bodies import TopicConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.headers import SendHeader
 from gantry_wire.names import SEND_FORBIDDEN_TOPICS, check_topic
 
+_NEAR_ONLY = (PROBE_TOPIC, TASKS_TOPIC)
+"""Taken from Gantry's own services, which mark them; looked at anew at each send."""
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
@@ -78,7 +80,7 @@ class Targets:
             target.mode = (
                 Mode.SYNC
             )  # after a change from sync: nothing may overtake what still waits for its flush
-        elif name != PROBE_TOPIC:
+        elif name not in _NEAR_ONLY:
             self.known[name] = target
         return target
 
@@ -135,7 +137,7 @@ class Targets:
 
     def _refuse_forbidden(self, header: SendHeader, remote: tuple[str, int]) -> None:
         name = header.topic
-        if name == PROBE_TOPIC and header.probe and _is_near(remote[0]):
+        if name in _NEAR_ONLY and header.probe and _is_near(remote[0]):
             return
         if name in SEND_FORBIDDEN_TOPICS or self._topics.is_internal(name):
             raise RefusedRequest(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import secrets
+import time
 from typing import IO
 
 from gantry_chassis.http import HttpServer, health_routes
@@ -13,52 +13,27 @@ from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.process import Life, StartRefused
-from gantry_link.fleet import Fleet, StoreAt
+from gantry_link.fleet import Fleet
 from gantry_link.nameserver_client import NameserverClient
 from gantry_link.pool import ConnectionPool
 from gantry_link.service_door import ServiceDoor
 from scheduler.deliveries import Pace
 from scheduler.figures import Figures
+from scheduler.keepers import Keepers
 from scheduler.orders import Orders
 from scheduler.routes import routes_of
 from scheduler.settings import SchedulerSettings
-from scheduler.store_keeper import Ourselves, StoreKeeper
-from scheduler.term import Term
+from scheduler.store_keeper import Ourselves
+from scheduler.task_orders import TaskOrders
+from scheduler.tasks.bulk import Bulk
+from scheduler.tasks.desk import Work
+from scheduler.tasks.redrive import Redrive
+from scheduler.term import Surroundings
 
 LOCK_FILE = "lock"
 ROUTE_HINTS = "gantry.route.>"
 
 _log = get_logger()
-
-
-class Keepers:
-    """The keepers of all stores known, each a task of its own."""
-
-    def __init__(self, pool: ConnectionPool, ourselves: Ourselves, figures: Figures) -> None:
-        self.by_broker: dict[str, StoreKeeper] = {}
-        self._pool, self._ourselves, self._figures = pool, ourselves, figures
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-
-    def joined(self, store: StoreAt) -> None:
-        """Serve one more store."""
-        keeper = self.by_broker[store.broker] = StoreKeeper(store, self._pool, self._ourselves, self._figures)
-        task = asyncio.get_running_loop().create_task(keeper.run(), name=f"store {store.broker}")
-        self._tasks[store.broker] = task
-
-    def left(self, store: StoreAt) -> None:
-        """Serve a store no more."""
-        del self.by_broker[store.broker]
-        self._tasks.pop(store.broker).cancel()
-
-    def terms(self) -> list[Term]:
-        """Return the terms running now, by broker."""
-        return [keeper.term for _, keeper in sorted(self.by_broker.items()) if keeper.term is not None]
-
-    async def close(self) -> None:
-        """End all of them; claims are released."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
 async def serve(settings: SchedulerSettings, life: Life) -> None:
@@ -67,16 +42,14 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     metrics = Metrics()
     figures, pool = Figures(metrics), ConnectionPool()
     hints = Hints(settings.nats_url, "scheduler")
-    holder: list[Keepers] = []
-    orders = Orders(lambda: holder[0].terms() if holder else [], figures)
+    keepers = Keepers(pool)
     door = ServiceDoor(
-        routes_of(orders),
+        routes_of(Orders(keepers.terms, figures), TaskOrders(keepers.terms)),
         count=lambda name, code: figures.requests.labels(name, str(code)).add(),
         failed=lambda name, error: _log.error("request failed", request=name, exc_info=error),
     )
     port = await _listen(settings, door)
-    keepers = Keepers(pool, _ourselves(settings, port), figures)
-    holder.append(keepers)
+    keepers.ourselves = _ourselves(settings, port, figures, keepers)
     fleet = Fleet(
         NameserverClient(pool, settings.nameservers),
         keepers.joined,
@@ -142,12 +115,24 @@ def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
     )
 
 
-def _ourselves(settings: SchedulerSettings, port: int) -> Ourselves:
+def _ourselves(settings: SchedulerSettings, port: int, figures: Figures, keepers: Keepers) -> Ourselves:
     host = settings.advertise or settings.listen
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    pace = Pace(settings.settle_batch, settings.settles_in_flight, int(settings.park_after_hours * 3_600_000))
     owner = f"scheduler@{address}#{os.getpid()}-{secrets.token_hex(4)}"
-    return Ourselves(owner, address, settings.claim_ttl_ms, settings.data_dir, pace)
+    pace = Pace(settings.settle_batch, settings.settles_in_flight, int(settings.park_after_hours * 3_600_000))
+    bulk = Bulk(keepers.stores)
+    work: dict[str, Work] = {
+        "redrive": Redrive(keepers.stores, owner, address),
+        "bulkMove": bulk,
+        "bulkCancel": bulk,
+    }
+    around = Surroundings(figures, pace, work, wall_ms)
+    return Ourselves(owner, address, settings.claim_ttl_ms, settings.data_dir, around)
+
+
+def wall_ms() -> int:
+    """Return the wall clock in ms: for the times shown of tasks, and nothing that is decided by."""
+    return time.time_ns() // 1_000_000
 
 
 def _unready(life: Life, fleet: Fleet, keepers: Keepers) -> str | None:

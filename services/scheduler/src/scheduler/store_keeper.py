@@ -12,10 +12,8 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.fleet import StoreAt
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_client import StoreClient
-from scheduler.deliveries import Pace
-from scheduler.figures import Figures
 from scheduler.levels import DEFAULT_LEVELS, level_durations_ms
-from scheduler.term import StoreToServe, Term, claimed_queues
+from scheduler.term import StoreToServe, Surroundings, Term, claimed_queues
 
 AWAY_SECONDS = 0.5
 LEVELS_SETTING = "messageDelayLevel"
@@ -30,19 +28,19 @@ class Ourselves(NamedTuple):
     address: str
     ttl_ms: int
     data_dir: Path
-    pace: Pace
+    around: Surroundings
 
 
 class StoreKeeper:
     """Serves one store for as long as it is known."""
 
-    def __init__(self, at: StoreAt, pool: ConnectionPool, ourselves: Ourselves, figures: Figures) -> None:
+    def __init__(self, at: StoreAt, pool: ConnectionPool, ourselves: Ourselves) -> None:
         self.at = at
         self.term: Term | None = None
         """What works now; None while another scheduler holds the claims, or the store is away."""
         self.claims: Claims | None = None
-        self._client = StoreClient(pool, at.address)
-        self._ourselves, self._figures = ourselves, figures
+        self.client = StoreClient(pool, at.address)
+        self._ourselves = ourselves
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
@@ -54,10 +52,10 @@ class StoreKeeper:
                 _log.debug("store is away", broker=self.at.broker, error=str(error))
                 await asyncio.sleep(AWAY_SECONDS)
                 continue
-            await self._serve(StoreToServe(self.at.broker, self._client, levels))
+            await self._serve(StoreToServe(self.at.broker, self.client, levels))
 
     async def _levels(self) -> tuple[int, ...]:
-        config = await self._client.broker_config()
+        config = await self.client.broker_config()
         return level_durations_ms(config.get(LEVELS_SETTING, DEFAULT_LEVELS))
 
     async def _serve(self, store: StoreToServe) -> None:
@@ -71,7 +69,7 @@ class StoreKeeper:
             _log.info("claims acquired", broker=self.at.broker, queues=len(held))
             us = self._ourselves
             file = us.data_dir / f"{self.at.broker}.due.sqlite"
-            self.term = Term(store, held, file, self._figures, us.pace, claims.fenced)
+            self.term = Term(store, held, file, us.around, claims.fenced)
             working = loop.create_task(self.term.run(), name=f"term of {self.at.broker}")
             working.add_done_callback(lambda _: self._ended.set())
 
@@ -82,7 +80,7 @@ class StoreKeeper:
 
         us = self._ourselves
         claims = self.claims = Claims(
-            self._client,
+            self.client,
             claimed_queues(len(store.level_ms)),
             owner=us.owner,
             address=us.address,
@@ -102,3 +100,4 @@ class StoreKeeper:
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
                     _log.error("term failed", broker=self.at.broker, exc_info=result)
+                    await asyncio.sleep(AWAY_SECONDS)

@@ -28,6 +28,7 @@ from scheduler.settler import Settler
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock
 from scheduler.system_names import PARKED_TOPIC, TASKS_TOPIC
+from scheduler.tasks.desk import Desk, Work
 
 CLOCK_SECONDS = 1.0
 
@@ -46,6 +47,16 @@ class StoreToServe(NamedTuple):
     level_ms: tuple[int, ...]
 
 
+class Surroundings(NamedTuple):
+    """What a term needs beside its store."""
+
+    figures: Figures
+    pace: Pace
+    work: dict[str, Work]
+    """What each kind of task does."""
+    wall_ms: Callable[[], int]
+
+
 class Term:
     """Works on one store until cancelled."""
 
@@ -54,11 +65,10 @@ class Term:
         store: StoreToServe,
         held: Mapping[QueueKey, Held],
         index_file: Path,
-        figures: Figures,
-        pace: Pace,
+        around: Surroundings,
         fenced: Callable[[str], None],
     ) -> None:
-        loop = asyncio.get_running_loop()
+        loop, figures = asyncio.get_running_loop(), around.figures
         self.broker, self.client = store.broker, store.client
         self.level_ms = store.level_ms
         self.held = held
@@ -67,7 +77,7 @@ class Term:
             self.clock.heard(claim.store_time_ms, loop.time())
         self.settler = Settler(store.client, held, self.clock, loop.time, fenced)
         self.lanes = Lanes(SqliteIndex(index_file), self.clock)
-        self.deliveries = Deliveries(self.lanes, self.settler, self.clock, figures, pace)
+        self.deliveries = Deliveries(self.lanes, self.settler, self.clock, figures, around.pace)
         self.cancel_records = CancelRecords(self.lanes, self.settler, figures)
         sources = [*range(len(store.level_ms)), TIMER, PARKED]
         self.rolling = Rolling(self.lanes, self.settler, figures, sources)
@@ -80,6 +90,8 @@ class Term:
             self.deliveries.wake,
             self.cancel_records,
         )
+        tasks = held[TASKS_TOPIC, 0]
+        self.desk = Desk(store.broker, store.client, tasks, self.settler, around.work, around.wall_ms)
 
     async def run(self) -> None:
         """Work until cancelled; raises what it could not survive. The index is deleted at the end."""
@@ -90,6 +102,7 @@ class Term:
                 group.create_task(self.cancel_records.run(), name="cancel records")
                 group.create_task(self.rolling.run(), name="rolling")
                 group.create_task(self.catching_up.run(), name="catching up")
+                group.create_task(self.desk.run(), name="tasks")
         finally:
             await self.lanes.far.close()
 

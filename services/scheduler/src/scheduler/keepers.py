@@ -1,0 +1,47 @@
+"""The keepers of all stores known, each a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gantry_link.fleet import StoreAt
+from gantry_link.pool import ConnectionPool
+from gantry_link.store_client import StoreClient
+from scheduler.store_keeper import Ourselves, StoreKeeper
+from scheduler.term import Term
+
+
+class Keepers:
+    """Starts and ends them as stores come and go. `ourselves` is set before the first store joins."""
+
+    ourselves: Ourselves
+
+    def __init__(self, pool: ConnectionPool) -> None:
+        self.by_broker: dict[str, StoreKeeper] = {}
+        self._pool = pool
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def joined(self, store: StoreAt) -> None:
+        """Serve one more store."""
+        keeper = self.by_broker[store.broker] = StoreKeeper(store, self._pool, self.ourselves)
+        task = asyncio.get_running_loop().create_task(keeper.run(), name=f"store {store.broker}")
+        self._tasks[store.broker] = task
+
+    def left(self, store: StoreAt) -> None:
+        """Serve a store no more."""
+        del self.by_broker[store.broker]
+        self._tasks.pop(store.broker).cancel()
+
+    def terms(self) -> list[Term]:
+        """Return the terms running now, by broker."""
+        return [keeper.term for _, keeper in sorted(self.by_broker.items()) if keeper.term is not None]
+
+    def stores(self) -> dict[str, StoreClient]:
+        """Return the clients of all stores known, whoever works on them."""
+        return {broker: keeper.client for broker, keeper in self.by_broker.items()}
+
+    async def close(self) -> None:
+        """End all of them; claims are released."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -1,0 +1,108 @@
+"""Bulk cancel and bulk move: every schedule that a query finds, given as single orders to the scheduler that holds its store.
+
+A moved message gets a new place at the end of the timer queue: what lies there since the task began is left alone, so
+that nothing is moved twice, also when the task goes on after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from gantry_link.claims import claim_holder
+from gantry_link.scheduler_client import SchedulerClient
+from gantry_link.store_client import StoreClient
+from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.scheduler_bodies import (
+    ListSchedules,
+    MoveSchedule,
+    Schedule,
+    ScheduleAnswer,
+    ScheduleOrder,
+    ScheduleQuery,
+    TaskFailure,
+)
+from scheduler.tasks.running_task import RunningTask
+
+PAGE_SCHEDULES = 64
+ORDER_SECONDS = 20.0
+
+
+class NobodyHolds(Exception):
+    """No scheduler holds a store now; the task goes on later."""
+
+
+class Bulk:
+    """The work of a bulk task."""
+
+    def __init__(self, stores: Callable[[], Mapping[str, StoreClient]]) -> None:
+        self._stores = stores
+
+    async def run(self, task: RunningTask) -> None:
+        """Give the orders. Raises LinkError, BrokerRefused, NobodyHolds."""
+        only = (task.view.definition.schedules or ScheduleQuery()).broker
+        stores = {name: store for name, store in self._stores().items() if only in (None, name)}
+        if not task.marks:
+            for broker, store in stores.items():
+                task.marks[broker] = await store.max_offset(TIMER_TOPIC, 0)
+            await task.checkpoint(now=True)
+        for broker, store in sorted(stores.items()):
+            if broker in task.marks:
+                await self._one_store(task, broker, store)
+            if task.is_cancelled:
+                return
+
+    async def _one_store(self, task: RunningTask, broker: str, store: StoreClient) -> None:
+        scheduler, after = await _holder(store), None
+        query = task.view.definition.schedules or ScheduleQuery()
+        while not task.is_cancelled:
+            asked = ListSchedules(
+                topic=query.topic, key=query.key, from_ms=query.from_ms, to_ms=query.to_ms,
+                broker=broker, limit=PAGE_SCHEDULES, after=after,
+            )  # fmt: skip
+            page = await scheduler.list_schedules(asked)
+            if broker not in page.brokers or page.incomplete:
+                raise NobodyHolds(f"the index of {broker} is not complete yet")
+            await self._orders(task, scheduler, [one for one in page.schedules if _is_old(task, one)])
+            await task.checkpoint()
+            after = page.next
+            if after is None:
+                return
+
+    async def _orders(
+        self, task: RunningTask, scheduler: SchedulerClient, schedules: Sequence[Schedule]
+    ) -> None:
+        task.view.total += len(schedules)
+        if task.view.definition.dry_run:
+            task.count(
+                "wouldCancel" if task.view.definition.kind == "bulkCancel" else "wouldMove", len(schedules)
+            )
+            return
+        answers = await asyncio.gather(*(self._order(task, scheduler, one) for one in schedules))
+        for one, answer in zip(schedules, answers, strict=True):
+            if answer.status in ("failed", "notReady"):
+                reason = answer.error or answer.status
+                task.fail(TaskFailure(broker=one.broker, topic=one.topic, queue_id=one.queue_id, offset=one.system_offset, reason=reason))  # fmt: skip
+            else:
+                task.count(answer.status)
+        await task.pace(len(schedules))
+
+    async def _order(self, task: RunningTask, scheduler: SchedulerClient, one: Schedule) -> ScheduleAnswer:
+        definition = task.view.definition
+        if definition.kind == "bulkCancel":
+            return await scheduler.cancel(ScheduleOrder(id=one.id, broker=one.broker))
+        at_ms = definition.deliver_at_ms
+        if at_ms is None:
+            at_ms = max(one.deliver_at_ms + (definition.shift_ms or 0), 0)
+        return await scheduler.move(MoveSchedule(id=one.id, broker=one.broker, deliver_at_ms=at_ms))
+
+
+def _is_old(task: RunningTask, one: Schedule) -> bool:
+    return one.kind == "level" or one.system_offset < task.marks[one.broker]
+
+
+async def _holder(store: StoreClient) -> SchedulerClient:
+    holder = await claim_holder(store, SCHEDULE_TOPIC, 0)
+    if holder is None:
+        raise NobodyHolds("no scheduler holds this store now")
+    return SchedulerClient(store.pool, holder.address, ORDER_SECONDS)

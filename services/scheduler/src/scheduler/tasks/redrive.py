@@ -1,0 +1,215 @@
+"""Redrive: dead letters are settled into their retry topic, their original topic, or another, each at most once for ever.
+
+The store of the dead letters decides each: the source of the settled item is the dead letter, for a group of our own, so that
+neither a crash nor a second task sends one again. Works on every store there is, under a claim on its dead letters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from gantry_link.claims import Claims, Held, QueueKey
+from gantry_link.errors import BrokerRefused
+from gantry_link.store_client import Pulled, StoreClient
+from gantry_wire.codes import GantryCode, ResponseCode
+from gantry_wire.headers import PullHeader
+from gantry_wire.names import dlq_topic, retry_topic
+from gantry_wire.properties import (
+    DELAY,
+    GANTRY_KEY,
+    GANTRY_ORIGIN,
+    RETRY_TOPIC,
+    TAGS,
+    find_property,
+    java_hash,
+)
+from gantry_wire.record import Record, scan_records
+from gantry_wire.scheduler_bodies import MessageFilter, TaskFailure
+from gantry_wire.settle_headers import (
+    SettleBody,
+    SettleHeader,
+    SettleItem,
+    SettleOutput,
+    SettleReplyBody,
+    SettleStatus,
+    decode_json,
+)
+from gantry_wire.sql92 import compile_filter
+from gantry_wire.subscription import TagFilter
+from scheduler.system_names import SCHEDULER_GROUP
+from scheduler.tasks.running_task import RunningTask, encode_json
+
+REDRIVE_GROUP = "GANTRY_REDRIVE"
+ORIGINAL = "original"
+BATCH_MESSAGES = 128
+CLAIM_SECONDS = 60.0
+FLAG_SUBSCRIPTION = 4
+
+
+class RedriveBlocked(Exception):
+    """The dead letters of a store are being redriven by somebody else, or it is away; the task goes on later."""
+
+
+class _Queue(NamedTuple):
+    broker: str
+    store: StoreClient
+    topic: str
+    queue_id: int
+
+    @property
+    def mark(self) -> str:
+        return f"{self.broker}:{self.queue_id}"
+
+
+def message_filter(asked: MessageFilter | None) -> Callable[[bytes], bool]:
+    """Return what tells by its property bytes whether a message is wanted. WireError for an illegal expression."""
+    if asked is None:
+        return lambda _properties: True
+    if asked.type == "sql92":
+        return compile_filter(asked.expression).matches
+    tags = TagFilter.parse(asked.expression)
+
+    def has_tag(properties: bytes) -> bool:
+        tag = (find_property(properties, TAGS.encode()) or b"").decode("utf-8", "replace")
+        return tags.codes is None or (tag in tags.names and tags.matches(java_hash(tag)))
+
+    return has_tag
+
+
+class Redrive:
+    """The work of a redrive task."""
+
+    def __init__(self, stores: Callable[[], Mapping[str, StoreClient]], owner: str, address: str) -> None:
+        self._stores, self._owner, self._address = stores, owner, address
+
+    async def run(self, task: RunningTask) -> None:
+        """Go through the dead letters there were when the task began. Raises LinkError, BrokerRefused, RedriveBlocked."""
+        wants = message_filter(task.view.definition.filter)
+        queues = await self._queues(task)
+        for queue in queues:
+            if task.marks[queue.mark] < task.marks[f"{queue.mark}:end"]:
+                await self._one_queue(task, queue, wants)
+            if task.is_cancelled:
+                return
+
+    async def _queues(self, task: RunningTask) -> list[_Queue]:
+        """Find the queues; at the first time, note where each begins and ends."""
+        group = task.view.definition.group or ""
+        queues: list[_Queue] = []
+        is_new = not task.marks
+        for broker, store in sorted(self._stores().items()):
+            try:
+                table = (await store.topic_stats(dlq_topic(group))).offset_table
+            except BrokerRefused as refused:
+                if refused.code == ResponseCode.TOPIC_NOT_EXIST:
+                    continue
+                raise
+            for place, bounds in sorted(table.items()):
+                queue = _Queue(broker, store, dlq_topic(group), place.queue_id)
+                if is_new:
+                    task.marks[queue.mark], task.marks[f"{queue.mark}:end"] = (
+                        bounds.min_offset,
+                        bounds.max_offset,
+                    )
+                    task.view.total += bounds.max_offset - bounds.min_offset
+                if queue.mark in task.marks:
+                    queues.append(queue)
+        if is_new:
+            await task.checkpoint(now=True)
+        return queues
+
+    async def _one_queue(self, task: RunningTask, queue: _Queue, wants: Callable[[bytes], bool]) -> None:
+        acquired: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        key = (queue.topic, queue.queue_id)
+
+        def got(held: dict[QueueKey, Held]) -> None:
+            if not acquired.done():
+                acquired.set_result(held[key].epoch)
+
+        claims = Claims(
+            queue.store,
+            [key],
+            owner=f"{self._owner} {task.view.id}",
+            address=self._address,
+            acquired=got,
+            lost=lambda _why: None,
+        )
+        holding = asyncio.get_running_loop().create_task(claims.run(), name=f"claim {queue.topic}")
+        try:
+            async with asyncio.timeout(CLAIM_SECONDS):
+                epoch = await acquired
+            while task.marks[queue.mark] < task.marks[f"{queue.mark}:end"] and not task.is_cancelled:
+                await self._batch(task, queue, epoch, wants)
+                await task.checkpoint()
+        except TimeoutError as error:
+            raise RedriveBlocked(f"the dead letters of {queue.broker} are claimed by another task") from error
+        finally:
+            holding.cancel()
+            await asyncio.gather(holding, return_exceptions=True)
+
+    async def _batch(
+        self, task: RunningTask, queue: _Queue, epoch: int, wants: Callable[[bytes], bool]
+    ) -> None:
+        mark, end = queue.mark, task.marks[f"{queue.mark}:end"]
+        pulled = await _pull(queue, task.marks[mark])
+        records = [record for record in scan_records(pulled.records) if record.queue_offset < end]
+        chosen = [record for record in records if wants(record.properties)]
+        task.count("skipped", len(records) - len(chosen))
+        if task.view.definition.dry_run:
+            task.count("wouldRedrive", len(chosen))
+        elif chosen:
+            await self._settle(task, queue, epoch, chosen)
+        task.marks[mark] = max(pulled.next_offset, task.marks[mark] + len(records))
+        if not records and pulled.next_offset <= task.marks[mark]:
+            task.marks[mark] = end  # retention has taken what was left
+        await task.pace(len(chosen))
+
+    async def _settle(self, task: RunningTask, queue: _Queue, epoch: int, records: list[Record]) -> None:
+        items = [_item(task, queue, record) for record in records]
+        header = SettleHeader(topic=queue.topic, queue_id=queue.queue_id, group=REDRIVE_GROUP, epoch=epoch)
+        answer = await queue.store.ask(
+            GantryCode.SETTLE, header, encode_json(SettleBody(items)), timeout_seconds=10.0
+        )
+        for result in decode_json(answer.body, SettleReplyBody).results:
+            if result.status == SettleStatus.SETTLED:
+                task.count("redriven")
+            elif result.status == SettleStatus.ALREADY:
+                task.count("redrivenBefore")
+            else:
+                reason = f"{result.status}: {result.detail}" if result.detail else result.status
+                task.fail(TaskFailure(broker=queue.broker, topic=queue.topic, queue_id=queue.queue_id, offset=result.offset, reason=reason))  # fmt: skip
+
+
+def _item(task: RunningTask, queue: _Queue, record: Record) -> SettleItem:
+    target = task.view.definition.target
+    if target is None:
+        topic = retry_topic(task.view.definition.group or "")
+    elif target == ORIGINAL:
+        topic = _origin(record)
+    else:
+        topic = target
+    key = f"{task.view.id}:{queue.broker}:{queue.queue_id}:{record.queue_offset}"
+    output = SettleOutput(topic, -1, set={GANTRY_KEY: key}, drop=(DELAY,), reconsume_times=0)
+    return SettleItem(record.queue_offset, record.position, [output], "redriven", force=True)
+
+
+def _origin(record: Record) -> str:
+    """Return the topic a dead letter came from; its own where it does not say."""
+    properties = record.property_map()
+    origin = properties.get(RETRY_TOPIC) or properties.get(GANTRY_ORIGIN, "").rsplit(":", 2)[0]
+    return origin or record.topic.decode("utf-8", "replace")
+
+
+async def _pull(queue: _Queue, offset: int) -> Pulled:
+    header = PullHeader(
+        consumer_group=SCHEDULER_GROUP,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=BATCH_MESSAGES,
+        sys_flag=FLAG_SUBSCRIPTION,
+        subscription="*",
+    )
+    return await queue.store.pull(header)

@@ -1,0 +1,103 @@
+"""One task while it runs: counts, failures, marks, pace; and its checkpoints, each settled from the one before it.
+
+So a task has exactly one undecided record in the log at any time, the newest: what a crash leaves is where it goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from gantry_wire.scheduler_bodies import FAILURES_MAX, TaskFailure, TaskState, TaskView
+from gantry_wire.settle_headers import SettleItem, SettleOutput
+from scheduler.settler import Settler
+from scheduler.system_names import TASKS_TOPIC
+
+CHECKPOINT_SECONDS = 1.0
+TASKS_QUEUE = (TASKS_TOPIC, 0)
+encode_json = msgspec.json.Encoder().encode
+
+
+class TaskRecord(msgspec.Struct, kw_only=True, rename="camel"):
+    """What a record of the tasks queue holds. Marks say where a task is, in words of its kind."""
+
+    view: TaskView
+    marks: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+
+
+def decode_task(body: bytes) -> TaskRecord | None:
+    """Return what a record holds; None when it is none of ours."""
+    try:
+        return msgspec.json.decode(body, type=TaskRecord)
+    except msgspec.MsgspecError:
+        return None
+
+
+class TaskLost(Exception):
+    """The newest record of the task is not the one we know: another scheduler works on it."""
+
+
+class RunningTask:
+    """A task that is being worked on."""
+
+    def __init__(
+        self, record: TaskRecord, offset: int, position: int, settler: Settler, wall_ms: Callable[[], int]
+    ) -> None:
+        self.view, self.marks = record.view, record.marks
+        self.is_cancelled = False
+        self.ended = asyncio.Event()
+        self._offset, self._position = offset, position
+        self._settler, self._wall_ms = settler, wall_ms
+        self._loop = asyncio.get_running_loop()
+        self._written_at = self._loop.time()
+        self._began, self._paced = self._loop.time(), 0
+
+    def count(self, outcome: str, number: int = 1) -> None:
+        """Count messages by what became of them."""
+        if number:
+            self.view.outcomes[outcome] = self.view.outcomes.get(outcome, 0) + number
+            self.view.done += number
+
+    def fail(self, failure: TaskFailure) -> None:
+        """Count a message that could not be done; the first of them are listed."""
+        self.view.failed += 1
+        self.view.outcomes["failed"] = self.view.outcomes.get("failed", 0) + 1
+        if len(self.view.failures) < FAILURES_MAX:
+            self.view.failures.append(failure)
+
+    async def pace(self, number: int) -> None:
+        """Wait as long as the rate limit asks for so many more messages."""
+        limit = self.view.definition.max_per_second
+        self._paced += number
+        if limit:
+            await asyncio.sleep(max(0.0, self._began + self._paced / limit - self._loop.time()))
+
+    async def checkpoint(self, *, now: bool = False) -> None:
+        """Write down how far the task is, at most once a second. Raises LinkError, BrokerRefused, TaskLost."""
+        if now or self._loop.time() - self._written_at >= CHECKPOINT_SECONDS:
+            self._written_at = self._loop.time()
+            await self._write()
+
+    async def end(self, state: TaskState, error: str | None = None) -> None:
+        """Write the last record, and that it is the last. Raises as `checkpoint` does."""
+        self.view.state, self.view.error = state, error
+        await self._write()
+        await self._settler.settle(TASKS_QUEUE, [self._item([], state)])
+        self.ended.set()
+
+    async def _write(self) -> None:
+        self.view.updated_ms = self._wall_ms()
+        body = encode_json(TaskRecord(view=self.view, marks=self.marks))
+        output = SettleOutput(TASKS_TOPIC, 0, body=None, body_base64=body, properties="none")
+        reply = await self._settler.settle(TASKS_QUEUE, [self._item([output], "checkpoint")])
+        result = reply.results[0]
+        if not result.outputs:
+            raise TaskLost(
+                f"task {self.view.id}: its record at {self._offset} is {result.status} {result.detail}"
+            )
+        self._offset, self._position = result.outputs[0].queue_offset, result.outputs[0].position
+
+    def _item(self, outputs: list[SettleOutput], outcome: str) -> SettleItem:
+        return SettleItem(self._offset, self._position, outputs, outcome, force=True)
