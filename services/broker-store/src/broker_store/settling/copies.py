@@ -54,7 +54,7 @@ class Copies:
         """Return what runs beside the requests."""
         return {"copies": self._run}
 
-    def closed(self, peer: object) -> None:  # noqa: ARG002
+    def closed(self, peer: object) -> None:
         """Nothing depends on a connection."""
 
     async def close(self) -> None:

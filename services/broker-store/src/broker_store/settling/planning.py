@@ -1,6 +1,7 @@
 """Makes the records that result from an item: properties, flags, topics and queues. Reserves nothing and writes nothing."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from broker_store.delays.levels import LevelList
@@ -22,7 +23,6 @@ from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.properties import (
     DELAY,
     GANTRY_SETTLED,
-    edit_properties,
     find_property,
     format_properties,
     tags_code,
@@ -31,6 +31,7 @@ from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK, bui
 from gantry_wire.settle_headers import SettleOutput, SettleStatus
 
 _DELAY = DELAY.encode()
+_IS, _END = b"\x01", b"\x02"
 
 
 class CannotPlan(Exception):
@@ -156,6 +157,12 @@ def _draft(
     return Draft(queue, target.mode, body, properties, sys_flag, reconsume_times, position)
 
 
+@lru_cache(maxsize=1024)
+def _names(names: tuple[str, ...]) -> frozenset[bytes]:
+    """Return names as the bytes of properties hold them; requests repeat the same few."""
+    return frozenset(name.encode() for name in names)
+
+
 def _properties(output: SettleOutput, gathered: Gathered) -> bytes:
     try:
         if output.properties == "none":
@@ -167,8 +174,10 @@ def _properties(output: SettleOutput, gathered: Gathered) -> bytes:
             if not output.set and not drop:
                 properties = raw if raw.endswith(b"\x02") or not raw else raw + b"\x02"
             else:
-                properties = edit_properties(raw, output.set, drop)
-                properties = properties if properties != b"\x02" else b""
+                gone = _names((*drop, *output.set))
+                parts = [part for part in raw.split(_END) if part and part.partition(_IS)[0] not in gone]
+                kept = _END.join(parts) + _END if parts else b""
+                properties = kept + format_properties(output.set) if output.set else kept
     except MalformedProperties as error:
         raise CannotPlan(SettleStatus.BAD_ITEM, str(error)) from error
     if len(properties) > PROPERTIES_BYTES_MAX:

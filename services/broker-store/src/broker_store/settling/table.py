@@ -4,6 +4,7 @@ An item is decided when a record with its mark is visible (settling/mark.py), or
 another RocketMQ broker wrote. Knows no claim and no request.
 """
 
+from collections import OrderedDict
 from typing import NamedTuple
 
 import msgspec
@@ -53,7 +54,7 @@ class SettledTable:
     def __init__(self, queues: QueueTable) -> None:
         self._queues = queues
         self._settled: dict[Source, SettledQueue] = {}
-        self._decisions: dict[tuple[Source, int], Decision] = {}
+        self._decisions: OrderedDict[tuple[Source, int], Decision] = OrderedDict()
         self.changes = 0
         """Grows with every decision: whoever keeps copies of cursors compares it."""
 
@@ -101,7 +102,7 @@ class SettledTable:
         decisions = self._decisions
         decisions[(source, offset)] = decision
         if len(decisions) > DECISIONS_KEPT:
-            del decisions[next(iter(decisions))]
+            decisions.popitem(last=False)
 
     def raise_cursor(self, source: Source, offset: int) -> None:
         """Count everything below an offset as decided."""
