@@ -257,6 +257,10 @@ class MemoryStore:
         self._enter("set_offset")
         self.offsets[group, topic, queue_id] = offset
 
+    async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        self._enter("reset_offset")
+        self.offsets[group, topic, queue_id] = offset
+
     async def progress(self, group: str, topic: str) -> list[QueueProgress]:
         self._enter("progress")
         topics = {topic} if topic else {t for g, t, _ in self.offsets if g == group}

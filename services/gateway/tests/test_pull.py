@@ -151,8 +151,9 @@ async def test_held_pulls_answer_at_once_at_shutdown_and_no_other_is_held(system
     gateway = system.gateway()
     async with connect(gateway) as client:
         pulls = [asyncio.ensure_future(client.get(f"{PULL}?waitSeconds=30")) for _ in range(3)]
-        await asyncio.sleep(0.05)
-        assert gateway.puller.held_count == 3
+        async with asyncio.timeout(30):
+            while gateway.puller.held_count < 3:
+                await asyncio.sleep(0.01)
         gateway.drain()
         answers = await asyncio.wait_for(asyncio.gather(*pulls), 20)
         assert [(a.status_code, a.json()["status"], a.json()["messages"]) for a in answers] == [

@@ -15,7 +15,9 @@ from gateway.drafting import Drafting
 from gateway.figures import Figures
 from gateway.fleet import Fleet
 from gateway.group_admin import GroupAdmin
+from gateway.holders import Holders
 from gateway.holding import Holding
+from gateway.offset_reset import OffsetReset
 from gateway.ports import Clocks, Hints, Names, RateLimits, Stores, TopicSettings
 from gateway.probe import Probe
 from gateway.problems import Problem
@@ -29,6 +31,7 @@ from gateway.routes.health import health_routes
 from gateway.routes.messages import message_routes
 from gateway.routes.next_version import next_version_routes
 from gateway.routes.pull import PullRoute
+from gateway.routes.reset import reset_routes
 from gateway.routes.schedules import schedule_routes
 from gateway.routes.schedules_bulk import bulk_schedule_routes, parked_routes
 from gateway.routes.send import EnsureTopic, SendRoute
@@ -110,6 +113,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     probe = Probe(fleet, ports.ids, clocks.wall_ms)
     app.add_routes(topic_routes(topics))
     app.add_routes(group_routes(groups))
+    app.add_routes(reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))))
     app.add_routes(message_routes(Queries(fleet, routes, stores, known, clocks.monotonic)))
     app.add_routes(cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic))
     app.add_routes(health_routes(probe, metrics, lambda: puller.is_draining))

@@ -8,7 +8,13 @@ import msgspec
 from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
 from gantry_wire.batch import BatchItem
 from gantry_wire.bodies import SubscriptionGroupConfig
-from gantry_wire.headers import CreateTopicHeader, PullHeader, QueryMessageHeader, SendHeaderV2
+from gantry_wire.headers import (
+    CreateTopicHeader,
+    PullHeader,
+    QueryMessageHeader,
+    ResetOffsetHeader,
+    SendHeaderV2,
+)
 from gantry_wire.names import GATEWAY_GROUP
 from gantry_wire.subscription import SQL92, TAG
 from gateway.ports import (
@@ -230,6 +236,14 @@ class LinkStore:
         """15, answered when the store has it."""
         with self._translated():
             await self._client.commit_offset(group, topic, queue_id, offset)
+
+    async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """222 of one queue."""
+        header = ResetOffsetHeader(
+            topic=topic, group=group, timestamp=0, is_force=True, queue_id=queue_id, offset=offset
+        )
+        with self._translated():
+            await self._client.reset_offsets(header)
 
     async def progress(self, group: str, topic: str) -> list[QueueProgress]:
         """208."""

@@ -154,6 +154,44 @@ class OffsetsBody(Body):
     offsets: Annotated[list[OffsetBody], Field(min_length=1, max_length=OFFSETS_MAX)]
 
 
+class ResetBody(Body):
+    """Where a group shall go on in a topic: `earliest`, `latest`, a time in RFC 3339, or an offset."""
+
+    topic: TopicText
+    to: Annotated[
+        str | Annotated[int, Field(ge=0, le=OFFSET_MAX)],
+        WHOLE,
+        Field(description="`earliest`, `latest`, a time in RFC 3339, or an offset."),
+    ]
+    broker: Annotated[BrokerText | None, Field(description="Only its queues.")] = None
+    queue_id: Annotated[
+        Annotated[int, Field(ge=0, le=INT32_MAX), WHOLE] | None,
+        Field(description="Only this queue; needs `broker` where the topic lies on more than one."),
+    ] = None
+    dry_run: bool = False
+
+
+class QueueResetShown(Shown):
+    """One queue: where the group was, and where it goes on."""
+
+    topic: str
+    broker: str
+    queue_id: int
+    from_: Annotated[int, Field(serialization_alias="from")]
+    to: int
+
+
+class ResetShown(Shown):
+    """What was reset, or would be; so many messages are skipped, or come again."""
+
+    group: str
+    topic: str
+    dry_run: bool
+    queues: list[QueueResetShown]
+    skipped: int
+    replayed: int
+
+
 class LagQueue(Shown):
     """How far a group is behind in one queue; the age is 0 when nothing waits."""
 

@@ -167,6 +167,10 @@ class Store(Protocol):
         """Set a group's offset in one queue, durably."""
         ...
 
+    async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Have a group go on at an offset of one queue, durably; its clients are told."""
+        ...
+
     async def progress(self, group: str, topic: str) -> list[QueueProgress]:
         """Return how far a group is; `topic` "" for all it has offsets of."""
         ...

@@ -12,7 +12,6 @@ _CALLS = (
     ("/v1/transactions/{id}:commit", "POST", "transactions"),
     ("/v1/transactions/{id}:rollback", "POST", "transactions"),
     ("/v1/producerGroups/{group}/checks:receive", "POST", "transaction checks"),
-    ("/v1/groups/{group}/offsets:reset", "POST", "resetting offsets; PUT …/offsets sets them one by one"),
     ("/v1/messages/{id}/timeline", "GET", "timelines of messages"),
 )
 

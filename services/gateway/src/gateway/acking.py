@@ -1,0 +1,166 @@
+"""Acknowledgements and extensions: handles grouped by broker, one request each, results in the order of the handles."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gantry_wire.codes import ResponseCode
+from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem
+from gateway.lease_ports import LeaseStores
+from gateway.lease_schemas import AckResult
+from gateway.message_view import rfc3339
+from gateway.ports import PeerAway, StoreRefused
+from gateway.problems import Problem, broker_away, refused
+from gateway.receipts import Receipts
+from gateway.route_cache import Route, RouteCache
+
+Result = AckResult | Problem
+
+_ACKED, _NACKED = AckResult("acked"), AckResult("nacked")
+_EXPIRED, _INVALID = AckResult("leaseExpired"), AckResult("invalidHandle")
+_DONE = {ItemKind.ACK: _ACKED, ItemKind.NACK: _NACKED}
+
+
+class Wanted(NamedTuple):
+    """What is asked for one handle."""
+
+    handle: str
+    kind: ItemKind
+    delay_ms: int = 0
+    reason: str = ""
+
+
+class Part:
+    """What goes to one broker."""
+
+    __slots__ = ("items", "places", "reasons")
+
+    def __init__(self) -> None:
+        self.items: list[LeaseItem] = []
+        self.places: list[int] = []
+        self.reasons: dict[int, str] = {}
+
+
+class Acker:
+    """Acknowledges and extends on behalf of clients."""
+
+    def __init__(self, routes: RouteCache, stores: LeaseStores) -> None:
+        self._routes, self._stores = routes, stores
+
+    async def settle(self, topic: str, group: str, wanted: Sequence[Wanted]) -> list[Result]:
+        """Acknowledge and give back; a result for each, in order."""
+        results, parts = _parts(topic, group, wanted)
+        if not parts:
+            return results
+        route = self._routes.fresh(topic) or await self._routes.get(topic)
+        if len(parts) == 1:  # the usual case costs no task
+            ((broker, part),) = parts.items()
+            await self._settle_part(route, group, broker, part, wanted, results)
+        else:
+            await asyncio.gather(
+                *(
+                    self._settle_part(route, group, name, part, wanted, results)
+                    for name, part in parts.items()
+                )
+            )
+        return results
+
+    async def extend(
+        self, topic: str, group: str, wanted: Sequence[Wanted], invisible_ms: int
+    ) -> list[Result]:
+        """Let leases end at another time; a result for each, in order."""
+        results, parts = _parts(topic, group, wanted)
+        if not parts:
+            return results
+        route = self._routes.fresh(topic) or await self._routes.get(topic)
+
+        async def extend(broker: str, part: Part) -> None:
+            try:
+                address = _address(route, broker)
+                statuses, until_ms = await self._stores.at(broker, address).extend(
+                    topic, group, part.items, invisible_ms
+                )
+            except (StoreRefused, PeerAway, Problem) as error:
+                _fail(part, results, self._failure(topic, broker, error))
+                return
+            extended = AckResult("extended", rfc3339(until_ms))
+            for place, status in zip(part.places, statuses, strict=True):
+                results[place] = extended if status == ItemStatus.DONE else _other(status)
+
+        await asyncio.gather(*(extend(broker, part) for broker, part in parts.items()))
+        return results
+
+    async def _settle_part(
+        self,
+        route: Route,
+        group: str,
+        broker: str,
+        part: Part,
+        wanted: Sequence[Wanted],
+        results: list[Result],
+    ) -> None:
+        topic = route.topic
+        try:
+            store = self._stores.at(broker, _address(route, broker))
+            statuses = await store.settle(topic, group, part.items, part.reasons)
+        except (StoreRefused, PeerAway, Problem) as error:
+            _fail(part, results, self._failure(topic, broker, error))
+            return
+        for place, status in zip(part.places, statuses, strict=True):
+            done = status == ItemStatus.DONE
+            results[place] = _DONE[wanted[place].kind] if done else _other(status)
+
+    def _failure(self, topic: str, broker: str, error: StoreRefused | PeerAway | Problem) -> Problem:
+        """Say what a failure means: doing it again does no harm, so nothing here is doubtful."""
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, PeerAway):
+            self._routes.forget(topic)
+            return broker_away(broker)
+        if error.code == ResponseCode.SYSTEM_ERROR:
+            words = f"broker {broker} does not know whether it is stored; the same call again tells"
+            return Problem(504, "UNKNOWN_WHETHER_STORED", words, retryable=True, retry_after_ms=200)
+        return refused(error)
+
+
+def _parts(topic: str, group: str, wanted: Sequence[Wanted]) -> tuple[list[Result], dict[str, Part]]:
+    """Read all handles; return results (of those that are none, `invalidHandle`) and what goes to which broker."""
+    receipts = Receipts(topic, group)
+    results: list[Result] = [_INVALID] * len(wanted)
+    parts: dict[str, Part] = {}
+    read = receipts.read
+    for place, (handle, kind, delay_ms, reason) in enumerate(wanted):
+        receipt = read(handle)
+        if receipt is None:
+            continue
+        broker, is_retry, queue_id, offset, lease = receipt
+        part = parts.get(broker)
+        if part is None:
+            part = parts[broker] = Part()
+        if reason:
+            part.reasons[len(part.items)] = reason
+        part.items.append(LeaseItem(kind, is_retry, queue_id, offset, lease, delay_ms))
+        part.places.append(place)
+    return results, parts
+
+
+def _address(route: Route, broker: str) -> str:
+    """Return where a broker is; 503 for one that is not in the route now: the handle names it, so it was."""
+    address = route.addresses.get(broker)
+    if address is None:
+        raise broker_away(broker)
+    return address
+
+
+def _fail(part: Part, results: list[Result], problem: Problem) -> None:
+    for place in part.places:
+        results[place] = problem
+
+
+def _other(status: int) -> Result:
+    if status == ItemStatus.EXPIRED:
+        return _EXPIRED
+    if status == ItemStatus.INVALID:
+        return _INVALID
+    words = "the message could not be put aside now; it stays with you: give it back again"
+    return Problem(503, "SERVICE_NOT_AVAILABLE", words, retryable=True, retry_after_ms=200)

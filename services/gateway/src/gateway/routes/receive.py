@@ -1,0 +1,152 @@
+"""POST …/messages:receive, :ack and :extend: hot calls, by the short way that send and pull take."""
+
+import msgspec
+
+from gantry_wire.lease_headers import ItemKind
+from gantry_wire.names import GANTRY_SYSTEM_PREFIX, GATEWAY_GROUP, SYSTEM_GROUP_PREFIX
+from gantry_wire.subscription import SQL92, SUBSCRIBE_ALL, TAG
+from gateway.acking import Acker, Result, Wanted
+from gateway.call import Call, Reply, json_reply
+from gateway.checks import group_of, query_of, topic_of
+from gateway.json_bodies import read_json
+from gateway.lease_ports import ReceiveAsk
+from gateway.lease_schemas import (
+    ITEMS_MAX,
+    AckReply,
+    AckRequest,
+    ExtendRequest,
+    FilterIn,
+    ReceiveRequest,
+)
+from gateway.ports import RateLimits
+from gateway.problems import Problem, forbidden, invalid, rate_limited
+from gateway.receiving import Receiver
+from gateway.routes.pull import tags_of
+from gateway.sending import refusal_of
+from gateway.sql_filters import checked_sql
+
+_decode_receive = msgspec.json.Decoder(ReceiveRequest).decode
+_decode_ack = msgspec.json.Decoder(AckRequest).decode
+_decode_extend = msgspec.json.Decoder(ExtendRequest).decode
+_JSON = b"application/json"
+
+
+class ReceiveRoute:
+    """Turns requests into receives."""
+
+    def __init__(self, receiver: Receiver, limits: RateLimits | None) -> None:
+        self._receiver, self._limits = receiver, limits
+        self.messages = 0
+        """How many messages were given out."""
+
+    async def __call__(self, call: Call, topic: str, group: str) -> Reply:
+        """Answer one receive."""
+        _check_names(call, topic, group)
+        body = await _json_body(call)
+        request = read_json(_decode_receive, body) if body.strip() else ReceiveRequest()
+        kind, expression = _filter_of(request.filter)
+        if request.change_filter and not kind:
+            raise invalid(
+                "changeFilter", "changeFilter needs a filter to put in place of the group's", "filter"
+            )
+        await _take(self._limits, call)
+        ask = ReceiveAsk(
+            topic,
+            group,
+            request.max_messages,
+            request.invisible_seconds * 1000,
+            kind,
+            expression,
+            request.change_filter,
+        )
+        batch = await self._receiver.receive(ask, request.wait_seconds, call.gone)
+        self.messages += batch.count
+        return Reply(200, batch.json(), on_lost=batch.give_back if batch.count else None)
+
+
+class AckRoute:
+    """Turns requests into acknowledgements."""
+
+    def __init__(self, acker: Acker, limits: RateLimits | None) -> None:
+        self._acker, self._limits = acker, limits
+        self.messages = 0
+        """How many handles were answered."""
+
+    async def __call__(self, call: Call, topic: str, group: str) -> Reply:
+        """Answer one acknowledgement."""
+        _check_names(call, topic, group)
+        request = read_json(_decode_ack, await _json_body(call))
+        count = len(request.acks) + len(request.nacks)
+        if not 1 <= count <= ITEMS_MAX:
+            limit = f"1…{ITEMS_MAX}"
+            raise invalid("acks", f"acks and nacks are {count} together, they may be {limit}", limit)
+        await _take(self._limits, call)
+        wanted = [Wanted(one.receipt_handle, ItemKind.ACK) for one in request.acks]
+        wanted += [
+            Wanted(
+                one.receipt_handle,
+                ItemKind.NACK,
+                -1 if one.delay_seconds is None else int(one.delay_seconds * 1000),
+                one.reason or "",
+            )
+            for one in request.nacks
+        ]
+        self.messages += count
+        return _reply(await self._acker.settle(topic, group, wanted))
+
+
+class ExtendRoute:
+    """Turns requests into extensions."""
+
+    def __init__(self, acker: Acker, limits: RateLimits | None) -> None:
+        self._acker, self._limits = acker, limits
+
+    async def __call__(self, call: Call, topic: str, group: str) -> Reply:
+        """Answer one extension."""
+        _check_names(call, topic, group)
+        request = read_json(_decode_extend, await _json_body(call))
+        await _take(self._limits, call)
+        wanted = [Wanted(one.receipt_handle, ItemKind.EXTEND) for one in request.extends]
+        return _reply(await self._acker.extend(topic, group, wanted, request.invisible_seconds * 1000))
+
+
+def _check_names(call: Call, topic: str, group: str) -> None:
+    topic_of(topic)
+    group_of(group)
+    if group == GATEWAY_GROUP or group.startswith((GANTRY_SYSTEM_PREFIX, SYSTEM_GROUP_PREFIX)):
+        raise forbidden(f"group {group} belongs to the system", "group")
+    if call.scope["query_string"]:
+        query_of(call.scope["query_string"])
+
+
+async def _json_body(call: Call) -> bytes:
+    body = await call.body()
+    media_type = call.headers.get(b"content-type", _JSON).partition(b";")[0].strip().lower()
+    if body and media_type != _JSON and not media_type.endswith(b"+json"):
+        words = "this call takes JSON: add the header Content-Type: application/json"
+        raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", words, field="Content-Type")
+    return body
+
+
+def _filter_of(chosen: FilterIn | None) -> tuple[str, str]:
+    """Return kind and expression as the stores take them; "" for the group's own filter."""
+    if chosen is None:
+        return "", ""
+    if chosen.type == "sql92":
+        return SQL92, checked_sql(chosen.expression.strip(), "filter.expression").expression
+    tags = tags_of(chosen.expression)
+    return TAG, "||".join(sorted(tags.names)) or SUBSCRIBE_ALL
+
+
+async def _take(limits: RateLimits | None, call: Call) -> None:
+    if limits is not None:
+        wait_ms = await limits.take(call.client, "", 1)
+        if wait_ms:
+            raise rate_limited(wait_ms)
+
+
+def _reply(results: list[Result]) -> Reply:
+    if len(results) == 1 and isinstance(results[0], Problem):
+        raise results[0]
+    shown = [refusal_of(one) if isinstance(one, Problem) else one for one in results]
+    return json_reply(AckReply(shown))
