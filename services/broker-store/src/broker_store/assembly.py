@@ -11,7 +11,7 @@ from functools import partial
 from broker_store.behaviours import Behaviour, all_commands, all_loops, build_behaviours
 from broker_store.broker_conf import describe_values
 from broker_store.broker_config import BrokerConfig
-from broker_store.building import Surroundings, build_consuming, build_registration
+from broker_store.building import Surroundings, build_consuming, build_hooks, build_registration
 from broker_store.clock import StoreClock
 from broker_store.commands import CommandTable
 from broker_store.config_files import DataVersionCounter
@@ -19,6 +19,7 @@ from broker_store.consuming import Consuming
 from broker_store.derived import lowest_pin
 from broker_store.disk_care import DiskCare
 from broker_store.doors import Doors
+from broker_store.hooking import Hooks
 from broker_store.http_routes import SnapshotRoutes
 from broker_store.log.commit_log import LogState
 from broker_store.log.errors import LogError, StoreInUse
@@ -70,6 +71,7 @@ class StoreProcess:
         self._consuming: Consuming | None = None
         self._behaviours: list[Behaviour] = []
         self._registration: Registration | None = None
+        self._hooks: Hooks | None = None
         self._is_recovered = False
 
     async def run(self) -> None:
@@ -141,6 +143,7 @@ class StoreProcess:
         sending.appends.figures = consuming.figures
         self._behaviours = build_behaviours(around, store, sending, consuming, self._thread)
         self._sending, self._consuming = sending, consuming
+        self._hooks = build_hooks(around, sending)
         self._registration = build_registration(around, store, sending, config)
 
     async def _serve_reads(self, opening: Opening, slices: Slices) -> None:
@@ -160,8 +163,10 @@ class StoreProcess:
         assert sending is not None
         assert consuming is not None
         table = CommandTable(self._classes)
-        table.add_all({**sending.commands(), **consuming.commands(), **all_commands(self._behaviours)})
-        sending.start(consuming)
+        assert self._hooks is not None
+        commands = {**sending.commands(), **consuming.commands(), **all_commands(self._behaviours)}
+        table.add_all(self._hooks.commands(commands))
+        sending.start(self._hooks.readers(consuming))
         self._start_loops(opening, sending, consuming)
         gc.collect()
         gc.freeze()
@@ -211,6 +216,8 @@ class StoreProcess:
             await self._registration.unregister()
         if consuming is not None:
             await consuming.stop()
+        if self._hooks is not None:
+            self._hooks.close()
         for part in self._behaviours:
             await part.close()
         if sending is not None and self._is_recovered:

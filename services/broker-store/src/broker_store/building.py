@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from broker_store.broker_config import BrokerConfig
 from broker_store.consuming import Consuming, ConsumingParts
+from broker_store.extensions import Extensions, StoreView, load_extensions
+from broker_store.hooking import Hooks
 from broker_store.log.files import Files
 from broker_store.opening import OpenedStore
 from broker_store.read_settings import ReadSettings
@@ -13,11 +15,14 @@ from broker_store.requests import RequestClass
 from broker_store.runtime_state import RuntimeReader
 from broker_store.sending import Sending
 from broker_store.settings import Settings
+from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_link.pool import ConnectionPool
 
 GROUP_SUBJECT = "gantry.group"
+
+_log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,29 @@ def build_consuming(
     consuming.groups.auto_create = settings.auto_create_groups
     consuming.groups.on_change.append(lambda group: around.hints.publish(GROUP_SUBJECT, group.encode()))
     return consuming
+
+
+def build_hooks(around: Surroundings, sending: Sending) -> Hooks:
+    """Return what listens to this store: the extensions named in the settings, started. Raises StartRefused."""
+    settings = around.settings
+    failed = around.metrics.counters(
+        "gantry_store_extension_failures", "Exceptions raised by extensions.", ("extension", "point")
+    )
+
+    def note_failure(extension: str, point: str, error: Exception) -> None:
+        failed.labels(extension, point).add()
+        _log.error(
+            "an extension failed; the request went on", extension=extension, point=point, reason=repr(error)
+        )
+
+    extensions = Extensions(load_extensions(settings.extensions), note_failure)
+    extensions.start(
+        StoreView(
+            settings.broker_name, settings.cluster_name, settings.region, around.address, around.now_ms,
+            sending.internal.append,
+        )
+    )  # fmt: skip
+    return Hooks(extensions, around.now_ms)
 
 
 def build_registration(

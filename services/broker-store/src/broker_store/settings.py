@@ -55,6 +55,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         float, Meta(ge=0, le=60), _words("How long a shutdown waits for requests under way.")
     ] = 5.0
 
+    extensions: Annotated[
+        str, Meta(max_length=4096), _words("Extensions to load, separated by commas; see docs/extensions.md.")
+    ] = ""
+
     # the log
     store_dir: Annotated[
         Path, _words("Directory of commitlog/, consumequeue/, index/, config/, gantry/.")
