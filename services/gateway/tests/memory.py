@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 from gateway_memory_scheduler import MemorySchedulers
+from gateway_memory_leases import MemoryLeases
 from gateway_memory_store import MemoryClocks, MemoryStore
 
 from gantry_wire.ids import UniqueIds
@@ -20,6 +21,7 @@ class MemorySystem:
 
     def __init__(self, brokers: Sequence[str] = ("broker-a",)) -> None:
         self.clocks = MemoryClocks()
+        self.leases = MemoryLeases(self)
         self.stores = {
             name: MemoryStore(name, f"127.0.0.1:{10911 + 10 * n}", self.clocks)
             for n, name in enumerate(brokers)
@@ -124,7 +126,15 @@ class MemorySystem:
         ids = UniqueIds(bytes((127, 0, 0, 1)), 1, 7)
         numbers = iter(range(1, 1_000_000))
         ports = Ports(
-            self, self, self, limits, self.clocks, ids, lambda: f"request-{next(numbers)}", self.schedulers
+            self,
+            self,
+            self,
+            limits,
+            self.clocks,
+            ids,
+            lambda: f"request-{next(numbers)}",
+            self.schedulers,
+            leases=self.leases,
         )
         quick = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5}
         return assemble(msgspec.convert(quick | settings, GatewaySettings), ports)

@@ -295,7 +295,7 @@ async def test_what_is_not_there_is_refused(side):
     side.set_group()
     side.ack(*side.lease())
     assert side.lease_raw(topic="GANTRY_SYS_ACKS").code == ResponseCode.NO_PERMISSION
-    assert side.lease_raw(max_messages=0).code == ResponseCode.INVALID_PARAMETER
+    assert side.lease_raw(max_messages=-1).code == ResponseCode.INVALID_PARAMETER
     assert side.lease_raw(max_messages=257).code == ResponseCode.INVALID_PARAMETER
     assert side.lease_raw(invisible_ms=0).code == ResponseCode.INVALID_PARAMETER
 

@@ -10,6 +10,7 @@ from gantry_chassis.settings import masked, settings_or_exit
 from gantry_link import ConnectionPool, NameserverClient
 from gateway.assembly import Ports, assemble
 from gateway.clocks import RequestIds, SystemClocks, unique_ids
+from gateway.link_leases import LinkLeaseStores
 from gateway.link_names import LinkNames
 from gateway.link_schedules import LinkSchedulers
 from gateway.link_store import LinkStores
@@ -44,8 +45,9 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
     limits = _limits(settings)
     ids = unique_ids(settings.listen)
     schedulers = LinkSchedulers(pool, timeout_seconds)
+    leases = LinkLeaseStores(pool, timeout_seconds)
     gateway = assemble(
-        settings, Ports(names, stores, hints, limits, clocks, ids, RequestIds().next, schedulers)
+        settings, Ports(names, stores, hints, limits, clocks, ids, RequestIds().next, schedulers, leases)
     )
     hints.subscribe(
         "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])

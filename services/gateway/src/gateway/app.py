@@ -25,6 +25,7 @@ from gateway.json_bodies import no_json
 from gateway.ports import PeerAway, RateLimits, StoreRefused
 from gateway.problems import Problem, invalid, rate_limited, refused, unanswered
 from gateway.routes.pull import PullRoute
+from gateway.routes.receive import LeaseRoutes
 from gateway.routes.send import SendRoute
 from gateway.twice import refuse_twice
 from gateway.validation import http_problem, validation_problem
@@ -43,6 +44,7 @@ class GatewayApp(FastAPI):
         *,
         send: SendRoute,
         pull: PullRoute,
+        leases: LeaseRoutes,
         access: Access,
         figures: Figures,
         limits: RateLimits | None,
@@ -53,7 +55,8 @@ class GatewayApp(FastAPI):
         super().__init__(
             redirect_slashes=False, docs_url=None, redoc_url=None, strict_content_type=False, **options
         )
-        self._send_route, self._pull_route = send, pull
+        self._send_route, self._pull_route, self._leases = send, pull, leases
+        self._lease_verbs = leases.by_verb
         self._access, self._figures, self._limits = access, figures, limits
         self._answered: list[BaseRoute] = []
         self.describe: Callable[[], dict[str, Any]] = dict
@@ -94,6 +97,8 @@ class GatewayApp(FastAPI):
         pull = Route(pull_path, _Raw(self._pull_route), methods=["GET"])
         pull.methods = {"GET"}  # a HEAD that Starlette adds would be a pull for nothing
         self.router.routes.append(pull)
+        for path, route in self._leases.by_path().items():
+            self.router.routes.append(Route(path, _Raw(route), methods=["POST"]))
 
     async def _answer(self, call: Call) -> Reply:
         preflight = self._access.browser(call)
@@ -107,6 +112,9 @@ class GatewayApp(FastAPI):
                 if len(parts) == 5 and parts[4] == "messages":
                     call.scope["route_name"] = "send"
                     return await self._send_route(call, parts[3])
+                if len(parts) == 7 and parts[4] == "groups" and parts[6] in self._lease_verbs:
+                    call.scope["route_name"] = parts[6]
+                    return await self._lease_verbs[parts[6]](call, parts[3], parts[5])
             elif len(parts) == 8 and parts[4] == "queues" and parts[7] == "messages" and call.method == "GET":
                 call.scope["route_name"] = "pull"
                 return await self._pull_route(call, parts[3], parts[5], parts[6])

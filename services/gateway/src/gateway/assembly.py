@@ -7,6 +7,7 @@ from gantry_chassis.metrics import Metrics
 from gantry_wire.ids import UniqueIds
 from gateway import openapi
 from gateway.access import Access
+from gateway.acking import Acker
 from gateway.app import GatewayApp
 from gateway.brokers import KnownBrokers
 from gateway.cluster_view import ClusterView
@@ -17,12 +18,14 @@ from gateway.fleet import Fleet
 from gateway.group_admin import GroupAdmin
 from gateway.holders import Holders
 from gateway.holding import Holding
+from gateway.lease_ports import LeaseStores
 from gateway.offset_reset import OffsetReset
 from gateway.ports import Clocks, Hints, Names, RateLimits, Stores, TopicSettings
 from gateway.probe import Probe
 from gateway.problems import Problem
 from gateway.pulling import Puller
 from gateway.queries import Queries
+from gateway.receiving import Receiver
 from gateway.route_cache import RouteCache
 from gateway.routes.cluster import cluster_routes
 from gateway.routes.dead_letters import dead_letter_routes
@@ -31,6 +34,7 @@ from gateway.routes.health import health_routes
 from gateway.routes.messages import message_routes
 from gateway.routes.next_version import next_version_routes
 from gateway.routes.pull import PullRoute
+from gateway.routes.receive import AckRoute, ExtendRoute, LeaseRoutes, ReceiveRoute
 from gateway.routes.reset import reset_routes
 from gateway.routes.schedules import schedule_routes
 from gateway.routes.schedules_bulk import bulk_schedule_routes, parked_routes
@@ -58,6 +62,7 @@ class Ports(NamedTuple):
     ids: UniqueIds
     new_request_id: Callable[[], str]
     schedulers: Schedulers
+    leases: LeaseStores
 
 
 class Gateway(NamedTuple):
@@ -95,13 +100,23 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     drafting = Drafting(ports.ids, clocks.wall_ms, settings.delay_horizon_seconds * 1000)
     send = SendRoute(sender, drafting, ports.limits, ensure_topic)
     pull = PullRoute(puller, ports.limits)
+    receiver, acker = Receiver(routes, ports.leases, clocks.monotonic), Acker(routes, ports.leases)
+    leases = LeaseRoutes(
+        ReceiveRoute(receiver, ports.limits), AckRoute(acker, ports.limits), ExtendRoute(acker, ports.limits)
+    )
     metrics = Metrics()
     figures = Figures(metrics)
     figures.show(sent=lambda: send.messages, pulled=lambda: pull.messages, held=lambda: puller.held_count)
+    figures.show_leases(
+        received=lambda: leases.receive.messages,
+        settled=lambda: leases.ack.messages,
+        waiting=lambda: receiver.waiting,
+    )
     access = Access(settings.token, settings.cors_origins)
     app = GatewayApp(
         send=send,
         pull=pull,
+        leases=leases,
         access=access,
         figures=figures,
         limits=ports.limits,
@@ -121,7 +136,12 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(next_version_routes())
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
-    return Gateway(app, routes, puller, puller.drain)
+
+    def drain() -> None:
+        puller.drain()
+        receiver.drain()
+
+    return Gateway(app, routes, puller, drain)
 
 
 def _add_scheduler_routes(

@@ -34,7 +34,7 @@ _QUIET = frozenset({204, 304})
 class Reply:
     """What a call is answered with."""
 
-    __slots__ = ("body", "content_type", "headers", "status")
+    __slots__ = ("body", "content_type", "headers", "on_lost", "status")
 
     def __init__(
         self,
@@ -42,8 +42,11 @@ class Reply:
         body: bytes,
         content_type: str = JSON,
         headers: tuple[tuple[bytes, bytes], ...] = (),
+        on_lost: Callable[[], None] | None = None,
     ) -> None:
+        """`on_lost` is called where the reply cannot be written: its client is gone."""
         self.status, self.body, self.content_type, self.headers = status, body, content_type, headers
+        self.on_lost = on_lost
 
 
 def json_reply(value: object, status: int = 200) -> Reply:
@@ -127,6 +130,17 @@ class Call:
             raise ClientGone
         return event
 
+    async def gone(self) -> None:
+        """Return when the client has closed its connection; the body must have been read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is known to be closed."""
+        is_closing: Callable[[], bool] | None = self.scope.get("gateway.is_closing")
+        return is_closing is not None and is_closing()
+
     def replay(self, body: bytes) -> Receive:
         """Return a `receive` that gives a body that was read before."""
         left = [body]
@@ -140,6 +154,19 @@ class Call:
 
     async def answer(self, reply: Reply, gzip_bytes_min: int = 0) -> None:
         """Write the reply; packed when it is large and the client takes gzip."""
+        if reply.on_lost is None:
+            await self._write(reply, gzip_bytes_min)
+            return
+        is_written = False
+        try:
+            if not self.is_lost:
+                await self._write(reply, gzip_bytes_min)
+                is_written = not self.is_lost
+        finally:
+            if not is_written:
+                reply.on_lost()
+
+    async def _write(self, reply: Reply, gzip_bytes_min: int) -> None:
         body = reply.body
         headers = [
             _date.header(),

@@ -30,3 +30,11 @@ class Figures:
         self.metrics.gauge("gateway_messages_sent", "Messages acknowledged since the start", sent)
         self.metrics.gauge("gateway_messages_pulled", "Messages answered to pulls since the start", pulled)
         self.metrics.gauge("gateway_pulls_held", "Pulls that wait for a message", held)
+
+    def show_leases(
+        self, *, received: Callable[[], int], settled: Callable[[], int], waiting: Callable[[], int]
+    ) -> None:
+        """Add the figures of receive and acknowledge."""
+        self.metrics.gauge("gateway_messages_received", "Messages given out on lease since the start", received)
+        self.metrics.gauge("gateway_handles_settled", "Receipt handles answered since the start", settled)
+        self.metrics.gauge("gateway_receives_held", "Receives that wait for a message", waiting)

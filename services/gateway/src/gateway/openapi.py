@@ -7,6 +7,7 @@ from fastapi.openapi.utils import get_openapi
 from gantry_wire.limits import BODY_BYTES_MAX
 from gateway.call import REQUEST_BYTES_MAX
 from gateway.models import ProblemShown
+from gateway.openapi_leases import lease_operations, lease_schemas
 from gateway.openapi_hot import CLOUD_EVENT, Document, pull_operation, refine_message, send_operation
 from gateway.routes.parameters import problems
 from gateway.schemas import (
@@ -43,7 +44,12 @@ def build(app: FastAPI, *, has_token: bool) -> Document:
         ref_template="#/components/schemas/{model}", mode="serialization"
     )
     paths: Document = document["paths"]
-    document["paths"] = {SEND_PATH: {"post": send_operation()}, PULL_PATH: {"get": pull_operation()}, **paths}
+    document["paths"] = {
+        SEND_PATH: {"post": send_operation()},
+        PULL_PATH: {"get": pull_operation()},
+        **lease_operations(),
+        **paths,
+    }
     for path in document["paths"].values():
         for operation in path.values():
             _finish(operation)
@@ -57,6 +63,7 @@ def build(app: FastAPI, *, has_token: bool) -> Document:
 def _tags() -> list[dict[str, str]]:
     words = {
         "send and pull": "Messages in and out.",
+        "receive and acknowledge": "Messages on lease, to be acknowledged one by one.",
         "topics": "Where messages go.",
         "groups": "Who reads, and how far they are.",
         "messages": "Looking messages up.",
@@ -81,6 +88,7 @@ def _add_structs(schemas: Document) -> None:
     ]
     _refs, components = msgspec.json.schema_components(structs, ref_template=_REF)
     schemas.update(components)
+    schemas.update(lease_schemas(_REF))
     refine_message(schemas["MessageIn"])
     kinds = [{"$ref": _REF.format(name=kind.__name__)} for kind in (SendResult, SendRefusal)]
     schemas["SendReply"] = {

@@ -180,6 +180,7 @@ class GatewayProtocol(HttpToolsProtocol):
         if b"transfer-encoding" in names and dict(self.headers)[b"transfer-encoding"].lower() != b"chunked":
             self._words = "Transfer-Encoding may be chunked; a packed body has Content-Encoding"
             raise ValueError(self._words)
+        self.scope["gateway.is_closing"] = self.transport.is_closing  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - our words say more

@@ -82,8 +82,8 @@ class Receiver:
     def handle(self, peer: Peer, command: Command) -> bytes | None:
         """Answer a receive. Raises RefusedRequest."""
         header = command.read(ReceiveHeader)
-        if not 1 <= header.max_messages <= RECEIVE_MESSAGES_MAX:
-            raise _out_of_bounds("maxMessages", header.max_messages, 1, RECEIVE_MESSAGES_MAX)
+        if not 0 <= header.max_messages <= RECEIVE_MESSAGES_MAX:  # 0: only the filter is brought
+            raise _out_of_bounds("maxMessages", header.max_messages, 0, RECEIVE_MESSAGES_MAX)
         if not 1 <= header.invisible_ms <= INVISIBLE_MS_MAX:
             raise _out_of_bounds("invisibleMs", header.invisible_ms, 1, INVISIBLE_MS_MAX)
         config = self._opener.group(header.group)
@@ -124,6 +124,9 @@ class Receiver:
         may_wait: bool,
     ) -> bytes:
         now_ms = self._parts.now_ms()
+        if header.max_messages == 0:
+            nothing = ReceiveReplyHeader(runs=0, until_ms=now_ms, more=False)
+            return encode_response(ResponseCode.SUCCESS, command.opaque, nothing)
         self._leases += 1
         batch = Batch(header.max_messages, self._leases, now_ms + header.invisible_ms)
         try:

@@ -5,9 +5,6 @@ from fastapi import APIRouter
 from gateway.problems import not_yet
 
 _CALLS = (
-    ("/v1/topics/{topic}/groups/{group}/messages:receive", "POST", "receiving with leases"),
-    ("/v1/topics/{topic}/groups/{group}/messages:ack", "POST", "acknowledging leases"),
-    ("/v1/topics/{topic}/groups/{group}/messages:extend", "POST", "extending leases"),
     ("/v1/topics/{topic}/transactions", "POST", "transactions"),
     ("/v1/transactions/{id}:commit", "POST", "transactions"),
     ("/v1/transactions/{id}:rollback", "POST", "transactions"),

@@ -1,5 +1,8 @@
 """POST …/messages:receive, :ack and :extend: hot calls, by the short way that send and pull take."""
 
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
 import msgspec
 
 from gantry_wire.lease_headers import ItemKind
@@ -29,6 +32,10 @@ _decode_receive = msgspec.json.Decoder(ReceiveRequest).decode
 _decode_ack = msgspec.json.Decoder(AckRequest).decode
 _decode_extend = msgspec.json.Decoder(ExtendRequest).decode
 _JSON = b"application/json"
+PATH = "/v1/topics/{topic}/groups/{group}"
+
+HotRoute = Callable[[Call, str, str], Awaitable[Reply]]
+"""Answers a call for a topic and a group."""
 
 
 class ReceiveRoute:
@@ -108,6 +115,23 @@ class ExtendRoute:
         await _take(self._limits, call)
         wanted = [Wanted(one.receipt_handle, ItemKind.EXTEND) for one in request.extends]
         return _reply(await self._acker.extend(topic, group, wanted, request.invisible_seconds * 1000))
+
+
+class LeaseRoutes(NamedTuple):
+    """All three."""
+
+    receive: ReceiveRoute
+    ack: AckRoute
+    extend: ExtendRoute
+
+    @property
+    def by_verb(self) -> dict[str, HotRoute]:
+        """Each by the last part of its path."""
+        return {"messages:receive": self.receive, "messages:ack": self.ack, "messages:extend": self.extend}
+
+    def by_path(self) -> dict[str, HotRoute]:
+        """Return each by its path."""
+        return {f"{PATH}/{verb}": route for verb, route in self.by_verb.items()}
 
 
 def _check_names(call: Call, topic: str, group: str) -> None:

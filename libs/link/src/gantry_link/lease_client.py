@@ -1,0 +1,83 @@
+"""The typed client of receive and acknowledge at one store (9030 … 9034)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from gantry_link.errors import LinkError
+from gantry_link.store_calls import BULK, StoreCalls
+from gantry_link.store_client import HOLD_MARGIN_SECONDS
+from gantry_wire.codes import GantryCode
+from gantry_wire.lease_headers import (
+    ExtendReplyHeader,
+    LeasedRun,
+    LeaseItem,
+    LeaseItemsHeader,
+    LeaseQueueState,
+    LeaseStateHeader,
+    ReceiveHeader,
+    ReceiveReplyHeader,
+    WaitHeader,
+    WaitReplyHeader,
+    pack_items,
+    unpack_runs,
+)
+
+_decode_states = msgspec.json.Decoder(list[LeaseQueueState]).decode
+
+
+class Received(NamedTuple):
+    """Leased messages: the log's own bytes, and the lease of each stretch of them. `until_ms` in wall time."""
+
+    runs: list[LeasedRun]
+    records: bytes | memoryview
+    until_ms: int
+    more: bool
+
+
+class LeaseClient(StoreCalls):
+    """Methods raise BrokerRefused, or LinkError with `sent`."""
+
+    async def receive(self, header: ReceiveHeader) -> Received:
+        """9030: lease messages. After a LinkError with `sent` some may be on lease that nobody knows of."""
+        answer = await self.ask(GantryCode.RECEIVE, header, lane=BULK)
+        reply = answer.read(ReceiveReplyHeader)
+        runs, records = unpack_runs(answer.body, reply.runs)
+        return Received(runs, records, reply.until_ms, reply.more)
+
+    async def settle(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> bytes:
+        """9031: acknowledge, give back or release; an ItemStatus for each item, durable."""
+        return (await self.ask(GantryCode.ACK, header, pack_items(items))).body
+
+    async def release(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> None:
+        """9031, one-way: messages that reached nobody are due again at once. Lost: their leases end by time."""
+        await self.tell(GantryCode.ACK, header, pack_items(items))
+
+    async def extend(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> tuple[bytes, int]:
+        """9032: let leases end at another time; an ItemStatus for each item, and that time."""
+        answer = await self.ask(GantryCode.EXTEND_LEASE, header, pack_items(items))
+        return answer.body, answer.read(ExtendReplyHeader).until_ms
+
+    async def states(self, header: LeaseStateHeader) -> list[LeaseQueueState]:
+        """9033: what a group has in each queue."""
+        return _decode_states((await self.ask(GantryCode.LEASE_STATE, header)).body)
+
+    async def wait(self, header: WaitHeader) -> bool:
+        """9034: wait until a receive may find something; False when the time was over first."""
+        timeout_seconds = header.wait_ms / 1000 + HOLD_MARGIN_SECONDS
+        answer = await self.ask(
+            GantryCode.WAIT_FOR_MESSAGES, header, lane=BULK, timeout_seconds=timeout_seconds
+        )
+        return answer.read(WaitReplyHeader).ready
+
+    def end_wait(self, header: WaitHeader) -> None:
+        """9034, one-way, with `wait_ms` 0: nobody waits any more. Over the connection that the wait came over."""
+        connection = self.pool.get_nowait(self.address, BULK)
+        if connection is not None:
+            try:
+                connection.oneway(GantryCode.WAIT_FOR_MESSAGES, header, b"")
+            except LinkError:
+                return
