@@ -48,6 +48,7 @@ class Delays:
         """Return what is stored for a message: itself where it asks for no delay. Raises RefusedRequest.
 
         A level goes before an instant, whose properties then count for nothing: they are taken out, also of `properties`.
+        A level above the last becomes the last, there too.
         """
         level = level_of(properties)
         if level > 0:
@@ -84,8 +85,11 @@ class Delays:
     def _by_level(self, message: Message, properties: dict[str, str], level: int) -> Message:
         drop = [name for name in TIMERS if properties.pop(name, None) is not None]
         number = self.levels.number(level)
+        put: dict[str, str] = {}
+        if number != level:
+            put[DELAY] = properties[DELAY] = str(number)
         queue = self._open_queue(SCHEDULE_TOPIC, number - 1)
-        raw = _real_place(message, {}, drop)
+        raw = _real_place(message, put, drop)
         return DelayedMessage(message, queue, raw, Wait(0, self.levels.duration_ms(number)))
 
     def _by_instant(self, message: Message, deliver_ms: int) -> Message:

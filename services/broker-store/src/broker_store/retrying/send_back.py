@@ -33,6 +33,7 @@ from gantry_wire.record import Record
 
 _NOT_TAKEN_ALONG = (*TIMERS, TIMER_OUT_MS, REAL_TOPIC, REAL_QUEUE_ID, GANTRY_SETTLED, GANTRY_KEY)
 """They speak of how this copy came here, not of the message."""
+_OF_THE_DEAD = (GANTRY_DLQ_REASON, GANTRY_DLQ_ATTEMPTS, GANTRY_DLQ_CONSUMER)
 
 
 class SentBack(NamedTuple):
@@ -78,11 +79,12 @@ def copy_of(record: Record, fate: Fate, asked: SentBack, queue: Queue, mode: Mod
         WAIT: "false",
         DELAY: str(fate.level),
     }
+    drop = _NOT_TAKEN_ALONG if fate.is_dead else (*_NOT_TAKEN_ALONG, *_OF_THE_DEAD)
     if fate.is_dead:
         put[GANTRY_DLQ_REASON] = asked.reason or fate.reason
         put[GANTRY_DLQ_ATTEMPTS] = str(record.reconsume_times + 1)
         put[GANTRY_DLQ_CONSUMER] = asked.consumer
-    raw = edit_properties(record.properties, put, _NOT_TAKEN_ALONG)
+    raw = edit_properties(record.properties, put, drop)
     tag = properties.get(TAGS)
     return Message(
         queue, record.body, raw, tags_code(tag) if tag else 0, properties.get(UNIQ_KEY, ""), properties.get(KEYS),

@@ -1,0 +1,62 @@
+"""A sending side that takes messages back from one consumer group."""
+
+import asyncio
+import contextlib
+
+from sending_side import ScriptedPeer, SendingSide
+
+from broker_store.later import Later
+from broker_store.log.errors import LogStopped
+from broker_store.retrying.handler import Retrying, RetryingParts
+from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import Command, FrameDecoder, encode_request
+from gantry_wire.headers import ConsumerSendBackHeader
+
+WAIT_TURNS = 6000
+
+
+class Consumers:
+    """A sending side that takes messages back, and one consumer."""
+
+    def __init__(self, side: SendingSide | None = None) -> None:
+        self.side = side or SendingSide()
+        self.group = SubscriptionGroupConfig(group_name="g")
+        sending, store = self.side.sending, self.side.store
+        sending.retries.find_group = lambda name: self.group if name == self.group.group_name else None
+        self.retrying = Retrying(
+            RetryingParts(
+                read_record=store.log.read_record, topics=store.topics, targets=sending.targets,
+                queues=store.queues, appends=sending.appends, delays=sending.delays, retries=sending.retries,
+                later=Later(self.side.classes["send"], self.side.clock.now_ms),
+                consumer_of=lambda peer, _group: f"client@{peer.id}", broker_ip="127.0.0.1",
+                chance=lambda: 0.5,
+            )
+        )  # fmt: skip
+        self.side.table.add_all(self.retrying.commands())
+        self.peer = ScriptedPeer()
+
+    def stored(self, topic: str = "orders", properties: dict[str, str] | None = None, **more: object) -> int:
+        """Send a message; returns its position."""
+        self.side.send(
+            ScriptedPeer(), topic, properties=properties or {"UNIQ_KEY": "U1", "TAGS": "a"}, **more
+        )
+        self.side.flush()
+        return self.side.records(topic)[-1].position
+
+    async def back(
+        self, position: int, *, version: int = 479, group: str = "g", level: int = 0, **more: object
+    ) -> Command:
+        """Send one back and let the flush happen; returns the answer."""
+        header = ConsumerSendBackHeader(offset=position, group=group, delay_level=level, **more)  # type: ignore[arg-type]
+        before = len(self.peer.answers)
+        frame = encode_request(RequestCode.CONSUMER_SEND_MSG_BACK, before + 1, header)
+        raw = FrameDecoder().receive(frame.replace(b'"version":479', b'"version":%03d' % version))[0]
+        self.side.receive(self.peer, raw)
+        for _ in range(WAIT_TURNS):
+            if len(self.peer.answers) > before:
+                return self.peer.answers[-1]
+            await asyncio.sleep(0.005)
+            with contextlib.suppress(LogStopped):
+                self.side.flush()
+        raise AssertionError("no answer")
