@@ -5,13 +5,34 @@ from collections.abc import Callable
 from broker_store.log.scan import TORN_BYTES, ZERO_SECTOR
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.properties import CLUSTER, MSG_REGION, TRACE_ON, TRANSIENT_PREFIX, UNIQ_KEY
+from gantry_wire.properties import CLUSTER, MSG_REGION, TRACE_ON, TRANSIENT_PREFIX, UNIQ_KEY, WAIT
 
 ADDED = (MSG_REGION, TRACE_ON, CLUSTER)
 _ADDED = frozenset(ADDED)
 _END = 2
 _SEPARATOR = b"\x02"
 ZEROS_WORDS = f"the message properties hold {TORN_BYTES} zero bytes in a row: put binary data into the body"
+
+
+PLAIN = {WAIT: "true"}
+"""What there is to know of properties that `plain_unique_key` knows, beside the unique key."""
+_PLAIN_HEAD, _PLAIN_TAIL = f"{UNIQ_KEY}\x01", f"\x02{WAIT}\x01true\x02"
+_KEY_AT, _KEY_END = len(_PLAIN_HEAD), -len(_PLAIN_TAIL)
+_PLAIN_CHARS_MAX = 256
+_SEPARATORS = 2
+
+
+def plain_unique_key(text: str) -> str:
+    """Return the unique key of properties that are those every Java client sets and no other; empty when there is more to them."""
+    if (
+        text.startswith(_PLAIN_HEAD)
+        and text.endswith(_PLAIN_TAIL)
+        and text.count("\x01") == _SEPARATORS
+        and text.count("\x02") == _SEPARATORS
+        and len(text) <= _PLAIN_CHARS_MAX
+    ):
+        return text[_KEY_AT:_KEY_END]
+    return ""
 
 
 class Stamp:

@@ -11,7 +11,7 @@ from broker_store.ports import Commands, Peer
 from broker_store.retrying.retries import Retries
 from broker_store.send_batch import SendBatch
 from broker_store.special_sends import SPECIAL, SpecialSends, refuse_in_batch
-from broker_store.stamp import Stamp
+from broker_store.stamp import PLAIN, Stamp, plain_unique_key
 from broker_store.targets import Target, Targets
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.command import FLAG_ONEWAY, Command
@@ -74,17 +74,22 @@ class SendHandler:
             self._refuse_before_start()
         target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
         text = header.properties or ""
-        properties = parse_properties(text)
+        unique_key = "" if header.sys_flag else plain_unique_key(text)
+        properties = parse_properties(text) if not unique_key else PLAIN
         queue_id = header.queue_id
         if target.topic.startswith(RETRY_PREFIX):
             target, queue_id, text, properties = self._retries.route(
-                header, command.version, target, text, properties
+                header, command.version, target, text, parse_properties(text)
             )
+            unique_key = ""
         queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
         if queue is None:
             queue = self._targets.queue(target, queue_id, peer.remote)
         body = command.body
-        raw, unique_key = self._finish(text, properties)
+        if unique_key:
+            raw = text.encode() + self._stamp.suffix
+        else:
+            raw, unique_key = self._finish(text, properties)
         if len(body) > self.body_bytes_max or len(raw) > PROPERTIES_BYTES_MAX:
             raise _too_large(len(body), self.body_bytes_max, len(raw))
         mode = target.mode

@@ -1,0 +1,176 @@
+"""CPU of the send path: frames as a Java client writes them, replayed through the store's real handlers, without sockets and processes.
+
+Prints CPU microseconds per message (of this process, so other load hardly counts), for single sends with JSON and binary
+headers and for batches of 32. What is left out: the loop, the sockets, the flush thread. `--profile` shows where the time goes.
+"""
+
+import argparse
+import asyncio
+import cProfile
+import pstats
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from broker_store.clock import StoreClock
+from broker_store.commands import CommandTable
+from broker_store.log.files import RealFiles
+from broker_store.opening import Opening
+from broker_store.requests import request_classes
+from broker_store.sending import Sending
+from broker_store.settings import Settings
+from gantry_wire.batch import BatchItem, encode_batch
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import FrameDecoder, encode_request
+from gantry_wire.frame_stream import BINARY, JSON
+from gantry_wire.headers import SendHeaderV2
+from gantry_wire.ids import pack_host
+
+BODY = b"x" * 128
+TURN_FRAMES = 8
+"""Frames that arrive in one turn of the loop: what a producer of 32 threads reaches."""
+BATCH = 32
+TOPIC = "BenchmarkTest"
+PARTS = 40
+"""The stream is measured in so many parts: the best one was disturbed least by what else the machine does."""
+
+
+class NowherePeer:
+    """Takes answers and drops them."""
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, object] = {}
+        self.remote = ("127.0.0.1", 40000)
+        self.sent = 0
+
+    def send(self, data: bytes) -> None:
+        self.sent += len(data)
+
+
+class Store:
+    """The sending half of a store on real files, its turns ended by hand."""
+
+    def __init__(self, directory: Path) -> None:
+        clock = StoreClock(time.time, time.monotonic)
+        settings = Settings(store_dir=directory, flush="async", zero_ahead_bytes=0)
+        opening = Opening(settings, RealFiles(), clock, pack_host("127.0.0.1", 10911))
+        for _ in opening.run():
+            pass
+        classes = request_classes()
+        self._work: dict[object, None] = {}
+        self.sending = Sending(opening.store, classes, self._at_turn_end, ThreadPoolExecutor(1))
+        self.sending.appends.request_sync = lambda: None
+        self.table = CommandTable(classes)
+        self.table.add_all(self.sending.commands())
+        opening.store.topics.ensure(TOPIC, 4)
+
+    def _at_turn_end(self, work: object) -> None:
+        self._work[work] = None
+
+    def replay(self, data: bytes, peer: NowherePeer, decoder: FrameDecoder) -> None:
+        """Handle what arrived in one turn."""
+        for raw in decoder.receive(data):
+            self.table.receive(peer, raw)  # pyright: ignore[reportArgumentType]
+        work, self._work = self._work, {}
+        for callback in work:
+            callback()  # pyright: ignore[reportCallIssue]
+
+
+def header(number: int, properties: str, *, batch: bool) -> SendHeaderV2:
+    """What the Java client fills in."""
+    return SendHeaderV2(
+        producer_group="benchmark_producer", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4,
+        queue_id=number % 4, sys_flag=0, born_timestamp=1_700_000_000_000 + number, flag=0,
+        properties=properties, reconsume_times=0, unit_mode=False, max_reconsume_times=0, batch=batch, broker_name="broker-a",
+    )  # fmt: skip
+
+
+def unique_key(number: int) -> str:
+    return f"7F0000010B2C63947C6B8D4F{number // 1000:04X}{number % 1000:04X}"
+
+
+def turns(count: int, serialize_type: int) -> Iterator[bytes]:
+    """Single sends, a turn at a time."""
+    for first in range(0, count, TURN_FRAMES):
+        yield b"".join(
+            encode_request(
+                RequestCode.SEND_MESSAGE_V2,
+                number,
+                header(number, f"UNIQ_KEY\x01{unique_key(number)}\x02WAIT\x01true\x02", batch=False),
+                BODY,
+                serialize_type=serialize_type,
+            )
+            for number in range(first, first + TURN_FRAMES)
+        )
+
+
+def batch_turns(count: int) -> Iterator[bytes]:
+    """Batches, two a turn."""
+    for first in range(0, count, 2 * BATCH):
+        yield b"".join(_batch(first + BATCH * number) for number in range(2))
+
+
+def _batch(first: int) -> bytes:
+    items = [
+        BatchItem(0, BODY, f"UNIQ_KEY\x01{unique_key(number)}\x02WAIT\x01true\x02".encode())
+        for number in range(first, first + BATCH)
+    ]
+    properties = f"UNIQ_KEY\x01{unique_key(first)}\x02WAIT\x01true\x02"
+    return encode_request(
+        RequestCode.SEND_BATCH_MESSAGE,
+        first,
+        header(first // BATCH, properties, batch=True),
+        encode_batch(items),
+    )
+
+
+def measure(name: str, data: list[bytes], count: int, store: Store, *, profile: bool) -> None:
+    """Replay a stream once unmeasured, then measured."""
+    peer, decoder = NowherePeer(), FrameDecoder()
+    for turn in data[: len(data) // 4]:
+        store.replay(turn, peer, decoder)
+    profiler = cProfile.Profile()
+    if profile:
+        profiler.enable()
+    each: list[float] = []
+    step = max(1, len(data) // PARTS)
+    for first in range(0, len(data) - step + 1, step):
+        began = time.process_time()
+        for turn in data[first : first + step]:
+            store.replay(turn, peer, decoder)
+        each.append((time.process_time() - began) / step * len(data) / count * 1e6)
+    if profile:
+        profiler.disable()
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(28)
+    print(
+        f"{name:<24} best part {min(each):6.2f}, median {sorted(each)[len(each) // 2]:6.2f} us CPU a message"
+    )
+
+
+async def run(options: argparse.Namespace) -> None:
+    count = options.count - options.count % (2 * BATCH)
+    kinds = {
+        "single, JSON header": lambda: list(turns(count, JSON)),
+        "single, binary header": lambda: list(turns(count, BINARY)),
+        f"batch of {BATCH}": lambda: list(batch_turns(count)),
+    }
+    for name, make in kinds.items():
+        if options.only in name:
+            with tempfile.TemporaryDirectory(dir=options.directory) as directory:
+                measure(name, make(), count, Store(Path(directory)), profile=options.profile)
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=64_000, help="messages of each kind")
+    parser.add_argument("--only", default="", help="kinds whose name holds this")
+    parser.add_argument("--profile", action="store_true", help="print where the time goes (slows it down)")
+    parser.add_argument("--directory", default=None, help="where the store lies (default: the system's)")
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
