@@ -15,6 +15,7 @@ from broker_store.queues import Queue
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import Source
 from broker_store.settling.planning import CannotPlan, FindTarget, Plan, build, plan_item, unit_code
+from broker_store.settling.states import ANSWERS, ItemState, ask_of
 from broker_store.settling.table import Decision, SettledTable
 from broker_store.targets import Target
 from gantry_wire.codes import ResponseCode
@@ -113,21 +114,33 @@ class SettleEntry:
 
     def _judge(self, gathered: Gathered, at: Placement) -> SettleResult | None:
         """Return why nothing is done about an item, None when it can be decided."""
-        item, rules = gathered.item, self._rules
-        known = rules.deciding.get((self._source, item.offset))
-        if known is not None or rules.table.is_settled(self._source, item.offset):
-            known = known or rules.table.decision(self._source, item.offset)
-            if known is None:
-                return SettleResult(item.offset, SettleStatus.ALREADY)
-            return SettleResult(item.offset, SettleStatus.ALREADY, known.outputs, known.outcome)
+        item = gathered.item
+        state = self._state(gathered, at)
+        status = ANSWERS[state][ask_of(item)]
+        if status == SettleStatus.SETTLED:
+            return None
+        if status != SettleStatus.ALREADY:
+            return SettleResult(item.offset, status, detail=gathered.detail)
+        key, rules = (self._source, item.offset), self._rules
+        known = rules.deciding.get(key) or rules.table.decision(*key)
+        if known is None:
+            return SettleResult(item.offset, status)
+        return SettleResult(item.offset, status, known.outputs, known.outcome)
+
+    def _state(self, gathered: Gathered, at: Placement) -> ItemState:
+        rules, offset = self._rules, gathered.item.offset
+        if (self._source, offset) in rules.deciding:
+            return ItemState.DECIDING
+        if rules.table.is_settled(self._source, offset):
+            return ItemState.DECIDED
         if gathered.status:
-            return SettleResult(item.offset, gathered.status, detail=gathered.detail)
-        if item.outputs and not item.force and gathered.due_ms:
+            return ItemState.REMOVED if gathered.status == SettleStatus.REMOVED else ItemState.ABSENT
+        if gathered.due_ms:
             now_ms = min(at.store_ms, rules.wall_ms()) if gathered.is_absolute else at.store_ms
             if gathered.due_ms > now_ms:
-                words = f"due in {gathered.due_ms - now_ms} ms"
-                return SettleResult(item.offset, SettleStatus.EARLY, detail=words)
-        return None
+                gathered.detail = f"due in {gathered.due_ms - now_ms} ms"
+                return ItemState.WAITING
+        return ItemState.DUE
 
     def _place_item(
         self,
