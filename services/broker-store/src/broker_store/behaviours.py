@@ -12,13 +12,15 @@ from broker_store.config_files import ConfigFile
 from broker_store.consuming import Consuming
 from broker_store.conversations import Conversations
 from broker_store.later import Later
+from broker_store.leases.building import build_leasing
 from broker_store.locks.handler import QueueLocks
+from broker_store.locks.lock_file import LockFile
 from broker_store.opened import OpenedStore
 from broker_store.ports import Commands
 from broker_store.retrying.handler import Retrying, RetryingParts
 from broker_store.sending import Sending
-from broker_store.transactions.assembly import build_transactions
 from broker_store.settling.copies import Copies
+from broker_store.transactions.assembly import build_transactions
 
 Loops = dict[str, Callable[[], Awaitable[None]]]
 
@@ -63,9 +65,10 @@ def build_behaviours(
     """Return all parts, over one opened store."""
     return [
         _retrying(around, store, sending, consuming),
-        _locks(store, sending, consuming, thread),
-        build_transactions(around, store, sending, consuming),
+        _locks(store, sending, consuming),
         _copies(store, consuming, thread),
+        build_transactions(around, store, sending, consuming),
+        build_leasing(around, store, sending, consuming),
         Conversations(around, store, sending, consuming),
     ]
 
@@ -97,14 +100,14 @@ def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consum
     )
 
 
-def _locks(store: OpenedStore, sending: Sending, consuming: Consuming, thread: Executor) -> QueueLocks:
-    file = ConfigFile(store.files, f"{store.directory}/gantry/locks.json")
 def _copies(store: OpenedStore, consuming: Consuming, thread: Executor) -> Copies:
     file = ConfigFile(store.files, f"{store.config_dir}/delayOffset.json")
     return Copies(store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms)
 
 
-    locks = QueueLocks(file, thread, lambda: int(store.clock.monotonic() * 1000))
+def _locks(store: OpenedStore, sending: Sending, consuming: Consuming) -> QueueLocks:
+    file = LockFile(store.files, f"{store.directory}/gantry/locks")
+    locks = QueueLocks(file, lambda: int(store.clock.monotonic() * 1000))
     consuming.on_unregister.append(locks.unregistered)
     sending.retries.is_orderly = locks.is_orderly
     return locks
