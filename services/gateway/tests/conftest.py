@@ -25,6 +25,7 @@ def _load(name: str, file: str) -> ModuleType:
 _load("gateway_problem_check", "problem_check.py")
 _load("gateway_memory_store", "memory_store.py")
 _load("gateway_memory_scheduler", "memory_scheduler.py")
+_load("gateway_memory_transactions", "memory_transactions.py")
 _load("gateway_memory_leases", "memory_leases.py")
 memory = _load("gateway_memory", "memory.py")
 

@@ -9,6 +9,7 @@ import msgspec
 from gateway_memory_scheduler import MemorySchedulers
 from gateway_memory_leases import MemoryLeases
 from gateway_memory_store import MemoryClocks, MemoryStore
+from gateway_memory_transactions import MemoryTransactions
 
 from gantry_wire.ids import UniqueIds
 from gateway.assembly import Gateway, Ports, assemble
@@ -22,6 +23,7 @@ class MemorySystem:
     def __init__(self, brokers: Sequence[str] = ("broker-a",)) -> None:
         self.clocks = MemoryClocks()
         self.leases = MemoryLeases(self)
+        self.transactions = MemoryTransactions(self)
         self.stores = {
             name: MemoryStore(name, f"127.0.0.1:{10911 + 10 * n}", self.clocks)
             for n, name in enumerate(brokers)
@@ -135,6 +137,7 @@ class MemorySystem:
             lambda: f"request-{next(numbers)}",
             self.schedulers,
             leases=self.leases,
+            transactions=self.transactions,
         )
         quick = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5}
         return assemble(msgspec.convert(quick | settings, GatewaySettings), ports)

@@ -14,6 +14,7 @@ from gateway.link_leases import LinkLeaseStores
 from gateway.link_names import LinkNames
 from gateway.link_schedules import LinkSchedulers
 from gateway.link_store import LinkStores
+from gateway.link_transactions import LinkTransactions
 from gateway.serving import HttpServer
 from gateway.settings import GatewaySettings
 
@@ -46,8 +47,12 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
     ids = unique_ids(settings.listen)
     schedulers = LinkSchedulers(pool, timeout_seconds)
     leases = LinkLeaseStores(pool, timeout_seconds)
+    transactions = LinkTransactions(pool, timeout_seconds)
     gateway = assemble(
-        settings, Ports(names, stores, hints, limits, clocks, ids, RequestIds().next, schedulers, leases)
+        settings,
+        Ports(
+            names, stores, hints, limits, clocks, ids, RequestIds().next, schedulers, leases, transactions
+        ),
     )
     hints.subscribe(
         "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])

@@ -41,12 +41,15 @@ from gateway.routes.schedules_bulk import bulk_schedule_routes, parked_routes
 from gateway.routes.send import EnsureTopic, SendRoute
 from gateway.routes.tasks import task_routes
 from gateway.routes.topics import topic_routes
+from gateway.routes.transactions import transaction_routes
 from gateway.scheduler_ports import Schedulers
 from gateway.schedules import Schedules
 from gateway.sending import Sender
 from gateway.settings import GatewaySettings
 from gateway.tasks import Tasks
 from gateway.topic_admin import TopicAdmin, perm_bits
+from gateway.transaction_ports import TransactionParties
+from gateway.transactions import Transactions
 
 VERSION = "0.1.0"
 
@@ -63,6 +66,7 @@ class Ports(NamedTuple):
     new_request_id: Callable[[], str]
     schedulers: Schedulers
     leases: LeaseStores
+    transactions: TransactionParties
 
 
 class Gateway(NamedTuple):
@@ -133,6 +137,11 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic))
     app.add_routes(health_routes(probe, metrics, lambda: puller.is_draining))
     _add_scheduler_routes(app, settings, ports, fleet, groups, routes)
+    checkers = Holding(
+        fleet, ports.transactions.holder, clocks.monotonic, "txn-checker", settings.takeover_seconds
+    )
+    transactions = Transactions(sender, drafting, checkers, ports.transactions)
+    app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
     app.add_routes(next_version_routes())
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
@@ -140,6 +149,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     def drain() -> None:
         puller.drain()
         receiver.drain()
+        transactions.drain()
 
     return Gateway(app, routes, puller, drain)
 

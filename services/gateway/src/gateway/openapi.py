@@ -20,6 +20,7 @@ from gateway.schemas import (
     SendRequest,
     SendResult,
 )
+from gateway.transaction_schemas import TRANSACTION_STRUCTS
 
 SEND_PATH = "/v1/topics/{topic}/messages"
 PULL_PATH = "/v1/topics/{topic}/queues/{broker}/{queueId}/messages"
@@ -70,6 +71,7 @@ def _tags() -> list[dict[str, str]]:
         "schedules": "Messages that wait for their time.",
         "dead letters": "Messages that a group gave up.",
         "tasks": "Long work on many messages.",
+        "transactions": "Messages that are delivered when they are committed.",
         "cluster": "Who takes part.",
         "health": "For probes and monitoring.",
     }
@@ -85,6 +87,7 @@ def _add_structs(schemas: Document) -> None:
         MessagesReply,
         MessageOut,
         DeadLettersReply,
+        *TRANSACTION_STRUCTS,
     ]
     _refs, components = msgspec.json.schema_components(structs, ref_template=_REF)
     schemas.update(components)

@@ -109,3 +109,16 @@ class ChecksReply(Struct, rename="camel"):
     """What is to be decided; each is listed again until it is."""
 
     checks: list[CheckOut]
+
+
+TRANSACTION_STRUCTS = (
+    BeginRequest,
+    TransactionBegun,
+    DecideRequest,
+    TransactionDecided,
+    TransactionShown,
+    TransactionsReply,
+    ReceiveChecksRequest,
+    ChecksReply,
+)
+"""All of them, for the OpenAPI."""

@@ -5,10 +5,6 @@ from fastapi import APIRouter
 from gateway.problems import not_yet
 
 _CALLS = (
-    ("/v1/topics/{topic}/transactions", "POST", "transactions"),
-    ("/v1/transactions/{id}:commit", "POST", "transactions"),
-    ("/v1/transactions/{id}:rollback", "POST", "transactions"),
-    ("/v1/producerGroups/{group}/checks:receive", "POST", "transaction checks"),
     ("/v1/messages/{id}/timeline", "GET", "timelines of messages"),
 )
 

@@ -19,9 +19,9 @@ from gateway.checks import group_of, sendable, topic_of
 from gateway.json_bodies import read_json
 from gateway.message_view import rfc3339
 from gateway.models import GROUP_PATTERN
+from gateway.openapi_hot import MESSAGE_EXAMPLE
 from gateway.ports import RateLimits
 from gateway.problems import rate_limited
-from gateway.openapi_hot import MESSAGE_EXAMPLE
 from gateway.routes.parameters import (
     ID_PATTERN,
     BrokerOrAll,
@@ -115,7 +115,9 @@ def transaction_routes(
     @router.post(
         "/v1/topics/{topic}/transactions",
         responses=problems(400, 403, 404, 413, 415, 422, 429, 504, 507)
-        | _answers("TransactionBegun", "The message is stored, and delivered once it is committed.", _BEGUN_EXAMPLE),
+        | _answers(
+            "TransactionBegun", "The message is stored, and delivered once it is committed.", _BEGUN_EXAMPLE
+        ),
         openapi_extra=_body("BeginRequest", _BEGIN_EXAMPLE),
         response_class=Response,
     )
@@ -134,7 +136,8 @@ def transaction_routes(
 
     @router.post(
         "/v1/transactions/{id:id}:commit",
-        responses=problems(400, 403, 404, 409, 413, 415, 507) | _answers("TransactionDecided", _DECIDED, _DECIDED_EXAMPLE),
+        responses=problems(400, 403, 404, 409, 413, 415, 507)
+        | _answers("TransactionDecided", _DECIDED, _DECIDED_EXAMPLE),
         openapi_extra=_body("DecideRequest", {"reason": "paid, says the bank"}, required=False),
         response_class=Response,
     )
@@ -144,7 +147,8 @@ def transaction_routes(
 
     @router.post(
         "/v1/transactions/{id:id}:rollback",
-        responses=problems(400, 403, 404, 409, 413, 415, 507) | _answers("TransactionDecided", _DECIDED, _DECIDED_EXAMPLE),
+        responses=problems(400, 403, 404, 409, 413, 415, 507)
+        | _answers("TransactionDecided", _DECIDED, _DECIDED_EXAMPLE),
         openapi_extra=_body("DecideRequest", {"reason": "never paid"}, required=False),
         response_class=Response,
     )
@@ -198,7 +202,8 @@ def transaction_routes(
 
     @router.post(
         "/v1/producerGroups/{group}/checks:receive",
-        responses=problems(400, 404, 413, 415) | _answers("ChecksReply", "What the group has to decide.", _CHECKS_EXAMPLE),
+        responses=problems(400, 404, 413, 415)
+        | _answers("ChecksReply", "What the group has to decide.", _CHECKS_EXAMPLE),
         openapi_extra=_body("ReceiveChecksRequest", {"waitSeconds": 20}, required=False),
         response_class=Response,
     )
