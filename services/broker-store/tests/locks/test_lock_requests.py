@@ -1,12 +1,11 @@
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import pytest
 from sending_side import ScriptedPeer
 
-from broker_store.config_files import ConfigFile
 from broker_store.locks.handler import QueueLocks
+from broker_store.locks.lock_file import LockFile
 from broker_store.log.simulated_files import SimulatedFiles
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
@@ -14,7 +13,7 @@ from gantry_wire.frame import FrameDecoder, decode_command, encode_request
 
 pytestmark = pytest.mark.anyio
 WAIT_TURNS = 6000
-FILE = "/store/gantry/locks.json"
+FILE = "/store/gantry/locks"
 
 
 class Broker:
@@ -23,8 +22,7 @@ class Broker:
     def __init__(self, files: SimulatedFiles | None = None) -> None:
         self.files = files or SimulatedFiles()
         self.now_ms = 1000
-        self.thread = ThreadPoolExecutor(1)
-        self.locks = QueueLocks(ConfigFile(self.files, FILE), self.thread, lambda: self.now_ms)
+        self.locks = QueueLocks(LockFile(self.files, FILE), lambda: self.now_ms)
 
     def send(self, peer: ScriptedPeer, code: int, client: str, *queues: int, group: str = "g") -> None:
         body = {
@@ -57,7 +55,6 @@ async def broker():
     broker = Broker()
     yield broker
     await broker.locks.close()
-    broker.thread.shutdown()
 
 
 async def test_the_answer_names_the_queues_as_the_client_wrote_them(broker):
@@ -83,11 +80,11 @@ async def test_a_new_holder_is_answered_only_when_a_restart_would_know_it(broker
 async def test_a_refresh_is_answered_at_once_and_writes_nothing(broker):
     peer = ScriptedPeer()
     await broker.lock(peer, "c1", 0)
-    content = broker.files.read_bytes(FILE)
+    content = [broker.files.read_bytes(f"{FILE}.{turn}") for turn in (0, 1)]
     broker.now_ms += 20_000
     broker.send(peer, RequestCode.LOCK_BATCH_MQ, "c1", 0)
     assert len(peer.answers) == 2
-    assert broker.files.read_bytes(FILE) == content
+    assert [broker.files.read_bytes(f"{FILE}.{turn}") for turn in (0, 1)] == content
 
 
 async def test_a_queue_given_back_goes_to_the_next(broker):

@@ -1,15 +1,15 @@
 """41, 42: lock and unlock queues. A new holder is answered once it is saved: a restart of the store must not forget it.
 
-`gantry/locks.json` holds who holds what, not since when: after a restart every holder counts as refreshed just now.
+`gantry/locks` says who holds what, not since when: after a restart every holder counts as refreshed just now.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
-from broker_store.config_files import ConfigFile
+from broker_store.locks.lock_file import LockFile
 from broker_store.locks.lock_table import LockTable, QueueName
 from broker_store.ports import Commands, Peer
 from broker_store.saver import Saver
@@ -23,7 +23,7 @@ from gantry_wire.bodies import (
 )
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.encode import encode_response
-from gantry_wire.errors import MissingField, RefusedRequest
+from gantry_wire.errors import MissingField, RefusedRequest, WireError
 from gantry_wire.frame import Command
 
 EXPIRE_SECONDS = 30.0
@@ -46,12 +46,14 @@ class ClosedPeer(Protocol):
 class QueueLocks:
     """Keeps the locks and their file true."""
 
-    def __init__(self, file: ConfigFile, thread: Executor, now_ms: Callable[[], int]) -> None:
+    def __init__(self, file: LockFile, now_ms: Callable[[], int]) -> None:
         """`now_ms` is monotonic."""
         self.table = LockTable()
         self._now_ms = now_ms
-        self._saver = Saver(file.path, self._encode, file.store_bytes, thread)
-        self.table.load(file.load(), now_ms())
+        self._file = file
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="locks")
+        self._saver = Saver(file.path, self._encode, file.save, self._thread)
+        self.table.load(_holders(file.load()), now_ms())
 
     def commands(self) -> Commands:
         """Return the table entries."""
@@ -105,6 +107,8 @@ class QueueLocks:
     async def close(self) -> None:
         """Save everything."""
         await self._saver.close()
+        self._thread.shutdown()
+        self._file.close()
 
     def _saved(
         self,
@@ -135,6 +139,14 @@ class QueueLocks:
 
     def _encode(self) -> bytes:
         return fastjson.dumps(self.table.holders())
+
+
+def _holders(content: bytes | None) -> object:
+    """Return saved holders; none for what cannot be read."""
+    try:
+        return None if content is None else fastjson.loads(content)
+    except (WireError, ValueError):
+        return None
 
 
 def _read(command: Command) -> LockBatchRequestBody:

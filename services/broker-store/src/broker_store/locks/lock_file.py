@@ -1,0 +1,77 @@
+"""Keeps a small content on disk in two files written by turns, so that saving it costs one flush of the disk.
+
+`<path>.0` and `<path>.1`: magic 4 | length 4 | CRC 4 | number 8 | content. The whole one with the higher number counts. A crash in
+the middle of a write leaves the other one, which is the content before.
+"""
+
+from pathlib import PurePath
+from struct import Struct
+from zlib import crc32
+
+from broker_store.log.files import File, Files
+
+_HEAD = Struct(">4sIIq")
+_MAGIC = b"GLK1"
+"""Format version 1: a file of another magic is none."""
+
+
+class LockFile:
+    """The two files. Used by one thread at a time; everything blocks."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.path = path
+        self._files = files
+        self._open: dict[int, File] = {}
+        self._number = 0
+
+    def load(self) -> bytes | None:
+        """Return what was saved last, None for nothing."""
+        newest: bytes | None = None
+        for turn in (0, 1):
+            number, content = self._read(turn)
+            if content is not None and number > self._number:
+                self._number, newest = number, content
+        return newest
+
+    def save(self, content: bytes) -> None:
+        """Replace the content; durable on return. Raises OSError: then the content before is still there."""
+        number = self._number + 1
+        turn = number % 2
+        try:
+            file = self._file(turn)
+            file.pwrite(_HEAD.pack(_MAGIC, len(content), _crc(number, content), number) + content, 0)
+            file.sync()
+        except OSError:
+            # The descriptor may hide that pages of it are lost: the next write of this turn starts with a new file.
+            if turn in self._open:
+                self._open.pop(turn).close()
+                self._files.remove(f"{self.path}.{turn}")
+            raise
+        self._number = number
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    def _file(self, turn: int) -> File:
+        if turn not in self._open:
+            directory = str(PurePath(self.path).parent)
+            self._files.make_dirs(directory)
+            self._open[turn] = self._files.open(f"{self.path}.{turn}", create_bytes=0)
+            self._files.sync_dir(directory)
+        return self._open[turn]
+
+    def _read(self, turn: int) -> tuple[int, bytes | None]:
+        data = self._files.read_bytes(f"{self.path}.{turn}") or b""
+        if len(data) < _HEAD.size:
+            return 0, None
+        magic, size, crc, number = _HEAD.unpack_from(data)
+        content = data[_HEAD.size : _HEAD.size + size]
+        is_whole = magic == _MAGIC and len(content) == size and crc == _crc(number, content)
+        return number, content if is_whole else None
+
+
+def _crc(number: int, content: bytes) -> int:
+    return crc32(content, crc32(number.to_bytes(8, "big", signed=True)))
