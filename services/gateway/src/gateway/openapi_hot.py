@@ -11,7 +11,7 @@ from gateway.routes.pull import COUNT_DEFAULT, FILTER_CHARS_MAX, WAIT_SECONDS_MA
 
 Document = dict[str, Any]
 
-_MESSAGE_EXAMPLE = {
+MESSAGE_EXAMPLE = {
     "messageId": "7F0000010A1B00000000000012345678",
     "topic": "orders",
     "broker": "broker-a",
@@ -46,8 +46,8 @@ def send_operation() -> Document:
     example = {"messages": [{"body": "hi", "tag": "a", "keys": ["o-1"], "properties": {"x": "1"}}]}
     result = {
         "status": "SEND_OK",
-        "messageId": _MESSAGE_EXAMPLE["messageId"],
-        "offsetMessageId": _MESSAGE_EXAMPLE["offsetMessageId"],
+        "messageId": MESSAGE_EXAMPLE["messageId"],
+        "offsetMessageId": MESSAGE_EXAMPLE["offsetMessageId"],
         "broker": "broker-a",
         "queueId": 3,
         "queueOffset": 17,
@@ -112,7 +112,7 @@ def pull_operation() -> Document:
         "nextOffset": 18,
         "minOffset": 0,
         "maxOffset": 18,
-        "messages": [_MESSAGE_EXAMPLE],
+        "messages": [MESSAGE_EXAMPLE],
     }
     return {
         "tags": ["send and pull"],
