@@ -1,5 +1,7 @@
 """CPU of the send path: frames as a Java client writes them, replayed through the store's real handlers, without sockets and processes.
 
+    python bench/hot_send.py [--count 64000] [--only KIND] [--profile]
+
 Prints CPU microseconds per message (of this process, so other load hardly counts), for single sends with JSON and binary
 headers and for batches of 32. What is left out: the loop, the sockets, the flush thread. `--profile` shows where the time goes.
 """

@@ -1,5 +1,6 @@
 """`bench` knows its programs by what they say of themselves."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,18 @@ def test_help_names_every_benchmark_and_runs_none(capsys: pytest.CaptureFixture[
     for name, words in bench.programs().items():
         assert name in out
         assert words in out
+
+
+def test_options_go_to_the_one_program_before_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = tmp_path / "told"
+    for name, usage in (("sends", ""), ("other", " --jars DIR")):
+        code = f"import sys; open({str(told)!r}, 'a').write(' '.join(sys.argv[1:]) + ';')"
+        (tmp_path / f"{name}.py").write_text(f'"""How.\n\n    python bench/{name}.py{usage}\n"""\n{code}\n')
+    monkeypatch.setattr(bench, "FOLDER", tmp_path)
+    monkeypatch.setattr(bench, "PYTHON", Path(sys.executable))
+    monkeypatch.setattr(bench.install, "ensure", lambda *_: None)
+    assert bench.bench(["other", "--jars", "DIR"]) == 0
+    assert bench.bench([]) == 0, "what needs options is left out"
+    assert told.read_text() == "--jars DIR;;"
+    with pytest.raises(Refused, match="--jars belongs to one benchmark"):
+        bench.bench(["sends", "other", "--jars", "DIR"])

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from itertools import takewhile
 
 from gantry_launcher import install
 from gantry_launcher.errors import Refused
@@ -12,17 +13,25 @@ from gantry_launcher.terminal import say
 FOLDER = ROOT / "bench"
 
 
-def bench(names: list[str]) -> int:
-    """Run the named programs, or all; exit status 1 when one failed."""
+def bench(words: list[str]) -> int:
+    """Run the named programs, or all that need no arguments; exit status 1 when one failed.
+
+    Words from the first option on are the arguments of the one program named before them.
+    """
     known = programs()
-    if {"-h", "--help"} & set(names):
+    if {"-h", "--help"} & set(words[:1]):
         sys.stdout.write(help_text(known))
         return 0
+    names = list(takewhile(lambda word: not word.startswith("-"), words))
+    arguments = words[len(names) :]
     for name in names:
         if name not in known:
             raise Refused(f"no such benchmark: {name}; there are {', '.join(known)}")
+    if arguments and len(names) != 1:
+        raise Refused(f"{arguments[0]} belongs to one benchmark: ./gantry bench NAME {' '.join(arguments)}")
     install.ensure(install.RUN_LOCK, say)
-    failed = [name for name in names or known if _run(name, known[name])]
+    chosen = names or [name for name in known if not needs_arguments(name)]
+    failed = [name for name in chosen if _run(name, known[name], arguments)]
     if failed:
         say(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
@@ -41,13 +50,26 @@ def programs() -> dict[str, str]:
     return found
 
 
+def needs_arguments(name: str) -> bool:
+    """Whether the usage line of a program begins with an option that is not in brackets."""
+    return f"python bench/{name}.py --" in (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+
+
 def help_text(known: dict[str, str]) -> str:
     """Return the programs by name, each with what it says of itself."""
     lines = [f"  {name:<12} {words}" for name, words in known.items()]
-    return "\n".join(["usage: ./gantry bench [NAME...]   (without a name, all of it)", "", *lines, ""])
+    return "\n".join(
+        [
+            "usage: ./gantry bench [NAME...] | NAME OPTION...   (without a name, all that need no options)",
+            "",
+            *lines,
+            "",
+        ]
+    )
 
 
-def _run(name: str, words: str) -> int:
+def _run(name: str, words: str, arguments: list[str]) -> int:
     sys.stdout.write(f"\n== {name}: {words}\n")
     sys.stdout.flush()
-    return subprocess.run([str(PYTHON), str(FOLDER / f"{name}.py")], cwd=ROOT, check=False).returncode
+    command = [str(PYTHON), str(FOLDER / f"{name}.py"), *arguments]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
