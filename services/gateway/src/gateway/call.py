@@ -137,9 +137,9 @@ class Call:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection is known to be closed."""
-        is_closing: Callable[[], bool] | None = self.scope.get("gateway.is_closing")
-        return is_closing is not None and is_closing()
+        """Whether the connection was closed before the answer was written."""
+        was_lost: Callable[[], bool] | None = self.scope.get("gateway.is_lost")
+        return was_lost is not None and was_lost()
 
     def replay(self, body: bytes) -> Receive:
         """Return a `receive` that gives a body that was read before."""

@@ -86,6 +86,7 @@ class GatewayProtocol(HttpToolsProtocol):
     """Loop time since when a request, or the first one, is awaited whole; 0 while none is."""
     _is_answer_unsent = False
     """An answer is complete, and more of it than a little waits for the client to read."""
+    _is_lost = False
     _unsent = (0, 0.0)
     """Bytes the client had not read when last looked, and since when they are so many."""
 
@@ -130,6 +131,14 @@ class GatewayProtocol(HttpToolsProtocol):
     def waited_since(self) -> float:
         """Loop time when the client was last seen to read, while answers wait for it."""
         return self._unsent[1]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End, and remember it for answers on their way."""
+        self._is_lost = True
+        super().connection_lost(exc)
+
+    def _was_lost(self) -> bool:
+        return self._is_lost
 
     def data_received(self, data: bytes) -> None:
         """Read what came; a head that does not end is cut off here."""
@@ -180,7 +189,7 @@ class GatewayProtocol(HttpToolsProtocol):
         if b"transfer-encoding" in names and dict(self.headers)[b"transfer-encoding"].lower() != b"chunked":
             self._words = "Transfer-Encoding may be chunked; a packed body has Content-Encoding"
             raise ValueError(self._words)
-        self.scope["gateway.is_closing"] = self.transport.is_closing  # type: ignore[typeddict-unknown-key]
+        self.scope["gateway.is_lost"] = self._was_lost  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - our words say more
