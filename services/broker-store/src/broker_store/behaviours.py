@@ -14,6 +14,7 @@ from broker_store.conversations import Conversations
 from broker_store.later import Later
 from broker_store.leases.building import build_leasing
 from broker_store.locks.handler import QueueLocks
+from broker_store.locks.lock_file import LockFile
 from broker_store.opened import OpenedStore
 from broker_store.ports import Commands
 from broker_store.retrying.handler import Retrying, RetryingParts
@@ -49,7 +50,7 @@ class Behaviour(Protocol):
         """Return what runs beside the requests, by name."""
         ...
 
-    def closed(self, peer: ClosedPeer) -> None:
+    def closed(self, peer: ClosedPeer, /) -> None:
         """Hear of a connection that is gone."""
         ...
 
@@ -64,7 +65,7 @@ def build_behaviours(
     """Return all parts, over one opened store."""
     return [
         _retrying(around, store, sending, consuming),
-        _locks(store, sending, consuming, thread),
+        _locks(store, sending, consuming),
         _copies(store, consuming, thread),
         build_transactions(around, store, sending, consuming),
         build_leasing(around, store, sending, consuming),
@@ -104,9 +105,9 @@ def _copies(store: OpenedStore, consuming: Consuming, thread: Executor) -> Copie
     return Copies(store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms)
 
 
-def _locks(store: OpenedStore, sending: Sending, consuming: Consuming, thread: Executor) -> QueueLocks:
-    file = ConfigFile(store.files, f"{store.directory}/gantry/locks.json")
-    locks = QueueLocks(file, thread, lambda: int(store.clock.monotonic() * 1000))
+def _locks(store: OpenedStore, sending: Sending, consuming: Consuming) -> QueueLocks:
+    file = LockFile(store.files, f"{store.directory}/gantry/locks")
+    locks = QueueLocks(file, lambda: int(store.clock.monotonic() * 1000))
     consuming.on_unregister.append(locks.unregistered)
     sending.retries.is_orderly = locks.is_orderly
     return locks

@@ -1,0 +1,49 @@
+import msgspec
+import pytest
+from reading_side import ReadingSide
+
+from gantry_wire.bodies import SubscriptionGroupConfig, decode_body
+from gantry_wire.codes import ResponseCode
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def side(tmp_path):
+    side = ReadingSide(tmp_path)
+    yield side
+    await side.consuming.stop()
+
+
+async def put(side: ReadingSide, **fields: object):
+    return await side.ask(200, body=msgspec.json.encode({"groupName": "g", **fields}))
+
+
+async def attributes(side: ReadingSide) -> dict[str, str]:
+    reply = await side.ask(352, {"group": "g"})
+    return decode_body(reply.body, SubscriptionGroupConfig).attributes
+
+
+async def test_a_policy_is_set_kept_by_other_changes_and_removed(side, tmp_path):
+    assert (await put(side, attributes={"+gantry.retryPolicy": "list:1s,5s"}, retryMaxTimes=5)).code == 0
+    assert (await put(side, retryMaxTimes=7)).code == 0
+    assert await attributes(side) == {"gantry.retryPolicy": "list:1s,5s"}
+    assert "list:1s,5s" in (tmp_path / "config" / "subscriptionGroup.json").read_text()
+    assert (await put(side, attributes={"-gantry.retryPolicy": ""})).code == 0
+    assert await attributes(side) == {}
+
+
+async def test_a_policy_that_cannot_be_read_is_refused_and_nothing_changes(side):
+    await put(side, attributes={"gantry.retryPolicy": "list:1s"})
+    reply = await put(side, attributes={"gantry.retryPolicy": "list:soon"}, retryMaxTimes=1)
+    assert reply.code == ResponseCode.INVALID_PARAMETER
+    assert "'soon' is no duration" in reply.remark
+    assert await attributes(side) == {"gantry.retryPolicy": "list:1s"}
+    assert side.consuming.groups.find("g").retry_max_times == 16
+
+
+async def test_a_policy_is_there_after_a_restart(side, tmp_path):
+    await put(side, attributes={"gantry.retryPolicy": "exponential:initial=1s"})
+    again = ReadingSide(tmp_path)
+    assert await attributes(again) == {"gantry.retryPolicy": "exponential:initial=1s"}
+    await again.consuming.stop()
