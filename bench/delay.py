@@ -28,7 +28,7 @@ from gantry_link import ConnectionPool, StoreClient
 from gantry_link.claims import claim_holder
 from gantry_link.connection import Connection, connect
 from gantry_link.scheduler_client import SchedulerClient
-from gantry_wire.codes import RequestCode
+from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers import CreateTopicHeader, PullHeader, PullReplyHeader, SendHeaderV2, SendReplyHeader
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.record import scan_records
@@ -143,9 +143,14 @@ async def schedule(connection: Connection, numbers: range, due_ms: int, spread_m
         for number in rest:
             at = due_ms + (number % spread_ms if spread_ms else 0)
             properties = f"UNIQ_KEY\x01{number:032d}\x02TIMER_DELIVER_MS\x01{at}\x02"
-            answer = await connection.request(
-                RequestCode.SEND_MESSAGE_V2, header_of(TOPIC, properties), b"%d" % number, timeout=60
-            )
+            while True:
+                header = header_of(TOPIC, properties)
+                answer = await connection.request(
+                    RequestCode.SEND_MESSAGE_V2, header, b"%d" % number, timeout=60
+                )
+                if answer.code != ResponseCode.SYSTEM_BUSY:
+                    break
+                await asyncio.sleep(0.05)
             assert answer.code == 0, answer.remark
 
     await asyncio.gather(*(sender() for _ in range(WINDOW)))

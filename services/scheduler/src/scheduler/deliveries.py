@@ -32,7 +32,7 @@ _log = get_logger()
 class Pace(NamedTuple):
     """How much is sent at once, and when what cannot be delivered is set aside."""
 
-    batch_items: int = 256
+    batch_items: int = 128
     settles_max: int = 2
     """Requests of one lane on their way: more would fill the store's turns when very many messages are due at once."""
     park_after_ms: int = 72 * 3_600_000

@@ -47,7 +47,7 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 3000
     settle_batch: Annotated[
         int, Meta(ge=1, le=4096, description="Due messages asked of a store in one request.")
-    ] = 256
+    ] = 128
     settles_in_flight: Annotated[
         int, Meta(ge=1, le=64, description="Such requests on their way to one store, for each kind of delay.")
     ] = 2
