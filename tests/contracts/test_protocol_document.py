@@ -31,7 +31,9 @@ HEADERS: dict[int, type[Header]] = {
     904: headers.BrokerHeartbeatHeader, 901: headers.BrokerMemberGroupHeader, 205: headers.BrokerNameHeader,
     327: headers.BrokerNameHeader, 224: headers.ClusterHeader, 216: headers.DeleteTopicInNamesrvHeader,
     217: headers.TopicHeader, 100: headers.PutKvConfigHeader, 101: headers.KvKeyHeader,
-    102: headers.KvKeyHeader, 219: headers.NamespaceHeader,
+    102: headers.KvKeyHeader, 219: headers.NamespaceHeader, 222: headers.ResetOffsetHeader,
+    36: headers.ConsumerSendBackHeader, 370: headers.RecallHeader, 223: headers.ConsumerStatusHeader,
+    307: headers.ConsumerRunningInfoHeader, 309: headers.ConsumeDirectlyHeader,
 }  # fmt: skip
 
 
