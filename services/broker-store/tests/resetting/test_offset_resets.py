@@ -194,13 +194,6 @@ async def test_a_group_whose_clients_left_may_commit_again(side):
     assert await committed(side) == 6
 
 
-async def test_whoever_keeps_leases_is_told(side):
-    heard = []
-    side.resetting.on_reset.append(lambda *told: heard.append(told))
-    await side.ask(222, fields(0, queueId=0))
-    assert heard == [("readers", "orders", 0, 0)]
-
-
 async def test_a_reset_survives_a_restart(side, tmp_path):
     await side.ask(222, fields(queueId=0, offset=6))
     again = ReadingSide(tmp_path)

@@ -6,7 +6,6 @@ answers what would be set and changes nothing.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.clients import Client, ClientTable
@@ -54,11 +53,10 @@ class ResettingParts(NamedTuple):
 
 
 class Resetting:
-    """Handles resets. `on_reset` hears of each (group, topic, queue id, offset) once it is durable."""
+    """Handles resets. Who keeps more of a group's place than its offsets hears of them from the keeper of offsets."""
 
     def __init__(self, parts: ResettingParts) -> None:
         self._parts = parts
-        self.on_reset: list[Callable[[str, str, int, int], None]] = []
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -127,9 +125,6 @@ class Resetting:
                 parts.pending.assign(group, topic, queue_id, offset)
         parts.pulls.group_reset(topic, group)
         await asyncio.gather(*durable)
-        for queue_id, offset in targets.items():
-            for listener in self.on_reset:
-                listener(group, topic, queue_id, offset)
         _log.info("offsets reset", group=group, topic=topic, queues=len(targets), online=is_online)
 
     def _commit(self, group: str, topic: str, queue_id: int, offset: int) -> "asyncio.Future[None]":
