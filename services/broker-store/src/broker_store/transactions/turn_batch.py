@@ -6,6 +6,7 @@ from broker_store.appends import Appends
 from broker_store.settling.entry import SettleEntry
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.settling import Settling
+from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import HALF_TOPIC
 from gantry_wire.settle_headers import SettleResult
@@ -13,6 +14,9 @@ from gantry_wire.settle_headers import SettleResult
 HALF_SOURCE = (HALF_TOPIC, 0, "")
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 ENTRY_ITEMS_MAX = 4096
+TRIES_MAX = 16
+"""A batch that waited too long is refused as a whole, for the sake of its sends. Decisions may wait longer (3 s in RocketMQ):
+nobody repeats a one-way one, and its producer would have to be asked."""
 
 Done = Callable[[SettleResult | RefusedRequest], None]
 
@@ -39,22 +43,27 @@ class TurnBatch:
 
     def _begin(self) -> list[Gathered]:
         items = self._items = list[Gathered]()
-        waiting = self._waiting = list[Done]()
+        self._waiting = list[Done]()
         before, self._bytes = self._bytes, 0
+        self._enqueue(items, self._waiting, before, TRIES_MAX)
+        return items
 
+    def _enqueue(self, items: list[Gathered], waiting: list[Done], size: int, tries: int) -> None:
         def placing() -> None:
             """Close the entry: the group commit is about to look at its items."""
             if self._items is items:
                 self._items = None
 
         def answered(results: list[SettleResult] | RefusedRequest) -> None:
-            if isinstance(results, RefusedRequest):
-                placing()  # refused before it was placed
-                for done in waiting:
-                    done(results)
+            if not isinstance(results, RefusedRequest):
+                for done, result in zip(waiting, results, strict=True):
+                    done(result)
                 return
-            for done, result in zip(waiting, results, strict=True):
-                done(result)
+            placing()  # it may have been refused before it was placed
+            if results.code == ResponseCode.SYSTEM_BUSY and tries > 1:
+                self._enqueue(items, waiting, size, tries - 1)
+                return
+            for done in waiting:
+                done(results)
 
-        self._appends.enqueue(SettleEntry(self._settling, HALF_SOURCE, items, placing, answered), before)
-        return items
+        self._appends.enqueue(SettleEntry(self._settling, HALF_SOURCE, items, placing, answered), size)
