@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 import msgspec
-from gateway_memory_scheduler import MemorySchedulers
 from gateway_memory_leases import MemoryLeases
+from gateway_memory_scheduler import MemorySchedulers
 from gateway_memory_store import MemoryClocks, MemoryStore
 from gateway_memory_transactions import MemoryTransactions
 
 from gantry_wire.ids import UniqueIds
+from gantry_wire.settle_headers import MessageEvent
 from gateway.assembly import Gateway, Ports, assemble
 from gateway.ports import Broker, GroupSettings, PeerAway, QueueData, RouteData, TopicSettings
 from gateway.settings import GatewaySettings
@@ -35,6 +36,7 @@ class MemorySystem:
         self.route_calls = 0
         self.hints: list[str] = []
         self.schedulers = MemorySchedulers()
+        self.known_events: dict[tuple[str, str, int, int], list[MessageEvent]] = {}
 
     # Stores
 
@@ -110,6 +112,11 @@ class MemorySystem:
     def publish(self, subject: str, payload: bytes = b"") -> None:
         self.hints.append(subject)
 
+    # Histories
+
+    async def events(self, broker, topic, queue_id, offset):
+        return self.known_events.get((broker.name, topic, queue_id, offset), [])
+
     # For tests
 
     def add_topic(self, topic: str, queues: int = 4, perm: int = 6) -> None:
@@ -138,6 +145,7 @@ class MemorySystem:
             self.schedulers,
             leases=self.leases,
             transactions=self.transactions,
+            histories=self,
         )
         quick = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5}
         return assemble(msgspec.convert(quick | settings, GatewaySettings), ports)

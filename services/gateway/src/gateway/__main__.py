@@ -10,6 +10,7 @@ from gantry_chassis.settings import masked, settings_or_exit
 from gantry_link import ConnectionPool, NameserverClient
 from gateway.assembly import Ports, assemble
 from gateway.clocks import RequestIds, SystemClocks, unique_ids
+from gateway.link_histories import LinkHistories
 from gateway.link_leases import LinkLeaseStores
 from gateway.link_names import LinkNames
 from gateway.link_schedules import LinkSchedulers
@@ -47,11 +48,22 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
     ids = unique_ids(settings.listen)
     schedulers = LinkSchedulers(pool, timeout_seconds)
     leases = LinkLeaseStores(pool, timeout_seconds)
+    histories = LinkHistories(pool, timeout_seconds)
     transactions = LinkTransactions(pool, timeout_seconds)
     gateway = assemble(
         settings,
         Ports(
-            names, stores, hints, limits, clocks, ids, RequestIds().next, schedulers, leases, transactions
+            names,
+            stores,
+            hints,
+            limits,
+            clocks,
+            ids,
+            RequestIds().next,
+            schedulers,
+            leases,
+            transactions,
+            histories,
         ),
     )
     hints.subscribe(

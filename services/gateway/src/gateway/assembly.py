@@ -16,9 +16,11 @@ from gateway.drafting import Drafting
 from gateway.figures import Figures
 from gateway.fleet import Fleet
 from gateway.group_admin import GroupAdmin
+from gateway.history_ports import Histories
 from gateway.holders import Holders
 from gateway.holding import Holding
 from gateway.lease_ports import LeaseStores
+from gateway.message_history import MessageHistory
 from gateway.offset_reset import OffsetReset
 from gateway.ports import Clocks, Hints, Names, RateLimits, Stores, TopicSettings
 from gateway.probe import Probe
@@ -32,7 +34,6 @@ from gateway.routes.dead_letters import dead_letter_routes
 from gateway.routes.groups import group_routes
 from gateway.routes.health import health_routes
 from gateway.routes.messages import message_routes
-from gateway.routes.next_version import next_version_routes
 from gateway.routes.pull import PullRoute
 from gateway.routes.receive import AckRoute, ExtendRoute, LeaseRoutes, ReceiveRoute
 from gateway.routes.reset import reset_routes
@@ -67,6 +68,7 @@ class Ports(NamedTuple):
     schedulers: Schedulers
     leases: LeaseStores
     transactions: TransactionParties
+    histories: Histories
 
 
 class Gateway(NamedTuple):
@@ -133,7 +135,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(topic_routes(topics))
     app.add_routes(group_routes(groups))
     app.add_routes(reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))))
-    app.add_routes(message_routes(Queries(fleet, routes, stores, known, clocks.monotonic)))
+    _add_message_routes(app, ports, fleet, routes, known)
     app.add_routes(cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic))
     app.add_routes(health_routes(probe, metrics, lambda: puller.is_draining))
     _add_scheduler_routes(app, settings, ports, fleet, groups, routes)
@@ -142,7 +144,6 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     )
     transactions = Transactions(sender, drafting, checkers, ports.transactions)
     app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
-    app.add_routes(next_version_routes())
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
 
@@ -152,6 +153,14 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
         transactions.drain()
 
     return Gateway(app, routes, puller, drain)
+
+
+def _add_message_routes(
+    app: GatewayApp, ports: Ports, fleet: Fleet, routes: RouteCache, known: KnownBrokers
+) -> None:
+    """Add the calls that look messages up."""
+    queries = Queries(fleet, routes, ports.stores, known, ports.clocks.monotonic)
+    app.add_routes(message_routes(queries, MessageHistory(fleet, queries, ports.histories)))
 
 
 def _add_scheduler_routes(

@@ -7,8 +7,8 @@ from fastapi.openapi.utils import get_openapi
 from gantry_wire.limits import BODY_BYTES_MAX
 from gateway.call import REQUEST_BYTES_MAX
 from gateway.models import ProblemShown
-from gateway.openapi_leases import lease_operations, lease_schemas
 from gateway.openapi_hot import CLOUD_EVENT, Document, pull_operation, refine_message, send_operation
+from gateway.openapi_leases import lease_operations, lease_schemas
 from gateway.routes.parameters import problems
 from gateway.schemas import (
     DeadLettersReply,
@@ -19,6 +19,7 @@ from gateway.schemas import (
     SendReply,
     SendRequest,
     SendResult,
+    TimelineReply,
 )
 from gateway.transaction_schemas import TRANSACTION_STRUCTS
 
@@ -87,6 +88,7 @@ def _add_structs(schemas: Document) -> None:
         MessagesReply,
         MessageOut,
         DeadLettersReply,
+        TimelineReply,
         *TRANSACTION_STRUCTS,
     ]
     _refs, components = msgspec.json.schema_components(structs, ref_template=_REF)

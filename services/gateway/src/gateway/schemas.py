@@ -171,6 +171,29 @@ class DeadLettersReply(Struct, rename="camel"):
     missing: list[str]
 
 
+class TimelineEvent(Struct, rename="camel", omit_defaults=True):
+    """One thing that happened to a message, or (without `at`) how it is now; where its record lies, and what is known beside."""
+
+    event: str
+    at: str | None
+    broker: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    offset_message_id: str
+    group: str | None = None
+    detail: dict[str, str] = {}
+
+
+class TimelineReply(Struct, rename="camel"):
+    """What happened to a message, in order of time; what lies on brokers in `missing` is not told."""
+
+    message_id: str
+    topic: str
+    events: list[TimelineEvent]
+    missing: list[str]
+
+
 class MessagesReply(Struct, rename="camel"):
     """Messages found by key or time; `truncated` when there are more than asked for."""
 

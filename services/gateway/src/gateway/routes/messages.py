@@ -8,6 +8,7 @@ from fastapi.responses import Response
 from pydantic import WithJsonSchema
 
 from gateway.checks import time_ms, topic_of
+from gateway.message_history import MessageHistory
 from gateway.queries import FOREVER_MS, Queries
 from gateway.routes.parameters import TIME_SCHEMA, IdPath, TopicOrAll, TopicQuery, answers, problems
 from gateway.schemas import MessagesReply
@@ -16,7 +17,7 @@ COUNT_MAX = 1024
 _TIME = "RFC 3339, or milliseconds since 1970."
 
 
-def message_routes(queries: Queries) -> APIRouter:
+def message_routes(queries: Queries, history: MessageHistory) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["messages"])
 
@@ -52,6 +53,15 @@ def message_routes(queries: Queries) -> APIRouter:
     async def show_message(id: IdPath, topic: TopicOrAll = "") -> Response:  # noqa: A002 - the name in the path
         """Show one message by its offset id, or by its unique id and topic."""
         return _json(await queries.by_id(id, topic_of(topic) if topic else ""))
+
+    @router.get(
+        "/v1/messages/{id}/timeline",
+        responses=problems(400, 403, 404) | answers("TimelineReply", "What happened, in order of time."),
+        response_class=Response,
+    )
+    async def show_timeline(id: IdPath, topic: TopicOrAll = "") -> Response:  # noqa: A002 - the name in the path
+        """Tell what happened to a message, from the log: stored, scheduled, settled, leased, acked, retried, dead, redriven."""
+        return _json(await history.timeline(id, topic_of(topic) if topic else ""))
 
     return router
 
