@@ -261,3 +261,17 @@ def _addresses(state: dict[str, Any]) -> list[str]:
         broker["address"],
         broker["http"],
     ]
+
+
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&- 2>&-"], ids=["no stdin", "no stream at all"])
+def test_a_caller_without_standard_streams_gets_a_whole_system(gantry, tmp_path: Path, closed: str) -> None:
+    """As cron, CI and process managers may start it: the first files opened must not take the place of the streams."""
+    data = tmp_path / "data"
+    words = f'"{sys.executable}" "{LAUNCHER}" up --free-ports --detach --data "{data}" {closed}'
+    try:
+        assert subprocess.run(["sh", "-c", words], timeout=200, check=False).returncode == 0
+        state = json.loads(gantry("status", "--data", str(data), "--json").stdout)
+        assert all(is_alive(pid) for pid in all_pids(state))
+        assert len(state["processes"]) == len(all_pids(state)) - 1
+    finally:
+        assert gantry("down", "--data", str(data)).returncode == 0

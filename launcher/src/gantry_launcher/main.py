@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.options import USAGE, parse_data, parse_up
+from gantry_launcher.terminal import fill_standard_streams
 
 INTERRUPTED = 130
 
 
 def main(words: list[str]) -> int:
     """Run one command line and return its exit status."""
+    fill_standard_streams()
     command, *rest = words or ["help"]
     # bench answers by itself: it knows the names of its programs.
     if command in {"help", "-h", "--help"} or (command != "bench" and {"-h", "--help"} & set(rest[:1])):

@@ -2,8 +2,26 @@
 
 import contextlib
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Any
+
+
+def fill_standard_streams() -> None:
+    """Have descriptors 0, 1 and 2 lead somewhere: who started us may have closed them.
+
+    Otherwise the next file that is opened takes their place, and what is meant for a terminal goes into it.
+    """
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= 2:
+        os.set_inheritable(descriptor, True)
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - so it is when it was closed
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
 def say(words: str) -> None:
