@@ -126,6 +126,8 @@ def format_properties(properties: dict[str, str]) -> bytes:
 def edit_properties(raw: bytes, put: Mapping[str, str], drop: Collection[str] = ()) -> bytes:
     """Return stored bytes with properties put, in place of any of the same name, and others dropped; the rest stays byte for byte."""
     gone = {name.encode() for name in (*put, *drop)}
+    if raw.endswith(b"\x02") and not any([name + b"\x01" in raw for name in gone]):  # noqa: C419 - faster so
+        return raw + format_properties(dict(put))
     kept = [part for part in raw.split(b"\x02") if part and part.partition(b"\x01")[0] not in gone]
     kept.append(format_properties(dict(put)))
     return b"\x02".join(kept)

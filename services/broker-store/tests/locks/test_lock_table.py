@@ -35,7 +35,7 @@ def test_only_the_holder_gives_back(table):
     table.lock("g", "c1", [A], 0, 1)
     assert not table.unlock("g", "c2", [A])
     assert table.unlock("g", "c1", [A, B])
-    assert len(table) == 0
+    assert table.size == 0
     assert not table.unlock("none", "c1", [A])
 
 
@@ -49,9 +49,11 @@ def test_a_client_that_leaves_gives_all_of_its_group_back(table):
 def test_a_closed_connection_frees_what_was_last_refreshed_over_it(table):
     table.lock("g", "c1", [A, B], 0, 1)
     table.lock("g", "c1", [B], 5, 7)  # the client came again over another connection
-    assert table.closed(1)
+    assert table.closed(1, by_client=True)
     assert table.lock("g", "c2", [A, B], 10, 2) == ([A], [A])
-    assert not table.closed(99)
+    assert not table.closed(99, by_client=True)
+    assert not table.closed(7, by_client=False)
+    assert table.lock("g", "c3", [B], 20, 3) == ([], [])
 
 
 def test_ended_locks_are_forgotten_and_do_not_make_a_group_orderly(table):
@@ -59,7 +61,7 @@ def test_ended_locks_are_forgotten_and_do_not_make_a_group_orderly(table):
     assert table.is_locked("g", LOCK_MS)
     assert not table.is_locked("g", LOCK_MS + 1)
     assert table.expire(LOCK_MS + 1)
-    assert len(table) == 0
+    assert table.size == 0
 
 
 def test_saved_holders_count_as_refreshed_when_they_are_loaded(table):
@@ -75,7 +77,7 @@ def test_saved_holders_count_as_refreshed_when_they_are_loaded(table):
 )
 def test_a_file_of_another_shape_is_no_lock(table, content):
     table.load(content, 0)
-    assert len(table) == 0
+    assert table.size == 0
 
 
 class OneHolder(RuleBasedStateMachine):
@@ -110,9 +112,18 @@ class OneHolder(RuleBasedStateMachine):
         saved, self.table = self.table.holders(), LockTable()
         self.table.load(saved, self.now_ms)
 
+    @rule(client=st.sampled_from("xyz"))
+    def close(self, client: str) -> None:
+        self.table.closed(ord(client), by_client=True)
+        self.granted = {queue: grant for queue, grant in self.granted.items() if grant[0] != client}
+
+    @invariant()
+    def the_size_is_the_number_of_locks(self) -> None:
+        assert self.table.size == sum(len(locks) for locks in self.table.holders().values())
+
     @invariant()
     def there_is_at_most_one_lock_for_each_queue(self) -> None:
-        assert len(self.table) <= 2
+        assert self.table.size <= 2
 
 
 TestOneHolder = OneHolder.TestCase

@@ -69,9 +69,9 @@ class QueueLocks:
     def lock(self, peer: Peer, command: Command) -> None:
         """41: lock queues; the answer names those that the client holds now."""
         body = _read(command)
-        if len(self.table) + len(body.mq_set) > LOCKS_MAX:
+        if self.table.size + len(body.mq_set) > LOCKS_MAX:
             self.table.expire(self._now_ms())
-            if len(self.table) + len(body.mq_set) > LOCKS_MAX:
+            if self.table.size + len(body.mq_set) > LOCKS_MAX:
                 raise RefusedRequest(
                     ResponseCode.SYSTEM_BUSY, f"{LOCKS_MAX} queues are locked already: try again in a minute"
                 )
@@ -97,7 +97,7 @@ class QueueLocks:
 
     def closed(self, peer: ClosedPeer) -> None:
         """Give back what a connection refreshed last that its client closed, or that died with its client."""
-        if not peer.closed_here and self.table.closed(peer.id):
+        if self.table.closed(peer.id, by_client=not peer.closed_here):
             self._saver.changed()
 
     def is_orderly(self, group: str) -> bool:

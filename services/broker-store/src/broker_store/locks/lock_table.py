@@ -31,6 +31,10 @@ class LockTable:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[QueueName, Lock]] = {}
+        self._of_peer: dict[int, set[str]] = {}
+        # Groups by connection: a thousand connections that close must not each look through ten thousand groups.
+        self.size = 0
+        """How many locks there are, ended ones not yet forgotten included."""
 
     def lock(
         self, group: str, client_id: str, queues: Iterable[QueueName], now_ms: int, peer_id: int
@@ -44,11 +48,14 @@ class LockTable:
             if lock is not None and lock.client_id != client_id and now_ms - lock.refreshed_ms <= LOCK_MS:
                 continue
             if lock is None or lock.client_id != client_id:
+                self.size += lock is None
                 locks[queue] = Lock(client_id, now_ms, peer_id)
                 changed.append(queue)
             else:
                 lock.refreshed_ms, lock.peer_id = now_ms, peer_id
             held.append(queue)
+        if held:
+            self._of_peer.setdefault(peer_id, set()).add(group)
         if not locks:
             del self._groups[group]
         return held, changed
@@ -71,11 +78,13 @@ class LockTable:
         locks = self._groups.get(group, {})
         return self._drop(group, [queue for queue, lock in locks.items() if lock.client_id == client_id])
 
-    def closed(self, peer_id: int) -> bool:
-        """Give back what was last refreshed over a connection that its client closed."""
+    def closed(self, peer_id: int, *, by_client: bool) -> bool:
+        """Forget a connection; give back what was last refreshed over it, if its client closed it."""
+        groups = self._of_peer.pop(peer_id, set())
         found = [
-            (group, [queue for queue, lock in locks.items() if lock.peer_id == peer_id])
-            for group, locks in self._groups.items()
+            (group, [queue for queue, lock in self._groups.get(group, {}).items() if lock.peer_id == peer_id])
+            for group in groups
+            if by_client
         ]
         return any([self._drop(group, queues) for group, queues in found])  # noqa: C419 - all of them, not up to the first
 
@@ -91,10 +100,6 @@ class LockTable:
         """Whether some client holds a queue of the group."""
         locks = self._groups.get(group)
         return locks is not None and any(now_ms - lock.refreshed_ms <= LOCK_MS for lock in locks.values())
-
-    def __len__(self) -> int:
-        """Return how many locks there are, ended ones not yet forgotten included."""
-        return sum(map(len, self._groups.values()))
 
     def holders(self) -> dict[str, list[list[str | int]]]:
         """Return group → [topic, broker, queue id, client id]: what is saved."""
@@ -114,6 +119,7 @@ class LockTable:
                 (topic, broker, queue_id): Lock(client_id, now_ms, 0)
                 for topic, broker, queue_id, client_id in locks
             }
+        self.size = sum(map(len, self._groups.values()))
 
     def _drop(self, group: str, queues: list[QueueName]) -> bool:
         locks = self._groups.get(group)
@@ -121,6 +127,7 @@ class LockTable:
             return False
         for queue in queues:
             del locks[queue]
+        self.size -= len(queues)
         if not locks:
             del self._groups[group]
         return True
