@@ -43,6 +43,17 @@ async def test_a_message_is_found_before_and_after_it_is_written_whole(index):
     assert await index.find(b"u1") == []
 
 
+async def test_look_ups_by_id_are_the_same_after_everything_was_read(index):
+    for offset in range(50):
+        index.add(0, offset, entry(offset, offset, uniq=b"same" if offset % 2 else None))
+    index.read_all()
+    index.add(0, 99, entry(99, 99, uniq=b"same"))
+    assert {one.offset for one in await index.find(b"same")} == {*range(1, 50, 2), 99}
+    await index.load(0, 0, 1)
+    assert {one.offset for one in await index.find(b"same")} == {*range(1, 50, 2), 99}
+    assert [one.offset for one in await index.find(b"u4")] == [4]
+
+
 async def test_pages_go_on_where_the_last_one_ended_and_are_narrowed(index):
     for offset in range(10):
         index.add(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import secrets
 import time
@@ -31,6 +32,8 @@ from scheduler.tasks.redrive import Redrive
 from scheduler.term import Surroundings
 
 LOCK_FILE = "lock"
+GC_THRESHOLDS = (50_000, 20, 100)
+"""Waiting messages are in no cycle; looking through a hundred thousand of them makes others late."""
 ROUTE_HINTS = "gantry.route.>"
 
 _log = get_logger()
@@ -39,6 +42,7 @@ _log = get_logger()
 async def serve(settings: SchedulerSettings, life: Life) -> None:
     """Run until `life.stopping`; StartRefused when the directory or a port cannot be had."""
     lock = _take_directory(settings)
+    gc.set_threshold(*GC_THRESHOLDS)
     metrics = Metrics()
     figures, pool = Figures(metrics), ConnectionPool()
     hints = Hints(settings.nats_url, "scheduler")

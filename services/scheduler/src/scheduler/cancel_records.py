@@ -6,6 +6,7 @@ A record whose message is not there yet waits for it until its own time, as Rock
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.names import TIMER_TOPIC
@@ -38,9 +39,9 @@ class CancelRecords:
         """Take a record that was read; it is carried out by `run`."""
         self._new.put_nowait(record)
 
-    def noticed(self, entry: Entry) -> None:
-        """Note a message of the timer queue: a record that came before may want it cancelled, and is then carried out."""
-        if self._waiting:
+    def noticed(self, entries: Iterable[Entry]) -> None:
+        """Note messages of the timer queue: a record that came before may want one cancelled, and is then carried out."""
+        for entry in entries if self._waiting else ():
             record = self._waiting.get(entry.uniq)
             if record is not None and target_of(record)[0] in ("", entry.topic):
                 del self._waiting[entry.uniq]
@@ -63,7 +64,7 @@ class CancelRecords:
         if not found:
             if len(self._waiting) < WAITING_MAX:
                 self._waiting[uniq] = record
-            self._lanes.arm(record, INSTANTS)  # when it is due it is settled with no result, like any other
+            self._lanes.arm([record], INSTANTS)  # when it is due it is settled with no result, like any other
             return True
         try:
             items = [*(cancel(entry) for entry in found), deliver(record)]

@@ -80,16 +80,17 @@ class CatchingUp:
         lane = {TIMER: INSTANTS, PARKED: SET_ASIDE}.get(source, LEVELS)
 
         def take(pulled: Pulled) -> asyncio.Future[None] | None:
-            for item in scan_items(pulled.records):
-                if ranges.holds(item.offset):
-                    continue
-                entry = entry_of(item, source, self._level_ms)
-                if entry.cancels:
-                    self._cancels.take(entry)
-                    continue
-                self._lanes.arm(entry, lane)
-                if lane == INSTANTS:
-                    self._cancels.noticed(entry)
+            read = [
+                entry_of(item, source, self._level_ms)
+                for item in scan_items(pulled.records)
+                if not ranges.holds(item.offset)
+            ]
+            self._lanes.arm([entry for entry in read if not entry.cancels], lane)
+            if source == TIMER:
+                self._cancels.noticed(read)
+                for entry in read:
+                    if entry.cancels:
+                        self._cancels.take(entry)
             self._armed()
             return asyncio.ensure_future(self._room())
 
@@ -120,4 +121,5 @@ class CatchingUp:
                 began += PROGRESS_SECONDS
                 done, total = self.progress
                 _log.info("building the due index", broker=self._broker, read=done, of=total)
+        self._lanes.far.read_all()
         _log.info("due index complete", broker=self._broker, pending=self._lanes.pending)

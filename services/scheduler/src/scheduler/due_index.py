@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from scheduler.entries import Entry
+from scheduler.entries import COPIES_MAX, Entry
 
 NEAR_MAX = 200_000
 LOAD_MAX = 20_000
@@ -160,8 +160,9 @@ class DueIndex:
             return
         self.near[key] = entry
         heappush(self._heap, (at_ms, key))
-        if entry.uniq:
-            self._ids[entry.uniq] = (*self._ids.get(entry.uniq, ()), key)
+        same = self._ids.get(entry.uniq, ())
+        if entry.uniq and len(same) < COPIES_MAX:
+            self._ids[entry.uniq] = (*same, key)
 
     def _forget_id(self, entry: Entry) -> None:
         left = tuple(key for key in self._ids.get(entry.uniq, ()) if key != entry.key)

@@ -6,7 +6,7 @@ Lanes: levels become due in store time, instants by the store's wall clock too; 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from scheduler.due_index import DueIndex
 from scheduler.entries import PARKED, TIMER, Entry
@@ -49,13 +49,18 @@ class Lanes:
         steady = self._loop.time()
         return self._clock.wall_ms(steady) if lane == INSTANTS else self._clock.now_ms(steady)
 
-    def arm(self, entry: Entry, lane: int) -> None:
-        """Take a message that was read."""
+    def arm(self, entries: Iterable[Entry], lane: int) -> None:
+        """Take messages that were read."""
+        add = self.far.add
         if lane == SET_ASIDE:
-            self.parked_count += 1
-            self.far.add(lane, entry.due_ms, entry)
-        elif not self.due[lane].arm(entry, self.now_ms(lane)):
-            self.far.add(lane, entry.due_ms, entry)
+            for entry in entries:
+                self.parked_count += 1
+                add(lane, entry.due_ms, entry)
+            return
+        now_ms, arm = self.now_ms(lane), self.due[lane].arm
+        for entry in entries:
+            if not arm(entry, now_ms):
+                add(lane, entry.due_ms, entry)
 
     def put_back(self, lane: int, key: int, wait_ms: float, error: str = "") -> None:
         """Try a message in flight again after a while."""

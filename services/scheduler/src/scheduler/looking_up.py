@@ -11,12 +11,9 @@ from gantry_wire.ids import parse_offset_message_id
 from gantry_wire.limits import INT64_MAX
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.record import Record, decode_record, scan_records
-from scheduler.entries import Entry, RawItem, entry_of, source_of
+from scheduler.entries import COPIES_MAX, Entry, RawItem, entry_of, source_of
 from scheduler.system_names import PARKED_TOPIC
 from scheduler.term import Term
-
-COPIES_MAX = 64
-"""Messages with one id that an order is carried out on: copies of a client's retries, and moved or rolled ones."""
 
 
 async def find_waiting(term: Term, message_id: str, topic: str | None) -> list[Entry]:

@@ -14,26 +14,26 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from scheduler.entries import Entry
+from scheduler.entries import COPIES_MAX, Entry
 
 BATCH_ROWS = 4096
 BACKLOG_ROWS_MAX = 65_536
 WRITE_SECONDS = 0.1
 """Rows wait at most so long for others to be written with."""
-CACHE_KIB = 8192
+CACHE_KIB = 24_576
 
 _SCHEMA = """
 PRAGMA page_size = 8192;
 PRAGMA journal_mode = WAL;
-PRAGMA synchronous = OFF;
-PRAGMA temp_store = MEMORY;
+PRAGMA wal_autocheckpoint = 4000;
 CREATE TABLE far (
     key INTEGER PRIMARY KEY, lane INTEGER NOT NULL, at INTEGER NOT NULL, due INTEGER NOT NULL, position INTEGER NOT NULL,
     topic TEXT NOT NULL, queue INTEGER NOT NULL, uniq BLOB NOT NULL, keys BLOB NOT NULL, cancels BLOB NOT NULL
 );
 CREATE INDEX far_at ON far (lane, at);
-CREATE INDEX far_uniq ON far (uniq);
 """
+_INDEX_IDS = "CREATE INDEX IF NOT EXISTS far_uniq ON far (uniq)"
+"""Made when all was read: sorting once costs a fraction of keeping it while a million rows come."""
 _INSERT = "INSERT OR REPLACE INTO far VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ENTRY = "due, key, position, topic, queue, uniq, keys, cancels"
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class SqliteIndex:
         self._read_from = _open(path)
         self._rows: list[tuple[Any, ...]] = []
         self._unwritten: dict[int, Entry] = {}
-        self._unwritten_ids: dict[bytes, int] = {}
+        self._unwritten_ids: dict[bytes, tuple[int, ...]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -85,14 +85,20 @@ class SqliteIndex:
         due_ms, key, position, topic, queue_id, uniq, keys, cancels = entry
         self._rows.append((key, lane, at_ms, due_ms, position, topic, queue_id, uniq, keys, cancels))
         self._unwritten[key] = entry
-        if uniq:
-            self._unwritten_ids[uniq] = key
+        same = self._unwritten_ids.get(uniq, ())
+        if uniq and len(same) < COPIES_MAX:
+            self._unwritten_ids[uniq] = (*same, key)
         if len(self._unwritten) >= BACKLOG_ROWS_MAX:
             self._room.clear()
         if len(self._rows) >= BATCH_ROWS:
             self._write()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._write)
+
+    def read_all(self) -> None:
+        """Note that the log was read to its end: look-ups by id are quick from soon on."""
+        self._write()
+        asyncio.get_running_loop().run_in_executor(self._writer, self._write_to.execute, _INDEX_IDS)
 
     async def room(self) -> None:
         """Wait until the thread has caught up so far that more may be added."""
@@ -106,10 +112,9 @@ class SqliteIndex:
 
     async def find(self, uniq: bytes) -> list[Entry]:
         """Return the messages with a unique key."""
-        found = {key: self._unwritten[key] for key in self._ids_unwritten(uniq)}
-        rows = await self._in_reader(
-            lambda: self._read_from.execute(f"SELECT {_ENTRY} FROM far WHERE uniq = ?", (uniq,)).fetchall()  # noqa: S608 - a constant
-        )
+        found = {key: self._unwritten[key] for key in self._unwritten_ids.get(uniq, ())}
+        sql = f"SELECT {_ENTRY} FROM far WHERE uniq = ? LIMIT {COPIES_MAX}"  # noqa: S608 - constants
+        rows = await self._in_reader(lambda: self._read_from.execute(sql, (uniq,)).fetchall())
         found.update({row[1]: Entry._make(row) for row in rows})
         return list(found.values())
 
@@ -176,16 +181,14 @@ class SqliteIndex:
         if failure is not None:
             self._failure = failure
         for row in rows:
-            self._unwritten.pop(row[0], None)
-            if self._unwritten_ids.get(row[7]) == row[0]:
-                del self._unwritten_ids[row[7]]
+            key, uniq = row[0], row[7]
+            self._unwritten.pop(key, None)
+            keys = self._unwritten_ids.pop(uniq, ())
+            if len(keys) > 1:
+                self._unwritten_ids[uniq] = tuple(other for other in keys if other != key)
         self.rows_written += len(rows)
         if len(self._unwritten) < BACKLOG_ROWS_MAX:
             self._room.set()
-
-    def _ids_unwritten(self, uniq: bytes) -> list[int]:
-        key = self._unwritten_ids.get(uniq)
-        return [] if key is None else [key]
 
     async def _in_writer(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, work)
