@@ -222,18 +222,26 @@ def test_ctrl_c_stops_a_system_in_the_foreground_in_order_and_leaves_nothing(
         "--data",
         str(tmp_path / "data"),
     ]
-    with (tmp_path / "err").open("w") as err:
-        process = subprocess.Popen(
+    with (
+        (tmp_path / "err").open("w") as err,
+        subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=err, stdin=subprocess.DEVNULL, text=True
-        )
-        assert process.stdout is not None
-        state = json.loads(process.stdout.readline())
-        for _ in range(times):  # a wrapper in the same process group passes on what the terminal sent to all
-            process.send_signal(signal.SIGINT)
-            time.sleep(0.02)
-        assert process.stdout.read() == ""
-        assert process.wait(50) == 0
-        process.stdout.close()
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, (tmp_path / "err").read_text()
+            state = json.loads(line)
+            for _ in range(
+                times
+            ):  # a wrapper in the same process group passes on what the terminal sent to all
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.02)
+            assert process.stdout.read() == ""
+            assert process.wait(90) == 0
+        finally:
+            process.kill()
     assert not [pid for pid in all_pids(state) if is_alive(pid)]
     said = (tmp_path / "err").read_text()
     assert "gateway    | " in said
