@@ -105,10 +105,10 @@ class MemoryLeaseStore:
                 if total > len(self.done) + len(self.leased):
                     return True
                 await asyncio.sleep(0.005)
-            return False
         except asyncio.CancelledError:
             self.ended += 1
             raise
+        return False
 
 
 class MemoryLeases:

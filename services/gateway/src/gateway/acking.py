@@ -127,21 +127,21 @@ def _parts(topic: str, group: str, wanted: Sequence[Wanted]) -> tuple[list[Resul
     """Read all handles; return results (of those that are none, `invalidHandle`) and what goes to which broker."""
     receipts = Receipts(topic, group)
     results: list[Result] = [_INVALID] * len(wanted)
-    parts: dict[str, Part] = {}
+    by_broker: dict[bytes, Part] = {}
     read = receipts.read
     for place, (handle, kind, delay_ms, reason) in enumerate(wanted):
         receipt = read(handle)
         if receipt is None:
             continue
         broker, is_retry, queue_id, offset, lease = receipt
-        part = parts.get(broker)
+        part = by_broker.get(broker)
         if part is None:
-            part = parts[broker] = Part()
+            part = by_broker[broker] = Part()
         if reason:
             part.reasons[len(part.items)] = reason
         part.items.append(LeaseItem(kind, is_retry, queue_id, offset, lease, delay_ms))
         part.places.append(place)
-    return results, parts
+    return results, {broker.decode(errors="replace"): part for broker, part in by_broker.items()}
 
 
 def _address(route: Route, broker: str) -> str:

@@ -7,18 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-import msgspec
-
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.lease_headers import FILTER_CONFLICT, ItemKind, LeaseItem
-from gantry_wire.names import RETRY_PREFIX
-from gantry_wire.record import scan_records
 from gateway.lease_ports import Leased, LeaseStore, LeaseStores, ReceiveAsk
-from gateway.message_view import message, rfc3339
 from gateway.ports import PeerAway, StoreRefused
 from gateway.problems import Problem, broker_away, refused, topic_missing
-from gateway.receipts import Receipt, Receipts, leases_of
+from gateway.receipts import Receipts
+from gateway.received_view import Place, shown
 from gateway.route_cache import PERM_READ, Route, RouteCache
 
 FILTERS_MAX = 10_000
@@ -26,14 +22,12 @@ FILTERS_MAX = 10_000
 AWAY_PAUSE_SECONDS = 0.5
 """How long to wait before a broker that does not answer is asked to wait again."""
 
-_encode = msgspec.json.encode
-
 
 class Taken(NamedTuple):
     """Messages of one broker: their JSON, and what gives them back."""
 
     store: LeaseStore
-    items: list[LeaseItem]
+    places: list[Place]
     parts: list[bytes]
 
 
@@ -48,7 +42,7 @@ class Batch:
     @property
     def count(self) -> int:
         """How many messages there are."""
-        return sum([len(one.items) for one in self._taken])
+        return sum([len(one.parts) for one in self._taken])
 
     def add(self, taken: Taken) -> None:
         """Add messages of a broker."""
@@ -61,7 +55,8 @@ class Batch:
     def give_back(self) -> None:
         """Let others have the messages at once: they reach nobody."""
         for one in self._taken:
-            task = asyncio.ensure_future(one.store.release(self._topic, self._group, one.items))
+            items = [LeaseItem(ItemKind.RELEASE, *place) for place in one.places]
+            task = asyncio.ensure_future(one.store.release(self._topic, self._group, items))
             self._returning.add(task)
             task.add_done_callback(self._returning.discard)
 
@@ -217,30 +212,12 @@ async def _watched(gone: Callable[[], Awaitable[None]]) -> None:
 
 def _shown(ask: ReceiveAsk, broker: str, store: LeaseStore, leased: Leased, receipts: Receipts) -> Taken:
     """Return leased messages as JSON, each with its handle."""
-    until = rfc3339(leased.until_ms).encode()
-    items: list[LeaseItem] = []
-    parts: list[bytes] = []
     try:
-        for record, (lease, attempt) in zip(
-            scan_records(leased.records), leases_of(leased.runs), strict=True
-        ):
-            is_retry = int(ask.topic.encode() != record.topic and record.topic.startswith(_RETRY))
-            items.append(LeaseItem(ItemKind.RELEASE, is_retry, record.queue_id, record.queue_offset, lease))
-            shown = message(record, broker)
-            if is_retry:
-                shown.topic = ask.topic
-            handle = receipts.make(Receipt(broker, is_retry, record.queue_id, record.queue_offset, lease))
-            parts.append(
-                b'%s,"receiptHandle":"%s","invisibleUntil":"%s","deliveryAttempt":%d}'
-                % (_encode(shown)[:-1], handle.encode(), until, attempt)
-            )
+        parts, places = shown(leased.records, leased.runs, broker, ask.topic, leased.until_ms, receipts)
     except MalformedRecord as error:
         words = f"broker {broker} answered damaged records: {error}"
         raise Problem(503, "SYSTEM_ERROR", words, retryable=True) from error
-    return Taken(store, items, parts)
-
-
-_RETRY = RETRY_PREFIX.encode()
+    return Taken(store, places, parts)
 
 
 def _problem(ask: ReceiveAsk, error: StoreRefused) -> Problem:

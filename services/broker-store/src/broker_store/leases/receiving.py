@@ -153,7 +153,7 @@ class Receiver:
     ) -> bytes:
         """Have the bytes read where waiting harms nobody, then receive: by then they are in memory."""
         try:
-            await self._parts.in_thread(self._looker.read, cold.position, cold.size, may_wait=True)
+            await self._parts.in_thread(self._looker.read_waiting, cold.position, cold.size)
         finally:
             self._parts.figures.cold_reads += 1
         return self._receive(command, header, config, one, may_wait=True)

@@ -1,0 +1,224 @@
+"""Receive and acknowledge over HTTP in batches, beside batches sent over HTTP: messages received and acknowledged per second.
+
+    python bench/receive_ack.py [--messages 300000] [--consumers 8] [--batch 32] [--flush sync] [--in-flight 100000]
+    python bench/receive_ack.py --load URL --messages N --consumers C --batch B      (what the program runs as a process of its own)
+
+Each consumer receives a batch, acknowledges all of it with one request, and goes on. Acknowledgements are durable before they are
+answered. Then `--in-flight` messages are received and not acknowledged: what they add to the store's memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import uvloop
+from system import cpu_seconds, percentile, provenance, started
+
+BODY = "x" * 128
+SEND_BATCH = 500
+HANDLE = re.compile(rb'"receiptHandle":"([^"]+)"')
+HEAD_END = b"\r\n\r\n"
+LENGTH = b"content-length: "
+
+
+class Consumer(asyncio.Protocol):
+    """One connection: receive, acknowledge, receive, … until told that enough was received."""
+
+    def __init__(self, host: str, path: str, batch: int, tally: Tally) -> None:
+        self._tally = tally
+        self._path, self._host, self._batch = path, host, batch
+        self._buffer = b""
+        self._sent_s = 0.0
+        self._is_ack = False
+        self.done = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport: Any = transport
+        self._receive()
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer = self._buffer + data if self._buffer else data
+        head = buffer.find(HEAD_END)
+        if head < 0:
+            return
+        at = buffer.find(LENGTH, 0, head)
+        end = head + 4 + int(buffer[at + len(LENGTH) : buffer.find(b"\r", at)])
+        if len(buffer) < end:
+            return
+        self._buffer = b""
+        if buffer[9:12] != b"200":
+            sys.exit(f"refused: {buffer[:2000]!r}")
+        if self._is_ack:
+            self._acked(buffer)
+        else:
+            self._received(buffer)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def _received(self, reply: bytes) -> None:
+        self._tally.receive_s.append(time.perf_counter() - self._sent_s)
+        handles = HANDLE.findall(reply)
+        self._tally.received += len(handles)
+        if not handles:
+            self._go_on()
+            return
+        self._is_ack = True
+        items = b",".join([b'{"receiptHandle":"' + handle + b'"}' for handle in handles])
+        self._post(b"ack", b'{"acks":[' + items + b"]}")
+
+    def _acked(self, reply: bytes) -> None:
+        self._tally.ack_s.append(time.perf_counter() - self._sent_s)
+        self._tally.acked += reply.count(b'"acked"')
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._tally.acked >= self._tally.wanted:
+            self._transport.close()
+        else:
+            self._receive()
+
+    def _receive(self) -> None:
+        self._is_ack = False
+        self._post(b"receive", b'{"maxMessages":%d,"waitSeconds":1,"invisibleSeconds":60}' % self._batch)
+
+    def _post(self, verb: bytes, body: bytes) -> None:
+        self._sent_s = time.perf_counter()
+        head = f"POST {self._path}:{verb.decode()} HTTP/1.1\r\nhost: {self._host}\r\ncontent-type: application/json\r\n"
+        self._transport.write(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
+
+
+class Tally:
+    """What all consumers did."""
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self.received = self.acked = 0
+        self.receive_s: list[float] = []
+        self.ack_s: list[float] = []
+
+
+async def consume(url: str, messages: int, consumers: int, batch: int) -> dict[str, float]:
+    """Receive and acknowledge so many messages."""
+    parts = urlsplit(url)
+    tally = Tally(messages)
+    loop = asyncio.get_running_loop()
+    begun = time.perf_counter()
+    made = [
+        (
+            await loop.create_connection(
+                lambda: Consumer(parts.netloc, parts.path, batch, tally), parts.hostname, parts.port
+            )
+        )[1]
+        for _ in range(consumers)
+    ]
+    await asyncio.gather(*(one.done for one in made))
+    took = time.perf_counter() - begun
+    receive_s, ack_s = sorted(tally.receive_s), sorted(tally.ack_s)
+    return {
+        "received": tally.received,
+        "acked": tally.acked,
+        "per_second": tally.acked / took,
+        "receive_p50_ms": 1000 * percentile(receive_s, 0.5),
+        "receive_p99_ms": 1000 * percentile(receive_s, 0.99),
+        "ack_p50_ms": 1000 * percentile(ack_s, 0.5),
+        "ack_p99_ms": 1000 * percentile(ack_s, 0.99),
+    }
+
+
+def post(url: str, body: dict[str, Any], method: str = "POST") -> dict[str, Any]:
+    """Make one call."""
+    request = Request(url, json.dumps(body).encode(), {"content-type": "application/json"}, method=method)
+    with urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def fill(http: str, messages: int) -> float:
+    """Send messages in batches; return how many a second."""
+    begun = time.perf_counter()
+    body = {"messages": [{"body": BODY}] * SEND_BATCH}
+    for _ in range(-(-messages // SEND_BATCH)):
+        post(f"{http}/v1/topics/bench/messages", body)
+    return messages / (time.perf_counter() - begun)
+
+
+def resident_mb(pid: int) -> float:
+    """Memory of a process that is really there."""
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def measure(http: str, store_pid: int, options: argparse.Namespace) -> None:
+    """Fill the topic, consume it, then keep some messages on lease."""
+    post(f"{http}/v1/topics/bench", {"readQueues": 8, "writeQueues": 8}, "PUT")
+    sent = fill(http, options.messages + options.in_flight + 10_000)
+    url = f"{http}/v1/topics/bench/groups/bench/messages"
+    _load(url, 5_000, options)
+    before_s = cpu_seconds(store_pid)
+    figures = _load(url, options.messages, options)
+    store_s = cpu_seconds(store_pid) - before_s
+    print(
+        f"receive + ack, batches of {options.batch}, {options.consumers} consumers: {figures['per_second']:>9,.0f} messages/s, "
+        f"receive p50 {figures['receive_p50_ms']:.2f} p99 {figures['receive_p99_ms']:.2f} ms, "
+        f"ack p50 {figures['ack_p50_ms']:.2f} p99 {figures['ack_p99_ms']:.2f} ms, "
+        f"{figures['acked'] / max(store_s, 0.01):,.0f} messages per CPU second of the store"
+    )
+    print(
+        f"receive + ack : batches of {SEND_BATCH} sent one after the other = {figures['per_second'] / sent:.2f}"
+    )
+    before_mb = resident_mb(store_pid)
+    held = 0
+    while held < options.in_flight:
+        given = post(f"{url}:receive", {"maxMessages": 256, "invisibleSeconds": 3600})["messages"]
+        if not given:
+            break
+        held += len(given)
+    print(f"{held:,} messages in flight: {resident_mb(store_pid) - before_mb:+.1f} MB in the store")
+
+
+def _load(url: str, messages: int, options: argparse.Namespace) -> dict[str, float]:
+    command = [sys.executable, __file__, "--load", url, "--messages", str(messages)]
+    command += ["--consumers", str(options.consumers), "--batch", str(options.batch)]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--messages", type=int, default=300_000)
+    parser.add_argument("--consumers", type=int, default=8)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--in-flight", type=int, default=100_000)
+    parser.add_argument("--flush", choices=["sync", "async"], default="sync")
+    parser.add_argument("--gateway-workers", type=int, default=1)
+    parser.add_argument("--load", help="consume at this URL and print figures as JSON")
+    parser.add_argument("--http", help="use a system that runs already; needs --store-pid")
+    parser.add_argument("--store-pid", type=int, default=0)
+    options = parser.parse_args()
+    if options.load:
+        print(
+            json.dumps(uvloop.run(consume(options.load, options.messages, options.consumers, options.batch)))
+        )
+        return
+    print(provenance(f"flush={options.flush}"))
+    if options.http:
+        measure(options.http, options.store_pid, options)
+        return
+    with started("--flush", options.flush, "--gateway-workers", str(options.gateway_workers)) as system:
+        measure(system.http, system.store_pid, options)
+
+
+if __name__ == "__main__":
+    main()

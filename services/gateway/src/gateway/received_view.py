@@ -1,0 +1,187 @@
+"""From leased records to the JSON of a receive's answer, message by message. Pure.
+
+Most messages of a topic differ in body, id, place and times only: what their properties become in JSON is kept by the property bytes
+without the unique key. What is not of the plain kind goes the way of `message_view`.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - an exception
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from gantry_wire.errors import MalformedRecord
+from gantry_wire.ids import offset_message_id
+from gantry_wire.lease_headers import LeasedRun
+from gantry_wire.names import RETRY_PREFIX
+from gantry_wire.record import CRC_MASK, MAGIC_V1, Buffer, decode_record
+from gateway.message_view import message, rfc3339
+from gateway.receipts import Receipts
+
+KEPT_MAX = 4096
+"""Property bytes whose JSON is kept; then all are forgotten and the next ones kept."""
+
+_FIXED = Struct(">iIiiiqqiq8sq8siqi")
+_UNIQUE = b"UNIQ_KEY\x01"
+_RETRY = RETRY_PREFIX.encode()
+_PLAIN_FLAGS_NOT = 0x1 | 0x10 | 0x20
+"""Compressed, or with an IPv6 host."""
+_BODY_FIELD = b',"body":'
+_SAFE = frozenset(b"0123456789ABCDEFabcdef")
+
+_encode = msgspec.json.encode
+_time = lru_cache(maxsize=KEPT_MAX)(rfc3339)
+
+Kept = tuple[bytes, bytes, bytes]
+"""JSON of keys and properties; of what stands before the body; of what stands behind it."""
+Place = tuple[int, int, int, int]
+"""1 for the retry topic, queue id, offset, lease."""
+
+
+_kept: dict[tuple[bytes, bytes], Kept] = {}
+
+
+class Shown(NamedTuple):
+    """Messages as JSON, and where they lie."""
+
+    parts: list[bytes]
+    places: list[Place]
+
+
+def shown(
+    records: Buffer, runs: Sequence[LeasedRun], broker: str, topic: str, until_ms: int, receipts: Receipts
+) -> Shown:
+    """Return leased messages with their handles. Raises MalformedRecord."""
+    data = bytes(records)
+    broker_bytes, wanted_topic = broker.encode(), topic.encode()
+    until = rfc3339(until_ms).encode()
+    parts, places = list[bytes](), list[Place]()
+    at = 0
+    for lease, attempt in _leases(runs):
+        try:
+            size, queue_id, offset, is_retry, text = _plain(data, at, wanted_topic, broker)
+        except _NotPlain:
+            record = decode_record(data, at)
+            is_retry = int(record.topic != wanted_topic and record.topic.startswith(_RETRY))
+            one = message(record, broker)
+            if is_retry:
+                one.topic = topic
+            size, queue_id, offset, text = (
+                record.size,
+                record.queue_id,
+                record.queue_offset,
+                _encode(one)[:-1],
+            )
+        at += size
+        handle = receipts.make(broker_bytes, is_retry, queue_id, offset, lease)
+        parts.append(
+            b'%s,"receiptHandle":"%s","invisibleUntil":"%s","deliveryAttempt":%d}'
+            % (text, handle, until, attempt)
+        )
+        places.append((is_retry, queue_id, offset, lease))
+    if at != len(data):
+        raise MalformedRecord(f"{len(data) - at} bytes follow the last leased record")
+    return Shown(parts, places)
+
+
+def _leases(runs: Sequence[LeasedRun]) -> Iterator[tuple[int, int]]:
+    for records, lease, attempt in runs:
+        for _ in range(records):
+            yield lease, attempt
+
+
+class _NotPlain(Exception):
+    """A record that needs a closer look."""
+
+
+def _plain(data: bytes, at: int, wanted_topic: bytes, broker: str) -> tuple[int, int, int, int, bytes]:
+    """Return size, queue id, offset, 0 and the JSON of a plain record without its closing brace. Raises _NotPlain."""
+    try:
+        (
+            size, magic, crc, queue_id, _flag, offset, position, sys_flag, born_ms, _born, stored_ms, host,
+            reconsume_times, _prepared, body_size,
+        ) = _FIXED.unpack_from(data, at)  # fmt: skip
+        body_at = at + _FIXED.size
+        topic_at: int = body_at + body_size
+        topic_end: int = topic_at + 1 + data[topic_at]
+    except (StructError, IndexError):
+        raise _NotPlain from None
+    body, end = data[body_at:topic_at], at + size
+    if (
+        magic != MAGIC_V1
+        or sys_flag & _PLAIN_FLAGS_NOT
+        or body_size < 0
+        or end > len(data)
+        or data[topic_at + 1 : topic_end] != wanted_topic
+        or topic_end + 2 + int.from_bytes(data[topic_end : topic_end + 2]) != end
+        or crc32(body) & CRC_MASK != crc
+    ):
+        raise _NotPlain
+    try:
+        text = _encode(body.decode())
+    except UnicodeDecodeError:
+        raise _NotPlain from None
+    properties = data[topic_end + 2 : end]
+    unique, others = _cut_unique(properties)
+    found = _kept.get((others, wanted_topic))
+    if found is None:
+        found = _keep(others, wanted_topic, data, at)
+    id_ = offset_message_id(host, position)
+    return (
+        size,
+        queue_id,
+        offset,
+        0,
+        b'{"messageId":"%s","topic":"%s","broker":%s,"queueId":%d,"queueOffset":%d%s,"bornTimestamp":"%s","storeTimestamp":"%s"'
+        b',"reconsumeTimes":%d,"offsetMessageId":"%s"%s%s%s'
+        % (
+            unique or id_.encode(),
+            wanted_topic,
+            _broker(broker),
+            queue_id,
+            offset,
+            found[0],
+            _time(born_ms).encode(),
+            _time(stored_ms).encode(),
+            reconsume_times,
+            id_.encode(),
+            found[1],
+            text,
+            found[2],
+        ),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _broker(name: str) -> bytes:
+    return _encode(name)
+
+
+def _cut_unique(properties: bytes) -> tuple[bytes, bytes]:
+    """Return the unique key, where it may stand in JSON as it is, and the properties without it."""
+    start = properties.find(_UNIQUE)
+    if start < 0 or (start and properties[start - 1] != 2):
+        raise _NotPlain
+    end = properties.find(b"\x02", start)
+    unique = properties[start + len(_UNIQUE) : end if end >= 0 else None]
+    if not unique or not _SAFE.issuperset(unique) or properties.find(_UNIQUE, start + 1) >= 0:
+        raise _NotPlain
+    return unique, properties[:start] + (properties[end + 1 :] if end >= 0 else b"")
+
+
+def _keep(others: bytes, topic: bytes, data: bytes, at: int) -> Kept:
+    """Have the slow way show a record, and keep what its properties became: keys and properties; and all around the body."""
+    one = message(decode_record(data, at), "")
+    one.body = ""
+    text = _encode(one)
+    head_at, head_end = text.index(b',"keys":'), text.index(b',"bornTimestamp":')
+    tail_at = text.index(b'"', text.index(b'"offsetMessageId":"') + len(b'"offsetMessageId":"')) + 1
+    tail = text[tail_at:-1]
+    before, _, after = tail.rpartition(b',"body":""')
+    if len(_kept) >= KEPT_MAX:
+        _kept.clear()
+    found = _kept[others, topic] = (text[head_at:head_end], before + _BODY_FIELD, after)
+    return found
