@@ -1,0 +1,297 @@
+"""One life of a store with two owners and a checker, all chance from one seed: crashes at any step of the disk, power cuts, restarts,
+owners that sleep, die and are replaced, clocks that jump. At the end everything is decided and every record accounted for.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from sending_side import START_S, ScriptedPeer
+from settling_side import SettlingSide
+from simulated_owner import DROPPED, KEYS, Owner
+
+from broker_store.log.simulated_files import Crashed, SimulatedFiles
+from broker_store.settling.mark import read_mark
+from broker_store.topics import MARKS_TOPIC
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.properties import find_property
+from gantry_wire.record import Record
+from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult
+
+ACTIONS = 70
+CRASHES_MAX = 4
+HALF_SOURCE = (HALF_TOPIC, 0, "")
+SYSTEM_QUEUES = (*KEYS, (HALF_TOPIC, 0))
+ALL_QUEUES = (
+    *SYSTEM_QUEUES,
+    (OP_HALF_TOPIC, 0),
+    (MARKS_TOPIC, 0),
+    *(("orders", number) for number in range(4)),
+)
+
+
+class Life:
+    """What happens, and what was told on the way."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.files = SimulatedFiles()
+        self.wall_s = START_S
+        self.side: SettlingSide = None  # pyright: ignore[reportAttributeAccessIssue]
+        self.owners = [Owner(name, self.random) for name in ("a", "b")]
+        self.newest: dict[tuple[str, int], int] = {}
+        self.producer = ScriptedPeer()
+        self.asked: dict[int, bytes] = {}
+        self.acknowledged: set[bytes] = set()
+        self.told: dict[tuple[str, int, int], SettleResult] = {}
+        self.crashes = 0
+        self.number = 0
+
+    async def live(self) -> None:
+        await self._begin_anew(self.files)
+        for _ in range(ACTIONS):
+            try:
+                await self._act()
+            except Crashed:
+                await self._crash()
+        await self._end()
+
+    # --- what may happen -----------------------------------------------------------------------------------
+
+    async def _act(self) -> None:
+        action = self.random.choices(
+            (self._send, self._owner_acts, self._check, self._turn, self._flush, self._time, self._arm),
+            (22, 30, 8, 6, 22, 8, 4),
+        )[0]
+        action()
+        if self.random.random() < 0.03:
+            await self.side.sending.checkpoints.take()
+
+    def _send(self) -> None:
+        self.number += 1
+        body = b"m%d" % self.number + b"." * self.random.choice((0, 600, 3000))
+        kind = self.random.randrange(6)
+        properties = {"UNIQ_KEY": f"U{self.number}"}
+        sys_flag = 0
+        if kind in (1, 2):
+            properties["DELAY"] = str(kind)
+        elif kind == 3:
+            properties["TIMER_DELAY_MS"] = str(self.random.randint(1, 5000))
+        elif kind == 4:
+            properties |= {"TRAN_MSG": "true", "PGROUP": "pg"}
+            sys_flag = 4
+        elif kind == 5:
+            properties["TIMER_DELIVER_MS"] = str(int(self.wall_s * 1000) + self.random.randint(1, 5000))
+        opaque = self.side.send(
+            self.producer, body=body, queue_id=self.number % 4, properties=properties, sys_flag=sys_flag
+        )
+        self.asked[opaque] = body
+
+    def _owner_acts(self) -> None:
+        owner = self.random.choice(self.owners)
+        if owner.sleeps:
+            owner.sleeps -= 1
+            return
+        owner.take_answers(self.told)
+        chance = self.random.random()
+        if chance < 0.05:
+            owner.sleeps = self.random.randint(1, 12)
+        elif chance < 0.09:
+            owner.die(self.side)
+        elif not owner.owns_all or chance < 0.3:
+            owner.claim(self.side, self.newest)
+        elif chance < 0.5:
+            for key in KEYS:
+                owner.follow(self.side, key)
+        else:
+            owner.ask(self.side)
+
+    def _check(self, *, all_of_them: bool = False) -> None:
+        """Commit or roll back halves, whoever did so before."""
+        queue = self.side.queues.find(HALF_TOPIC, 0)
+        offsets = range(queue.max_offset if queue else 0)
+        chosen = offsets if all_of_them else [self.random.choice(offsets)] if offsets else []
+        items = [self._half(offset) for offset in chosen]
+        side = self.side
+
+        def done(results: list[SettleResult] | RefusedRequest) -> None:
+            for result in results if isinstance(results, list) else ():
+                assert result.status in {"settled", "already"}, result
+                if result.status == "settled":
+                    assert (HALF_TOPIC, 0, result.offset) not in self.told
+                    self.told[(HALF_TOPIC, 0, result.offset)] = result
+                assert side is self.side
+
+        side.settling.settle(*HALF_SOURCE, None, items, done)
+
+    def _half(self, offset: int) -> SettleItem:
+        op = SettleOutput(OP_HALF_TOPIC, 0, None, b"%d," % offset, {"TAGS": "d"}, properties="none")
+        position = self.side.unit(HALF_TOPIC, 0, offset)[0]
+        kind = self.random.randrange(3)
+        if kind == 0:
+            return SettleItem(offset, position, [op], "rolledBack")
+        drop = (*DROPPED, "TRAN_MSG")
+        if kind == 1:
+            return SettleItem(
+                offset,
+                position,
+                [SettleOutput("orders", offset % 4, drop=drop, transaction="commit"), op],
+                "committed",
+            )
+        delayed = SettleOutput(
+            SCHEDULE_TOPIC, 0, set={"DELAY": "1"}, drop=("TRAN_MSG",), transaction="commit"
+        )
+        return SettleItem(offset, position, [delayed, op], "committed")
+
+    def _turn(self) -> None:
+        for owner in self.owners:
+            for request in owner.requests.values():
+                request.newest_epoch = request.newest_epoch or self.newest[request.key]
+        self.side.end_turn()
+
+    def _flush(self) -> None:
+        self._turn()
+        self.side.flush()
+        answers, self.producer.answers = self.producer.answers, []
+        for answer in answers:
+            body = self.asked.pop(answer.opaque, None)
+            if body is not None and answer.code == 0:
+                self.acknowledged.add(body)
+        for owner in self.owners:
+            if not owner.sleeps:
+                owner.take_answers(self.told)
+
+    def _time(self) -> None:
+        self.side.pass_time(self.random.choice((0.05, 0.5, 1, 3.1)))
+        if self.random.random() < 0.1:
+            self.side.wall_s += self.random.choice((-3600, 3600))
+        self.wall_s = self.side.wall_s
+
+    def _arm(self) -> None:
+        if self.crashes < CRASHES_MAX:
+            self.files.crash_after = self.random.randint(0, 25)
+
+    async def _crash(self) -> None:
+        """The machine or the process is gone; what the disk holds is one of what it may hold."""
+        self.crashes += 1
+        while True:
+            self.side.thread.shutdown(wait=True)
+            chance = self.random.random()
+            if chance < 0.7:
+                disk = self.files.killed()
+                if chance < 0.35:
+                    self._tear(disk)
+            else:
+                disk = self.random.choice(list(self.files.crash_states(4, self.random.randrange(1 << 30))))
+            if self.crashes < CRASHES_MAX and self.random.random() < 0.3:
+                disk.crash_after = self.random.randint(0, 120)
+            try:
+                await self._begin_anew(disk)
+            except Crashed:
+                self.crashes += 1
+                continue
+            return
+
+    def _tear(self, disk: SimulatedFiles) -> None:
+        """Leave the unsynced end of the log up to some sector only."""
+        log = self.side.log
+        sectors = range(log.durable_end + 511 & ~511, log.written_end, 512)
+        segment = log.segment_at(log.durable_end)
+        if segment is not None and log.written_end <= segment.end:
+            start = self.random.choice([log.durable_end, *sectors])
+            disk.open(segment.path).pwrite(bytes(log.written_end - start), start - segment.start)
+
+    async def _begin_anew(self, disk: SimulatedFiles) -> None:
+        self.files = disk
+        for owner in self.owners:
+            owner.reconnect()
+        self.producer, self.asked = ScriptedPeer(), {}
+        self.side = SettlingSide(disk, self.wall_s + 0.5, segment_bytes=1024 * 1024)
+        self.wall_s = self.side.wall_s
+        disk.crash_after, left = None, disk.crash_after  # the file of topics is no part of this story
+        self.side.topics.ensure("orders", 4)
+        await self.side.sending.topics_saver.close()
+        disk.crash_after = left
+
+    # --- the end -------------------------------------------------------------------------------------------
+
+    async def _end(self) -> None:
+        """Let one owner and the checker finish in peace, restart once more, and count."""
+        self.files.crash_after = None
+        self._flush()
+        self.side.pass_time(7200)
+        last = Owner("last", self.random)
+        self.owners = [last]
+        self._check(all_of_them=True)
+        self._flush()
+        last.claim(self.side, self.newest)
+        for _ in range(60):
+            self.side.pass_time(2)
+            last.claim(self.side, self.newest)
+            for key in KEYS:
+                last.follow(self.side, key)
+            last.ask(self.side, everything=True)
+            self._flush()
+            if not any(last.pending.values()) and not last.requests:
+                break
+        await self.side.sending.checkpoints.take()
+        self._account(self.side)
+        self.wall_s = self.side.wall_s
+        self.side.thread.shutdown()
+        await self._begin_anew(self.files.killed())
+        self._account(self.side)
+        self.side.thread.shutdown()
+
+    def _account(self, side: SettlingSide) -> None:
+        """Every item is decided by exactly its records; every acknowledged message came out, was cancelled or rolled back."""
+        records = {place: side.records(*place) for place in ALL_QUEUES}
+        found: dict[tuple[str, int, int], list[Any]] = {}
+        for place, of_queue in records.items():
+            for record in of_queue:
+                mark = read_mark(record.properties)
+                if mark is not None:
+                    found.setdefault((*mark.source[:2], mark.offset), []).append((mark, place, record))
+        items = {
+            (*place, record.queue_offset): record for place in SYSTEM_QUEUES for record in records[place]
+        }
+        assert found.keys() == items.keys(), f"undecided: {items.keys() - found.keys()}"
+        for item, marks in found.items():
+            assert sorted(mark.number for mark, _, _ in marks) == list(range(1, marks[0][0].total + 1)), item
+            self._not_early(side, item, items[item], marks)
+        for item, result in self.told.items():
+            expected = {
+                (place.topic, place.queue_id, place.queue_offset, place.position) for place in result.outputs
+            }
+            now = {
+                (*place, record.queue_offset, record.position)
+                for _, place, record in found[item]
+                if place[0] != MARKS_TOPIC
+            }
+            assert expected == now, f"{item} was told to be {result.outcome}"
+        self._each_body_once(records, found, items)
+
+    def _not_early(
+        self, side: SettlingSide, item: tuple[str, int, int], record: Record, marks: list[Any]
+    ) -> None:
+        due = find_property(record.properties, b"TIMER_OUT_MS") if item[0] == TIMER_TOPIC else None
+        due_ms = int(due) if due else side.unit(*item)[2] if item[0] == SCHEDULE_TOPIC else 0
+        for _, place, output in marks:
+            assert place[0] != "orders" or output.store_timestamp >= due_ms, f"{item} came early"
+
+    def _each_body_once(
+        self, records: dict[Any, list[Record]], found: dict[Any, list[Any]], items: dict[Any, Record]
+    ) -> None:
+        out = Counter(
+            record.body for place, of_queue in records.items() if place[0] == "orders" for record in of_queue
+        )
+        for item, marks in found.items():
+            places = {place[0] for _, place, _ in marks}
+            if places <= {MARKS_TOPIC} or places <= {OP_HALF_TOPIC}:
+                out[items[item].body] += 1  # cancelled or rolled back: that is its end
+        doubled = [body for body, count in out.items() if count > 1]
+        assert not doubled, f"doubled: {doubled}"
+        lost = self.acknowledged - out.keys()
+        assert not lost, f"acknowledged and lost: {lost}"
