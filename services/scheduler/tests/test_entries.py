@@ -41,6 +41,9 @@ def test_a_message_of_a_level_is_due_so_long_after_it_was_stored():
 def test_an_instant_is_due_when_its_property_says():
     data = record(TIMER_TOPIC, 0, 7, store_ms=100, REAL_TOPIC="orders", REAL_QID="3", TIMER_OUT_MS="123456")
     assert only(data, TIMER).due_ms == 123456
+    assert only(data, TIMER).is_absolute
+    delay = record(TIMER_TOPIC, 0, 7, REAL_TOPIC="orders", TIMER_OUT_MS="123456", TIMER_DELAY_MS="5")
+    assert not only(delay, TIMER).is_absolute
     assert only(record(PARKED_TOPIC, 0, 1, REAL_TOPIC="t"), PARKED).due_ms == NEVER_MS
 
 

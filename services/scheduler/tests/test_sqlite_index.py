@@ -24,11 +24,11 @@ async def index(tmp_path):
 async def test_messages_come_out_in_the_order_of_their_time_and_only_once(index):
     for offset, at in ((1, 30), (2, 10), (3, 20), (4, 40)):
         index.add(0, at, entry(offset, at))
-    index.add(1, 5, entry(9, 5))
+    index.add(1, 5, entry(9, 5)._replace(is_absolute=True))
     assert [(at, one.offset) for at, one in await index.load(0, 30, 2)] == [(10, 2), (20, 3)]
     assert [one.offset for _, one in await index.load(0, 30, 9)] == [1]
     assert await index.load(0, 30, 9) == []
-    assert [one.offset for _, one in await index.load(1, 99, 9)] == [9]
+    assert [(one.offset, one.is_absolute) for _, one in await index.load(1, 99, 9)] == [(9, True)]
 
 
 async def test_a_message_is_found_before_and_after_it_is_written_whole(index):

@@ -14,7 +14,7 @@ from gantry_wire.settle_headers import SettleStatus
 from scheduler.decisions import CANCELLED, cancel, deliver
 from scheduler.entries import TIMER, Entry
 from scheduler.figures import Figures
-from scheduler.lanes import INSTANTS, Lanes
+from scheduler.lanes import Lanes, lane_of
 from scheduler.settler import Settler
 
 RETRY_SECONDS = 0.5
@@ -64,7 +64,9 @@ class CancelRecords:
         if not found:
             if len(self._waiting) < WAITING_MAX:
                 self._waiting[uniq] = record
-            self._lanes.arm([record], INSTANTS)  # when it is due it is settled with no result, like any other
+            self._lanes.arm(
+                [record], lane_of(record)
+            )  # when it is due it is settled with no result, like any other
             return True
         try:
             items = [*(cancel(entry) for entry in found), deliver(record)]

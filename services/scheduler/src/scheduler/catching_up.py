@@ -13,7 +13,7 @@ from gantry_wire.codes import GantryCode
 from gantry_wire.settle_headers import SettledStateBody, SettledStateHeader, decode_json
 from scheduler.cancel_records import CancelRecords
 from scheduler.entries import PARKED, TIMER, entry_of, queue_of, scan_items
-from scheduler.lanes import INSTANTS, LEVELS, SET_ASIDE, Lanes
+from scheduler.lanes import DELAYS, INSTANTS, SET_ASIDE, Lanes
 from scheduler.settled_ranges import SettledRanges
 from scheduler.system_names import SCHEDULER_GROUP
 
@@ -77,7 +77,7 @@ class CatchingUp:
     async def _follow(self, source: int) -> None:
         topic, queue_id = queue_of(source)
         ranges = await self._settled(topic, queue_id, self._firsts[source])
-        lane = {TIMER: INSTANTS, PARKED: SET_ASIDE}.get(source, LEVELS)
+        lane = SET_ASIDE if source == PARKED else DELAYS
 
         def take(pulled: Pulled) -> asyncio.Future[None] | None:
             read = [
@@ -85,8 +85,12 @@ class CatchingUp:
                 for item in scan_items(pulled.records)
                 if not ranges.holds(item.offset)
             ]
-            self._lanes.arm([entry for entry in read if not entry.cancels], lane)
-            if source == TIMER:
+            waiting = [entry for entry in read if not entry.cancels]
+            if source != TIMER:
+                self._lanes.arm(waiting, lane)
+            else:
+                self._lanes.arm([entry for entry in waiting if entry.is_absolute], INSTANTS)
+                self._lanes.arm([entry for entry in waiting if not entry.is_absolute], DELAYS)
                 self._cancels.noticed(read)
                 for entry in read:
                     if entry.cancels:

@@ -27,7 +27,7 @@ NEVER_MS = 1 << 60
 
 _FIXED = Struct(">iIiiiqqiq8sq8siqi")  # the record's fixed part with two IPv4 hosts
 _PROPERTIES = re.compile(
-    rb"(?:^|\x02)(REAL_TOPIC|REAL_QID|TIMER_OUT_MS|UNIQ_KEY|KEYS|TIMER_DEL_UNIQKEY)\x01([^\x02]+)"
+    rb"(?:^|\x02)(REAL_TOPIC|REAL_QID|TIMER_OUT_MS|UNIQ_KEY|KEYS|TIMER_DEL_UNIQKEY|TIMER_DELAY_SEC|TIMER_DELAY_MS)\x01([^\x02]+)"
 ).findall
 """All that is wanted of a message's properties in one pass; of a name that stands twice the last counts."""
 _V6 = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
@@ -44,6 +44,8 @@ class Entry(NamedTuple):
     uniq: bytes
     keys: bytes
     cancels: bytes = b""
+    is_absolute: bool = False
+    """It was asked for as an instant, so that the wall clock must have reached it too; not as a delay."""
 
     @property
     def source(self) -> int:
@@ -126,6 +128,7 @@ def entry_of(item: RawItem, source: int, level_ms: Sequence[int]) -> Entry:
         take(b"UNIQ_KEY", b""),
         take(b"KEYS", b""),
         take(b"TIMER_DEL_UNIQKEY", b"") if source == TIMER else b"",
+        source == TIMER and b"TIMER_DELAY_MS" not in known and b"TIMER_DELAY_SEC" not in known,
     )
 
 

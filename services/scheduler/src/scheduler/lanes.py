@@ -1,6 +1,6 @@
 """The waiting messages of one store during one term, by lane, near and far. No decision is made here.
 
-Lanes: levels become due in store time, instants by the store's wall clock too; parked messages never do.
+Lanes: delays (levels, and so many ms) become due in store time, instants by the store's wall clock too; parked messages never do.
 """
 
 from __future__ import annotations
@@ -9,26 +9,25 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from scheduler.due_index import DueIndex
-from scheduler.entries import PARKED, TIMER, Entry
+from scheduler.entries import PARKED, Entry
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock
 
-LEVELS, INSTANTS, SET_ASIDE = 0, 1, 2
+DELAYS, INSTANTS, SET_ASIDE = 0, 1, 2
 
 
 def lane_of(entry: Entry) -> int:
     """Return the lane of a message."""
-    source = entry.source
-    if source == TIMER:
+    if entry.is_absolute:
         return INSTANTS
-    return SET_ASIDE if source == PARKED else LEVELS
+    return SET_ASIDE if entry.source == PARKED else DELAYS
 
 
 class Lanes:
     """Where every waiting message is."""
 
     def __init__(self, far: SqliteIndex, clock: StoreClock) -> None:
-        self.due = {LEVELS: DueIndex(), INSTANTS: DueIndex()}
+        self.due = {DELAYS: DueIndex(), INSTANTS: DueIndex()}
         self.far = far
         self.parked_count = 0
         self._clock = clock

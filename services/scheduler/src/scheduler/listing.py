@@ -10,7 +10,7 @@ from gantry_wire.ids import offset_message_id, pack_host
 from gantry_wire.limits import INT64_MAX
 from gantry_wire.scheduler_bodies import PAGE_MAX, ListParked, ListSchedules, Schedule, SchedulesPage
 from scheduler.entries import PARKED, TIMER, Entry, queue_of
-from scheduler.lanes import INSTANTS, LEVELS, SET_ASIDE
+from scheduler.lanes import INSTANTS, DELAYS, SET_ASIDE
 from scheduler.sqlite_index import Place, Wanted
 from scheduler.term import Term
 
@@ -26,7 +26,7 @@ class Listing:
 
     async def schedules(self, asked: ListSchedules) -> SchedulesPage:
         """Return pending messages by the time they are due."""
-        wanted = Wanted((LEVELS, INSTANTS), asked.topic, asked.key, asked.from_ms, asked.to_ms)
+        wanted = Wanted((DELAYS, INSTANTS), asked.topic, asked.key, asked.from_ms, asked.to_ms)
         return await self._page(wanted, asked.broker, asked.after, asked.limit)
 
     async def parked(self, asked: ListParked) -> SchedulesPage:

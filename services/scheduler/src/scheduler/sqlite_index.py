@@ -35,7 +35,8 @@ CREATE INDEX far_at ON far (lane, at);
 _INDEX_IDS = "CREATE INDEX IF NOT EXISTS far_uniq ON far (uniq)"
 """Made when all was read: sorting once costs a fraction of keeping it while a million rows come."""
 _INSERT = "INSERT OR REPLACE INTO far VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_ENTRY = "due, key, position, topic, queue, uniq, keys, cancels"
+_ENTRY = "due, key, position, topic, queue, uniq, keys, cancels, lane = 1"
+"""Lane 1 is that of absolute instants."""
 T = TypeVar("T")
 
 
@@ -82,7 +83,7 @@ class SqliteIndex:
         """Keep a message; written with others soon. Raises what broke an earlier write."""
         if self._failure is not None:
             raise RuntimeError("the due index cannot be written") from self._failure
-        due_ms, key, position, topic, queue_id, uniq, keys, cancels = entry
+        due_ms, key, position, topic, queue_id, uniq, keys, cancels, _ = entry
         self._rows.append((key, lane, at_ms, due_ms, position, topic, queue_id, uniq, keys, cancels))
         self._unwritten[key] = entry
         same = self._unwritten_ids.get(uniq, ())
