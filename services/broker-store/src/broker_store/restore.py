@@ -161,8 +161,9 @@ class Restore:
             for queue_id, offset in system.next_offsets.items():
                 self._queues.continue_at(system.topic, queue_id, offset)
             self._queues.remove(system.topic)
-            for state, _ in self._states:
-                state.topic_deleted(system.topic)
+            for state, covered in self._states:
+                if position >= covered:  # a snapshot may know of a topic of that name made since
+                    state.topic_deleted(system.topic)
             self._by_name.clear()
             self._on_deleted(system.topic, store_ms)
 

@@ -197,3 +197,41 @@ async def test_cursors_are_copied_as_rocketmq_keeps_them_and_read_back_from_a_fo
     fresh = type(side.settling.table)(side.queues)
     read_foreign_cursors(side.files, "/store/config", fresh)
     assert fresh.of(SOURCE).cursor == 3
+
+
+async def test_a_deletion_below_a_snapshot_takes_nothing_from_it(peer):
+    side = SettlingSide()
+    for body in (b"old", b"new"):
+        side.send(peer, body=body)
+        side.flush()
+        if body == b"old":
+            side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+            side.flush()
+            await asyncio.sleep(0)
+    side.topics.ensure("%DLQ%g", 1)
+    side.settled([side.item(1, deliver("%DLQ%g"), topic="orders")], topic="orders", group="g")
+    # A crash came between the snapshot of a checkpoint and its note: the walk begins below the deletion.
+    side.store.snapshots.save("settled", side.settling.table.snapshot(side.log.end), side.log.end)
+    again = side.reopen()
+    assert again.settling.table.is_settled(("orders", 0, "g"), 1)
+
+
+async def test_decisions_go_on_while_sends_are_refused_for_want_of_space(peer):
+    side = await half_decided(peer, decided=())
+    side.log.mark_disk_full(full=True)
+    side.send(peer)
+    assert peer.answers[-1].ext["gantryCode"] == "DISK_FULL"
+    assert side.settled([side.item(0, deliver())])[0].status == "settled"
+
+
+async def test_what_is_read_from_a_cold_disk_is_settled_all_the_same(peer):
+    side = await half_decided(peer, decided=())
+    side.files.is_cold = True
+    answers = side.settle([side.item(0, deliver()), side.item(1)])
+    side.files.is_cold = False
+    async with asyncio.timeout(30):
+        while not answers:
+            await asyncio.sleep(0.001)
+            side.flush()
+    assert [result.status for result in answers[0]] == ["settled", "settled"]
+    assert side.outcomes() == [(b"m0", 0)]
