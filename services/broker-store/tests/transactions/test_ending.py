@@ -5,6 +5,7 @@ from sending_side import ScriptedPeer
 from transactions_side import BORN_MS, COMMIT, ROLLBACK, UNKNOWN, TransactionsSide
 
 from gantry_wire.codes import ResponseCode
+from gantry_wire.headers import SendReplyHeader
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import tags_code
 
@@ -280,3 +281,21 @@ async def test_a_keyed_commit_does_not_count_as_another_send_with_the_key(side, 
         repeat = await one.begin(peer, "U7", __GANTRY_KEY="k")
         assert (repeat.transaction_id, repeat.duplicate) == ("U1", True)
         assert len(one.records(HALF_TOPIC)) == 1
+
+
+@pytest.mark.parametrize("settings", [{"flush": "async"}, {}])
+async def test_a_decision_that_overtakes_the_flush_of_its_half_waits_for_it(peer, settings):
+    """WAIT=false, or asynchronous flush: the half is acknowledged before any reader sees it."""
+    side = TransactionsSide(**settings)
+    named = {"TRAN_MSG": "true", "PGROUP": "pg", "UNIQ_KEY": "U1", "WAIT": "false"}
+    side.send(peer, "orders", b"pay", 2, properties=named)
+    side.end_turn()
+    half = peer.answers[-1].read(SendReplyHeader)
+    assert side.records(HALF_TOPIC) == []
+    side.ask(peer, 37, side.end_header(half))
+    side.ask(peer, 37, side.end_header(half, producer_group="other"))
+    side.end_turn()
+    assert len(peer.answers) == 1
+    await side.settled()
+    assert [answer.code for answer in peer.answers[1:]] in ([0, 1], [1, 0])
+    assert len(side.records("orders", 2)) == 1

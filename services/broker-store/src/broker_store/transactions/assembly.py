@@ -25,6 +25,7 @@ from broker_store.transactions.finding import Finding
 from broker_store.transactions.outputs import DelayRules
 from broker_store.transactions.requests import TransactionRequests
 from broker_store.transactions.turn_batch import TurnBatch
+from broker_store.transactions.unseen import UnseenHalves
 from gantry_chassis.metrics import Metrics
 from gantry_link.pool import ConnectionPool
 
@@ -65,7 +66,8 @@ class Transactions:
             parts.clients, store.log, parts.in_thread, parts.pool, self._later, parts.address, now_ms
         )
         self._ending = Ending(
-            store.log, store.queues, TurnBatch(settling, parts.appends), deciding, delays, self._later,
+            store.log, store.queues, TurnBatch(settling, parts.appends),
+            UnseenHalves(parts.appends), deciding, delays, self._later,
             parts.in_thread, asking.relay, now_ms, self.figures,
         )  # fmt: skip
         self._requests = TransactionRequests(finding, deciding, asking, self._later)

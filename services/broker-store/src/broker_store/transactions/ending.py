@@ -24,6 +24,7 @@ from broker_store.transactions.outputs import (
     op_output,
 )
 from broker_store.transactions.turn_batch import TurnBatch
+from broker_store.transactions.unseen import UnseenHalves
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.command import FLAG_ONEWAY
 from gantry_wire.encode import encode_response
@@ -74,6 +75,7 @@ class Ending:
     log: LogReader
     queues: QueueTable
     batch: TurnBatch
+    unseen: UnseenHalves
     deciding: Deciding
     delays: DelayRules
     later: Later
@@ -92,6 +94,9 @@ class Ending:
         decision = DECISIONS.get(header.commit_or_rollback)
         if decision is None or self.relay(peer, command, header):
             return
+        if self.unseen.is_unseen(header.commit_log_offset):
+            self.unseen.wait(peer, command, self._seen, self._refuse)
+            return
         half = self._half_at(header)
         if half is None:
             self.later.answer(peer, command, self._look_up(command, header, decision))
@@ -101,6 +106,21 @@ class Ending:
         except RefusedRequest:
             self.figures.refused += 1
             raise
+
+    def _seen(self, peer: Peer, command: Command) -> None:
+        """Go on with a decision that waited for its half to become visible."""
+        try:
+            self.end(peer, command)
+        except RefusedRequest as refusal:
+            self._tell(peer, command, refusal)
+
+    def _refuse(self, peer: Peer, command: Command, refusal: RefusedRequest) -> None:
+        self.figures.refused += 1
+        self._tell(peer, command, refusal)
+
+    def _tell(self, peer: Peer, command: Command, refusal: RefusedRequest | None) -> None:
+        if not command.flag & FLAG_ONEWAY and not peer.is_closing:
+            peer.send(_reply(command, refusal))
 
     def _half_at(self, header: EndTransactionHeader) -> Record | None:
         """Return the half where the request says, when that is true and it is in memory."""
@@ -147,17 +167,14 @@ class Ending:
         else:
             refusal = not_decided(result)
         self.figures.refused += refusal is not None
-        command = waiting.command
-        if not command.flag & FLAG_ONEWAY and not waiting.peer.is_closing:
-            waiting.peer.send(_reply(command, refusal))
+        self._tell(waiting.peer, waiting.command, refusal)
 
     def _go_on(self, waiting: Waiting) -> None:
         command = waiting.command
         try:
             self.later.answer(waiting.peer, command, self._by_key(command, waiting.key, waiting.decision))
         except RefusedRequest as refusal:
-            if not command.flag & FLAG_ONEWAY:
-                waiting.peer.send(_reply(command, refusal))
+            self._tell(waiting.peer, command, refusal)
 
     async def _by_key(self, command: Command, key: str, decision: Decision) -> bytes:
         by = f"producer group {command.read(EndTransactionHeader).producer_group}"
