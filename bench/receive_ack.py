@@ -118,7 +118,9 @@ async def consume(url: str, messages: int, consumers: int, batch: int) -> dict[s
     made = [
         (
             await loop.create_connection(
-                lambda: Consumer(parts.netloc, parts.path, batch, tally), parts.hostname, parts.port
+                lambda: Consumer(parts.netloc, parts.path, batch, tally),
+                parts.hostname or "127.0.0.1",
+                parts.port or 80,
             )
         )[1]
         for _ in range(consumers)
