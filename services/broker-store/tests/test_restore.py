@@ -107,3 +107,15 @@ def test_properties_that_are_not_utf8_do_not_stop_a_recovery(parts):
         [(0, 100, 0, 0, 0, 1, 0, b"orders", b"UNIQ_KEY\x01\xff\x02KEYS\x01\xfe\x02TAGS\x01\xfd\x02")]
     )
     assert parts.queues.find("orders", 0).max_offset == 1
+
+
+def test_a_keyed_record_whose_properties_are_no_utf_8_stops_no_rebuild(parts):
+    raw = b"__GANTRY_KEY\x01k\x02x\x01\xff\xfe\x02"
+    parts.restore.take([(0, 100, 0, 0, 0, 6000, 77, b"orders", raw)])
+    assert parts.window.find(key_digest("orders", "k"), 6000) is not None
+
+
+def test_what_an_item_results_in_passes_by_the_window_of_keys(parts):
+    raw = b"__GANTRY_KEY\x01k\x02__GANTRY_SETTLED\x01SCHEDULE_TOPIC_XXXX:0:0::1/1\x02"
+    parts.restore.take([(0, 100, 0, 0, 0, 6000, 77, b"orders", raw)])
+    assert parts.window.find(key_digest("orders", "k"), 6000) is None
