@@ -33,9 +33,9 @@ Prepare = Callable[[Message, dict[str, str]], Message]
 class SpecialSends:
     """Hands a special message to the part that knows its kind."""
 
-    def __init__(self, delayed: Prepare) -> None:
-        self.half: Prepare = _refuse_half
-        """Transactional messages; given by the transactions' part. It must clear the transaction bits of the sys flag."""
+    def __init__(self, delayed: Prepare, half: Prepare) -> None:
+        """`half` is given transactional messages and clears the transaction bits of their sys flag; `delayed` all with a delay's property."""
+        self._half = half
         self._delayed = delayed
 
     def prepare(self, message: Message, properties: dict[str, str]) -> Message:
@@ -43,7 +43,7 @@ class SpecialSends:
         if properties.pop(GANTRY_SETTLED, None) is not None:
             message.properties = without_mark(message.properties)
         if is_half(properties, message.reconsume_times):
-            return self.half(message, properties)
+            return self._half(message, properties)
         if message.sys_flag & SYS_TRANSACTION_MASK:
             _clear_transaction(message, properties)
         return message if DELAYS.isdisjoint(properties) else self._delayed(message, properties)
@@ -89,14 +89,6 @@ def level_of(properties: dict[str, str]) -> int:
             ResponseCode.MESSAGE_ILLEGAL,
             f"the delay level (property {DELAY}) must be a whole number, it is {text[:64]!r}",
         ) from None
-
-
-def _refuse_half(_message: Message, _properties: dict[str, str]) -> Message:
-    raise RefusedRequest(
-        ResponseCode.MESSAGE_ILLEGAL,
-        "transactional messages are not in this version yet; the message was not stored, send it without",
-        {"gantryCode": "NOT_YET"},
-    )
 
 
 def _clear_transaction(message: Message, properties: dict[str, str]) -> None:
