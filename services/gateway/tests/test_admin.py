@@ -118,6 +118,7 @@ async def test_groups_are_made_paused_resumed_and_deleted(pair_client, pair):
     )
     assert made.json() == {
         "group": "g2", "paused": False, "broadcast": False, "retryMaxTimes": 3, "retryQueues": 2, "brokers": ["broker-a", "broker-b"],
+        "retryPolicy": None, "order": "none", "startAt": "earliest",
     }  # fmt: skip
     assert (await pair_client.post("/v1/groups/g2:pause")).json() == {"status": "paused"}
     assert not any(store.kept_groups["g2"].is_enabled for store in pair.stores.values())

@@ -101,7 +101,7 @@ async def test_one_queue_of_one_broker_is_reset_alone(pair_client, pair):
 )
 async def test_a_bad_reset_is_refused_by_name_and_changes_nothing(client, system, body, status, field):
     answer = await client.post(RESET, json={"topic": "orders"} | body)
-    assert check(answer, status)["field"].partition(".")[0] == field
+    check(answer, status, field)
     assert not system.stores["broker-a"].offsets
 
 

@@ -191,7 +191,7 @@ def problem_of(error: Exception) -> Problem | None:
         case PeerAway():
             return unanswered(error, is_write=False)
         case RequestValidationError():
-            return validation_problem(error.errors())
+            return validation_problem(error.errors(), error.body)
         case HTTPException():
             return http_problem(error)
         case _:

@@ -17,6 +17,7 @@ from gantry_wire.headers import (
 )
 from gantry_wire.names import GATEWAY_GROUP
 from gantry_wire.subscription import SQL92, TAG
+from gateway.group_options import ORDER, RETRY_POLICY, START
 from gateway.ports import (
     GroupSettings,
     PeerAway,
@@ -209,6 +210,9 @@ class LinkStore:
                 one.consume_broadcast_enable,
                 one.retry_max_times,
                 one.retry_queue_nums,
+                one.attributes.get(RETRY_POLICY, ""),
+                one.attributes.get(ORDER, ""),
+                one.attributes.get(START, ""),
             )
             for name, one in table.items()
         ]
@@ -224,6 +228,7 @@ class LinkStore:
                 consume_broadcast_enable=settings.is_broadcast_enabled,
                 retry_max_times=settings.retry_max_times,
                 retry_queue_nums=settings.retry_queues,
+                attributes=_changed_attributes(settings),
             )
             await self._client.put_group(changed)
 
@@ -281,6 +286,12 @@ class LinkStore:
             raise _refused(error) from error
         except LinkError as error:
             raise PeerAway(self._broker, error.sent, str(error)) from error
+
+
+def _changed_attributes(settings: GroupSettings) -> dict[str, str]:
+    """Return attributes as a change to what the store has: `-name` removes one, others than these stay."""
+    wanted = {RETRY_POLICY: settings.retry_policy, ORDER: settings.order, START: settings.start}
+    return {name if value else f"-{name}": value for name, value in wanted.items()}
 
 
 def _refused(error: BrokerRefused) -> StoreRefused:

@@ -25,6 +25,7 @@ def _whole(value: object) -> object:
 
 WHOLE = BeforeValidator(_whole)
 Queues = Annotated[int, Field(ge=1, le=QUEUES_MAX), WHOLE]
+WaitMs = Annotated[int, Field(ge=0, le=40 * 86_400_000), WHOLE]
 Perm = Literal["rw", "r", "w"]
 PermShown = Literal["rw", "r", "w", "none"]
 Offset = Annotated[int, Field(ge=0, le=OFFSET_MAX), WHOLE]
@@ -113,6 +114,28 @@ class Status(Shown):
     status: Literal["deleted", "paused", "resumed", "stored", "ok"]
 
 
+class ListPolicy(Body):
+    """Waits one after the other before a message comes again; the last one is repeated."""
+
+    type: Literal["list"]
+    delays_ms: Annotated[list[WaitMs], Field(min_length=1, max_length=64)]
+
+
+class ExponentialPolicy(Body):
+    """Waits that grow from `initialMs` to `maxMs`; each varies by `jitter` (0.2: a fifth either way)."""
+
+    type: Literal["exponential"]
+    initial_ms: WaitMs
+    multiplier: Annotated[float, Field(ge=1, le=100, strict=False)] = 2.0
+    max_ms: WaitMs = 7_200_000
+    jitter: Annotated[float, Field(ge=0, le=1, strict=False)] = 0.0
+
+
+Policy = Annotated[ListPolicy | ExponentialPolicy, Field(discriminator="type")]
+Order = Literal["none", "shardingKey"]
+StartAt = Literal["earliest", "latest"]
+
+
 class GroupBody(Body):
     """How a consumer group shall be, on every broker."""
 
@@ -120,6 +143,13 @@ class GroupBody(Body):
     retry_queues: Annotated[int, Field(ge=1, le=QUEUES_MAX), WHOLE] = 1
     broadcast: bool = True
     paused: bool = False
+    retry_policy: Annotated[
+        Policy | None, Field(description="When a failed message comes again; null: RocketMQ's delay levels.")
+    ] = None
+    order: Annotated[Order, Field(description="Receive one by one per shardingKey, or as they come.")] = (
+        "none"
+    )
+    start_at: Annotated[StartAt, Field(description="Where receives of a new topic begin.")] = "earliest"
 
 
 class GroupShown(Shown):
@@ -130,6 +160,9 @@ class GroupShown(Shown):
     broadcast: bool
     retry_max_times: int
     retry_queues: int
+    retry_policy: ListPolicy | ExponentialPolicy | None
+    order: Order
+    start_at: StartAt
     brokers: list[str]
 
 

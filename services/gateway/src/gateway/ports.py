@@ -69,6 +69,11 @@ class GroupSettings(NamedTuple):
     is_broadcast_enabled: bool
     retry_max_times: int
     retry_queues: int
+    retry_policy: str = ""
+    """As stores keep it; "" for RocketMQ's delay levels."""
+    order: str = ""
+    start: str = ""
+    """Order and start of receives; "" for the default."""
 
 
 class QueueBounds(NamedTuple):

@@ -1,7 +1,7 @@
 """What FastAPI and pydantic say about a request, as problems that name the field and the limit. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from starlette.exceptions import HTTPException
 
@@ -12,12 +12,15 @@ _SIGNS = {"ge": "≥ ", "le": "≤ ", "gt": "> ", "lt": "< ", "min_length": "≥
 _PLACES = frozenset({"body", "query", "path", "header"})
 
 
-def validation_problem(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """Return the problem of the first of pydantic's errors."""
+def validation_problem(errors: Sequence[Mapping[str, Any]], body: object = None) -> Problem:
+    """Return the problem of the first of pydantic's errors; `body` is what the client wrote."""
     first = errors[0]
+    location: Sequence[str | int] = first.get("loc", ())
+    if location and location[0] == "body":
+        location = _written(location[1:], body, is_missing=first.get("type") == "missing")
     context: Mapping[str, Any] = first.get("ctx") or {}
     limit = next((f"{_SIGNS.get(name, '')}{context[name]}" for name in _LIMITS if name in context), "")
-    return invalid(_field(first.get("loc", ())), str(first.get("msg", "invalid")), limit)
+    return invalid(_field(location), str(first.get("msg", "invalid")), limit)
 
 
 def http_problem(error: HTTPException) -> Problem:
@@ -33,6 +36,20 @@ def http_problem(error: HTTPException) -> Problem:
         (name.lower().encode(), value.encode()) for name, value in (error.headers or {}).items()
     ]
     return problem
+
+
+def _written(location: Sequence[str | int], body: object, *, is_missing: bool) -> list[str | int]:
+    """Return a place in a body without the names pydantic gives to the kinds a value may be of: nobody wrote those."""
+    written: list[str | int] = []
+    for number, part in enumerate(location):
+        if isinstance(body, dict) and part in body:
+            body = cast("dict[str | int, object]", body)[part]
+        elif isinstance(body, list) and isinstance(part, int):
+            body = cast("list[object]", body)[part]
+        elif not (is_missing and number == len(location) - 1):
+            continue
+        written.append(part)
+    return written
 
 
 def _field(location: Sequence[str | int]) -> str:

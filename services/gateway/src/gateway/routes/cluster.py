@@ -22,7 +22,7 @@ from gateway.models import (
 )
 from gateway.ports import GroupSettings, TopicSettings
 from gateway.problems import invalid
-from gateway.routes.groups import settings_of
+from gateway.routes.groups import settings_of, shown_options
 from gateway.routes.parameters import problems
 from gateway.routes.topics import refuse_to_change
 from gateway.topic_admin import TopicAdmin, perm_bits, perm_words
@@ -149,4 +149,5 @@ def _group_definition(settings: GroupSettings) -> GroupDefinition:
         broadcast=settings.is_broadcast_enabled,
         retry_max_times=settings.retry_max_times,
         retry_queues=settings.retry_queues,
+        **shown_options(settings),
     )

@@ -1,12 +1,24 @@
 """Consumer groups: list, show, create or change, pause, resume, delete; their offsets and lag."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
 from gateway.group_admin import GroupAdmin, Lag, OffsetChange
-from gateway.models import GroupBody, GroupList, GroupShown, LagQueue, LagShown, OffsetsBody, Status
+from gateway.group_options import RetryPolicy, read_policy
+from gateway.models import (
+    ExponentialPolicy,
+    GroupBody,
+    GroupList,
+    GroupShown,
+    LagQueue,
+    LagShown,
+    ListPolicy,
+    OffsetsBody,
+    Status,
+)
 from gateway.ports import GroupSettings
+from gateway.problems import invalid
 from gateway.routes.parameters import GroupPath, TopicOrAll, problems
 
 
@@ -70,7 +82,51 @@ def group_routes(admin: GroupAdmin) -> APIRouter:
 
 def settings_of(group: str, body: GroupBody) -> GroupSettings:
     """Return what the stores keep of a group."""
-    return GroupSettings(group, not body.paused, body.broadcast, body.retry_max_times, body.retry_queues)
+    return GroupSettings(
+        group,
+        not body.paused,
+        body.broadcast,
+        body.retry_max_times,
+        body.retry_queues,
+        _policy_text(body.retry_policy),
+        "" if body.order == "none" else body.order,
+        "" if body.start_at == "earliest" else body.start_at,
+    )
+
+
+def shown_options(settings: GroupSettings) -> dict[str, Any]:
+    """Return the fields of a group that stand in its attributes, as HTTP shows them."""
+    return {
+        "retry_policy": _shown_policy(settings.retry_policy),
+        "order": "shardingKey" if settings.order == "shardingKey" else "none",
+        "start_at": "latest" if settings.start == "latest" else "earliest",
+    }
+
+
+def _policy_text(policy: ListPolicy | ExponentialPolicy | None) -> str:
+    if policy is None:
+        return ""
+    if isinstance(policy, ListPolicy):
+        return RetryPolicy(tuple(policy.delays_ms)).text()
+    if policy.max_ms < policy.initial_ms:
+        limit = f">= {policy.initial_ms}"
+        raise invalid("retryPolicy.maxMs", "maxMs is less than initialMs", limit)
+    return RetryPolicy((), policy.initial_ms, policy.multiplier, policy.max_ms, policy.jitter).text()
+
+
+def _shown_policy(text: str) -> ListPolicy | ExponentialPolicy | None:
+    policy = read_policy(text)
+    if policy is None:
+        return None
+    if policy.delays_ms:
+        return ListPolicy(type="list", delays_ms=list(policy.delays_ms))
+    return ExponentialPolicy(
+        type="exponential",
+        initial_ms=policy.initial_ms,
+        multiplier=policy.multiplier,
+        max_ms=policy.max_ms,
+        jitter=policy.jitter,
+    )
 
 
 def _shown(group: str, held: dict[str, GroupSettings]) -> GroupShown:
@@ -82,6 +138,7 @@ def _shown(group: str, held: dict[str, GroupSettings]) -> GroupShown:
         retry_max_times=first.retry_max_times,
         retry_queues=first.retry_queues,
         brokers=sorted(held),
+        **shown_options(first),
     )
 
 
