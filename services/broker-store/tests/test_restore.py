@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from broker_store.delays.levels import DEFAULT
 from broker_store.idempotency import Window, content_crc, key_digest
@@ -8,7 +10,7 @@ from broker_store.log.settings import LogSettings
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.queues import QueueTable
 from broker_store.restore import Restore
-from gantry_wire.properties import format_properties, index_key_hash, tags_code
+from gantry_wire.properties import GANTRY_KEY, format_properties, index_key_hash, tags_code
 
 
 class Parts:
@@ -119,3 +121,48 @@ def test_what_an_item_results_in_passes_by_the_window_of_keys(parts):
     raw = b"__GANTRY_KEY\x01k\x02__GANTRY_SETTLED\x01SCHEDULE_TOPIC_XXXX:0:0::1/1\x02"
     parts.restore.take([(0, 100, 0, 0, 0, 6000, 77, b"orders", raw)])
     assert parts.window.find(key_digest("orders", "k"), 6000) is None
+
+
+KINDS = st.sampled_from(
+    [
+        {"UNIQ_KEY": "K1"},
+        {"UNIQ_KEY": "K2", "KEYS": "a b"},
+        {"a": "b", "UNIQ_KEY": "K3", "TAGS": "t"},
+        {"UNIQ_KEY": "K4", GANTRY_KEY: "mine"},
+        {},
+    ]
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"orders", b"others", b"SCHEDULE_TOPIC_XXXX"]),
+            st.integers(0, 1),
+            KINDS,
+            st.sampled_from([0, 0, 0, 0x4, 0x8, 0xC]),
+            st.sampled_from([0, 0, 0, 0, 0, 1, -1]),
+        ),
+        max_size=14,
+    ),
+    st.integers(1, 5),
+)
+def test_records_taken_together_are_those_taken_one_by_one(steps, slice_size):
+    offsets: dict[tuple[bytes, int], int] = {}
+    records = []
+    for number, (topic, queue_id, properties, sys_flag, shift) in enumerate(steps):
+        offset = max(0, offsets.get((topic, queue_id), 0) + shift)
+        offsets[topic, queue_id] = offset + 1
+        raw = format_properties(properties)
+        records.append((200 * number, 200, queue_id, offset, sys_flag, 5000 + number, 77, topic, raw))
+    together, single = Parts(), Parts()
+    for first in range(0, len(records), slice_size):
+        together.restore.take(records[first : first + slice_size])
+    for one in records:
+        single.restore.take([one])
+    assert together.index == single.index
+    assert together.restore.holes == single.restore.holes
+    assert together.window.packed(0) == single.window.packed(0)
+    assert [(q.topic, q.queue_id, q.read(0, 50)) for q in together.queues.all()] == [
+        (q.topic, q.queue_id, q.read(0, 50)) for q in single.queues.all()
+    ]

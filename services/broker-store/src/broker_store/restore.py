@@ -22,6 +22,7 @@ from gantry_wire.properties import (
     REAL_TOPIC,
     find_property,
     index_key_hash,
+    index_key_hashes,
     parse_properties,
     tags_code,
 )
@@ -41,6 +42,49 @@ _GANTRY_MARK = GANTRY_KEY.encode() + b"\x01"
 
 ReadSystem = Callable[[int, int], SegmentOffsets | TopicDeleted | None]
 """Reads our own record at (position, size)."""
+
+
+class _Run:
+    """Plain records of one queue, found one after the other, that are not yet in its units."""
+
+    __slots__ = ("end", "is_special", "positions", "queue", "sizes", "tags_codes")
+
+    def __init__(self, queue: Queue, is_special: bool) -> None:
+        self.queue = queue
+        self.is_special = is_special
+        self.end = queue.units.max_offset
+        self.positions: list[int] = []
+        self.sizes: list[int] = []
+        self.tags_codes: list[int] = []
+
+
+class _Plain:
+    """What plain records of a slice add to queues and index, gathered."""
+
+    def __init__(self) -> None:
+        self.runs: dict[tuple[bytes, int], _Run] = {}
+        self.index: list[IndexEntry] = []
+        self.topic = ""
+        self.keys: list[str] = []
+        self.places: list[tuple[int, int]] = []
+
+    def finish(self) -> None:
+        """Bring everything gathered to where it belongs."""
+        self.finish_keys(self.topic)
+        for run in self.runs.values():
+            if run.positions:
+                run.queue.units.append_all(
+                    run.end - len(run.positions), run.positions, run.sizes, run.tags_codes
+                )
+        self.runs.clear()
+
+    def finish_keys(self, topic: str) -> None:
+        """Add the unique keys gathered to the index entries; those to come are of `topic`."""
+        if self.keys:
+            hashes = index_key_hashes(self.topic, self.keys)
+            self.index += [(hashed, *place) for hashed, place in zip(hashes, self.places, strict=True)]
+            self.keys, self.places = [], []
+        self.topic = topic
 
 
 class Restore:
@@ -72,35 +116,56 @@ class Restore:
         self.holes = 0
 
     def take(self, records: list[ScannedRecord]) -> None:
-        """Take records in."""
-        index: list[IndexEntry] = []
-        queue: Queue | None
-        find_queue, add, key_hash, special = self._by_name.get, index.append, index_key_hash, self._special
+        """Take records in. Plain ones that follow each other in their queues are gathered and taken in together."""
+        plain = _Plain()
+        runs = plain.runs
         for record in records:
             position, size, queue_id, offset, sys_flag, store_ms, _, topic, properties = record
-            queue = find_queue((topic, queue_id)) or self._open(topic, queue_id)
-            if sys_flag & SYS_TRANSACTION_MASK or queue.topic in special or PROPERTY_PREFIX in properties:
-                self._take_special(queue, record, index)
+            run = runs.get((topic, queue_id))
+            if run is None:
+                queue = self._by_name.get((topic, queue_id)) or self._open(topic, queue_id)
+                run = runs[topic, queue_id] = _Run(queue, queue.topic in self._special)
+            if (
+                sys_flag & SYS_TRANSACTION_MASK
+                or run.is_special
+                or offset != run.end
+                or PROPERTY_PREFIX in properties
+            ):
+                plain.finish()  # what may change queues and tables finds them as they were at its place in the log
+                self._take_one(run.queue, record, plain.index)
                 continue
-            code = 0
-            if _TAGS_MARK in properties:
-                tag = find_property(properties, b"TAGS")
-                code = tags_code(tag) if tag else 0
-            self.holes += queue.units.append(offset, position, size, code)
-            if properties.startswith(_UNIQUE_MARK):
+            run.positions.append(position)
+            run.sizes.append(size)
+            tag = find_property(properties, b"TAGS") if _TAGS_MARK in properties else None
+            run.tags_codes.append(tags_code(tag) if tag else 0)
+            run.end = offset + 1
+            if properties.startswith(_UNIQUE_MARK) and _KEYS_MARK not in properties:
                 end = properties.find(_END, _UNIQUE_SIZE)
                 key = properties[_UNIQUE_SIZE : end if end > 0 else None].decode(errors="replace")
-                add((key_hash(queue.topic, key), position, store_ms))
-                if _KEYS_MARK in properties:
-                    _add_keys(index, queue.topic, properties, position, store_ms)
+                if run.queue.topic != plain.topic:
+                    plain.finish_keys(run.queue.topic)
+                plain.keys.append(key)
+                plain.places.append((position, store_ms))
             else:
-                _add_unique_key(index, queue.topic, properties, position, store_ms)
-                _add_keys(index, queue.topic, properties, position, store_ms)
+                plain.finish_keys(run.queue.topic)
+                _add_unique_key(plain.index, run.queue.topic, properties, position, store_ms)
+                _add_keys(plain.index, run.queue.topic, properties, position, store_ms)
+        plain.finish()
         if records:
-            self.newest_store_ms = max(self.newest_store_ms, *(record[5] for record in records))
+            self.newest_store_ms = max(self.newest_store_ms, *[record[5] for record in records])
         self.records += len(records)
-        if index and self._index is not None:
-            self._index.put(index)
+        if plain.index and self._index is not None:
+            self._index.put(plain.index)
+
+    def _take_one(self, queue: Queue, record: ScannedRecord, index: list[IndexEntry]) -> None:
+        """Take in a record by itself: a special one, or a plain one that does not follow the last of its queue."""
+        position, size, _, offset, sys_flag, store_ms, _, _, properties = record
+        if sys_flag & SYS_TRANSACTION_MASK or queue.topic in self._special or PROPERTY_PREFIX in properties:
+            self._take_special(queue, record, index)
+            return
+        self.holes += queue.units.append(offset, position, size, self._code(queue, properties, store_ms))
+        _add_unique_key(index, queue.topic, properties, position, store_ms)
+        _add_keys(index, queue.topic, properties, position, store_ms)
 
     def _take_special(self, queue: Queue, record: ScannedRecord, index: list[IndexEntry]) -> None:
         """Take in what is no plain message: of a transaction, of a system topic, or with a property of ours."""
