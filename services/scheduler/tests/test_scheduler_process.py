@@ -7,6 +7,7 @@ import time
 import pytest
 from scheduler_system import System
 
+from gantry_wire.headers import RecallHeader
 from gantry_wire.scheduler_bodies import ListParked, ListSchedules, MoveSchedule, ScheduleOrder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -161,3 +162,18 @@ async def test_what_cannot_be_delivered_is_parked_and_resent_and_the_others_go_o
     await system.topic("gone")
     assert (await client.resend_parked(ScheduleOrder(id="G1"))).status == "delivered"
     assert (await system.wait_for("gone", 1))[-1].body == b"poor"
+
+
+async def test_a_recalled_message_is_never_delivered(system):
+    await system.start_scheduler()
+    await system.topic("orders")
+    stored = await system.send("orders", b"recalled", "RC1", TIMER_DELIVER_MS=at(3))
+    await system.send("orders", b"kept", "RC2", TIMER_DELIVER_MS=at(3.1))
+    recall = RecallHeader(topic="orders", recall_handle=stored.reply.recall_handle, producer_group="pg")
+    assert (await system.store.ask(370, recall)).ext["msgId"] == "RC1"
+    client = await system.client()
+    async with asyncio.timeout(60):
+        while "RC1" in {one.id for one in (await client.list_schedules(ListSchedules())).schedules}:
+            await asyncio.sleep(0.05)
+    assert [record.body for record in await system.wait_for("orders", 1)] == [b"kept"]
+    assert (await client.cancel(ScheduleOrder(id="RC1"))).status == "cancelled"

@@ -143,8 +143,7 @@ class SqliteIndex:
 
     async def page(self, wanted: Wanted, after: Place | None, count: int) -> list[tuple[int, Entry]]:
         """Return messages from `after` on, in the order of their times, with those times."""
-        self._write()
-        await self._in_writer(lambda: None)  # what was added before is in the file when this returns
+        await self._all_written()
         words, values = _where(wanted, after)
         sql = f"SELECT at, {_ENTRY} FROM far WHERE {words} ORDER BY at, key LIMIT ?"  # noqa: S608 - values are bound
         rows = await self._in_reader(lambda: self._read_from.execute(sql, (*values, count)).fetchall())
@@ -153,6 +152,7 @@ class SqliteIndex:
     async def below(self, position: int, first_key: int, end_key: int, count: int) -> list[Entry]:
         """Return messages of a source (its range of keys) whose records lie below a position of the log."""
         sql = f"SELECT {_ENTRY} FROM far WHERE key >= ? AND key < ? AND position < ? ORDER BY key LIMIT ?"  # noqa: S608
+        await self._all_written()
         values = (first_key, end_key, position, count)
         rows = await self._in_reader(lambda: self._read_from.execute(sql, values).fetchall())
         return [Entry._make(row) for row in rows]
@@ -177,6 +177,11 @@ class SqliteIndex:
             return
         done = asyncio.get_running_loop().run_in_executor(self._writer, _insert, self._write_to, rows)
         done.add_done_callback(lambda future: self._written(rows, future.exception()))
+
+    async def _all_written(self) -> None:
+        """Wait until what was added before is in the file."""
+        self._write()
+        await self._in_writer(lambda: None)
 
     def _written(self, rows: list[tuple[Any, ...]], failure: BaseException | None) -> None:
         if failure is not None:

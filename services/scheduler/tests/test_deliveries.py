@@ -1,0 +1,163 @@
+"""The shell that delivers: stores that refuse, are away, or call a message early; cancel records; rolling forward."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from gantry_chassis.metrics import Metrics
+from gantry_link.errors import ConnectionLost
+from gantry_wire.names import TIMER_TOPIC
+from gantry_wire.settle_headers import SettleReplyBody, SettleResult, SettleStatus
+from scheduler.cancel_records import CancelRecords
+from scheduler.deliveries import Deliveries, Pace
+from scheduler.entries import TIMER, Entry, key_of
+from scheduler.figures import Figures
+from scheduler.lanes import DELAYS, INSTANTS, Lanes
+from scheduler.rolling import Rolling
+from scheduler.sqlite_index import SqliteIndex
+from scheduler.store_clock import StoreClock
+
+pytestmark = pytest.mark.anyio
+NOW_MS = 1_700_000_000_000
+
+
+class ScriptedSettler:
+    """Answers each item from a list of statuses by offset, then with settled; an exception stands for the whole request."""
+
+    def __init__(self):
+        self.script, self.asked = {}, []
+
+    async def settle(self, queue, items):
+        results = []
+        for item in items:
+            self.asked.append((queue, item))
+            status = self.script[item.offset].pop(0) if self.script.get(item.offset) else SettleStatus.SETTLED
+            if isinstance(status, Exception):
+                raise status
+            results.append(SettleResult(item.offset, status))
+        return SettleReplyBody(results, NOW_MS)
+
+    def outcomes(self, offset):
+        return [item.outcome for _, item in self.asked if item.offset == offset]
+
+
+class Parts:
+    def __init__(self, path, park_after_ms=1000):
+        self.clock = StoreClock()
+        self.clock.heard(NOW_MS, asyncio.get_running_loop().time(), NOW_MS)
+        self.lanes = Lanes(SqliteIndex(path), self.clock)
+        self.settler, self.figures = ScriptedSettler(), Figures(Metrics())
+        self.deliveries = Deliveries(
+            self.lanes, self.settler, self.clock, self.figures, Pace(park_after_ms=park_after_ms)
+        )
+        self.cancels = CancelRecords(self.lanes, self.settler, self.figures)
+        self.rolling = Rolling(self.lanes, self.settler, self.figures, [0, TIMER])
+
+    def arm(self, *entries, lane=DELAYS):
+        self.lanes.arm(entries, lane)
+        self.deliveries.wake()
+
+    async def until(self, condition):
+        async with asyncio.timeout(30):
+            while not condition():
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def parts(tmp_path):
+    made = Parts(tmp_path / "a.sqlite")
+    tasks = [asyncio.ensure_future(one.run()) for one in (made.deliveries, made.cancels, made.rolling)]
+    yield made
+    for task in tasks:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    await made.lanes.far.close()
+
+
+def entry(offset, after_ms=0, source=0, uniq=None, cancels=b""):
+    key = key_of(source, offset)
+    return Entry(
+        NOW_MS + after_ms,
+        key,
+        offset * 100,
+        "orders",
+        0,
+        uniq or b"u%d" % offset,
+        b"",
+        cancels,
+        source == TIMER,
+    )
+
+
+async def test_what_is_due_is_settled_and_what_is_not_waits(parts):
+    parts.arm(entry(1), entry(2, 150), entry(3, 3_600_000))
+    await parts.until(lambda: len(parts.settler.asked) == 2)
+    assert parts.lanes.pending == 1
+    assert parts.figures.delivered.value == 2
+
+
+async def test_a_store_that_is_away_is_asked_again(parts):
+    parts.settler.script[1] = [ConnectionLost("gone", sent=True), SettleStatus.ALREADY]
+    parts.arm(entry(1))
+    await parts.until(lambda: parts.lanes.pending == 0)
+    assert len(parts.settler.asked) == 2
+
+
+async def test_an_early_answer_moves_the_clock_back_and_is_tried_at_its_time(parts):
+    parts.settler.script[1] = [SettleStatus.EARLY]
+    parts.arm(entry(1))
+    await parts.until(lambda: parts.lanes.pending == 0)
+    assert len(parts.settler.asked) == 2
+
+
+async def test_what_fails_for_too_long_is_parked_and_the_others_go_on(parts):
+    parts.settler.script[1] = [SettleStatus.UNKNOWN_TOPIC] * 1
+    parts.settler.script[2] = [SettleStatus.REMOVED]
+    parts.arm(entry(1, -5000), entry(2), entry(3))
+    await parts.until(lambda: parts.lanes.pending == 0)
+    assert parts.settler.outcomes(1) == ["delivered", "parked"]
+    assert parts.settler.outcomes(3) == ["delivered"]
+    assert parts.figures.outcomes.labels("parked").value == 1
+
+
+async def test_a_cancel_record_is_settled_with_its_target_wherever_that_waits(parts):
+    parts.arm(entry(1, 3_600_000, TIMER), entry(2, 5000, TIMER), lane=INSTANTS)
+    for number in (1, 2):
+        parts.cancels.take(entry(10 + number, 5000, TIMER, cancels=b"orders+u%d" % number))
+    await parts.until(lambda: len(parts.settler.asked) == 4)
+    assert [(queue[0], item.offset, item.outputs) for queue, item in parts.settler.asked] == [
+        (TIMER_TOPIC, offset, []) for offset in (1, 11, 2, 12)
+    ]
+    await parts.until(lambda: parts.lanes.pending == 0)
+
+
+async def test_a_cancel_record_that_comes_first_waits_for_its_target(parts):
+    parts.cancels.take(entry(5, 60_000, TIMER, cancels=b"orders+late"))
+    await parts.until(lambda: parts.lanes.pending == 1)
+    target = entry(6, 60_000, TIMER, uniq=b"late")
+    parts.arm(target, lane=INSTANTS)
+    parts.cancels.noticed([target])
+    await parts.until(lambda: parts.lanes.pending == 0)
+    assert parts.settler.outcomes(6) == ["cancelled"]
+
+
+async def test_a_cancel_record_for_another_topic_leaves_a_message_alone(parts):
+    parts.arm(entry(1, 60_000, TIMER), lane=INSTANTS)
+    parts.cancels.take(entry(5, 60_000, TIMER, cancels=b"others+u1"))
+    await parts.until(lambda: parts.lanes.pending == 2)
+    assert parts.settler.asked == []
+
+
+async def test_what_retention_wants_is_rolled_forward_near_and_far(parts):
+    parts.arm(entry(1, 10_000), entry(2, 3_600_000), entry(9, 3_600_000))
+    parts.arm(entry(3, 3_600_000, TIMER), lane=INSTANTS)
+    parts.rolling.ask(500)
+    await parts.until(lambda: len(parts.settler.asked) == 3)
+    assert {item.offset for _, item in parts.settler.asked} == {1, 2, 3}
+    assert all(item.outputs[0].topic == TIMER_TOPIC for _, item in parts.settler.asked)
+    assert {item.outputs[0].set["TIMER_OUT_MS"] for _, item in parts.settler.asked if item.offset == 1} == {
+        str(NOW_MS + 10_000)
+    }
+    await parts.until(lambda: parts.lanes.pending == 1)
