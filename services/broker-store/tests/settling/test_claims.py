@@ -203,3 +203,10 @@ async def test_a_body_that_is_none_is_refused_in_words(peer, body):
     side.ask(peer, GantryCode.SETTLE, SettleHeader(topic=SCHEDULE_TOPIC, queue_id=0, epoch=epoch), body)
     assert peer.answers[-1].code == ResponseCode.SYSTEM_ERROR
     assert "SettleBody" in peer.answers[-1].remark
+
+
+@pytest.mark.parametrize(("topic", "queue_id"), [("nowhere", 0), (SCHEDULE_TOPIC, 4711)])
+async def test_a_queue_that_does_not_exist_cannot_be_claimed(peer, topic, queue_id):
+    side = SettlingSide()
+    assert side.claim(peer, topic, queue_id).code == ResponseCode.TOPIC_NOT_EXIST
+    assert side.state(peer, topic, queue_id).cursor == 0

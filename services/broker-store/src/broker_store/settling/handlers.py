@@ -74,6 +74,10 @@ class SettlingHandlers:
         if not CLAIM_TTL_MS_MIN <= header.ttl_ms <= CLAIM_TTL_MS_MAX:
             raise _invalid(f"ttlMs {header.ttl_ms} lies outside {CLAIM_TTL_MS_MIN} to {CLAIM_TTL_MS_MAX}")
         settling, now_ms = self._settling, self._now_ms()
+        if not settling.has_queue(*key):
+            raise RefusedRequest(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{key[0]}] not exist, or has no queue {key[1]}"
+            )
         try:
             claim = settling.claims.claim(
                 key, header.owner, header.address, header.ttl_ms, peer.id, settling.mono_ms()

@@ -23,7 +23,7 @@ from broker_store.settling.mark import Source
 from broker_store.settling.planning import CannotPlan, FindTarget
 from broker_store.settling.table import Decision, SettledTable
 from broker_store.targets import Target, Targets
-from broker_store.topics import MARKS_TOPIC, PERM_WRITE, TopicTable
+from broker_store.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
@@ -116,6 +116,11 @@ class Settling:
     def closed(self, peer_id: int) -> None:
         """End the claims of a connection that is gone."""
         self.claims.close_peer(peer_id)
+
+    def has_queue(self, topic: str, queue_id: int) -> bool:
+        """Whether a topic exists and has such a queue."""
+        config = self._parts.topics.find(topic)
+        return config is not None and queue_id < queue_count(config)
 
     def mono_ms(self) -> int:
         """Milliseconds on the clock of the claims."""

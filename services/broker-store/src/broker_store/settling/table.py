@@ -62,9 +62,7 @@ class SettledTable:
 
     def of(self, source: Source) -> SettledQueue:
         """Return the decided items of a queue; its cursor stands behind what retention removed and what was lost to damage."""
-        settled = self._settled.get(source)
-        if settled is None:
-            settled = self._settled[source] = SettledQueue()
+        settled = self._settled.get(source) or SettledQueue()  # a question leaves nothing behind
         queue = self._queues.find(source[0], source[1])
         if queue is not None:
             settled.raise_cursor(queue.min_offset)
