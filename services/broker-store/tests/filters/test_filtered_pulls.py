@@ -127,9 +127,11 @@ async def test_a_held_pull_keeps_its_first_deadline_and_is_told_how_far_it_came(
     flags = SUSPEND | WITH_SUBSCRIPTION
     put(side, 0)
     side.send(11, sql(1, sysFlag=flags, suspendTimeoutMillis=300))
+    held = side.consuming.pulls._fetches
+    first = held.next_expiry_ms()
     for _ in range(3):
         put(side, 1)
-        await asyncio.sleep(0.05)
+        assert held.next_expiry_ms() == first
     reply = await answer(side.peer)
     assert reply.code == ResponseCode.PULL_RETRY_IMMEDIATELY
     assert reply.read(PullReplyHeader).next_begin_offset == 4
