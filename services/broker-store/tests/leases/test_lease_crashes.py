@@ -1,0 +1,121 @@
+"""A power cut at every step of receiving and acknowledging: what was answered stands, what was not done is due, nothing vanishes."""
+
+import contextlib
+import random
+
+import pytest
+from leasing_side import LeasingSide, item
+from sending_side import ScriptedPeer
+
+from broker_store.log.simulated_files import Crashed, SimulatedFiles
+from gantry_wire.codes import GantryCode
+from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItemsHeader, pack_items
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+STATES_PER_STEP = 2
+COUNT = 16
+
+
+class Day:
+    """Messages, receives, acknowledgements, nacks, expiries and checkpoints, with what was answered on the way."""
+
+    def __init__(self) -> None:
+        self.files = SimulatedFiles()
+        self.sent: set[str] = set()
+        self.maybe: set[str] = set()
+        """Acknowledged, perhaps not answered."""
+        self.acked: set[str] = set()
+        self.failed: dict[str, int] = {}
+        """Nacks that were answered, by message."""
+
+    async def live(self) -> None:
+        side = LeasingSide(self.files)
+        for number in range(COUNT):
+            self.send(side, f"m{number}", number % 2)
+        await side.sending.checkpoints.take()
+        for step in range(6):
+            given = side.lease(max_messages=5, invisible_ms=2000)
+            self.settle(side, given[::2], ItemKind.ACK)
+            self.settle(side, given[1::3], ItemKind.NACK)
+            if step == 2:
+                await side.sending.checkpoints.take()
+            side.pass_time(1.5)
+            side.note_failures()
+        self.settle(side, side.lease(max_messages=4), ItemKind.ACK)
+        await side.sending.checkpoints.close()
+
+    def send(self, side: LeasingSide, body: str, queue_id: int) -> None:
+        peer = ScriptedPeer()
+        side.send(peer, "orders", body.encode(), queue_id, properties={"UNIQ_KEY": f"U{body}"})
+        side.flush()
+        assert peer.answers[-1].code == 0
+        self.sent.add(body)
+
+    def settle(self, side: LeasingSide, given, kind: ItemKind) -> None:
+        if not given:
+            return
+        bodies = [one.body for one in given]
+        if kind is ItemKind.ACK:
+            self.maybe.update(bodies)
+        header = LeaseItemsHeader(group="g", topic="orders")
+        opaque = side.ask(side.client, GantryCode.ACK, header, pack_items([item(one, kind) for one in given]))
+        side.flush()
+        answer = side.answer_to(opaque)
+        assert answer is not None
+        for body, status in zip(bodies, answer.body, strict=True):
+            if status != ItemStatus.DONE:
+                continue
+            if kind is ItemKind.ACK:
+                self.acked.add(body)
+            else:
+                self.failed[body] = self.failed.get(body, 0) + 1
+
+
+async def day_until(step: int | None) -> Day:
+    day = Day()
+    day.files.crash_after = step
+    with contextlib.suppress(Crashed):
+        await day.live()
+    day.files.crash_after = None
+    return day
+
+
+def check(day: Day, disk: SimulatedFiles) -> None:
+    side = LeasingSide(disk, 1_700_000_100.0)
+    due: dict[str, int] = {}
+    if side.topics.find("orders") is None:
+        assert not day.sent
+        return
+    while given := side.lease(max_messages=7):
+        for one in given:
+            assert one.body not in due, "on lease twice"
+            due[one.body] = one.attempt
+    assert not day.acked & set(due), "acknowledged, and given again"
+    assert day.sent - day.maybe <= set(due), "not acknowledged, and gone"
+    for body, attempt in due.items():
+        assert attempt > day.failed.get(body, 0), f"{body} lost attempts"
+    low = [side.committed(queue_id) or 0 for queue_id in (0, 1)]
+    for body in due:
+        number = int(body[1:])
+        assert number // 2 >= low[number % 2], "the committed offset passed what is not done"
+
+
+@pytest.mark.crash
+async def test_a_power_cut_at_any_step_loses_no_message_and_no_acknowledgement(anyio_backend):
+    whole = await day_until(None)
+    assert len(whole.acked) > 5
+    assert whole.failed
+    steps = len(whole.files.trace)
+    assert steps > 60
+    for step in sorted(random.Random(4).sample(range(1, steps), min(steps - 1, 24))):
+        day = await day_until(step)
+        for disk in day.files.crash_states(STATES_PER_STEP, seed=step):
+            check(day, disk)
+
+
+@pytest.mark.crash
+async def test_a_kill_at_any_step_loses_no_message_and_no_acknowledgement(anyio_backend):
+    steps = len((await day_until(None)).files.trace)
+    for step in range(1, steps, 13):
+        day = await day_until(step)
+        check(day, day.files.killed())

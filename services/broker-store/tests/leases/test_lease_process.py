@@ -1,0 +1,122 @@
+"""The real process, killed with messages on lease: what it acknowledged stands, everything else is due at once."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gantry_link import ConnectionPool, StoreClient
+from gantry_link.lease_client import LeaseClient, Received
+from gantry_wire.batch import BatchItem
+from gantry_wire.headers import SendHeaderV2
+from gantry_wire.lease_headers import (
+    ItemKind,
+    ItemStatus,
+    LeaseItem,
+    LeaseItemsHeader,
+    LeaseStateHeader,
+    ReceiveHeader,
+    WaitHeader,
+)
+from gantry_wire.record import scan_records
+
+pytestmark = [pytest.mark.cluster, pytest.mark.anyio, pytest.mark.timeout(180)]
+READY = re.compile(r"ready address=[\d.]+:(\d+)")
+ROOT = Path(__file__).resolve().parents[4]
+SOURCES = [
+    ROOT / part
+    for part in ("libs/wire/src", "libs/link/src", "libs/chassis/src", "services/broker-store/src")
+]
+SECONDS = 60.0
+
+
+class StoreRun:
+    """A store process in a directory, until it is killed."""
+
+    def __init__(self, directory: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
+        command = [sys.executable, "-m", "broker_store", "--set", f"store_dir={directory}", "--set", "port=0"]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environment
+        )
+        lines: list[str] = []
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            lines.append(line)
+            if found := READY.search(line):
+                self.address = f"127.0.0.1:{found[1]}"
+                break
+        else:
+            raise AssertionError("".join(lines))
+        self.reader = threading.Thread(target=self.process.stderr.read)
+        self.reader.start()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.reader.join()
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+@pytest.fixture
+def runs():
+    started: list[StoreRun] = []
+    yield started
+    for run in started:
+        run.kill()
+
+
+def bodies(received: Received) -> list[str]:
+    return [record.body.decode() for record in scan_records(bytes(received.records))]
+
+
+def items(received: Received, kind: ItemKind, *chosen: int) -> list[LeaseItem]:
+    records = list(scan_records(bytes(received.records)))
+    leases = [run.lease for run in received.runs for _ in range(run.records)]
+    return [LeaseItem(kind, 0, records[n].queue_id, records[n].queue_offset, leases[n]) for n in chosen]
+
+
+async def test_a_killed_store_keeps_its_acknowledgements_and_gives_the_rest_anew(
+    tmp_path, runs, anyio_backend
+):
+    ask = ReceiveHeader(group="g", topic="orders", max_messages=10, invisible_ms=600_000)
+    header = LeaseItemsHeader(group="g", topic="orders")
+    runs.append(StoreRun(tmp_path))
+    pool = ConnectionPool()
+    send = SendHeaderV2(
+        producer_group="p", topic="orders", default_topic="TBW102", default_topic_queue_nums=1, queue_id=0,
+        sys_flag=0, born_timestamp=1, flag=0, batch=True, properties="",
+    )  # fmt: skip
+    messages = [BatchItem(0, b"%d" % n, b"UNIQ_KEY\x01%032d\x02" % n) for n in range(10)]
+    await StoreClient(pool, runs[0].address, SECONDS).send_batch(send, messages)
+    client = LeaseClient(pool, runs[0].address, SECONDS)
+    first = await client.receive(ask)
+    assert bodies(first) == [str(n) for n in range(10)]
+    done = await client.settle(header, items(first, ItemKind.ACK, 0, 1, 4))
+    assert set(done) == {ItemStatus.DONE}
+    assert not (await client.receive(ask)).runs
+    (state,) = [
+        one
+        for one in await client.states(LeaseStateHeader(group="g"))
+        if one.topic == "orders" and one.leased
+    ]
+    assert (state.offset, state.leased) == (2, 7)
+    runs[0].kill()
+
+    runs.append(StoreRun(tmp_path))
+    client = LeaseClient(pool, runs[1].address, SECONDS)
+    assert await client.wait(WaitHeader(group="g", topic="orders", wait_id=1, wait_ms=30_000))
+    late = await client.settle(header, items(first, ItemKind.ACK, 2))
+    assert list(late) == [ItemStatus.DONE]
+    second = await client.receive(ask)
+    assert bodies(second) == ["3", "5", "6", "7", "8", "9"]
+    late = await client.settle(header, items(first, ItemKind.ACK, 3, 0))
+    assert list(late) == [ItemStatus.EXPIRED, ItemStatus.DONE]
+    assert set(await client.settle(header, items(second, ItemKind.ACK, *range(6)))) == {ItemStatus.DONE}
+    assert await StoreClient(pool, runs[1].address, SECONDS).consumer_offset("g", "orders", 0) == 10
+    await pool.close()
