@@ -144,6 +144,7 @@ class Sending:
             self.dispatch.readers = readers
         self.store.log.prezero.start_thread()
         self._sync.start()
+        self.settling.log_foreign_floors()
         self.topics_saver.changed()
 
     async def look_after_flushes(self) -> None:

@@ -13,6 +13,7 @@ from broker_store.disk_care import DiskCare
 from broker_store.log.snapshot import Snapshots
 from broker_store.offsets import OffsetTable
 from broker_store.settling.copies import Copies, read_foreign_cursors
+from broker_store.topics import MARKS_TOPIC
 from gantry_wire.codes import RequestCode
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gantry_wire.settle_headers import SettleItem
@@ -235,3 +236,19 @@ async def test_what_is_read_from_a_cold_disk_is_settled_all_the_same(peer):
             side.flush()
     assert [result.status for result in answers[0]] == ["settled", "settled"]
     assert side.outcomes() == [(b"m0", 0)]
+
+
+async def test_what_another_broker_delivered_is_known_from_the_log_from_then_on(peer):
+    side = await half_decided(peer, decided=())
+    side.files.replace_atomically("/store/config/delayOffset.json", b'{"offsetTable":{1:4,9:0,"x":3}}')
+    read_foreign_cursors(side.files, "/store/config", side.settling.table)
+    assert state(side) == (4, [])
+    side.settling.log_foreign_floors()
+    side.flush()
+    side.settling.log_foreign_floors()
+    side.flush()
+    assert len(side.records(MARKS_TOPIC)) == 1
+    side.files.remove("/store/config/delayOffset.json")
+    again = side.reopen()
+    assert state(again) == (4, [])
+    assert again.settled([again.item(3, deliver())])[0].status == "already"

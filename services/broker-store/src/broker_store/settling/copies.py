@@ -99,11 +99,11 @@ def read_foreign_cursors(files: Files, config_dir: str, table: SettledTable) -> 
     content = ConfigFile(files, f"{config_dir}/delayOffset.json").load()
     for level, offset in _offset_table(content):
         if level.isdecimal() and int(level) > 0:
-            table.raise_cursor((SCHEDULE_TOPIC, int(level) - 1, ""), offset)
+            table.take_foreign_floor((SCHEDULE_TOPIC, int(level) - 1, ""), offset)
     offsets = OffsetTable()
     offsets.load(ConfigFile(files, f"{config_dir}/consumerOffset.json").load())
     for queue_id, offset in offsets.of(TRANSACTION_GROUP, HALF_TOPIC).items():
-        table.raise_cursor((HALF_TOPIC, queue_id, ""), offset)
+        table.take_foreign_floor((HALF_TOPIC, queue_id, ""), offset)
 
 
 def _offset_table(content: object) -> list[tuple[str, int]]:

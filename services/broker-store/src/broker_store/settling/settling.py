@@ -12,20 +12,21 @@ from broker_store.appends import Appends, stopped
 from broker_store.clock import StoreClock
 from broker_store.delays.levels import LevelList
 from broker_store.log.commit_log import CommitLog, LogState
-from broker_store.message import Entry
+from broker_store.message import Entry, Message
 from broker_store.opened import OpenedStore
 from broker_store.queues import Queue, QueueTable
 from broker_store.requests import OVERLOAD
 from broker_store.settling.claims import ClaimTable
 from broker_store.settling.entry import Done, SettleEntry
 from broker_store.settling.gathering import Gathered, look_up, read_records
-from broker_store.settling.mark import Source
+from broker_store.settling.mark import Source, mark_prefix, mark_suffix
 from broker_store.settling.planning import CannotPlan, FindTarget
-from broker_store.settling.table import Decision, SettledTable
+from broker_store.settling.table import FLOOR_TAG, Decision, SettledTable
 from broker_store.targets import Target, Targets
 from broker_store.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.properties import TAGS, format_properties, tags_code
 from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
 
 
@@ -112,6 +113,20 @@ class Settling:
                 done(RefusedRequest(ResponseCode.SYSTEM_ERROR, f"the items cannot be read: {error}"))
 
         loop.run_in_executor(None, read).add_done_callback(go_on)
+
+    def log_foreign_floors(self) -> None:
+        """Write down what another broker decided before this start: from then on the log alone tells it."""
+        floors, self.table.foreign_floors = self.table.foreign_floors, {}
+        for source, offset in floors.items():
+            target, queue = self.marks()
+            tag = FLOOR_TAG.decode()
+            properties = format_properties({TAGS: tag}) + mark_prefix(source, offset) + mark_suffix(1, 1)
+            host = self._parts.appends.store_host
+            mark = Message(
+                queue, b"", properties, tags_code(tag), "", None, target.mode, None, 0, 0, 0,
+                self._parts.clock.now_ms(), host, 0,
+            )  # fmt: skip
+            self._parts.appends.enqueue(mark)
 
     def closed(self, peer_id: int) -> None:
         """End the claims of a connection that is gone."""

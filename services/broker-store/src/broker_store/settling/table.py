@@ -18,6 +18,7 @@ from broker_store.settling.settled_queue import SettledQueue
 from broker_store.topics import MARKS_TOPIC, PINNED_TOPICS
 from gantry_wire.errors import WireError
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
+from gantry_wire.properties import find_property
 from gantry_wire.record import decode_record
 from gantry_wire.settle_headers import OutputPlace
 from gantry_wire.units import CONSUME_QUEUE_UNIT
@@ -25,6 +26,8 @@ from gantry_wire.units import CONSUME_QUEUE_UNIT
 DECISIONS_KEPT = 32_768
 """Latest decisions whose outputs are remembered: about 10 MB."""
 HOLE_SIZE = 0x7FFFFFFF
+FLOOR_TAG = b"floor"
+"""Tag of a mark record that says: everything below this offset is decided. Written after another broker's run."""
 
 
 class Decision(NamedTuple):
@@ -55,6 +58,8 @@ class SettledTable:
         self._queues = queues
         self._settled: dict[Source, SettledQueue] = {}
         self._decisions: OrderedDict[tuple[Source, int], Decision] = OrderedDict()
+        self.foreign_floors: dict[Source, int] = {}
+        """Cursors of another broker's run that are not in the log yet."""
         self.changes = 0
         """Grows with every decision: whoever keeps copies of cursors compares it."""
 
@@ -107,6 +112,12 @@ class SettledTable:
         self._settled.setdefault(source, SettledQueue()).raise_cursor(offset)
         self.changes += 1
 
+    def take_foreign_floor(self, source: Source, offset: int) -> None:
+        """Count what another broker decided; to be logged once the store writes."""
+        if offset > self.of(source).cursor:
+            self.raise_cursor(source, offset)
+            self.foreign_floors[source] = offset
+
     # --- a derived state -----------------------------------------------------------------------------------
 
     def wants(self, topic: str, properties: bytes) -> bool:
@@ -122,6 +133,9 @@ class SettledTable:
                 self._take_foreign_op(record, read)
             return
         name = topic.decode(errors="replace")
+        if name == MARKS_TOPIC and find_property(properties, b"TAGS") == FLOOR_TAG:
+            self.raise_cursor(mark.source, mark.offset)
+            return
         known = self._decisions.get((mark.source, mark.offset))
         outputs = [] if known is None else known.outputs
         if name != MARKS_TOPIC and all(place.position != position for place in outputs):
