@@ -75,14 +75,31 @@ async def test_another_epoch_means_that_the_claim_had_ended():
     assert told[-1] == ("acquired", 8, 2)
 
 
-async def test_a_process_that_slept_past_its_time_drops_its_claims_before_it_asks_again():
+async def test_a_process_that_slept_keeps_what_nobody_took_and_drops_what_somebody_did():
     told = []
-    async with scripted({CLAIM: granted(7)}) as (_script, address, pool):
+    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
         claims = claims_on(pool, address, told, ttl_ms=1)
         await claims.step()
         await asyncio.sleep(0.05)
         await claims.step()
-    assert [one[0] for one in told] == ["acquired", "lost", "acquired"]
+        assert told == [("acquired", 7, 2)]
+        script.answers[CLAIM] = refused()
+        await claims.step()
+    assert [one[0] for one in told] == ["acquired", "lost"]
+
+
+async def test_a_store_that_refuses_for_longer_than_the_claim_lasts_has_taken_it():
+    told = []
+    async with scripted({CLAIM: granted(7)}) as (script, address, pool):
+        claims = claims_on(pool, address, told, ttl_ms=60_000)
+        await claims.step()
+        script.answers[CLAIM] = (2, None, b"", "busy")
+        await claims.step()
+        assert claims.held
+        claims._ttl_ms = 1
+        await asyncio.sleep(0.05)
+        await claims.step()
+    assert told == [("acquired", 7, 2), ("lost", "code 2: busy")]
 
 
 async def test_a_store_that_is_away_for_a_moment_takes_no_claim():

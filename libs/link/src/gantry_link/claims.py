@@ -14,12 +14,10 @@ from typing import NamedTuple
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_calls import StoreCalls
 from gantry_wire.codes import GantryCode
+from gantry_wire.settle_headers import HELD
 
 TTL_MS = 3000
 RENEWALS_PER_TTL = 3
-HELD = "HELD"
-"""`gantryCode` of the refusal of a claim that somebody else holds."""
-
 QueueKey = tuple[str, int]
 """Topic and queue id."""
 
@@ -104,23 +102,24 @@ class Claims:
         self._wake.set()
 
     async def step(self) -> None:
-        """Try once to acquire, or renew once. Never raises for a store that refuses or is away."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        if self.held and now - self._renewed_at > self._ttl_ms / 1000:
-            self._end("not renewed in time: this process was stopped or overloaded")
+        """Try once to acquire, or renew once. Never raises for a store that refuses or is away.
+
+        Only the store ends what we hold: somebody else has it, or the epoch is another. A store that is away or busy takes
+        nothing away, and a process that slept keeps what nobody took meanwhile.
+        """
+        asked_at = asyncio.get_running_loop().time()
         try:
             granted = await self._claim_all()
-        except (BrokerRefused, LinkError, ValueError) as error:
+        except LinkError:
+            return
+        except (BrokerRefused, ValueError) as error:
             if isinstance(error, BrokerRefused) and error.fields.get("gantryCode") == HELD:
                 self._note_holder(error.fields)
                 self._end(f"held by {error.fields.get('heldBy', 'another')}")
-            elif self.held and (
-                isinstance(error, BrokerRefused) or loop.time() - self._renewed_at > self._ttl_ms / 1000
-            ):
+            elif asked_at - self._renewed_at > self._ttl_ms / 1000:
                 self._end(str(error))
             return
-        self._take(granted, now)
+        self._take(granted, asked_at)
 
     def _take(self, granted: dict[QueueKey, Held], asked_at: float) -> None:
         changed = [
