@@ -7,7 +7,7 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.sql92 import MalformedSql, SqlFilter, compile_filter
 from gantry_wire.subscription import SQL92, TAG
 
-KEPT_MAX = 1024
+KEPT_MAX = 512
 """Compiled expressions kept. One more costs a compilation, never a refusal."""
 
 

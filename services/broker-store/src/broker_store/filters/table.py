@@ -18,7 +18,7 @@ from gantry_wire.subscription import SQL92, TAG
 CLEAN_AFTER_MS = 24 * 3600 * 1000
 DEAD_BEFORE_LOAD_MS = 30_000
 """Groups read from the file count as having left so long ago, until a heartbeat says otherwise."""
-ENTRIES_MAX = 100_000
+ENTRIES_MAX = 20_000
 """Filters kept at most: beyond it new ones are not noted, and pulls that need them are told so (27)."""
 
 
