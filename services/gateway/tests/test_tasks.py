@@ -152,7 +152,9 @@ async def test_a_redrive_becomes_a_task(client, system):
     )
     (task,) = (one.definition for one in system.schedulers.one.tasks.values())
     assert (task.filter.type, task.filter.expression, task.max_per_second) == ("sql92", "a > 3", 50)
+    assert "%RETRY%g1" not in system.stores["broker-a"].kept_topics
     assert (await client.post("/v1/groups/g1/deadLetters:redrive")).status_code == 200
+    assert system.stores["broker-a"].kept_topics["%RETRY%g1"].perm == 6
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.names import dlq_topic
+from gantry_wire.names import dlq_topic, retry_topic
 from gantry_wire.properties import (
     DLQ_ORIGIN_MESSAGE_ID,
     DLQ_ORIGIN_TOPIC,
@@ -20,8 +20,9 @@ from gateway.fleet import Fleet, demand_all
 from gateway.group_admin import GroupAdmin
 from gateway.message_view import messages
 from gateway.paging import read_marks, write_marks
-from gateway.ports import Broker, PeerAway, Pulled, Store, StoreRefused
+from gateway.ports import Broker, PeerAway, Pulled, Store, StoreRefused, TopicSettings
 from gateway.problems import invalid
+from gateway.route_cache import PERM_READ, PERM_WRITE
 from gateway.schemas import DeadLetter, MessageOut
 
 QUEUE_ID = 0
@@ -81,6 +82,18 @@ class DeadLetters:
             else:
                 marks[broker.name] = str(held[-1] + 1) if held else marks.get(broker.name) or ""
         return DeadLetterPage(shown, write_marks(marks), sorted(set(missing)))
+
+    async def make_retry_topic(self, group: str) -> None:
+        """Make the group's retry topic on each broker that lacks it: a group that was never retried has none."""
+        queues = max(1, next(iter((await self._groups.get(group)).values())).retry_queues)
+        topic = retry_topic(group)
+
+        async def make(store: Store) -> None:
+            if all(one.topic != topic for one in await store.topics()):
+                await store.put_topic(TopicSettings(topic, queues, queues, PERM_READ | PERM_WRITE))
+
+        _done, missing = await self._fleet.each(make)
+        demand_all(missing, f"the retry topic of group {group} is not everywhere yet")
 
     async def _of_broker(
         self, group: str, broker: Broker, offset: int, limit: int, *, as_base64: bool

@@ -88,11 +88,6 @@ def unprocessable(code: str, field: str, detail: str) -> Problem:
     return Problem(422, code, detail, field=field)
 
 
-def not_yet(detail: str, status: int = 501) -> Problem:
-    """Return 501 (or another status): a later version will do this."""
-    return Problem(status, "NOT_YET", detail)
-
-
 def topic_missing(topic: str) -> Problem:
     """Return 404: no store has the topic."""
     return Problem(

@@ -60,11 +60,14 @@ def dead_letter_routes(
         await groups.get(group)
         if wanted.to_topic is not None and wanted.to_topic != ORIGINAL:
             await routes.get(sendable(topic_of(wanted.to_topic)))
+        wanted_filter = _filter(wanted.filter)
+        if wanted.to_topic is None and not wanted.dry_run:
+            await letters.make_retry_topic(group)
         task = CreateTask(
             kind="redrive",
             group=group,
             target=wanted.to_topic,
-            filter=_filter(wanted.filter),
+            filter=wanted_filter,
             max_per_second=wanted.max_per_second,
             dry_run=wanted.dry_run,
         )
