@@ -1,8 +1,10 @@
 """Real schedulers on real stores: delays by level and instant, orders, and what happens when a process dies."""
 
 import asyncio
+import re
 import signal
 import time
+import urllib.request
 
 import pytest
 from scheduler_system import System
@@ -45,6 +47,28 @@ async def test_a_level_and_an_instant_are_delivered_once_and_not_early(system):
     assert not {"TIMER_OUT_MS", "REAL_TOPIC", "TIMER_DELIVER_MS"} & set(instant.property_map())
     await asyncio.sleep(2)
     assert len(await system.bodies("orders")) == 3
+
+
+async def test_health_and_figures_tell_what_it_does(system):
+    process = await system.start_scheduler()
+    await system.topic("orders")
+    await system.holder()
+    await system.send("orders", b"soon", "F1", TIMER_DELAY_MS="200")
+    await system.send("orders", b"later", "F2", TIMER_DELAY_MS="600000")
+    await system.wait_for("orders", 1)
+    http = re.search(r"http=(http://[\d.:]+)", "".join(process.lines))[1]
+
+    def get(path):
+        with urllib.request.urlopen(http + path, timeout=30) as answer:
+            return answer.read().decode()
+
+    async with asyncio.timeout(60):
+        while 'scheduler_decisions_total{outcome="delivered"} 1.0' not in await asyncio.to_thread(
+            get, "/metrics"
+        ):
+            await asyncio.sleep(0.1)
+    assert 'scheduler_pending{broker="broker-a"} 1.0' in await asyncio.to_thread(get, "/metrics")
+    assert "true" in await asyncio.to_thread(get, "/health/ready")
 
 
 async def test_orders_are_answered_definitely(system):

@@ -1,0 +1,27 @@
+"""Settings: defaults that work together, and bounds that refuse the start."""
+
+import pytest
+
+from gantry_chassis.settings import SettingsRefused, load_settings
+from scheduler.settings import SchedulerSettings
+
+
+def load(*words):
+    return load_settings(
+        SchedulerSettings, "SCHEDULER", [part for word in words for part in ("--set", word)], environ={}
+    )
+
+
+def test_the_http_port_follows_the_remoting_port():
+    assert load().http_port_or_next == 10923
+    assert load("port=0").http_port_or_next == 0
+    assert load("http_port=7").http_port_or_next == 7
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["port=70000", "settle_batch=0", "settle_batch=4097", "claim_ttl_ms=100", "park_after_hours=0", "nope=1"],
+)
+def test_what_is_out_of_bounds_is_refused(word):
+    with pytest.raises(SettingsRefused):
+        load(word)
