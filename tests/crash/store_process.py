@@ -58,6 +58,7 @@ class StoreProcess:
             "http_port": str(self.port + 2),
             "store_dir": str(self.store_dir),
             "nameservers": "",
+            "send_wait_ms_max": "60000",  # how busy the machine is, is not asked here
             **self.settings,
         }
         arguments = [item for name, value in values.items() for item in ("--set", f"{name}={value}")]
