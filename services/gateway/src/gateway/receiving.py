@@ -19,6 +19,8 @@ from gateway.route_cache import PERM_READ, Route, RouteCache
 
 FILTERS_MAX = 10_000
 """Groups whose filter is known to be at every broker."""
+VAIN_PAUSE_SECONDS = 0.005
+"""Between receives of one call that were told of something and found nothing."""
 AWAY_PAUSE_SECONDS = 0.5
 """How long to wait before a broker that does not answer is asked to wait again."""
 
@@ -85,6 +87,7 @@ class Receiver:
         """
         until = self._now() + wait_seconds
         watch: asyncio.Task[None] | None = None
+        is_vain = False
         try:
             while True:
                 brokers = await self._brokers(ask.topic)
@@ -98,6 +101,9 @@ class Receiver:
                 await self._wait(brokers, ask, left, watch)
                 if watch.done():
                     return batch
+                if is_vain:  # what was there, others took, or a filter left out: leave time to others
+                    await asyncio.sleep(VAIN_PAUSE_SECONDS)
+                is_vain = True
                 ask = ask._replace(is_filter_new=False)
         finally:
             if watch is not None:

@@ -35,7 +35,9 @@ from gantry_wire.names import RETRY_PREFIX, retry_topic
 TICK_SECONDS = 0.05
 """A lease or a delay ends at most this late."""
 TICKS_PER_NOTE = 20
-TICKS_PER_OFFER = 4
+WOKEN_AT_ONCE = 8
+"""How many waiting receivers hear of what became due; the others follow with the next offer."""
+TICKS_PER_OFFER = 20
 """How often waiting receivers are told again of messages that nobody came for."""
 
 
@@ -191,7 +193,11 @@ class Leasing:
         return self._has_some(retries, one.topic)
 
     def _has_some(self, one: Subscription, route: str) -> bool:
+        config = self._parts.topics.find(one.topic)
+        count = 0 if config is None else config.read_queue_nums
         for queue in self._parts.queues.of_topic(one.topic):
+            if queue.queue_id >= count:
+                continue
             leases = one.queues.get(queue.queue_id)
             if leases is None:
                 return queue.max_offset > queue.min_offset
@@ -211,7 +217,7 @@ class Leasing:
                 self._waiters.take_if(k for k in self._waiters.keys_now() if k[0] == one.group), is_ready=True
             )
         elif self._is_ready(one):
-            self._answer(self._waiters.take((one.group, one.topic), 1), is_ready=True)
+            self._answer(self._waiters.take((one.group, one.topic), WOKEN_AT_ONCE), is_ready=True)
 
     def _answer(self, waiters: list[Waiter], *, is_ready: bool) -> None:
         for waiter in waiters:
