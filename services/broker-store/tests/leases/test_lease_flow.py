@@ -224,7 +224,7 @@ async def test_a_poisoned_key_blocks_only_itself_and_is_a_dead_letter_at_last(si
 
 async def settled(side):
     """Let the tasks that read for dead letters run, and what they write be flushed."""
-    for _ in range(200):
+    for _ in range(6000):
         await asyncio.sleep(0.005)
         side.flush()
         if not side.leasing._giving_up._tasks and side.appends.is_idle:
@@ -320,7 +320,7 @@ async def test_an_offset_that_is_set_is_where_the_group_goes_on_also_after_a_cra
     answers = []
     side.consuming.keeper.commit("g", "orders", 0, 1, answers.append)
     side.flush()
-    for _ in range(1000):
+    for _ in range(6000):
         if answers:
             break
         await asyncio.sleep(0.005)
