@@ -6,6 +6,7 @@ from gantry_wire.limits import BODY_BYTES_MAX, INT32_MAX, INT64_MAX, PULL_MESSAG
 from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
 from gateway.models import TOPIC_CHARS_MAX, TOPIC_PATTERN
 from gateway.property_names import RESERVED
+from gateway.raw_messages import HEADER_OF
 from gateway.routes.parameters import problems
 from gateway.routes.pull import COUNT_DEFAULT, FILTER_CHARS_MAX, WAIT_SECONDS_MAX
 
@@ -41,6 +42,31 @@ _TOPIC = _path(
 )
 
 
+def _header(name: str, words: str) -> Document:
+    """Describe a header; what it may hold depends on the kind of body it comes with, so the schema is a text."""
+    return {
+        "name": name,
+        "in": "header",
+        "required": False,
+        "schema": {"type": "string"},
+        "description": words,
+    }
+
+
+_SEND_HEADERS = [
+    *(
+        _header(name, f"Of a raw body or a binary event: its `{field}`.")
+        for field, name in HEADER_OF.items()
+        if not field.startswith("body")
+    ),
+    *(
+        _header(f"ce-{name}", f"Of a CloudEvent in binary mode: its attribute `{name}`.")
+        for name in ("specversion", "id", "source", "type", "subject")
+    ),
+    _header("traceparent", "W3C trace context; kept as a property, as is `tracestate`."),
+]
+
+
 def send_operation() -> Document:
     """Describe the send: three ways in, one way out."""
     example = {"messages": [{"body": "hi", "tag": "a", "keys": ["o-1"], "properties": {"x": "1"}}]}
@@ -74,7 +100,7 @@ def send_operation() -> Document:
         "is one message, with its fields in `Mq-Tag`, `Mq-Keys`, `Mq-Queue-Id`, `Mq-Broker`, `Mq-Sharding-Key`, "
         "`Mq-Idempotency-Key`, `Mq-Property-<name>` and `Mq-Properties`; with `ce-*` headers it is a CloudEvent.",
         "operationId": "send_messages",
-        "parameters": [_TOPIC],
+        "parameters": [_TOPIC, *_SEND_HEADERS],
         "requestBody": {
             "required": True,
             "content": {
