@@ -1,0 +1,151 @@
+"""9021, 9023, 9024, 9025 and 323: single transactions by their key, and checks pushed to producers."""
+
+import msgspec
+import pytest
+from sending_side import ScriptedPeer
+from transactions_side import TransactionsSide
+
+from gantry_wire.codes import GantryCode, RequestCode, ResponseCode
+from gantry_wire.headers import CheckTransactionHeader
+from gantry_wire.names import HALF_TOPIC
+from gantry_wire.record import decode_record
+from gantry_wire.transaction_bodies import (
+    AskProducer,
+    AskState,
+    DecideTransaction,
+    FindProducer,
+    ProducerAsked,
+    ProducerFound,
+    TransactionView,
+)
+
+pytestmark = pytest.mark.anyio
+DECIDE, STATE = GantryCode.DECIDE_TRANSACTION, GantryCode.TRANSACTION_STATE
+
+
+@pytest.fixture
+async def side():
+    return TransactionsSide()
+
+
+@pytest.fixture
+def peer():
+    return ScriptedPeer()
+
+
+async def state_of(side, peer, key="U1"):
+    code, view = await side.ask_json(peer, STATE, AskState(key=key), TransactionView)
+    return view.state if code == 0 else code
+
+
+async def test_the_state_follows_the_transaction_and_survives_a_restart(side, peer):
+    await side.begin(peer)
+    assert await state_of(side, peer) == "open"
+    await side.ask_json(peer, DECIDE, DecideTransaction(key="U1", decision="commit"), TransactionView)
+    for one in (side, side.reopen()):
+        code, view = await one.ask_json(peer, STATE, AskState(key="U1"), TransactionView)
+        assert (code, view.state, view.topic, view.producer_group) == (0, "committed", "orders", "pg")
+
+
+async def test_an_unknown_transaction_is_22(side, peer):
+    assert await state_of(side, peer, "none") == ResponseCode.QUERY_NOT_FOUND
+
+
+async def test_decisions_by_key_are_made_once(side, peer):
+    half = await side.begin(peer)
+    await side.check(peer, half.queue_offset)
+    order = DecideTransaction(key="U1", decision="rollback")
+    _, first = await side.ask_json(peer, DECIDE, order, TransactionView)
+    _, again = await side.ask_json(peer, DECIDE, order, TransactionView)
+    assert (first.state, first.changed, again.state, again.changed) == (
+        "rolledBack",
+        True,
+        "rolledBack",
+        False,
+    )
+    code, fields = await side.ask_json(peer, DECIDE, DecideTransaction(key="U1", decision="commit"))
+    assert (code, fields["gantryCode"]) == (ResponseCode.ILLEGAL_OPERATION, "TRANSACTION_DECIDED")
+    assert side.records("orders", 2) == []
+
+
+@pytest.mark.parametrize("decision", ["commit", "rollback"])
+async def test_a_parked_one_is_decided_by_hand_with_an_audit_record(side, peer, decision):
+    half = await side.begin(peer)
+    await side.park(peer, half.queue_offset)
+    assert await state_of(side, peer) == "parked"
+    order = DecideTransaction(key="U1", decision=decision, by="a person", reason="looked it up")
+    code, view = await side.ask_json(peer, DECIDE, order, TransactionView)
+    assert (code, view.changed) == (0, True)
+    assert len(side.records("orders", 2)) == (decision == "commit")
+    (audit,) = side.records("GANTRY_SYS_AUDIT")
+    body = msgspec.json.decode(audit.body)
+    assert (body["transaction"], body["decision"], body["by"], body["reason"]) == (
+        "U1",
+        decision,
+        "a person",
+        "looked it up",
+    )
+    assert await state_of(side.reopen(), peer) == ("committed" if decision == "commit" else "rolledBack")
+
+
+async def test_323_puts_a_parked_half_back_with_no_checks(side, peer):
+    half = await side.begin(peer)
+    offset = await side.park(peer, await side.check(peer, half.queue_offset))
+    parked = side.records("TRANS_CHECK_MAX_TIME_TOPIC")[offset]
+    side.ask(peer, RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": parked.message_id})
+    await side.settled()
+    assert peer.answers[-1].code == 0
+    assert side.records(HALF_TOPIC)[-1].property_map()["TRANSACTION_CHECK_TIMES"] == "0"
+    assert await state_of(side, peer) == "open"
+    side.ask(peer, RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": parked.message_id})
+    await side.settled()
+    assert peer.answers[-1].code == ResponseCode.SYSTEM_ERROR
+    assert peer.answers[-1].remark.startswith("Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed.")
+
+
+def question(half, record, **changes):
+    fields = {
+        "producer_group": "pg", "key": "U1", "broker": "broker-a", "home": "127.0.0.1:10911",
+        "offset": half.queue_offset, "position": record.position, "message_id": record.message_id, "message": b"",
+    }  # fmt: skip
+    return AskProducer(**{**fields, **changes})
+
+
+async def test_a_check_is_pushed_to_a_living_client_with_the_message_as_it_was_sent(side, peer):
+    half = await side.begin(peer)
+    record = side.records(HALF_TOPIC)[0]
+    ask = question(half, record)
+    _, nobody = await side.ask_json(peer, GantryCode.ASK_PRODUCER, ask, ProducerAsked)
+    assert nobody.asked is False
+    producer = side.connect_producer()
+    _, found = await side.ask_json(
+        peer, GantryCode.FIND_PRODUCER, FindProducer(producer_group="pg"), ProducerFound
+    )
+    assert found.channels == 1
+    _, answer = await side.ask_json(peer, GantryCode.ASK_PRODUCER, ask, ProducerAsked)
+    assert answer.asked is True
+    (push,) = producer.answers
+    assert (push.code, push.is_oneway, push.ext["bname"]) == (39, True, "broker-a")
+    header = push.read(CheckTransactionHeader)
+    assert (header.tran_state_table_offset, header.commit_log_offset) == (0, record.position)
+    assert (header.msg_id, header.transaction_id, header.offset_msg_id) == ("U1", "U1", record.message_id)
+    shown = decode_record(push.body)
+    assert (shown.topic, shown.queue_id, shown.body) == (b"orders", 2, b"pay")
+
+
+async def test_checks_go_round_the_clients_and_past_those_that_close(side, peer):
+    half = await side.begin(peer)
+    ask = question(half, side.records(HALF_TOPIC)[0])
+    producers = [side.connect_producer(port=port) for port in (41_000, 41_001, 41_002)]
+    producers[1].is_closing = True
+    for _ in range(4):
+        await side.ask_json(peer, GantryCode.ASK_PRODUCER, ask, ProducerAsked)
+    assert [len(producer.answers) for producer in producers] == [2, 0, 2]
+
+
+async def test_a_check_about_a_half_that_is_gone_is_22(side, peer):
+    half = await side.begin(peer)
+    side.connect_producer()
+    ask = question(half, side.records(HALF_TOPIC)[0], position=1 << 40)
+    code, _ = await side.ask_json(peer, GantryCode.ASK_PRODUCER, ask)
+    assert code == ResponseCode.QUERY_NOT_FOUND
