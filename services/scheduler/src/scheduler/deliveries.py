@@ -53,6 +53,8 @@ class Deliveries:
         )
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = FOREVER
+        """Kept here: a timer that is due at once does not know its time in every loop."""
         self._on_their_way = dict.fromkeys(lanes.due, 0)
         self._tasks: set[asyncio.Task[None]] = set()
         self._broken: asyncio.Future[None] = self._loop.create_future()
@@ -102,10 +104,11 @@ class Deliveries:
                 at = min(at, steady + LOAD_SECONDS)
         timer = self._timer
         if timer is not None:
-            if timer.when() <= at and timer.when() > steady:
+            if steady < self._timer_at <= at:
                 return
             timer.cancel()
-        self._timer = None if at == FOREVER else self._loop.call_at(max(at, steady), self._tick)
+        self._timer_at = max(at, steady)
+        self._timer = None if at == FOREVER else self._loop.call_at(self._timer_at, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
