@@ -87,15 +87,9 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     known = KnownBrokers(settings.known_broker_seconds)
     routes = RouteCache(names, known, clocks.monotonic, settings.worker)
     fleet = Fleet(names, stores, known, clocks.monotonic)
+    ready_seconds = settings.topic_ready_seconds
     topics = TopicAdmin(
-        fleet,
-        routes,
-        names,
-        stores,
-        ports.hints,
-        clocks,
-        window_ms=window_ms,
-        ready_seconds=settings.topic_ready_seconds,
+        fleet, routes, names, stores, ports.hints, clocks, window_ms=window_ms, ready_seconds=ready_seconds
     )
     groups = GroupAdmin(fleet, routes, stores, clocks.wall_ms)
     puller = Puller(routes, stores, known, clocks.monotonic)
@@ -106,18 +100,12 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     drafting = Drafting(ports.ids, clocks.wall_ms, settings.delay_horizon_seconds * 1000)
     send = SendRoute(sender, drafting, ports.limits, ensure_topic)
     pull = PullRoute(puller, ports.limits)
-    receiver, acker = Receiver(routes, ports.leases, clocks.monotonic), Acker(routes, ports.leases)
-    leases = LeaseRoutes(
-        ReceiveRoute(receiver, ports.limits), AckRoute(acker, ports.limits), ExtendRoute(acker, ports.limits)
-    )
+    receiver = Receiver(routes, ports.leases, clocks.monotonic)
+    leases = _lease_routes(ports, routes, receiver)
     metrics = Metrics()
     figures = Figures(metrics)
     figures.show(sent=lambda: send.messages, pulled=lambda: pull.messages, held=lambda: puller.held_count)
-    figures.show_leases(
-        received=lambda: leases.receive.messages,
-        settled=lambda: leases.ack.messages,
-        waiting=lambda: receiver.waiting,
-    )
+    _show_leases(figures, leases, receiver)
     access = Access(settings.token, settings.cors_origins)
     app = GatewayApp(
         send=send,
@@ -139,9 +127,8 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic))
     app.add_routes(health_routes(probe, metrics, lambda: puller.is_draining))
     _add_scheduler_routes(app, settings, ports, fleet, groups, routes)
-    checkers = Holding(
-        fleet, ports.transactions.holder, clocks.monotonic, "txn-checker", settings.takeover_seconds
-    )
+    find, patience_seconds = ports.transactions.holder, settings.takeover_seconds
+    checkers = Holding(fleet, find, clocks.monotonic, "txn-checker", patience_seconds)
     transactions = Transactions(sender, drafting, checkers, ports.transactions)
     app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
@@ -153,6 +140,14 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
         transactions.drain()
 
     return Gateway(app, routes, puller, drain)
+
+
+def _show_leases(figures: Figures, leases: LeaseRoutes, receiver: Receiver) -> None:
+    figures.show_leases(
+        received=lambda: leases.receive.messages,
+        settled=lambda: leases.ack.messages,
+        waiting=lambda: receiver.waiting,
+    )
 
 
 def _add_message_routes(
@@ -181,6 +176,12 @@ def _add_scheduler_routes(
     app.add_routes(parked_routes(schedules))
     app.add_routes(task_routes(tasks))
     app.add_routes(dead_letter_routes(DeadLetters(fleet, groups), groups, routes, tasks))
+
+
+def _lease_routes(ports: Ports, routes: RouteCache, receiver: Receiver) -> LeaseRoutes:
+    """Return the hot calls of receive and acknowledge."""
+    acker, limits = Acker(routes, ports.leases), ports.limits
+    return LeaseRoutes(ReceiveRoute(receiver, limits), AckRoute(acker, limits), ExtendRoute(acker, limits))
 
 
 def _topic_maker(routes: RouteCache, topics: TopicAdmin, queues: int) -> EnsureTopic:
