@@ -19,9 +19,11 @@ from gantry_wire.record import scan_records
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [
     "libs/wire/src", "libs/link/src", "libs/chassis/src", "services/nameserver/src",
-    "services/broker-store/src", "services/txn-checker/src",
+    "services/broker-store/src", "services/txn-checker/src", "services/gateway/src",
 ]  # fmt: skip
-READY = re.compile(r"\bready\b.*?(?:remoting|address)=[\d.]+:(\d+).*?http(?:_port)?=(?:http://[\d.]+:)?(\d+)")
+READY = re.compile(
+    r"\bready\b(?:.*?(?:remoting|address)=[\d.]+:(?P<port>\d+))?.*?http(?:_port)?=(?:http://[\d.]+:)?(?P<http>\d+)"
+)
 PATIENCE_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
 
@@ -40,7 +42,8 @@ class Process:
         for line in self.process.stderr:
             self.lines.append(line)
             if found := READY.search(line):
-                self.port, self.http_port = int(found[1]), int(found[2])
+                self.http_port = int(found["http"])
+                self.port = int(found["port"] or self.http_port)
                 break
         else:
             raise AssertionError("".join(self.lines))
