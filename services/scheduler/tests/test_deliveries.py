@@ -98,6 +98,16 @@ async def test_what_is_due_is_settled_and_what_is_not_waits(parts):
     assert parts.figures.delivered.value == 2
 
 
+async def test_waking_at_any_moment_around_the_next_instant_loses_nothing(parts):
+    parts.lanes.arm([entry(number, number // 2) for number in range(200)], DELAYS)
+    async with asyncio.timeout(30):
+        while parts.lanes.pending:
+            parts.deliveries.wake()
+            parts.deliveries.wake()
+            await asyncio.sleep(0)
+    assert parts.figures.delivered.value == 200
+
+
 async def test_a_store_that_is_away_is_asked_again(parts):
     parts.settler.script[1] = [ConnectionLost("gone", sent=True), SettleStatus.ALREADY]
     parts.arm(entry(1))
