@@ -119,16 +119,18 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
         title="Gantry",
         version=VERSION,
     )
-    probe = Probe(fleet, ports.ids, clocks.wall_ms)
     app.add_routes(topic_routes(topics))
     app.add_routes(group_routes(groups))
     app.add_routes(reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))))
     _add_message_routes(app, ports, fleet, routes, known)
     app.add_routes(cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic))
-    app.add_routes(health_routes(probe, metrics, lambda: puller.is_draining))
+    app.add_routes(
+        health_routes(Probe(fleet, ports.ids, clocks.wall_ms), metrics, lambda: puller.is_draining)
+    )
     _add_scheduler_routes(app, settings, ports, fleet, groups, routes)
-    find, patience_seconds = ports.transactions.holder, settings.takeover_seconds
-    checkers = Holding(fleet, find, clocks.monotonic, "txn-checker", patience_seconds)
+    checkers = Holding(
+        fleet, ports.transactions.holder, clocks.monotonic, "txn-checker", settings.takeover_seconds
+    )
     transactions = Transactions(sender, drafting, checkers, ports.transactions)
     app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
     app.describe = lambda: openapi.build(app, has_token=access.has_token)

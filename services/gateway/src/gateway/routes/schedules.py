@@ -79,13 +79,7 @@ def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms
         broker: BrokerOrAll = "",
     ) -> ScheduleDone:
         """Deliver a message at another time; it keeps its id."""
-        if (body.deliver_at is None) == (body.delay_ms is None):
-            raise invalid("deliverAt", "give deliverAt or delayMs: one of the two", "deliverAt or delayMs")
-        if body.delay_ms is not None:
-            deliver_ms = wall_ms() + checked_delay(body.delay_ms, horizon_ms, "delayMs")
-        else:
-            assert body.deliver_at is not None
-            deliver_ms = checked_instant(body.deliver_at, wall_ms(), horizon_ms, "deliverAt")
+        deliver_ms = _moved_to(body, wall_ms(), horizon_ms)
         return done(await schedules.move(order_of(id, topic, broker), deliver_ms))
 
     @router.post("/v1/schedules/{id:id}:deliverNow", responses=problems(400, 403, 404, 409))
@@ -98,6 +92,15 @@ def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms
         return done(await schedules.deliver_now(order_of(id, topic, broker)))
 
     return router
+
+
+def _moved_to(body: MoveBody, now_ms: int, horizon_ms: int) -> int:
+    """Return the time that a move asks for."""
+    if body.delay_ms is not None and body.deliver_at is None:
+        return now_ms + checked_delay(body.delay_ms, horizon_ms, "delayMs")
+    if body.deliver_at is not None and body.delay_ms is None:
+        return checked_instant(body.deliver_at, now_ms, horizon_ms, "deliverAt")
+    raise invalid("deliverAt", "give deliverAt or delayMs: one of the two", "deliverAt or delayMs")
 
 
 def order_of(message_id: str, topic: str, broker: str) -> ScheduleOrder:
