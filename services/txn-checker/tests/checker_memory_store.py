@@ -1,7 +1,7 @@
 """A store in memory for the checker: real records in the half queue, settled by the rules, and failing when told to."""
 
 from gantry_wire.ids import pack_host
-from gantry_wire.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from gantry_wire.properties import edit_properties, format_properties
 from gantry_wire.record import build_record, decode_record
 from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus
@@ -21,6 +21,7 @@ class CheckerMemoryStore:
         self.decided = {HALF_TOPIC: set(), TRANS_CHECK_MAX_TIME_TOPIC: set()}
         self.epoch = 7
         self.outcomes = []
+        self.ops = []
         self.asked = []
         self.channels = set()
         self.away = False
@@ -90,6 +91,9 @@ class CheckerMemoryStore:
         assert half.position == item.position
         places = []
         for output in item.outputs:
+            if output.topic == OP_HALF_TOPIC:
+                self.ops.append(output.body_base64)
+                continue
             raw = edit_properties(half.properties, output.set, output.drop)
             offset = self._put(output.topic, raw, half.born_timestamp)
             places.append(OutputPlace(output.topic, 0, offset, self.record(output.topic, offset).position))

@@ -1,0 +1,121 @@
+"""What the checker does with one store: copies, questions, giving up, and the way out when the claim is another's."""
+
+import pytest
+from checker_memory_store import CheckerMemoryStore
+
+from gantry_wire.names import HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.record import decode_record
+from txn_checker.asking import Producers
+from txn_checker.check_policy import Policy
+from txn_checker.ports import ClaimLost, StoreFailed
+from txn_checker.store_watch import StoreWatch
+
+pytestmark = pytest.mark.anyio
+POLICY = Policy(6_000, 30_000, 2, 3_600_000)
+
+
+class Scene:
+    """A watch over a store in memory, and another store."""
+
+    def __init__(self):
+        self.store = CheckerMemoryStore()
+        self.other = CheckerMemoryStore("broker-b", "127.0.0.1:10921")
+        self.news = 0
+        producers = Producers(lambda: [self.store, self.other])
+        self.watch = StoreWatch(self.store, POLICY, producers, 1.0, self._told)
+        self.watch.hold(7)
+
+    def _told(self):
+        self.news += 1
+
+    async def after(self, ms):
+        self.store.now_ms += ms
+        await self.watch.turn()
+
+
+@pytest.fixture
+async def scene():
+    return Scene()
+
+
+async def test_a_check_is_written_before_the_producer_is_asked(scene):
+    scene.store.channels.add("pg")
+    scene.store.begin("U1", x="1")
+    await scene.after(5_000)
+    assert scene.store.asked == []
+    await scene.after(2_000)
+    (ask,) = scene.store.asked
+    copy = scene.store.record(HALF_TOPIC, 1)
+    assert copy.property_map()["TRANSACTION_CHECK_TIMES"] == "1"
+    assert (ask.offset, ask.position, ask.message_id) == (1, copy.position, copy.message_id)
+    assert scene.store.outcomes == [(0, "checked")]
+    assert scene.store.ops == [b"0"], "the old copy is done with, also for RocketMQ's own broker"
+    assert scene.news == 1
+
+
+async def test_after_the_last_check_it_is_parked_and_not_rolled_back(scene):
+    scene.store.begin("U1")
+    for ms in (7_000, 31_000, 31_000):
+        await scene.after(ms)
+    assert [outcome for _, outcome in scene.store.outcomes] == ["checked", "checked", "parked"]
+    parked = scene.store.record(TRANS_CHECK_MAX_TIME_TOPIC, 0)
+    assert parked.property_map()["TRANSACTION_CHECK_TIMES"] == "2"
+    assert len(scene.watch.undecided) == 0
+
+
+async def test_where_the_group_is_connected_elsewhere_the_message_travels(scene):
+    scene.other.channels.add("pg")
+    scene.store.begin("U1")
+    await scene.after(7_000)
+    (ask,) = scene.other.asked
+    assert (ask.broker, ask.home) == ("broker-a", "127.0.0.1:10911")
+    shown = decode_record(ask.message)
+    assert (shown.topic, shown.queue_id) == (b"orders", 2)
+
+
+async def test_what_is_decided_is_never_read_nor_asked_about(scene):
+    for number in range(100):
+        scene.store.begin(f"U{number}")
+        scene.store.decide(number)
+    await scene.after(7_000)
+    assert scene.store.outcomes == []
+    assert len(scene.watch.undecided) == 0
+
+
+async def test_a_refused_copy_is_tried_again(scene):
+    scene.store.begin("U1")
+    scene.store.status = "noSpace"
+    await scene.after(7_000)
+    assert scene.store.outcomes == []
+    scene.store.status = ""
+    await scene.after(3_000)
+    assert scene.store.outcomes == [(0, "checked")]
+
+
+async def test_a_store_that_is_away_loses_nothing(scene):
+    scene.store.begin("U1")
+    scene.store.away = True
+    with pytest.raises(StoreFailed):
+        await scene.after(7_000)
+    scene.store.away = False
+    await scene.after(3_000)
+    assert scene.store.outcomes == [(0, "checked")]
+
+
+async def test_an_epoch_that_is_over_ends_the_work(scene):
+    scene.store.begin("U1")
+    scene.store.epoch = 8
+    with pytest.raises(ClaimLost):
+        await scene.after(7_000)
+    assert scene.store.outcomes == []
+
+
+async def test_another_holder_goes_on_with_the_count(scene):
+    scene.store.begin("U1")
+    await scene.after(7_000)
+    scene.watch.release()
+    assert len(scene.watch.undecided) == 0
+    scene.watch.hold(7)
+    await scene.after(31_000)
+    await scene.after(31_000)
+    assert [outcome for _, outcome in scene.store.outcomes] == ["checked", "checked", "parked"]
