@@ -28,6 +28,7 @@ from broker_store.handlers.pull import PullParts, Pulls
 from broker_store.handlers.query import QueryHandlers
 from broker_store.handlers.stats import StatsHandlers
 from broker_store.later import Later
+from broker_store.leases.arrivals import Arrivals, NoArrivals
 from broker_store.log.files import Files
 from broker_store.offset_keeper import OffsetKeeper
 from broker_store.offset_samples import samples
@@ -111,22 +112,26 @@ class Consuming:
         self.searching = Searching(parts.log, self._in_thread)
         bind_settings(parts.config, parts.settings, self.groups)
         self.settings, self.in_thread = parts.settings, self._in_thread
+        self.lease_arrivals: Arrivals = NoArrivals()
+        """Receives that wait; given by the leases."""
         self._show_figures()
 
     # What the rest of the store calls
 
     @property
     def holding(self) -> int:
-        """Pulls held now; while there are none nobody needs to tell of arrivals."""
-        return self.pulls.holding
+        """Pulls and receives held now; while there are none nobody needs to tell of arrivals."""
+        return self.pulls.holding + self.lease_arrivals.holding
 
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
         """Note messages that became readable, once per queue and batch."""
         self.pulls.arrived(topic, queue_id, first_offset, tags_codes)
+        self.lease_arrivals.arrived(topic, tags_codes)
 
     def answer_arrivals(self) -> None:
-        """Answer the pulls that this batch's arrivals woke."""
+        """Answer the pulls and receives that this batch's arrivals woke."""
         self.pulls.answer_arrivals()
+        self.lease_arrivals.answer_arrivals()
 
     def topic_deleted(self, topic: str) -> None:
         """Forget groups' offsets in a topic, and answer who waits on it."""
