@@ -35,6 +35,8 @@ class Figures:
         self, *, received: Callable[[], int], settled: Callable[[], int], waiting: Callable[[], int]
     ) -> None:
         """Add the figures of receive and acknowledge."""
-        self.metrics.gauge("gateway_messages_received", "Messages given out on lease since the start", received)
+        self.metrics.gauge(
+            "gateway_messages_received", "Messages given out on lease since the start", received
+        )
         self.metrics.gauge("gateway_handles_settled", "Receipt handles answered since the start", settled)
         self.metrics.gauge("gateway_receives_held", "Receives that wait for a message", waiting)
