@@ -94,9 +94,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     groups = GroupAdmin(fleet, routes, stores, clocks.wall_ms)
     puller = Puller(routes, stores, known, clocks.monotonic)
     sender = Sender(routes, stores, known, clocks, window_ms)
-    ensure_topic = (
-        _topic_maker(routes, topics, settings.auto_create_queues) if settings.auto_create_topic else None
-    )
+    ensure_topic = _topic_maker(routes, topics, settings)
     drafting = Drafting(ports.ids, clocks.wall_ms, settings.delay_horizon_seconds * 1000)
     send = SendRoute(sender, drafting, ports.limits, ensure_topic)
     pull = PullRoute(puller, ports.limits)
@@ -186,7 +184,12 @@ def _lease_routes(ports: Ports, routes: RouteCache, receiver: Receiver) -> Lease
     return LeaseRoutes(ReceiveRoute(receiver, limits), AckRoute(acker, limits), ExtendRoute(acker, limits))
 
 
-def _topic_maker(routes: RouteCache, topics: TopicAdmin, queues: int) -> EnsureTopic:
+def _topic_maker(routes: RouteCache, topics: TopicAdmin, settings: GatewaySettings) -> EnsureTopic | None:
+    """Return what makes a topic at its first send; None where that is switched off."""
+    queues = settings.auto_create_queues
+    if not settings.auto_create_topic:
+        return None
+
     async def ensure(topic: str) -> None:
         if routes.fresh(topic) is not None:
             return
