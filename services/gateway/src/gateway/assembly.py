@@ -101,9 +101,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     receiver = Receiver(routes, ports.leases, clocks.monotonic)
     leases = _lease_routes(ports, routes, receiver)
     metrics = Metrics()
-    figures = Figures(metrics)
-    figures.show(sent=lambda: send.messages, pulled=lambda: pull.messages, held=lambda: puller.held_count)
-    _show_leases(figures, leases, receiver)
+    figures = _figures(metrics, send, pull, puller, leases, receiver)
     access = Access(settings.token, settings.cors_origins)
     app = GatewayApp(
         send=send,
@@ -142,12 +140,22 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     return Gateway(app, routes, puller, drain)
 
 
-def _show_leases(figures: Figures, leases: LeaseRoutes, receiver: Receiver) -> None:
+def _figures(
+    metrics: Metrics,
+    send: SendRoute,
+    pull: PullRoute,
+    puller: Puller,
+    leases: LeaseRoutes,
+    receiver: Receiver,
+) -> Figures:
+    figures = Figures(metrics)
+    figures.show(sent=lambda: send.messages, pulled=lambda: pull.messages, held=lambda: puller.held_count)
     figures.show_leases(
         received=lambda: leases.receive.messages,
         settled=lambda: leases.ack.messages,
         waiting=lambda: receiver.waiting,
     )
+    return figures
 
 
 def _add_message_routes(
