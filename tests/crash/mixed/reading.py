@@ -1,0 +1,54 @@
+"""Reads at the end what lies in the topics of a mixed run, and waits until nothing is on its way any more."""
+
+from __future__ import annotations
+
+import time
+
+from .books import Books
+from .journeys import POISONED, WORKERS, milliseconds
+from .system import Http
+
+SETTLED_SECONDS_MAX = 240.0
+PLACES = ("mixed-due", "mixed-txn", "mixed-work", f"%25DLQ%25{POISONED}")
+"""Topics whose messages are read: each message must lie in exactly one of them, once."""
+
+
+def read_all(http: Http, books: Books) -> None:
+    """Tell the books everything that lies in the topics where messages must appear."""
+    books.begin_reading()
+    for topic in PLACES:
+        status, shown = http.insist("GET", f"/v1/topics/{topic}")
+        if status == 404:  # nothing died yet
+            continue
+        assert status == 200, f"{topic}: {status} {shown}"
+        for queue in shown["queues"]:
+            _read_queue(http, books, topic, queue["broker"], queue["queueId"], queue["maxOffset"])
+
+
+def _read_queue(http: Http, books: Books, topic: str, broker: str, queue_id: int, end: int) -> None:
+    offset = 0
+    while offset < end:
+        path = f"/v1/topics/{topic}/queues/{broker}/{queue_id}/messages?offset={offset}&max=256"
+        status, answer = http.insist("GET", path)
+        assert status == 200, f"{path}: {status} {answer}"
+        for message in answer["messages"]:
+            books.found(message["body"], milliseconds(message["storeTimestamp"]))
+        assert answer["nextOffset"] > offset, f"{path} stands still: {answer['status']}"
+        offset = answer["nextOffset"]
+
+
+def wait_until_settled(http: Http, books: Books) -> None:
+    """Read again and again until everything promised is there, and everything to be worked on was acknowledged."""
+    until = time.monotonic() + SETTLED_SECONDS_MAX
+    while time.monotonic() < until:
+        read_all(http, books)
+        work = [name for name, item in books.items.items() if item.kind == "work" and item.is_acknowledged]
+        undone = [name for name in work if not books.is_acked(name)]
+        if not books.missing() and (not undone or _lag(http) == 0):
+            return
+        time.sleep(1)
+
+
+def _lag(http: Http) -> int:
+    _, answer = http.insist("GET", f"/v1/groups/{WORKERS}/lag")
+    return int(answer.get("total", 1))

@@ -1,0 +1,152 @@
+"""A system with two schedulers and two txn-checkers whose processes are killed; what dies comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...conftest import ROOT, run_gantry, start_system, stop_system  # noqa: TID252
+from ..store_process import free_port_block  # noqa: TID252
+
+READY_SECONDS_MAX = 90.0
+MODULES = {"scheduler": "scheduler", "txn-checker": "txn_checker"}
+SOURCES = [ROOT / "libs" / name / "src" for name in ("wire", "link", "chassis")] + [
+    ROOT / "services" / name / "src" for name in MODULES
+]
+Answer = tuple[int, dict[str, Any]]
+
+
+@dataclass
+class Second:
+    """A second scheduler or txn-checker beside the launcher's; started again by the test after a kill."""
+
+    service: str
+    nameserver: str
+    folder: Path
+    port: int = field(default_factory=free_port_block)
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        values = {
+            "port": self.port,
+            "http_port": self.port + 2,
+            "nameservers": self.nameserver,
+        }
+        if self.service == "scheduler":
+            values["data_dir"] = self.folder
+        words = [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(path) for path in SOURCES)}
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", MODULES[self.service], *words],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+            )  # fmt: skip
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(30)
+            self._process = None
+
+
+@dataclass
+class MixedSystem:
+    """The launcher's system and the two seconds."""
+
+    data: Path
+    brokers: int = 1
+    http: str = ""
+    state: dict[str, Any] = field(default_factory=dict[str, Any])
+    seconds: list[Second] = field(default_factory=list[Second])
+    kills: dict[str, int] = field(default_factory=dict[str, int])
+
+    def start(self) -> None:
+        small = ("--set", "broker-store.segment_bytes=8388608")
+        self.state = start_system(self.data / "system", "--brokers", str(self.brokers), *small)
+        self.http = self.state["http"]
+        for service in MODULES:
+            second = Second(service, self.state["nameserver"], self.data / f"second-{service}")
+            second.start()
+            self.seconds.append(second)
+
+    def stop(self) -> None:
+        for second in self.seconds:
+            second.kill()
+        stop_system(self.data / "system")
+
+    def kill_one(self, dice: random.Random) -> str:
+        """Kill -9 a store, a scheduler or a checker, chosen by the dice; returns which."""
+        kind = dice.choice(("store", "scheduler", "txn-checker"))
+        self.kills[kind] = self.kills.get(kind, 0) + 1
+        if kind == "store":
+            self._kill_pid(dice.choice(self._status()["brokers"])["pid"])
+        elif dice.random() < 0.5:
+            second = next(one for one in self.seconds if one.service == kind)
+            second.kill()
+            second.start()
+        else:
+            self._kill_pid(self._status()["pids"][kind][0])
+        return kind
+
+    def wait_whole(self) -> None:
+        """Wait until every process of the launcher is ready again."""
+        until = time.monotonic() + READY_SECONDS_MAX
+        state: dict[str, Any] = {}
+        while time.monotonic() < until:
+            state = self._status()
+            if state["ready"]:
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"not whole again: {state.get('processes')}")
+
+    def _status(self) -> dict[str, Any]:
+        return json.loads(run_gantry("status", "--data", str(self.data / "system"), "--json").stdout)
+
+    def _kill_pid(self, pid: int | None) -> None:
+        if pid is not None:  # it may just be starting again
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+class Http:
+    """One keep-alive connection to the gateway, made again when it broke."""
+
+    def __init__(self, base: str) -> None:
+        self._host = base.removeprefix("http://")
+        self._connection: http.client.HTTPConnection | None = None
+
+    def call(self, method: str, path: str, body: object = None) -> Answer:
+        """Status and JSON; status 0 when there was no answer."""
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(self._host, timeout=45)
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            self._connection.request(method, path, data, {"content-type": "application/json"})
+            answer = self._connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"{}")
+        except (OSError, http.client.HTTPException, ValueError):
+            self._connection.close()
+            self._connection = None
+            return 0, {}
+
+    def insist(self, method: str, path: str, body: object = None, seconds: float = 120.0) -> Answer:
+        """Call until the answer is definite: neither missing nor a retryable refusal."""
+        until = time.monotonic() + seconds
+        while True:
+            status, answer = self.call(method, path, body)
+            if status and status not in {429, 502, 503, 504}:
+                return status, answer
+            if time.monotonic() > until:
+                raise AssertionError(f"no definite answer to {method} {path}: {status} {answer}")
+            time.sleep(0.03)

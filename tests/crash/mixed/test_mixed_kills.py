@@ -1,0 +1,101 @@
+"""P6 to P9: delays, transactions, leases and dead letters while stores, schedulers and checkers are killed at random.
+
+Six kills always; any number by command: `./gantry test -m soak tests/crash/mixed --kill-cycles 200 --seed 7`.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from .books import Books, Count
+from .journeys import ALL, ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey
+from .reading import wait_until_settled
+from .system import Http, MixedSystem
+
+KILLS_PER_CHECK = 25
+"""After so many kills the load rests and everything is judged."""
+
+
+def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tuple[Count, MixedSystem]:
+    """Kill `kills` times under mixed load and judge everything that was ever promised."""
+    dice = random.Random(seed)
+    system = MixedSystem(directory, brokers=brokers)
+    books = Books()
+    system.start()
+    try:
+        http = Http(system.http)
+        _prepare(http)
+        done = 0
+        while done < kills:
+            journeys = [kind(system.http, books, dice.randrange(1 << 30), f"{done}") for kind in ALL]
+            for journey in journeys:
+                journey.start()
+            for _ in range(min(KILLS_PER_CHECK, kills - done)):
+                time.sleep(dice.uniform(0.2, 2.5))
+                system.kill_one(dice)
+                done += 1
+            _rest(system, http, books, journeys)
+            count = books.count()
+            print(f"after {done} kills {system.kills}: {count}")
+            assert count.holds, f"seed {seed}: {count} {_some(books)}"
+        return books.count(), system
+    finally:
+        system.stop()
+
+
+def _prepare(http: Http) -> None:
+    for topic in TOPICS:
+        status, answer = http.insist(
+            "PUT", f"/v1/topics/{topic}", {"readQueues": 4, "writeQueues": 4, "perm": "rw"}
+        )
+        assert status == 200, answer
+    for group, policy in ((WORKERS, {"retryMaxTimes": 16}), (POISONED, {"retryMaxTimes": ATTEMPTS_MAX})):
+        status, answer = http.insist("PUT", f"/v1/groups/{group}", policy)
+        assert status == 200, answer
+
+
+def _rest(system: MixedSystem, http: Http, books: Books, journeys: list[Journey]) -> None:
+    """Let the senders end, give what is on its way its time, then the consumers end."""
+    senders = [
+        journey
+        for journey in journeys
+        if type(journey).__name__ in {"Delays", "Transactions", "Work", "Poison"}
+    ]
+    for journey in senders:
+        journey.finish()
+    system.wait_whole()
+    wait_until_settled(http, books)
+    for journey in journeys:
+        if journey not in senders:
+            journey.finish()
+
+
+def _some(books: Books) -> dict[str, list[str]]:
+    return {promise: names[:5] for promise, names in books.broken().items() if names}
+
+
+@pytest.mark.crash
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_a_few_kills_under_mixed_load_break_no_promise(tmp_path: Path, seed: int) -> None:
+    count, _ = run_mixed(tmp_path, 6, seed)
+    assert count.acknowledged > 50
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(6 * 3600)
+def test_many_kills_under_mixed_load_break_no_promise(tmp_path: Path, seed: int, kill_cycles: int) -> None:
+    count, system = run_mixed(tmp_path, kill_cycles, seed)
+    assert count.acknowledged > 20 * kill_cycles
+    assert set(system.kills) == {"store", "scheduler", "txn-checker"}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(6 * 3600)
+def test_many_kills_of_several_stores_break_no_promise(tmp_path: Path, seed: int, kill_cycles: int) -> None:
+    count, _ = run_mixed(tmp_path, kill_cycles, seed, brokers=2)
+    assert count.acknowledged > 20 * kill_cycles
