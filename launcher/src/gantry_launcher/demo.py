@@ -1,4 +1,4 @@
-"""`demo`: the main job in a minute, on a throwaway system: send, pull, a held pull, and kill -9 of the store under load."""
+"""`demo`: a minute on a throwaway system: send and pull, what waits, dies and comes back, and kill -9 of the store under load."""
 
 import json
 import os
@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gantry_launcher.demo_behaviours import only, show_behaviours
 from gantry_launcher.demo_load import QUEUES, TOPIC, Http, Load, judge
 from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.layout import ROOT
@@ -25,13 +26,14 @@ def demo() -> int:
     """Show it; exit status 1 when a message was lost or doubled."""
     folder = Path(tempfile.mkdtemp(prefix="gantry-demo-"))
     try:
-        _say("Starting a throwaway system: NATS, Valkey, nameserver, store, gateway.")
+        _say("Starting a throwaway system: NATS, Valkey, nameserver, store, scheduler, txn-checker, gateway.")
         state = _gantry("up", "--data", str(folder), "--free-ports", "--detach", "--json")
         _say(
             f"Ready after {state['seconds']} s: a message has made the round trip. HTTP at {state['http']}\n"
         )
         try:
             _show_send_and_pull(state["http"])
+            show_behaviours(state["http"], _say)
             return _show_kills(state, folder)
         finally:
             subprocess.run(
@@ -47,19 +49,19 @@ def _show_send_and_pull(base: str) -> None:
     queues = {"readQueues": QUEUES, "writeQueues": QUEUES, "perm": "rw"}
     gateway.call("PUT", "/v1/topics/orders", queues)
     message = {"body": "one coffee", "tag": "counter", "keys": ["o-1"], "broker": "broker-a", "queueId": 0}
-    result = _only(gateway.call("POST", "/v1/topics/orders/messages", {"messages": [message]}))
+    result = only(gateway.call("POST", "/v1/topics/orders/messages", {"messages": [message]}))
     sent = result["results"][0]
     _say(
         f"Sent     {message['body']!r} to orders: queue 0, offset {sent['queueOffset']}, durable: {sent['durability']}"
     )
     path = "/v1/topics/orders/queues/broker-a/0/messages"
-    found = _only(gateway.call("GET", f"{path}?offset=0"))["messages"][0]
+    found = only(gateway.call("GET", f"{path}?offset=0"))["messages"][0]
     _say(f"Pulled   {found['body']!r} with tag {found['tag']!r} and keys {found['keys']}")
 
     answered: list[tuple[float, dict[str, Any]]] = []
 
     def hold() -> None:
-        answer = _only(Http(base).call("GET", f"{path}?offset=1&waitSeconds=20"))
+        answer = only(Http(base).call("GET", f"{path}?offset=1&waitSeconds=20"))
         answered.append((time.monotonic(), answer))
 
     waiting = threading.Thread(target=hold)
@@ -77,7 +79,7 @@ def _show_send_and_pull(base: str) -> None:
 
 def _show_kills(state: dict[str, Any], folder: Path) -> int:
     queues = {"readQueues": QUEUES, "writeQueues": QUEUES, "perm": "rw"}
-    _only(Http(state["http"]).call("PUT", f"/v1/topics/{TOPIC}", queues))
+    only(Http(state["http"]).call("PUT", f"/v1/topics/{TOPIC}", queues))
     _say("Load: senders over HTTP, each message with an idempotency key, answered after fdatasync.")
     load = Load(state["http"])
     load.start()
@@ -132,14 +134,6 @@ def _gantry(*words: str) -> dict[str, Any]:
 
 def _command() -> tuple[str, str]:
     return sys.executable, str(ROOT / "gantry")
-
-
-def _only(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
-    """Return the body of a call that cannot have failed here."""
-    status, body = answer
-    if status != 200:
-        raise Refused(f"the gateway answered {status}: {body.get('detail', body)}")
-    return body
 
 
 def _say(words: str) -> None:
