@@ -46,6 +46,8 @@ class Journey(threading.Thread):
                 time.sleep(PAUSE_SECONDS)
         except BaseException as error:  # noqa: BLE001 - told to the test by finish()
             self.failure = error
+        finally:
+            self.http.close()
 
     def step(self, name: str) -> None:
         raise AssertionError("a journey has steps")

@@ -140,6 +140,11 @@ class Http:
             self._connection = None
             return 0, {}
 
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
     def insist(self, method: str, path: str, body: object = None, seconds: float = 120.0) -> Answer:
         """Call until the answer is definite: neither missing nor a retryable refusal."""
         until = time.monotonic() + seconds

@@ -26,8 +26,9 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
     system = MixedSystem(directory, brokers=brokers)
     books = Books()
     system.start()
+    http = Http(system.http)
+    journeys: list[Journey] = []
     try:
-        http = Http(system.http)
         _prepare(http)
         done = 0
         while done < kills:
@@ -44,6 +45,9 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
             assert count.holds, f"seed {seed}: {count} {_some(books)}"
         return books.count(), system
     finally:
+        for journey in journeys:
+            journey.stopping = True
+        http.close()
         system.stop()
 
 
