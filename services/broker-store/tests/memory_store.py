@@ -96,7 +96,18 @@ class MemoryStore:
     def of_topic(self, topic):
         return [queue for (name, _), queue in self.queues.items() if name == topic]
 
-    def put(self, body=b"hello", *, topic="orders", queue_id=0, tags="", keys="", uniq="", store_ms=1_000, properties=None):
+    def put(
+        self,
+        body=b"hello",
+        *,
+        topic="orders",
+        queue_id=0,
+        tags="",
+        keys="",
+        uniq="",
+        store_ms=1_000,
+        properties=None,
+    ):
         queue = self.queues.setdefault((topic, queue_id), MemoryQueue(topic, queue_id))
         named = {"TAGS": tags, "KEYS": keys, "UNIQ_KEY": uniq}
         named |= properties or {}

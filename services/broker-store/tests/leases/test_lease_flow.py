@@ -189,7 +189,7 @@ async def test_sql_filters_look_at_properties(side):
 
 
 async def test_a_poisoned_key_blocks_only_itself_and_is_a_dead_letter_at_last(side):
-    side.set_group(attributes={"gantry.receive.order": "shardingKey"}, retry_max_times=3)
+    side.set_group(attributes={"gantry.receive.order": "shardingKey"}, retry_max_times=2)
     side.put("bad1", "bad2", __SHARDINGKEY="bad")
     side.put("good1", "good2", __SHARDINGKEY="good")
     side.put("free")

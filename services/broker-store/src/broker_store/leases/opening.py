@@ -150,8 +150,8 @@ def is_in_order(config: SubscriptionGroupConfig) -> bool:
 
 
 def attempts_max(config: SubscriptionGroupConfig | None) -> int:
-    """Return how often a group is given a message before it is a dead letter."""
-    return 16 if config is None or config.retry_max_times < 0 else max(config.retry_max_times, 1)
+    """Return how often a group is given a message before it is a dead letter: once, and its repeats (RocketMQ's send-back)."""
+    return 1 + (16 if config is None or config.retry_max_times < 0 else config.retry_max_times)
 
 
 def _nothing() -> None:

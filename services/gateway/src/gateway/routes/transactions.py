@@ -111,7 +111,19 @@ def transaction_routes(
 ) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["transactions"])
+    _add_begin(router, transactions, limits, ensure_topic)
+    _add_decisions(router, transactions)
+    _add_lists(router, transactions, wall_ms)
+    _add_checks(router, transactions)
+    return router
 
+
+def _add_begin(
+    router: APIRouter,
+    transactions: Transactions,
+    limits: RateLimits | None,
+    ensure_topic: EnsureTopic | None,
+) -> None:
     @router.post(
         "/v1/topics/{topic}/transactions",
         responses=problems(400, 403, 404, 413, 415, 422, 429, 504, 507)
@@ -134,6 +146,8 @@ def transaction_routes(
         begun = TransactionBegun(made, result.message_id, result.broker, result.durability, result.duplicate)
         return _json(begun)
 
+
+def _add_decisions(router: APIRouter, transactions: Transactions) -> None:
     @router.post(
         "/v1/transactions/{id:id}:commit",
         responses=problems(400, 403, 404, 409, 413, 415, 507)
@@ -164,6 +178,8 @@ def transaction_routes(
         status: Literal["committed", "rolledBack"] = "committed" if decision == "commit" else "rolledBack"
         return _json(TransactionDecided(status, text, view.topic, view.producer_group))
 
+
+def _add_lists(router: APIRouter, transactions: Transactions, wall_ms: Callable[[], int]) -> None:
     @router.get(
         "/v1/transactions",
         responses=problems(400, 403, 404) | _answers("TransactionsReply", "The oldest first.", _LIST_EXAMPLE),
@@ -200,6 +216,8 @@ def transaction_routes(
         """Show one transaction: open, given up, or how it was decided."""
         return _json(_shown(await transactions.show(id), wall_ms))
 
+
+def _add_checks(router: APIRouter, transactions: Transactions) -> None:
     @router.post(
         "/v1/producerGroups/{group}/checks:receive",
         responses=problems(400, 404, 413, 415)
@@ -213,8 +231,6 @@ def transaction_routes(
         wanted = read_json(_read_receive, body) if body else ReceiveChecksRequest()
         checks = await transactions.receive_checks(group_of(group), wanted.max_checks, wanted.wait_seconds)
         return _json(ChecksReply(checks))
-
-    return router
 
 
 def _answers(schema: str, words: str, example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
