@@ -28,6 +28,7 @@ from broker_store.log.lock import StoreLock
 from broker_store.log.snapshot import Snapshots
 from broker_store.opening import Opening, Slices
 from broker_store.own_figures import count_puts, show_figures
+from broker_store.ports import Commands
 from broker_store.rebuild_reads import rebuild_commands
 from broker_store.registration import Registration
 from broker_store.requests import request_classes
@@ -148,15 +149,19 @@ class StoreProcess:
 
     async def _serve_reads(self, opening: Opening, slices: Slices) -> None:
         """Go on rebuilding, and let pulls have what is there again."""
-        assert self._consuming is not None
-        serving = self._consuming.commands()
         table = CommandTable(self._classes)
-        table.add_all(rebuild_commands(serving, opening.store.queues.find))
+        table.add_all(rebuild_commands(self._commands(), opening.store.queues.find))
         self._doors.admit(table)
         self._doors.reason = "rebuilding queues and index; pulls are served"
         if self._registration is not None:
             await self._registration.register()
         await self._recover(opening, slices, until_rebuild=False)
+
+    def _commands(self) -> Commands:
+        """Return every command this store serves once it is whole."""
+        assert self._sending is not None
+        assert self._consuming is not None
+        return {**self._sending.commands(), **self._consuming.commands(), **all_commands(self._behaviours)}
 
     async def _serve(self, opening: Opening) -> None:
         sending, consuming, settings = self._sending, self._consuming, self._settings
@@ -164,8 +169,7 @@ class StoreProcess:
         assert consuming is not None
         table = CommandTable(self._classes)
         assert self._hooks is not None
-        commands = {**sending.commands(), **consuming.commands(), **all_commands(self._behaviours)}
-        table.add_all(self._hooks.commands(commands))
+        table.add_all(self._hooks.commands(self._commands()))
         sending.start(self._hooks.readers(consuming))
         self._start_loops(opening, sending, consuming)
         gc.collect()
