@@ -185,6 +185,8 @@ class Workers(Journey):
                 for message in nacks
             ],
         }
+        if not acks and not nacks:
+            return
         status, answer = self.http.insist("POST", f"{base}:ack", body)
         assert status == 200, f"ack: {status} {answer}"
         for message, result in zip(acks, answer["results"], strict=False):
