@@ -122,6 +122,28 @@ async def test_a_cancel_that_races_the_delivery_is_answered_as_it_went(system):
     assert len(found) == len(expected)
 
 
+async def test_a_cancel_repeated_after_the_store_was_killed_is_told_what_the_first_did(system):
+    await system.start_scheduler()
+    await system.topic("orders")
+    await system.holder()
+    client = await system.client()
+    for name in ("C1", "D1"):
+        await system.send("orders", name.encode(), name, TIMER_DELIVER_MS=at(600))
+    async with asyncio.timeout(60):
+        while len((await client.list_schedules(ListSchedules())).schedules) < 2:
+            await asyncio.sleep(0.05)
+    assert (await client.cancel(ScheduleOrder(id="C1"))).status == "cancelled"
+    assert (await client.deliver_now(ScheduleOrder(id="D1"))).status == "delivered"
+    port = system.store_process.port
+    system.store_process.kill()
+    await system.start_store(port)
+    for name, status in (("C1", "cancelled"), ("D1", "alreadyDelivered")):
+        async with asyncio.timeout(60):
+            while (answer := (await client.cancel(ScheduleOrder(id=name))).status) == "notReady":
+                await asyncio.sleep(0.05)
+        assert answer == status
+
+
 async def test_another_scheduler_takes_over_when_the_first_is_killed(system):
     first = await system.start_scheduler()
     await system.topic("orders")

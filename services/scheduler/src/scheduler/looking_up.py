@@ -35,6 +35,11 @@ async def find_stored(term: Term, message_id: str, topic: str | None) -> list[En
     return [entry for entry in entries if entry is not None and topic in (None, entry.topic)]
 
 
+async def was_delivered(term: Term, entry: Entry) -> bool:
+    """Return whether a message lies in its own topic. LinkError or BrokerRefused."""
+    return bool(await _by_key(term, entry.topic, entry.uniq.decode("utf-8", "replace")))
+
+
 _TOPICS = (TIMER_TOPIC, SCHEDULE_TOPIC, PARKED_TOPIC)
 
 

@@ -24,7 +24,7 @@ from scheduler.decisions import CANCELLED, DELIVERED, MOVED, cancel, deliver, mo
 from scheduler.entries import PARKED, Entry, queue_of
 from scheduler.figures import Figures
 from scheduler.listing import Listing
-from scheduler.looking_up import find_stored, find_waiting
+from scheduler.looking_up import find_stored, find_waiting, was_delivered
 from scheduler.term import Term
 
 Terms = Callable[[], Sequence[Term]]
@@ -115,6 +115,7 @@ class Orders:
             batch = [entry for entry in entries if entry.source == source]
             reply = await term.settler.settle(queue_of(source), list(map(decide, batch)))
             results += zip(batch, reply.results, strict=True)
+        await _tell_what_is_forgotten(term, results)
         decided = (SettleStatus.SETTLED, SettleStatus.ALREADY)
         await term.lanes.forget([entry for entry, result in results if result.status in decided])
         outcome = decide(entries[0]).outcome
@@ -122,6 +123,18 @@ class Orders:
             result.status == SettleStatus.SETTLED for _, result in results
         )
         return _answer(term, order, outcome, results)
+
+
+async def _tell_what_is_forgotten(term: Term, results: Iterable[tuple[Entry, SettleResult]]) -> None:
+    """Say of decisions that the store remembers without their outcome whether they delivered: it lies in the log.
+
+    A store keeps outcomes in memory only. What was decided and is not in its own topic was cancelled: its cancel may be repeated
+    because the answer was lost, and must not be told that the message was delivered.
+    """
+    for entry, result in results:
+        is_forgotten = result.status == SettleStatus.ALREADY and not result.outcome and not result.outputs
+        if is_forgotten:
+            result.outcome = DELIVERED if await was_delivered(term, entry) else CANCELLED
 
 
 def _answer(
