@@ -1,5 +1,7 @@
 """What the checker does with one store: copies, questions, giving up, and the way out when the claim is another's."""
 
+import asyncio
+
 import pytest
 from checker_memory_store import CheckerMemoryStore
 
@@ -119,3 +121,42 @@ async def test_another_holder_goes_on_with_the_count(scene):
     await scene.after(31_000)
     await scene.after(31_000)
     assert [outcome for _, outcome in scene.store.outcomes] == ["checked", "checked", "parked"]
+
+
+async def test_a_look_that_began_before_the_claim_was_granted_anew_hides_nothing(scene):
+    for number in range(40):
+        scene.store.begin(f"U{number}")
+    read, began, go_on = scene.store.read, asyncio.Event(), asyncio.Event()
+
+    async def slow_at_the_second(topic, first, count):
+        if first:
+            began.set()
+            await go_on.wait()
+        return await read(topic, first, count)
+
+    scene.store.read = slow_at_the_second
+    look = asyncio.ensure_future(scene.watch.look(all_of_it=True))
+    await began.wait()
+    scene.watch.release()
+    scene.watch.hold(8)
+    go_on.set()
+    await look
+    await scene.watch.look()
+    assert len(scene.watch.undecided) == 40
+    assert scene.watch.is_whole
+
+
+async def test_halves_that_the_store_does_not_show_yet_are_read_later(scene):
+    scene.store.begin("U0")
+    scene.store.begin("U1")
+    read = scene.store.read
+
+    async def nothing(topic, first, count):
+        return [], first
+
+    scene.store.read = nothing
+    await scene.watch.look(all_of_it=True)
+    assert (len(scene.watch.undecided), scene.watch.is_whole) == (0, False)
+    scene.store.read = read
+    await scene.watch.look(all_of_it=True)
+    assert (len(scene.watch.undecided), scene.watch.is_whole) == (2, True)

@@ -50,6 +50,8 @@ class StoreWatch:
         self._policy, self._asker, self._poll_seconds, self._due = policy, asker, poll_seconds, due
         self._epoch: int | None = None
         self._next = 0
+        self._term = 0
+        """Counts the times we got the claim: a look that began in an earlier one knows nothing of this one."""
         self._marks: deque[tuple[int, int]] = deque()
         self._store_ahead_ms = 0.0
         self._held = asyncio.Event()
@@ -64,6 +66,7 @@ class StoreWatch:
     def hold(self, epoch: int) -> None:
         """Begin: the claim is ours."""
         self._epoch, self._next = epoch, 0
+        self._term += 1
         self._marks.clear()
         self.undecided.clear()
         self.is_whole = False
@@ -106,14 +109,23 @@ class StoreWatch:
     async def look(self, *, all_of_it: bool = False) -> Settled:
         """Learn what is decided, and read what stays undecided; `all_of_it`: the youngest too."""
         async with self._looking:
+            term = self._term
             state = await self.store.settled(HALF_TOPIC)
+            if term != self._term:
+                return state
             self._store_ahead_ms = state.store_time_ms - _monotonic_ms()
             self.undecided.settled(state.cursor, state.ranges)
             end = self._end_of_old(state, all_of_it=all_of_it or not self.is_whole)
+            reached = end
             for first, last in gaps(self._next, end, state.cursor, state.ranges):
-                await self._read(first, last)
-            self._next = max(self._next, end)
-            self.is_whole = self.is_held
+                reached = await self._read(first, last)
+                if term != self._term:
+                    return state
+                if reached < last:
+                    break
+                reached = end
+            self._next = max(self._next, reached)
+            self.is_whole = self.is_held and reached >= end
             return state
 
     def now_ms(self) -> int:
@@ -132,15 +144,17 @@ class StoreWatch:
             end = self._marks.popleft()[1]
         return end
 
-    async def _read(self, first: int, end: int) -> None:
+    async def _read(self, first: int, end: int) -> int:
+        """Return how far it came: the store may show less just now, and the next turn goes on there."""
         while first < end:
             records, following = await self.store.read(HALF_TOPIC, first, end - first)
             for record in records:
                 if record.queue_offset < end:
                     self.undecided.seen(read_half(record))
             if following <= first:
-                return  # the store shows no more; the next turn asks again
+                break
             first = following
+        return min(first, end)
 
     async def _check(self, epoch: int, halves: Sequence[Half]) -> None:
         """Write the next copy of each, which counts the check, then have the producers asked about it."""
