@@ -22,7 +22,6 @@ def read_all(http: Http, books: Books) -> None:
         for queue in shown["queues"]:
             _read_queue(http, books, topic, queue["broker"], queue["queueId"], queue["maxOffset"])
 
-
     _read_dead_letters(http, books)
 
 
