@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 
 from gantry_wire.limits import INT64_MAX
 from gateway.models import WHOLE, Body, BrokerText, Shown, TopicText
@@ -12,8 +12,17 @@ MAX_PER_SECOND = 1_000_000
 EXPRESSION_CHARS_MAX = 65_536
 
 Millis = Annotated[int, Field(ge=0, le=INT64_MAX), WHOLE]
+
+
+def _text(value: object) -> object:
+    """Refuse numbers here: a negative one would be taken for seconds before 1970."""
+    if isinstance(value, str | datetime):
+        return value
+    raise ValueError("a time in RFC 3339 is asked for")
+
+
 Instant = (
-    Annotated[AwareDatetime, Field(strict=False, description="RFC 3339.")]
+    Annotated[AwareDatetime, Field(strict=False, description="RFC 3339."), BeforeValidator(_text)]
     | Annotated[Millis, Field(description="Milliseconds since 1970.")]
 )
 Key = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")]
