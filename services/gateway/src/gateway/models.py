@@ -23,13 +23,6 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _no_truth(value: object) -> object:
-    """Refuse true and false where a number is asked for: pydantic would take them for 1 and 0."""
-    if isinstance(value, bool):
-        raise ValueError("a number is asked for, not true or false")  # noqa: TRY004 - pydantic reads ValueError
-    return value
-
-
 WHOLE = BeforeValidator(_whole)
 Queues = Annotated[int, Field(ge=1, le=QUEUES_MAX), WHOLE]
 WaitMs = Annotated[int, Field(ge=0, le=40 * 86_400_000), WHOLE]
@@ -135,7 +128,7 @@ class ExponentialPolicy(Body):
     initial_ms: WaitMs
     multiplier: Annotated[float, Field(ge=1, le=100, strict=False)] = 2.0
     max_ms: WaitMs = 7_200_000
-    jitter: Annotated[float, Field(ge=0, le=1, strict=False), BeforeValidator(_no_truth)] = 0.0
+    jitter: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
 Policy = Annotated[ListPolicy | ExponentialPolicy, Field(discriminator="type")]
