@@ -1,7 +1,7 @@
 """The gateway of a running system, attacked with what its own OpenAPI says: valid and invalid data, other methods.
 
-Whatever comes, the answer is one that is described, of the described shape, and never a 500. By command, because
-how far it comes in its time depends on the machine: `./gantry test -m soak tests/contracts`.
+Whatever comes, the answer is one that is described, of the described shape, and never a 500. The examples and the bounds of
+each field always; by command (`./gantry test -m soak tests/contracts`) other values at random as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent / "openapi"
+SECONDS_MAX = 400
 FUZZING_SECONDS_MAX = 1200
+
+
+@pytest.mark.timeout(SECONDS_MAX + 60)
+def test_the_gateway_does_what_its_description_says(system: dict[str, Any], tmp_path: Path) -> None:
+    attack(system["http"], tmp_path, "examples,coverage", SECONDS_MAX)
 
 
 @pytest.mark.soak
