@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_wire.errors import MalformedFrame
-from gantry_wire.frame_stream import FrameDecoder, RawFrame
+from gantry_wire.frame_stream import FrameDecoder, MalformedFrame, RawFrame
 from gantry_wire.limits import FRAME_BYTES_MAX
 
 FRAMES = st.lists(

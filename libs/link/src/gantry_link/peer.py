@@ -7,22 +7,49 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from gantry_link.calls import Calls
 from gantry_link.errors import ConnectionLost, LinkError, NotConnected
-from gantry_link.limits import JOIN_BYTES_MAX
+from gantry_link.limits import JOIN_BYTES_MAX, LinkLimits
 from gantry_link.turn import Turn
-from gantry_wire.errors import MalformedFrame
+from gantry_wire.errors import WireError
 from gantry_wire.frame import Command, FrameDecoder, RawFrame, decode_command, encode_request
+from gantry_wire.frame_stream import MalformedFrame
 from gantry_wire.header import Header
-
-if TYPE_CHECKING:
-    from gantry_link.server import RemotingServer
 
 Endpoint = tuple[str, int]
 PUSH_SECONDS = 10.0
 """What RocketMQ's broker waits for the answer of a client it asked."""
+
+
+class PeerOwner(Protocol):
+    """The listener a peer belongs to: gives the bounds, takes whole frames, hears what becomes of the connection."""
+
+    @property
+    def handler(self) -> Callable[[Peer, RawFrame], None]:
+        """Called with every whole frame that is no answer."""
+        ...
+
+    @property
+    def limits(self) -> LinkLimits:
+        """Bounds of a peer's output and of its calls."""
+        ...
+
+    def connected(self, peer: Peer, /) -> None:
+        """A transport is there; it may be refused (aborted) here."""
+
+    def disconnected(self, peer: Peer, /) -> None:
+        """The transport is gone."""
+
+    def malformed(self, peer: Peer, error: WireError, /) -> None:
+        """The stream is out of step."""
+
+    def overflowed(self, peer: Peer, /) -> None:
+        """The peer did not read what it asked for."""
+
+    def failed(self, peer: Peer, frame: RawFrame, error: Exception, /) -> None:
+        """The handler raised `error` for `frame`."""
 
 
 class Peer(asyncio.Protocol):
@@ -56,7 +83,7 @@ class Peer(asyncio.Protocol):
         "stalled_bytes",
     )
 
-    def __init__(self, server: RemotingServer, identifier: int) -> None:
+    def __init__(self, server: PeerOwner, identifier: int) -> None:
         self.id = identifier
         self.remote: Endpoint = ("", 0)
         self.local: Endpoint = ("", 0)

@@ -1,13 +1,8 @@
-"""Every error this package raises, with what to do next: the code to answer, whether to retry, whether to close."""
+"""The errors this package raises (a malformed frame's stands with the decoder), with what to do next: the code to answer, whether to retry, whether to close."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from gantry_wire.codes import RETRYABLE, ResponseCode
-
-if TYPE_CHECKING:
-    from gantry_wire.frame import RawFrame
 
 
 class WireError(Exception):
@@ -20,17 +15,6 @@ class WireError(Exception):
     code: ResponseCode = ResponseCode.SYSTEM_ERROR
     retry: bool = False
     close: bool = False
-
-
-class MalformedFrame(WireError):
-    """The length words of a frame lie: the stream is out of step. Handle `frames`, then close the connection."""
-
-    close = True
-
-    def __init__(self, words: str, frames: list[RawFrame] | None = None) -> None:
-        super().__init__(words)
-        self.frames: list[RawFrame] = frames or []
-        """Whole frames that stood before the bad one in the same bytes."""
 
 
 class MalformedHeader(WireError):

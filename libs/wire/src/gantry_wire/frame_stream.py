@@ -16,7 +16,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple, cast
 
-from gantry_wire.errors import MalformedFrame
+from gantry_wire.errors import WireError
 from gantry_wire.limits import FRAME_BYTES_MAX, FRAME_HEAD_BYTES, HEADER_BYTES_MAX
 
 FRAME_HEAD = Struct(">iI")
@@ -36,6 +36,17 @@ class RawFrame(NamedTuple):
     serialize_type: int
     header: bytes
     body: bytes
+
+
+class MalformedFrame(WireError):
+    """The length words of a frame lie: the stream is out of step. Handle `frames`, then close the connection."""
+
+    close = True
+
+    def __init__(self, words: str, frames: list[RawFrame] | None = None) -> None:
+        super().__init__(words)
+        self.frames: list[RawFrame] = frames or []
+        """Whole frames that stood before the bad one in the same bytes."""
 
 
 _new_frame = cast("Callable[[type[RawFrame], tuple[int, bytes, bytes]], RawFrame]", tuple.__new__)
