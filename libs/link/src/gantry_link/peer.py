@@ -37,19 +37,19 @@ class PeerOwner(Protocol):
         ...
 
     def connected(self, peer: Peer, /) -> None:
-        """A transport is there; it may be refused (aborted) here."""
+        """Hear that a transport is there; it may be refused (aborted) here."""
 
     def disconnected(self, peer: Peer, /) -> None:
-        """The transport is gone."""
+        """Hear that the transport is gone."""
 
     def malformed(self, peer: Peer, error: WireError, /) -> None:
-        """The stream is out of step."""
+        """Hear that the stream is out of step."""
 
     def overflowed(self, peer: Peer, /) -> None:
-        """The peer did not read what it asked for."""
+        """Hear that the peer did not read what it asked for."""
 
     def failed(self, peer: Peer, frame: RawFrame, error: Exception, /) -> None:
-        """The handler raised `error` for `frame`."""
+        """Answer for the handler, which raised `error` for `frame`."""
 
 
 class Peer(asyncio.Protocol):
