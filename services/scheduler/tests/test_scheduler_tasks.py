@@ -116,6 +116,50 @@ async def test_a_task_goes_on_under_another_scheduler_and_can_be_cancelled(syste
         await client.show_task(TaskOrder(id="broker-a.9999"))
 
 
+async def test_a_slow_task_does_little_at_a_time_and_its_cancel_waits_for_nothing(system):
+    await system.start_scheduler()
+    await dead_letters(system, 8)
+    await system.topic("orders")
+    due = int(time.time() * 1000) + 600_000
+    for number in range(4):
+        await system.send("orders", b"x", f"S{number}", TIMER_DELIVER_MS=str(due + number))
+    client = await system.client()
+    async with asyncio.timeout(60):
+        while len((await client.list_schedules(ListSchedules())).schedules) < 4:
+            await asyncio.sleep(0.05)
+    moving = ScheduleQuery(topic="orders")
+    for wanted in (
+        CreateTask(kind="redrive", group="g", max_per_second=0.001),
+        CreateTask(kind="bulkMove", schedules=moving, shift_ms=1000, max_per_second=0.001),
+    ):
+        view = await client.create_task(wanted)
+        async with asyncio.timeout(60):
+            while not view.done:
+                await asyncio.sleep(0.05)
+                view = await client.show_task(TaskOrder(id=view.id))
+        async with asyncio.timeout(90):
+            view = await client.cancel_task(TaskOrder(id=view.id))
+        assert (view.state, view.done) == ("cancelled", 1), (
+            "one in 1000 seconds, and nobody waits for the next"
+        )
+    assert len(await system.bodies("%RETRY%g")) == 1
+    rest = await ended(client, await client.create_task(CreateTask(kind="redrive", group="g")))
+    assert rest.outcomes == {"redriven": 7, "redrivenBefore": 1}
+
+
+async def test_a_task_that_waits_for_another_can_be_cancelled(system):
+    await system.start_scheduler()
+    await dead_letters(system, 2)
+    client = await system.client()
+    first = await client.create_task(CreateTask(kind="redrive", group="g", max_per_second=0.001))
+    async with asyncio.timeout(60):
+        while not (await client.show_task(TaskOrder(id=first.id))).done:
+            await asyncio.sleep(0.05)
+    second = await client.create_task(CreateTask(kind="redrive", group="g"))
+    async with asyncio.timeout(45):
+        assert (await client.cancel_task(TaskOrder(id=second.id))).state == "cancelled"
+
+
 async def test_many_schedules_are_moved_once_and_cancelled(system):
     await system.start_scheduler()
     await system.topic("orders")

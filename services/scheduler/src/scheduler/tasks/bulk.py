@@ -78,14 +78,19 @@ class Bulk:
                 "wouldCancel" if task.view.definition.kind == "bulkCancel" else "wouldMove", len(schedules)
             )
             return
-        answers = await asyncio.gather(*(self._order(task, scheduler, one) for one in schedules))
-        for one, answer in zip(schedules, answers, strict=True):
-            if answer.status in ("failed", "notReady"):
-                reason = answer.error or answer.status
-                task.fail(TaskFailure(broker=one.broker, topic=one.topic, queue_id=one.queue_id, offset=one.system_offset, reason=reason))  # fmt: skip
-            else:
-                task.count(answer.status)
-        await task.pace(len(schedules))
+        size = task.batch(PAGE_SCHEDULES)
+        for begin in range(0, len(schedules), size):
+            some = schedules[begin : begin + size]
+            answers = await asyncio.gather(*(self._order(task, scheduler, one) for one in some))
+            for one, answer in zip(some, answers, strict=True):
+                if answer.status in ("failed", "notReady"):
+                    reason = answer.error or answer.status
+                    task.fail(TaskFailure(broker=one.broker, topic=one.topic, queue_id=one.queue_id, offset=one.system_offset, reason=reason))  # fmt: skip
+                else:
+                    task.count(answer.status)
+            await task.pace(len(some))
+            if task.is_cancelled:
+                return
 
     async def _order(self, task: RunningTask, scheduler: SchedulerClient, one: Schedule) -> ScheduleAnswer:
         definition = task.view.definition

@@ -113,7 +113,7 @@ class Desk:
                 task = self.running.get(identifier)
                 view = self.views.get(identifier, view)
                 continue
-            task.is_cancelled = True
+            task.cancel()
             await task.ended.wait()
             view = task.view
         return view
@@ -166,7 +166,8 @@ class Desk:
         _log.info("task runs", task=identifier, kind=task.view.kind)
         while not task.ended.is_set():
             try:
-                await work.run(task)
+                if not task.is_cancelled:
+                    await work.run(task)
                 await task.end("cancelled" if task.is_cancelled else "done")
             except WireError as error:
                 await task.end("failed", str(error))

@@ -7,7 +7,7 @@ neither a crash nor a second task sends one again. Works on every store there is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from gantry_link.claims import Claims, Held, QueueKey
@@ -138,11 +138,11 @@ class Redrive:
         )
         holding = asyncio.get_running_loop().create_task(claims.run(), name=f"claim {queue.topic}")
         try:
-            async with asyncio.timeout(CLAIM_SECONDS):
-                epoch = await acquired
+            epoch = await task.unless_cancelled(acquired, CLAIM_SECONDS)
+            if epoch is None:
+                return
             while task.marks[queue.mark] < task.marks[f"{queue.mark}:end"] and not task.is_cancelled:
                 await self._batch(task, queue, epoch, wants)
-                await task.checkpoint()
         except TimeoutError as error:
             raise RedriveBlocked(f"the dead letters of {queue.broker} are claimed by another task") from error
         finally:
@@ -153,18 +153,25 @@ class Redrive:
         self, task: RunningTask, queue: _Queue, epoch: int, wants: Callable[[bytes], bool]
     ) -> None:
         mark, end = queue.mark, task.marks[f"{queue.mark}:end"]
-        pulled = await _pull(queue, task.marks[mark])
+        begin = task.marks[mark]
+        pulled = await _pull(queue, begin)
         records = [record for record in scan_records(pulled.records) if record.queue_offset < end]
-        chosen = [record for record in records if wants(record.properties)]
-        task.count("skipped", len(records) - len(chosen))
-        if task.view.definition.dry_run:
-            task.count("wouldRedrive", len(chosen))
-        elif chosen:
-            await self._settle(task, queue, epoch, chosen)
-        task.marks[mark] = max(pulled.next_offset, task.marks[mark] + len(records))
-        if not records and pulled.next_offset <= task.marks[mark]:
+        for some in _portions(records, wants, task.batch(BATCH_MESSAGES)):
+            chosen = [record for record in some if wants(record.properties)]
+            task.count("skipped", len(some) - len(chosen))
+            if task.view.definition.dry_run:
+                task.count("wouldRedrive", len(chosen))
+            elif chosen:
+                await self._settle(task, queue, epoch, chosen)
+            task.marks[mark] = some[-1].queue_offset + 1
+            await task.pace(len(chosen))
+            if task.is_cancelled:
+                return
+            await task.checkpoint()
+        task.marks[mark] = max(pulled.next_offset, task.marks[mark])
+        if task.marks[mark] == begin:
             task.marks[mark] = end  # retention has taken what was left
-        await task.pace(len(chosen))
+        await task.checkpoint()
 
     async def _settle(self, task: RunningTask, queue: _Queue, epoch: int, records: list[Record]) -> None:
         items = [_item(task, queue, record) for record in records]
@@ -200,6 +207,22 @@ def _origin(record: Record) -> str:
     properties = record.property_map()
     origin = properties.get(RETRY_TOPIC) or properties.get(GANTRY_ORIGIN, "").rsplit(":", 2)[0]
     return origin or record.topic.decode("utf-8", "replace")
+
+
+def _portions(
+    records: list[Record], wants: Callable[[bytes], bool], wanted_max: int
+) -> Iterator[list[Record]]:
+    """Divide records in order, so that each portion holds at most so many that are wanted."""
+    portion: list[Record] = []
+    wanted = 0
+    for record in records:
+        portion.append(record)
+        wanted += wants(record.properties)
+        if wanted == wanted_max:
+            yield portion
+            portion, wanted = [], 0
+    if portion:
+        yield portion
 
 
 async def _pull(queue: _Queue, offset: int) -> Pulled:

@@ -6,7 +6,9 @@ So a task has exactly one undecided record in the log at any time, the newest: w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -16,8 +18,11 @@ from scheduler.settler import Settler
 from scheduler.system_names import TASKS_TOPIC
 
 CHECKPOINT_SECONDS = 1.0
+BATCH_SECONDS = 0.25
+"""With a rate limit, at most what it allows in this time is done at once: who asks for 100 a second wants no thousands now."""
 TASKS_QUEUE = (TASKS_TOPIC, 0)
 encode_json = msgspec.json.Encoder().encode
+T = TypeVar("T")
 
 
 class TaskRecord(msgspec.Struct, kw_only=True, rename="camel"):
@@ -46,13 +51,40 @@ class RunningTask:
         self, record: TaskRecord, offset: int, position: int, settler: Settler, wall_ms: Callable[[], int]
     ) -> None:
         self.view, self.marks = record.view, record.marks
-        self.is_cancelled = False
         self.ended = asyncio.Event()
         self._offset, self._position = offset, position
         self._settler, self._wall_ms = settler, wall_ms
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
         self._began, self._paced = self._loop.time(), 0
+        self._cancelled = asyncio.Event()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody wants the task to end where it is."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Have the task end where it is; `ended` tells when it did."""
+        self._cancelled.set()
+
+    async def unless_cancelled(self, awaited: asyncio.Future[T], seconds: float) -> T | None:
+        """Wait for something so long; None when the task is cancelled meanwhile. Raises TimeoutError."""
+        cancelled = self._loop.create_task(self._cancelled.wait())
+        try:
+            done, _ = await asyncio.wait(
+                (awaited, cancelled), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                raise TimeoutError
+            return awaited.result() if awaited in done else None
+        finally:
+            cancelled.cancel()
+
+    def batch(self, most: int) -> int:
+        """Return how many messages may be done at once."""
+        limit = self.view.definition.max_per_second
+        return most if not limit else max(1, min(most, int(limit * BATCH_SECONDS)))
 
     def count(self, outcome: str, number: int = 1) -> None:
         """Count messages by what became of them."""
@@ -68,11 +100,13 @@ class RunningTask:
             self.view.failures.append(failure)
 
     async def pace(self, number: int) -> None:
-        """Wait as long as the rate limit asks for so many more messages."""
+        """Wait as long as the rate limit asks for so many more messages, or until the task is cancelled."""
         limit = self.view.definition.max_per_second
         self._paced += number
         if limit:
-            await asyncio.sleep(max(0.0, self._began + self._paced / limit - self._loop.time()))
+            seconds = max(0.0, self._began + self._paced / limit - self._loop.time())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._cancelled.wait(), seconds)
 
     async def checkpoint(self, *, now: bool = False) -> None:
         """Write down how far the task is, at most once a second. Raises LinkError, BrokerRefused, TaskLost."""
