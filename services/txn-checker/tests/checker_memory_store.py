@@ -31,12 +31,12 @@ class CheckerMemoryStore:
 
     # What a test does
 
-    def begin(self, key="U1", group="pg", topic="orders", queue_id=2, **properties):
+    def begin(self, key="U1", group="pg", topic="orders", queue_id=2, body=b"pay", **properties):
         named = {
             "TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": key, **properties,
             "REAL_TOPIC": topic, "REAL_QID": str(queue_id),
         }  # fmt: skip
-        return self._put(HALF_TOPIC, format_properties(named))
+        return self._put(HALF_TOPIC, format_properties(named), body=body)
 
     def decide(self, offset):
         self.decided[HALF_TOPIC].add(offset)
@@ -95,16 +95,16 @@ class CheckerMemoryStore:
                 self.ops.append(output.body_base64)
                 continue
             raw = edit_properties(half.properties, output.set, output.drop)
-            offset = self._put(output.topic, raw, half.born_timestamp)
+            offset = self._put(output.topic, raw, half.born_timestamp, half.body)
             places.append(OutputPlace(output.topic, 0, offset, self.record(output.topic, offset).position))
         self.decided[topic].add(item.offset)
         self.outcomes.append((item.offset, item.outcome))
         return SettleResult(item.offset, SettleStatus.SETTLED, places)
 
-    def _put(self, topic, properties, born_ms=None):
+    def _put(self, topic, properties, born_ms=None, body=b"pay"):
         queue = self.topics[topic]
         raw = build_record(
-            topic.encode(), 0, len(queue), self._position, b"pay", properties, 0, 0,
+            topic.encode(), 0, len(queue), self._position, body, properties, 0, 0,
             self.now_ms if born_ms is None else born_ms, CLIENT, self.now_ms, HOST,
         )  # fmt: skip
         self._position += len(raw)

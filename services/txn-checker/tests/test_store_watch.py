@@ -104,6 +104,27 @@ async def test_a_store_that_is_away_loses_nothing(scene):
     assert scene.store.outcomes == [(0, "checked")]
 
 
+async def test_what_could_not_be_given_up_takes_no_check_of_another_half_with_it(scene):
+    for ms in (0, 7_000, 31_000):
+        if not ms:
+            scene.store.begin("OLD")
+        await scene.after(ms)
+    scene.store.begin("NEW")
+    await scene.after(0)
+    settle, refusals = scene.store.settle, [StoreFailed("the disk is full")]
+
+    async def full_once(topic, epoch, items):
+        if refusals:
+            raise refusals.pop()
+        return await settle(topic, epoch, items)
+
+    scene.store.settle = full_once
+    with pytest.raises(StoreFailed):
+        await scene.after(31_000)  # OLD is to be given up, NEW to be asked about, in one turn
+    await scene.after(3_000)
+    assert [outcome for _, outcome in scene.store.outcomes] == ["checked", "checked", "parked", "checked"]
+
+
 async def test_an_epoch_that_is_over_ends_the_work(scene):
     scene.store.begin("U1")
     scene.store.epoch = 8

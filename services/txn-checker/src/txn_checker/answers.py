@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
+from gantry_wire.limits import FRAME_BYTES_MAX, RECORD_BYTES_MAX
 from gantry_wire.names import TRANS_CHECK_MAX_TIME_TOPIC
 from gantry_wire.transaction_bodies import (
     CHECKS_MAX,
@@ -21,6 +22,10 @@ from txn_checker.store_watch import StoreWatch
 from txn_checker.undecided import gaps
 
 HOLD_SECONDS_MAX = 30.0
+RECORDS_BYTES_MAX = FRAME_BYTES_MAX // 2
+"""What the records of one answer may have together: as base64 they are a third longer, and must fit into one frame."""
+
+assert RECORDS_BYTES_MAX >= RECORD_BYTES_MAX
 
 
 class Answers:
@@ -73,8 +78,10 @@ class Answers:
                 return page
 
     async def _checks(self, ask: ReceiveChecks) -> ChecksPage:
+        """Return what is to be decided, as much of it as one answer holds: the rest is listed once this is decided."""
         page = ChecksPage()
         count_max = min(max(ask.max, 1), CHECKS_MAX)
+        bytes_left = RECORDS_BYTES_MAX
         for watch in self._held(None):
             page.brokers.append(watch.store.broker)
             for half in watch.undecided.asked(ask.producer_group)[: count_max - len(page.checks)]:
@@ -82,6 +89,9 @@ class Answers:
                     record = await watch.store.record_at(half.position)
                 except StoreFailed:
                     break  # that store is away: its checks are listed when it is back
+                bytes_left -= len(record) + len(half.key)
+                if bytes_left < 0:
+                    return page
                 check = PendingCheck(
                     key=half.key, broker=watch.store.broker, attempt=half.checks, record=record
                 )

@@ -103,8 +103,11 @@ class StoreWatch:
             work = self.undecided.due(self.now_ms(), BATCH)
             if not work.check and not work.give_up:
                 return
-            await self._give_up(epoch, work.give_up)
-            await self._check(epoch, work.check)
+            try:
+                await self._give_up(epoch, work.give_up)
+                await self._check(epoch, work.check)
+            finally:
+                self.undecided.give_back(work, self.now_ms())
 
     async def look(self, *, all_of_it: bool = False) -> Settled:
         """Learn what is decided, and read what stays undecided; `all_of_it`: the youngest too."""
@@ -167,7 +170,7 @@ class StoreWatch:
                 copy = self.undecided.copied(half, place.queue_offset, place.position, message_id, now_ms)
                 copies += [copy] if copy is not None else []
             else:
-                self._not_done(half, result, now_ms)
+                self._not_done(half, result)
         self.checked += len(copies)
         if copies:
             self._due()
@@ -179,7 +182,6 @@ class StoreWatch:
 
     async def _give_up(self, epoch: int, halves: Sequence[Half]) -> None:
         results = await self._settle(epoch, halves, _parked)
-        now_ms = self.now_ms()
         for half, result in zip(halves, results, strict=True):
             if result.status == SettleStatus.SETTLED:
                 self.parked += 1
@@ -189,7 +191,7 @@ class StoreWatch:
                     broker=self.store.broker, transaction=half.key, group=half.group, checks=half.checks,
                 )  # fmt: skip
             else:
-                self._not_done(half, result, now_ms)
+                self._not_done(half, result)
 
     async def _settle_stale(self, epoch: int) -> None:
         stale, self.undecided.stale = self.undecided.stale, []
@@ -207,20 +209,13 @@ class StoreWatch:
             SettleItem(half.offset, half.position, [made[0], _op(half)], made[1])
             for half, made in zip(halves, map(output, halves), strict=True)
         ]
-        try:
-            return await self.store.settle(HALF_TOPIC, epoch, items)
-        except StoreFailed:
-            now_ms = self.now_ms()
-            for half in halves:
-                self.undecided.apply(half, Event.FAILED, now_ms)
-            raise
+        return await self.store.settle(HALF_TOPIC, epoch, items)
 
-    def _not_done(self, half: Half, result: SettleResult, now_ms: int) -> None:
+    def _not_done(self, half: Half, result: SettleResult) -> None:
         if result.status in SILENT_OUTCOMES:
             self.undecided.apply(half, Event.DECIDED)
-            return
-        _log.warning("half not written", transaction=half.key, status=result.status, detail=result.detail)
-        self.undecided.apply(half, Event.FAILED, now_ms)
+        else:  # given back at the end of the turn
+            _log.warning("half not written", transaction=half.key, status=result.status, detail=result.detail)
 
     def _pause_seconds(self) -> float:
         due_ms = self.undecided.next_due_ms

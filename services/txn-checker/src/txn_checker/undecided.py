@@ -79,7 +79,7 @@ class Undecided:
         return gone
 
     def due(self, now_ms: int, count_max: int) -> Work:
-        """Return what is due at `now`; each is worked on until `copied` or `apply` says what came of it."""
+        """Return what is due at `now`; each is worked on until `copied`, `apply` or `give_back` says what came of it."""
         work = Work([], [])
         while self._due and self._due[0][0] <= now_ms and len(work.check) + len(work.give_up) < count_max:
             _, offset, key = heappop(self._due)
@@ -118,6 +118,13 @@ class Undecided:
         elif event is Event.FAILED:
             entry.due_ms = now_ms + RETRY_MS
             heappush(self._due, (entry.due_ms, half.offset, half.key))
+
+    def give_back(self, work: Work, now_ms: int) -> None:
+        """Have what nothing came of tried again later: its writing was refused, or broke off before its turn."""
+        for half in (*work.check, *work.give_up):
+            entry = self._entries.get(half.key)
+            if entry is not None and entry.state is not State.WAITING:
+                self.apply(half, Event.FAILED, now_ms)
 
     def asked(self, group: str) -> list[Half]:
         """Return the halves of a producer group that somebody has to decide: those asked about, the oldest first."""
