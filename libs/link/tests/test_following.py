@@ -84,3 +84,16 @@ async def test_it_waits_for_what_take_returns_before_it_says_it_has_read():
         assert follower.figures.next_offset == 0
         gate.set()
         await eventually(lambda: follower.figures.next_offset == 1)
+
+
+async def test_a_pause_is_made_at_the_end_of_the_queue_only_and_after_records():
+    store, pauses = ScriptedStore(found(2, 5), found(5, 5), found(5, 5, b""), found(6, 6)), []
+
+    def pause():
+        pauses.append(store.asked[-1].queue_offset)
+        return 0.001
+
+    async with followed(store, lambda _pulled: None, pause_seconds=pause):
+        await eventually(lambda: len(store.asked) == 5)
+    assert pauses == [2, 5]
+    assert [one.queue_offset for one in store.asked] == [0, 2, 5, 5, 6]

@@ -5,13 +5,9 @@ from heapq import heappop, heappush
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from schedule_entries import entry
 
 from scheduler.due_index import DueIndex
-from scheduler.entries import Entry
-
-
-def entry(key, due_ms, uniq=b""):
-    return Entry(due_ms, key, key * 10, "t", 0, uniq or b"u%d" % key, b"")
 
 
 def test_what_is_due_comes_in_the_order_of_its_time_and_not_before():

@@ -1,5 +1,6 @@
 """Delayed messages out of pull answers: due times, targets, ids; nothing but a record is taken for one."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +35,7 @@ def test_a_message_of_a_level_is_due_so_long_after_it_was_stored():
         SCHEDULE_TOPIC, 1, 7, 4096, store_ms=100, REAL_TOPIC="orders", REAL_QID="3", UNIQ_KEY="U", KEYS="a b"
     )
     entry = only(data, 1)
-    assert entry[:7] == (5100, key_of(1, 7), 4096, "orders", 3, b"U", b"a b")
+    assert msgspec.structs.astuple(entry)[:7] == (5100, key_of(1, 7), 4096, "orders", 3, b"U", b"a b")
     assert (entry.source, entry.offset) == (1, 7)
 
 

@@ -1,9 +1,11 @@
 """The far end: what is added is found at once, comes back in the order of its time, and only once."""
 
+import msgspec
 import pytest
 
 from scheduler.entries import Entry, key_of
-from scheduler.sqlite_index import BATCH_ROWS, Place, SqliteIndex, Wanted
+from scheduler.far_rows import Place, Wanted
+from scheduler.sqlite_index import BATCH_ROWS, SqliteIndex
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +26,7 @@ async def index(tmp_path):
 async def test_messages_come_out_in_the_order_of_their_time_and_only_once(index):
     for offset, at in ((1, 30), (2, 10), (3, 20), (4, 40)):
         index.add(0, at, entry(offset, at))
-    index.add(1, 5, entry(9, 5)._replace(is_absolute=True))
+    index.add(1, 5, msgspec.structs.replace(entry(9, 5), is_absolute=True))
     assert [(at, one.offset) for at, one in await index.load(0, 30, 2)] == [(10, 2), (20, 3)]
     assert [one.offset for _, one in await index.load(0, 30, 9)] == [1]
     assert await index.load(0, 30, 9) == []
@@ -37,9 +39,8 @@ async def test_a_message_is_found_before_and_after_it_is_written_whole(index):
     assert await index.find(b"u1") == [added]
     await index.load(0, 0, 1)  # everything before it is written now
     assert await index.find(b"u1") == [added]
-    assert await index.get(added.key) == added
     assert await index.find(b"u2") == []
-    assert await index.remove([added.key, 12345]) == 1
+    assert await index.remove(0, [added, entry(12345, 50)]) == 1
     assert await index.find(b"u1") == []
 
 
@@ -86,6 +87,29 @@ async def test_what_lies_below_a_position_is_found_by_source(index):
     await index.load(0, 0, 1)
     found = await index.below(300, key_of(1, 0), key_of(2, 0), 10)
     assert [(one.source, one.offset) for one in found] == [(1, 0), (1, 1), (1, 2)]
+
+
+async def test_what_was_put_back_is_removed_too_wherever_it_waits_now(index):
+    late, nameless = entry(1, 50), msgspec.structs.replace(entry(2, 50), uniq=b"")
+    index.add(0, 10_000_000, late)
+    index.add(0, 20_000_000, nameless)
+    index.add(0, 10_000_000, entry(3, 50))
+    assert await index.remove(0, [late, nameless]) == 2
+    assert [one.offset for _, one in await index.load(0, 10**9, 9)] == [3]
+
+
+async def test_a_list_in_the_order_of_time_goes_over_slots_and_through_full_ones(index):
+    for offset in range(300):
+        index.add(0, 1_000_000 + offset * 100, entry(offset, 1_000_000 + offset * 100))
+        index.add(1, 1_005_000, entry(offset, 1_005_000, source=1, uniq=b"v%d" % offset))
+    seen, place = [], None
+    while rows := await index.page(Wanted((0, 1)), place, 70):
+        seen += [(at, one.key) for at, one in rows]
+        place = Place(rows[-1][0], rows[-1][1].key)
+    assert len(seen) == len(set(seen)) == 600
+    assert seen == sorted(seen)
+    late = await index.page(Wanted((0, 1), from_ms=1_029_000), None, 99)
+    assert [one.offset for _, one in late] == list(range(290, 300))
 
 
 async def test_many_rows_are_written_in_batches_and_there_is_room_again(index):

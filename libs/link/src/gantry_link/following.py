@@ -1,5 +1,7 @@
 """Follows one system queue: held pulls, one after the other, each asked for before the last one's records are worked on.
 
+At the queue's end a pause may be made first, so that a busy queue is not asked once for every message.
+
 Knows offsets and whole pull answers, not what the records mean. Ends only when cancelled, or by what `take` raises.
 """
 
@@ -55,13 +57,19 @@ class Follower:
         take: Take,
         *,
         failed: Callable[[str], None] | None = None,
+        pause_seconds: Callable[[], float] | None = None,
         hold_seconds: float = HOLD_SECONDS,
     ) -> None:
-        """`failed` is told in words of pulls that did not work; they are repeated with a growing pause."""
+        """`failed` is told in words of pulls that did not work; they are repeated with a growing pause.
+
+        `pause_seconds` says, after records from the queue's end were taken, how long the next pull may wait: what comes
+        meanwhile is read later, and together.
+        """
         self.figures = FollowFigures()
         self._store, self._topic, self._queue_id, self._group = store, topic, queue_id, group
         self._take = take
         self._failed = failed
+        self._pause_seconds = pause_seconds
         self._hold_ms = int(hold_seconds * 1000)
 
     async def run(self, offset: int) -> None:
@@ -84,8 +92,14 @@ class Follower:
                     continue
                 backoff_seconds = BACKOFF_SECONDS_MIN
                 figures.pulls += 1
-                asked = self._ask(pulled.next_offset)
-                await self._work_on(pulled)
+                if self._pause_seconds is None or pulled.next_offset < pulled.max_offset:
+                    asked = self._ask(pulled.next_offset)
+                    await self._work_on(pulled)
+                else:
+                    await self._work_on(pulled)
+                    if pulled.records and (pause := self._pause_seconds()) > 0:
+                        await asyncio.sleep(pause)
+                    asked = self._ask(pulled.next_offset)
         finally:
             asked.cancel()
 

@@ -6,6 +6,7 @@ import fcntl
 import gc
 import os
 import secrets
+import sys
 import time
 from typing import IO
 
@@ -34,6 +35,8 @@ from scheduler.term import Surroundings
 LOCK_FILE = "lock"
 GC_THRESHOLDS = (50_000, 20, 100)
 """Waiting messages are in no cycle; looking through a hundred thousand of them makes others late."""
+SWITCH_SECONDS = 0.0005
+"""How long the index's threads may keep the interpreter while something is due: they hold it for 10 ms and more at a time."""
 ROUTE_HINTS = "gantry.route.>"
 
 _log = get_logger()
@@ -43,6 +46,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     """Run until `life.stopping`; StartRefused when the directory or a port cannot be had."""
     lock = _take_directory(settings)
     gc.set_threshold(*GC_THRESHOLDS)
+    sys.setswitchinterval(SWITCH_SECONDS)
     metrics = Metrics()
     figures, pool = Figures(metrics), ConnectionPool()
     hints = Hints(settings.nats_url, "scheduler")
@@ -123,7 +127,12 @@ def _ourselves(settings: SchedulerSettings, port: int, figures: Figures, keepers
     host = settings.advertise or settings.listen
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     owner = f"scheduler@{address}#{os.getpid()}-{secrets.token_hex(4)}"
-    pace = Pace(settings.settle_batch, settings.settles_in_flight, int(settings.park_after_hours * 3_600_000))
+    pace = Pace(
+        settings.settle_batch,
+        settings.settles_in_flight,
+        settings.settle_share,
+        int(settings.park_after_hours * 3_600_000),
+    )
     bulk = Bulk(keepers.stores)
     work: dict[str, Work] = {
         "redrive": Redrive(keepers.stores, owner, address),

@@ -73,7 +73,7 @@ class CancelRecords:
             reply = await self._settler.settle((TIMER_TOPIC, 0), items)
         except (BrokerRefused, LinkError):
             return False
-        await self._lanes.forget([*found, record])
+        self._lanes.forget([*found, record])
         settled = sum(result.status == SettleStatus.SETTLED for result in reply.results[:-1])
         self._figures.outcomes.labels(CANCELLED).value += settled
         return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from gantry_chassis.logs import get_logger
 from gantry_link.claims import Held, QueueKey
@@ -12,8 +12,9 @@ from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import GantryCode
 from gantry_wire.settle_headers import SettledStateBody, SettledStateHeader, decode_json
 from scheduler.cancel_records import CancelRecords
-from scheduler.entries import PARKED, TIMER, entry_of, queue_of, scan_items
+from scheduler.entries import LEVELS_MAX, PARKED, TIMER, Entry, entry_of, queue_of, scan_items
 from scheduler.lanes import DELAYS, INSTANTS, SET_ASIDE, Lanes
+from scheduler.reading_pause import ReadingPause
 from scheduler.settled_ranges import SettledRanges
 from scheduler.system_names import SCHEDULER_GROUP
 
@@ -79,27 +80,37 @@ class CatchingUp:
         ranges = await self._settled(topic, queue_id, self._firsts[source])
         lane = SET_ASIDE if source == PARKED else DELAYS
 
-        def take(pulled: Pulled) -> asyncio.Future[None] | None:
-            read = [
+        pause = ReadingPause(self._level_ms[source] if source < LEVELS_MAX else None)
+
+        def take(pulled: Pulled) -> Awaitable[None] | None:
+            entries = [
                 entry_of(item, source, self._level_ms)
                 for item in scan_items(pulled.records)
-                if not ranges.holds(item.offset)
+                if ranges.is_over or not ranges.holds(item.offset)
             ]
-            waiting = [entry for entry in read if not entry.cancels]
-            if source != TIMER:
-                self._lanes.arm(waiting, lane)
+            if source == TIMER:
+                pause.read(entries, self._lanes.now_ms(DELAYS))
+                self._arm_timer(entries)
             else:
-                self._lanes.arm([entry for entry in waiting if entry.is_absolute], INSTANTS)
-                self._lanes.arm([entry for entry in waiting if not entry.is_absolute], DELAYS)
-                self._cancels.noticed(read)
-                for entry in read:
-                    if entry.cancels:
-                        self._cancels.take(entry)
+                self._lanes.arm(entries, lane)
             self._armed()
-            return asyncio.ensure_future(self._room())
+            return None if self._has_room() else self._room()
 
-        follower = self.followers[source] = Follower(self._store, topic, queue_id, SCHEDULER_GROUP, take)
+        follower = self.followers[source] = Follower(
+            self._store, topic, queue_id, SCHEDULER_GROUP, take, pause_seconds=lambda: pause.seconds
+        )
         await follower.run(self._firsts[source])
+
+    def _arm_timer(self, entries: Sequence[Entry]) -> None:
+        """Take what was read of the timer queue: delays and instants in lanes of their own, and cancel records."""
+        instants = [entry for entry in entries if entry.is_absolute and not entry.cancels]
+        self._lanes.arm(instants, INSTANTS)
+        if len(instants) < len(entries):
+            self._lanes.arm([e for e in entries if not e.is_absolute and not e.cancels], DELAYS)
+        self._cancels.noticed(entries)
+        for entry in entries:
+            if entry.cancels:
+                self._cancels.take(entry)
 
     async def _settled(self, topic: str, queue_id: int, first: int) -> SettledRanges:
         ranges: list[tuple[int, int]] = []
@@ -111,6 +122,9 @@ class CatchingUp:
             ranges += state.settled
             at = state.next
         return SettledRanges(ranges)
+
+    def _has_room(self) -> bool:
+        return self._lanes.far.has_room and not self._lanes.is_full
 
     async def _room(self) -> None:
         await self._lanes.far.room()

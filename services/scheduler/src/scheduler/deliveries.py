@@ -1,7 +1,7 @@
 """Delivers what is due on one store: takes it from the lanes, settles it in batches, several at once, acts on the answers.
 
 Wakes by one timer for the next message due. What fails waits and is tried again; what fails for too long is parked. The
-batches of one queue leave in order over one connection.
+batches of one queue leave in order over one connection. How a burst is paced says `burst_pace`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gantry_chassis.logs import get_logger
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.settle_headers import SettleItem, SettleReplyBody, SettleStatus
+from scheduler.burst_pace import BurstPace
 from scheduler.decisions import PARKED_OUTCOME, Then, deliver, judge, park
 from scheduler.due_index import DueIndex
 from scheduler.entries import Entry, queue_of
@@ -32,9 +33,11 @@ _log = get_logger()
 class Pace(NamedTuple):
     """How much is sent at once, and when what cannot be delivered is set aside."""
 
-    batch_items: int = 128
+    batch_items: int = 512
     settles_max: int = 2
-    """Requests of one lane on their way: more would fill the store's turns when very many messages are due at once."""
+    """Requests of one lane on their way while few messages are due: the next is made while the last one is flushed."""
+    store_share: float = 0.5
+    """Share of the time that full batches may have the store working, when very many messages are due at once."""
     park_after_ms: int = 72 * 3_600_000
 
 
@@ -55,8 +58,10 @@ class Deliveries:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = FOREVER
         """Kept here: a timer that is due at once does not know its time in every loop."""
+        self._order = list(lanes.due)
         self._on_their_way = dict.fromkeys(lanes.due, 0)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._burst = BurstPace(pace.store_share)
         self._broken: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self) -> None:
@@ -75,7 +80,8 @@ class Deliveries:
         """Send what is due, fetch what soon will be, and set the timer for the next. Called after anything was armed."""
         if self._broken.done() or not self._clock.is_known:
             return
-        for number, lane in self._lanes.due.items():
+        for number in list(self._order):
+            lane = self._lanes.due[number]
             self._send_due(number, lane)
             load = lane.wants(self._lanes.now_ms(number))
             if load is not None:
@@ -83,8 +89,13 @@ class Deliveries:
         self._set_timer()
 
     def _send_due(self, number: int, lane: DueIndex) -> None:
-        while self._on_their_way[number] < self._pace.settles_max:
+        while self._may_send(number):
             batch = lane.take_due(self._lanes.now_ms(number), self._pace.batch_items)
+            is_full = len(batch) >= self._pace.batch_items
+            self._burst.took(number, is_full=is_full)
+            if is_full:  # of two lanes with a burst each has its turn
+                self._order.remove(number)
+                self._order.append(number)
             if not batch:
                 return
             by_source: dict[int, list[Entry]] = {}
@@ -92,14 +103,23 @@ class Deliveries:
                 by_source.setdefault(entry.source, []).append(entry)
             for source, entries in by_source.items():
                 self._on_their_way[number] += 1
-                self._start(self._deliver(number, source, entries))
+                if is_full:
+                    self._burst.sent(self._loop.time())
+                self._start(self._deliver(number, source, entries, is_full=is_full))
+
+    def _may_send(self, number: int) -> bool:
+        on_their_way = self._on_their_way[number]
+        if number not in self._burst.lanes:
+            return on_their_way < self._pace.settles_max
+        return on_their_way == 0 and self._burst.free_at() <= self._loop.time()
 
     def _set_timer(self) -> None:
         at, steady = FOREVER, self._loop.time()
         for number, lane in self._lanes.due.items():
             next_ms = lane.next_ms
             if next_ms is not None and self._on_their_way[number] < self._pace.settles_max:
-                at = min(at, steady + (next_ms - self._lanes.now_ms(number)) / 1000)
+                due = steady + (next_ms - self._lanes.now_ms(number)) / 1000
+                at = min(at, max(due, self._burst.free_at()) if number in self._burst.lanes else due)
             if lane.far_count:
                 at = min(at, steady + LOAD_SECONDS)
         timer = self._timer
@@ -114,7 +134,7 @@ class Deliveries:
         self._timer = None
         self.wake()
 
-    async def _deliver(self, lane: int, source: int, entries: Sequence[Entry]) -> None:
+    async def _deliver(self, lane: int, source: int, entries: Sequence[Entry], *, is_full: bool) -> None:
         try:
             reply = await self._settler.settle(queue_of(source), [deliver(entry) for entry in entries])
             parked = self._judge_all(lane, entries, reply)
@@ -126,6 +146,8 @@ class Deliveries:
                 self._lanes.put_back(lane, entry.key, AWAY_RETRY_MS, str(error))
         finally:
             self._on_their_way[lane] -= 1
+            if is_full:
+                self._burst.answered(self._loop.time())
 
     def _judge_all(
         self, lane: int, entries: Sequence[Entry], reply: SettleReplyBody

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from scheduler.due_index import DueIndex
 from scheduler.entries import PARKED, Entry
@@ -74,19 +75,23 @@ class Lanes:
         found.update({entry.key: entry for entry in await self.far.find(uniq)})
         return list(found.values())
 
-    async def forget(self, entries: Sequence[Entry]) -> None:
-        """Forget messages that somebody has decided, wherever they are kept."""
-        far: dict[int, list[int]] = {}
+    def forget(self, entries: Sequence[Entry]) -> None:
+        """Forget messages that somebody has decided, wherever they are kept. Whoever asks afterwards sees them no more."""
+        far: dict[int, list[Entry]] = {}
         for entry in entries:
             lane = lane_of(entry)
             if lane == SET_ASIDE or self.due[lane].decided(entry.key) is None:
-                far.setdefault(lane, []).append(entry.key)
-        for lane, keys in far.items():
-            count = await self.far.remove(keys)
-            if lane == SET_ASIDE:
-                self.parked_count -= count
-            else:
-                self.due[lane].far_removed(count)
+                far.setdefault(lane, []).append(entry)
+        for lane, kept in far.items():
+            self.far.remove(lane, kept).add_done_callback(partial(self._removed, lane))
+
+    def _removed(self, lane: int, removing: asyncio.Future[int]) -> None:
+        if removing.cancelled() or removing.exception() is not None:
+            return  # the index is closed or broken, which the next write tells
+        if lane == SET_ASIDE:
+            self.parked_count -= removing.result()
+        else:
+            self.due[lane].far_removed(removing.result())
 
     async def load(self, lane: int, until_ms: int, count: int) -> None:
         """Bring from afar what will be due; `due[lane].wants` has asked for it."""

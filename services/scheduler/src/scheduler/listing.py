@@ -10,8 +10,8 @@ from gantry_wire.ids import offset_message_id, pack_host
 from gantry_wire.limits import INT64_MAX
 from gantry_wire.scheduler_bodies import PAGE_MAX, ListParked, ListSchedules, Schedule, SchedulesPage
 from scheduler.entries import PARKED, TIMER, Entry, queue_of
+from scheduler.far_rows import Place, Wanted
 from scheduler.lanes import DELAYS, INSTANTS, SET_ASIDE
-from scheduler.sqlite_index import Place, Wanted
 from scheduler.term import Term
 
 _Row = tuple[int, str, int, Entry, Term]

@@ -117,7 +117,7 @@ class Orders:
             results += zip(batch, reply.results, strict=True)
         await _tell_what_is_forgotten(term, results)
         decided = (SettleStatus.SETTLED, SettleStatus.ALREADY)
-        await term.lanes.forget([entry for entry, result in results if result.status in decided])
+        term.lanes.forget([entry for entry, result in results if result.status in decided])
         outcome = decide(entries[0]).outcome
         self._figures.outcomes.labels(outcome).value += sum(
             result.status == SettleStatus.SETTLED for _, result in results

@@ -15,6 +15,8 @@ from scheduler.lanes import Lanes
 from scheduler.settler import Settler
 
 BATCH_ITEMS = 256
+FOUND_MAX = 8192
+"""Messages that are looked for at once: the far ones are found by looking at all."""
 
 _log = get_logger()
 
@@ -38,13 +40,19 @@ class Rolling:
             await self._asked.wait()
             self._asked.clear()
             for source in self._sources:
-                rolled = 0
-                while entries := await self._next(source):
-                    if not await self._roll(source, entries):
-                        break
-                    rolled += len(entries)
+                rolled = await self._roll_all(source)
                 if rolled:
                     _log.info("rolled forward for retention", queue=queue_of(source), messages=rolled)
+
+    async def _roll_all(self, source: int) -> int:
+        rolled = 0
+        while entries := await self._next(source):
+            for first in range(0, len(entries), BATCH_ITEMS):
+                batch = entries[first : first + BATCH_ITEMS]
+                if not await self._roll(source, batch):
+                    return rolled
+                rolled += len(batch)
+        return rolled
 
     async def _next(self, source: int) -> list[Entry]:
         below = self._below
@@ -55,8 +63,8 @@ class Rolling:
             if entry.source == source and entry.position < below
         ]
         if near:
-            return near[:BATCH_ITEMS]
-        return await self._lanes.far.below(below, key_of(source, 0), key_of(source + 1, 0), BATCH_ITEMS)
+            return near[:FOUND_MAX]
+        return await self._lanes.far.below(below, key_of(source, 0), key_of(source + 1, 0), FOUND_MAX)
 
     async def _roll(self, source: int, entries: list[Entry]) -> bool:
         """Return whether it goes on: not while the store is away or has no room."""
@@ -71,5 +79,5 @@ class Rolling:
             if result.status in (SettleStatus.SETTLED, SettleStatus.ALREADY)
         ]
         self._figures.outcomes.labels(ROLLED).value += len(decided)
-        await self._lanes.forget(decided)
+        self._lanes.forget(decided)
         return len(decided) == len(entries)

@@ -47,10 +47,18 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 3000
     settle_batch: Annotated[
         int, Meta(ge=1, le=4096, description="Due messages asked of a store in one request.")
-    ] = 128
+    ] = 512
     settles_in_flight: Annotated[
         int, Meta(ge=1, le=64, description="Such requests on their way to one store, for each kind of delay.")
     ] = 2
+    settle_share: Annotated[
+        float,
+        Meta(
+            ge=0.05,
+            le=1,
+            description="Share of the time full requests keep a store working when very many are due.",
+        ),
+    ] = 0.5
     park_after_hours: Annotated[
         float,
         Meta(gt=0, le=10_000, description="What cannot be delivered for so long is set aside (parked)."),

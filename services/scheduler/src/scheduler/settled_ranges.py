@@ -12,6 +12,11 @@ class SettledRanges:
         self._ranges = list(ranges)
         self._at = 0
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no offset from here on is decided."""
+        return self._at >= len(self._ranges)
+
     def holds(self, offset: int) -> bool:
         """Whether an offset is decided. Offsets must be asked in ascending order."""
         ranges, at = self._ranges, self._at

@@ -1,0 +1,209 @@
+"""The SQLite file of far messages: its layout, and every statement on it. Called in the threads of `sqlite_index`, never in the loop.
+
+Rows lie in slots of some seconds, a slot's rows side by side, and hold the message as one value: so what comes in writes few pages,
+and what becomes due is read and deleted from few. (An index by time beside rows in the order of arrival wrote a page for every row
+as soon as a million waited: three times the CPU and ten times the bytes.)
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
+
+from scheduler.entries import COPIES_MAX, Entry
+
+SLOT_BITS = 13
+"""A slot is 8.192 s: a few thousand rows of a million that wait for an hour; and 450 slots are open for writing then."""
+LANE_BITS = 48
+WRITE_CACHE_KIB, READ_CACHE_KIB = 24_576, 4096
+
+_SCHEMA = """
+PRAGMA page_size = 8192;
+PRAGMA journal_mode = WAL;
+PRAGMA wal_autocheckpoint = 4000;
+CREATE TABLE far (
+    slot INTEGER NOT NULL, key INTEGER NOT NULL, at INTEGER NOT NULL, due INTEGER NOT NULL, id INTEGER, entry BLOB NOT NULL,
+    PRIMARY KEY (slot, key)
+) WITHOUT ROWID;
+"""
+_INDEX_IDS = "CREATE INDEX IF NOT EXISTS far_id ON far (id)"
+"""Made when all was read: sorting once costs a fraction of keeping it while a million rows come."""
+_INSERT = "INSERT OR REPLACE INTO far VALUES (?, ?, ?, ?, ?, ?)"
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Entry).decode
+
+Row = tuple[int, int, Entry]
+"""Lane, time to try it at in ms, message."""
+
+
+class Place(NamedTuple):
+    """Where a page of a list goes on: after this time and key."""
+
+    at_ms: int
+    key: int
+
+
+class Wanted(NamedTuple):
+    """Which messages a list shows; None does not narrow."""
+
+    lanes: tuple[int, ...]
+    topic: str | None = None
+    message_key: str | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+
+
+def create(path: Path) -> sqlite3.Connection:
+    """Make the file. Raises sqlite3.Error."""
+    database = _open(path, WRITE_CACHE_KIB)
+    database.executescript(_SCHEMA)
+    return database
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """Open the file a second time, for look-ups beside the writing."""
+    return _open(path, READ_CACHE_KIB)
+
+
+def index_ids(database: sqlite3.Connection) -> None:
+    """Make look-ups by id quick."""
+    database.execute(_INDEX_IDS)
+
+
+def insert(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    """Add rows, in the order they will lie."""
+    values = [
+        (_slot(lane, at_ms), entry.key, at_ms, entry.due_ms, _id(entry.uniq), _encode(entry))
+        for lane, at_ms, entry in rows
+    ]
+    values.sort()
+    database.execute("BEGIN")
+    database.executemany(_INSERT, values)
+    database.execute("COMMIT")
+
+
+def take_out(database: sqlite3.Connection, lane: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
+    """Remove and return the earliest messages of a lane to be tried until a time, with those times."""
+    database.execute("BEGIN")
+    sql = "SELECT at, slot, key, entry FROM far WHERE slot BETWEEN ? AND ? AND at <= ? ORDER BY at LIMIT ?"
+    values = (_slot(lane, 0), _slot(lane, until_ms), until_ms, count)
+    rows = database.execute(sql, values).fetchall()
+    database.executemany("DELETE FROM far WHERE slot = ? AND key = ?", [row[1:3] for row in rows])
+    database.execute("COMMIT")
+    return [(row[0], _decode(row[3])) for row in rows]
+
+
+def find(database: sqlite3.Connection, uniq: bytes) -> list[Entry]:
+    """Return the messages with a unique key."""
+    rows = database.execute("SELECT entry FROM far WHERE id = ?", (_id(uniq),))
+    found = (_decode(data) for (data,) in rows)
+    return [entry for entry in found if entry.uniq == uniq][:COPIES_MAX]
+
+
+def remove(database: sqlite3.Connection, lane: int, entries: Sequence[Entry]) -> int:
+    """Delete messages of a lane; returns how many were there."""
+    database.execute("BEGIN")
+    count = sum(_remove(database, lane, entry) for entry in entries)
+    database.execute("COMMIT")
+    return count
+
+
+def _remove(database: sqlite3.Connection, lane: int, entry: Entry) -> int:
+    by_time = "DELETE FROM far WHERE slot = ? AND key = ?"
+    if database.execute(by_time, (_slot(lane, entry.due_ms), entry.key)).rowcount:
+        return 1
+    by_id = "DELETE FROM far WHERE id IS ? AND key = ?"  # it was put back to be tried later than it was due
+    return database.execute(by_id, (_id(entry.uniq), entry.key)).rowcount
+
+
+def page(
+    database: sqlite3.Connection, wanted: Wanted, after: Place | None, count: int
+) -> list[tuple[int, Entry]]:
+    """Return the first `count` messages after a place in the order of their times and keys, with those times."""
+    found: list[tuple[int, Entry]] = []
+    for lane in wanted.lanes:
+        of_lane: list[tuple[int, Entry]] = []
+        for slot in _slots(database, lane, max(after.at_ms if after else 0, wanted.from_ms or 0)):
+            of_lane += _in_slot(database, slot, wanted, after, count)
+            if len(of_lane) >= count:
+                break
+        found += of_lane[:count]
+    found.sort(key=lambda row: (row[0], row[1].key))
+    return found[:count]
+
+
+def _slots(database: sqlite3.Connection, lane: int, from_ms: int) -> Iterable[int]:
+    """Yield the slots of a lane that hold something, from a time on."""
+    slot, end = _slot(lane, from_ms), _slot(lane + 1, 0)
+    while True:
+        row = database.execute(
+            "SELECT slot FROM far WHERE slot >= ? AND slot < ? ORDER BY slot LIMIT 1", (slot, end)
+        ).fetchone()
+        if row is None:
+            return
+        yield row[0]
+        slot = row[0] + 1
+
+
+def _in_slot(
+    database: sqlite3.Connection, slot: int, wanted: Wanted, after: Place | None, count: int
+) -> list[tuple[int, Entry]]:
+    """Return messages of one slot. What SQLite can tell without taking a message apart it narrows beforehand."""
+    words, values = ["slot = ?"], list[int | bytes]([slot])
+    for column, time_ms in (("due >= ?", wanted.from_ms), ("due < ?", wanted.to_ms)):
+        if time_ms is not None:
+            words.append(column)
+            values.append(time_ms)
+    for text in (wanted.topic, wanted.message_key):
+        if text is not None:
+            words.append("instr(entry, ?) > 0")
+            values.append(text.encode())
+    if after is not None:
+        words.append("(at, key) > (?, ?)")
+        values += after
+    sql = f"SELECT at, entry FROM far WHERE {' AND '.join(words)} ORDER BY at, key"  # noqa: S608 - values are bound
+    found: list[tuple[int, Entry]] = []
+    for at_ms, data in database.execute(sql, values):
+        entry = _decode(data)
+        if wanted.topic not in (None, entry.topic):
+            continue
+        if wanted.message_key is None or wanted.message_key.encode() in entry.keys.split(b" "):
+            found.append((at_ms, entry))
+            if len(found) == count:
+                break
+    return found
+
+
+def below(
+    database: sqlite3.Connection, position: int, first_key: int, end_key: int, count: int
+) -> list[Entry]:
+    """Return messages with keys in a range whose records lie below a position of the log."""
+    found: list[Entry] = []
+    for (data,) in database.execute("SELECT entry FROM far WHERE key >= ? AND key < ?", (first_key, end_key)):
+        entry = _decode(data)
+        if entry.position < position:
+            found.append(entry)
+            if len(found) == count:
+                break
+    return found
+
+
+def _slot(lane: int, at_ms: int) -> int:
+    return lane << LANE_BITS | max(at_ms, 0) >> SLOT_BITS
+
+
+def _id(uniq: bytes) -> int | None:
+    """Return what a unique key is looked up by: a fifth of its size, and told apart by whoever looks it up."""
+    return crc32(uniq) if uniq else None
+
+
+def _open(path: Path, cache_kib: int) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=32)
+    database.execute(f"PRAGMA cache_size = -{cache_kib}")
+    database.execute("PRAGMA synchronous = OFF")
+    return database
