@@ -57,6 +57,26 @@ def test_readiness_is_503_with_the_reason_until_it_is_200() -> None:
     asyncio.run(scenario())
 
 
+def test_a_request_that_is_cut_off_is_not_carried_out() -> None:
+    bodies: list[bytes] = []
+
+    def handler(request: Request) -> Response:
+        bodies.append(request.body)
+        return Response()
+
+    async def scenario() -> None:
+        async with serving({("POST", "/snapshots"): handler}) as port:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"POST /snapshots HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\ncut")
+            await writer.drain()
+            await call(port, "POST", "/snapshots", b"whole")
+            writer.close()
+            await call(port, "POST", "/snapshots", b"whole")
+
+    asyncio.run(scenario())
+    assert bodies == [b"whole", b"whole"]
+
+
 def test_a_handler_gets_path_parameters_query_and_body() -> None:
     async def handler(request: Request) -> Response:
         await asyncio.sleep(0)

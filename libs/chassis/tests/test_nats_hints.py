@@ -111,3 +111,30 @@ def test_it_heals_when_the_server_comes_late_and_when_it_comes_back() -> None:
                 await arrives(b"came back")
 
     asyncio.run(scenario())
+
+
+def test_it_heals_after_the_server_refused_a_connection_in_words() -> None:
+    """A client that is told `-ERR` closes for good: another one must take its place."""
+
+    async def scenario() -> None:
+        greeted = 0
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal greeted
+            writer.write(b'INFO {"server_id":"x","version":"2.10.0","max_payload":1048576}\r\n')
+            while line := await reader.readline():
+                if line == b"PING\r\n":
+                    writer.write(b"PONG\r\n")
+                    greeted += 1
+                    if greeted == 1:
+                        writer.write(b"-ERR 'maximum connections exceeded'\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        hints = Hints(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", "a")
+        hints.subscribe("gantry.data", lambda _subject, _payload: None)
+        async with running(hints):
+            await until(lambda: greeted > 1 and hints.is_connected)
+        server.close()
+
+    asyncio.run(scenario())

@@ -89,6 +89,27 @@ def test_a_loop_that_raises_is_started_again_and_counted() -> None:
     assert err.count("ValueError: boom") == 2
 
 
+def test_a_loop_whose_awaited_future_was_cancelled_is_started_again() -> None:
+    process = program("""
+        async def main(life):
+            turns = 0
+            async def waits():
+                nonlocal turns
+                turns += 1
+                if turns == 1:
+                    answer = asyncio.get_running_loop().create_future()
+                    answer.cancel()
+                    await answer
+                life.stop()
+            life.supervise("waits", waits)
+            async with asyncio.timeout(30):
+                await life.stopping.wait()
+            say(turns, life.restarts["waits"])
+    """)
+    out, _ = process.communicate(timeout=60)
+    assert (out, process.returncode) == ("2 1\n", 0)
+
+
 def test_supervised_loops_are_cancelled_when_main_returns() -> None:
     process = program("""
         async def main(life):

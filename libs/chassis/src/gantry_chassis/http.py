@@ -73,6 +73,10 @@ def health_routes(ready: Callable[[], str | None], metrics: Metrics) -> dict[tup
     }
 
 
+class _ClientGone(Exception):
+    """The client closed before its request was complete: nothing is done, and there is nobody to answer."""
+
+
 class HttpServer:
     """Serves a table of routes on one port until closed."""
 
@@ -120,7 +124,10 @@ class HttpServer:
     async def _application(
         self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: _Send
     ) -> None:
-        response = await self._answer(scope, receive)
+        try:
+            response = await self._answer(scope, receive)
+        except _ClientGone:
+            return
         headers = [
             (b"content-type", response.content_type.encode()),
             (b"content-length", str(len(response.body)).encode()),
@@ -164,11 +171,13 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 async def _read_body(receive: Callable[[], Awaitable[Any]]) -> bytes | None:
-    """Return the whole body, or None when it is over the limit."""
+    """Return the whole body, or None when it is over the limit. Raises _ClientGone."""
     parts: list[bytes] = []
     size = 0
     while True:
         event = await receive()
+        if event["type"] == "http.disconnect":
+            raise _ClientGone
         part = event.get("body", b"")
         size += len(part)
         if size > BODY_BYTES_MAX:

@@ -59,17 +59,25 @@ class Hints:
         """Connect, and keep sending what is published; ends only when cancelled. Supervise it as a named loop."""
         if not self._url:
             return
-        self._client = await self._connect()
-        try:
-            while True:
-                await self._wake.wait()
-                self._wake.clear()
-                hints, self._waiting = self._waiting, {}
-                await self._send(self._client, list(hints))
-        finally:
-            client, self._client = self._client, None
-            with contextlib.suppress(Exception):
-                await client.close()
+        while True:
+            client = self._client = await self._connect()
+            try:
+                await self._serve(client)
+            finally:
+                self._client = None
+                with contextlib.suppress(Exception):
+                    await client.close()
+            await _pause()
+
+    async def _serve(self, client: "Client") -> None:
+        """Receive, and send what is published, until the client is closed: after an error of the server it never comes back."""
+        for subject, receive in self._subscriptions:
+            await client.subscribe(subject, cb=self._receiver(receive))
+        while not client.is_closed:
+            await self._wake.wait()
+            self._wake.clear()
+            hints, self._waiting = self._waiting, {}
+            await self._send(client, list(hints))
 
     async def _connect(self) -> "Client":
         import nats
@@ -78,7 +86,7 @@ class Hints:
             # An unknown state of the server at our start is not an error: it may come later.
             try:
                 async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                    client = await nats.connect(
+                    return await nats.connect(
                         self._url,
                         name=self._service,
                         max_reconnect_attempts=-1,
@@ -86,15 +94,15 @@ class Hints:
                         connect_timeout=1,
                         allow_reconnect=True,
                         error_cb=_quiet,
+                        closed_cb=self._closed,
                         pending_size=256 * 1024,
                     )
             except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
                 _log.debug("no hints yet: NATS is away", url=self._url, error=str(error))
-                await asyncio.sleep(RECONNECT_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
-                continue
-            for subject, receive in self._subscriptions:
-                await client.subscribe(subject, cb=self._receiver(receive))
-            return client
+                await _pause()
+
+    async def _closed(self) -> None:
+        self._wake.set()
 
     def _receiver(self, receive: Receive) -> "Callable[[Msg], asyncio.Future[None]]":
         async def on_message(message: "Msg") -> None:
@@ -114,6 +122,10 @@ class Hints:
             except Exception as error:  # noqa: BLE001 - a hint may be lost; the poll behind it stays
                 self.dropped += 1
                 _log.debug("hint lost", subject=subject, error=str(error))
+
+
+async def _pause() -> None:
+    await asyncio.sleep(RECONNECT_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
 
 
 async def _quiet(error: Exception) -> None:

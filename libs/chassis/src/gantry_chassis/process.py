@@ -70,7 +70,9 @@ class Life:
             started = asyncio.get_running_loop().time()
             try:
                 await loop()
-            except Exception:  # noqa: BLE001 - a loop is restarted whatever it died of
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and _is_asked_to_end():
+                    raise
                 self.restarts[name] += 1
                 _log.exception("loop failed", loop=name, restarts=self.restarts[name])
             else:
@@ -121,6 +123,12 @@ async def _live(main: Callable[[Life], Awaitable[None]]) -> None:
     finally:
         life.stop()
         await life.end_loops()
+
+
+def _is_asked_to_end() -> bool:
+    """Whether the current task itself was cancelled, and not only something that it awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _listen_for_signals(life: Life) -> None:
