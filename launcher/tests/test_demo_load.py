@@ -9,7 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from gantry_launcher import demo_load
 from gantry_launcher.demo_load import TOPIC, History, Http, Load, judge
+from gantry_launcher.errors import Refused
 
 PAGE = 2
 
@@ -87,6 +89,16 @@ def test_a_message_found_twice_is_doubled(gateway) -> None:
     scripted, base = gateway
     scripted.stored = [["a", "a"], ["a"]]
     assert judge(base, History(acknowledged={"a": ("b", 0, 0)})).duplicated == 2
+
+
+def test_a_queue_that_cannot_be_read_to_its_end_is_said_and_not_waited_for_for_ever(
+    gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted, base = gateway
+    scripted.stored = [["a"], []]
+    monkeypatch.setattr(demo_load, "READ_SECONDS_MAX", 0.1)
+    with closing(Http(base)) as connection, pytest.raises(Refused, match="from offset 1 on"):
+        demo_load._read(connection, "b", 0, 2)
 
 
 def test_a_send_is_repeated_until_answered_and_counted_once(gateway) -> None:

@@ -28,6 +28,21 @@ def test_a_full_file_is_moved_aside_and_nothing_is_lost(
     assert log.read_text().strip() == "two"
 
 
+def test_a_file_that_cannot_be_moved_aside_is_written_to_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FILE_BYTES_MAX", 3)
+    log = tmp_path / "logs" / "gantry.log"
+    output = Output(log, echo=False)
+    output._write("one\n")
+    log.unlink()
+    log.parent.rmdir()
+    output._write("lost\n")
+    output.line("gantry", "three")
+    output.close()
+    assert log.read_text() == "gantry     | three\n"
+
+
 def test_a_log_that_cannot_be_written_stops_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

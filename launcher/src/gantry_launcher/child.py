@@ -57,7 +57,14 @@ class Child:
         return max(0, self.starts - 1)
 
     def start(self, now: float) -> int:
-        """Start it; returns the descriptor its output is read from. Raises OSError."""
+        """Start it; returns the descriptor its output is read from. After an OSError it is planned to be tried again."""
+        try:
+            return self._start(now)
+        except OSError:
+            self._plan_after_failure(now)
+            raise
+
+    def _start(self, now: float) -> int:
         Path(self.plan.folder).mkdir(parents=True, exist_ok=True)
         self.ready = self.said_ready = False
         self.start_at, self.started_at, self.starts, self._part = None, now, self.starts + 1, b""
@@ -104,9 +111,7 @@ class Child:
         self._process = None
         self.start_at = now
         if not self.ready:
-            self.deaths_before_ready += 1
-            doubled = BACKOFF_SECONDS_MIN * 2 ** min(self.deaths_before_ready - 1, 10)
-            self.start_at = now + min(doubled, BACKOFF_SECONDS_MAX)
+            self._plan_after_failure(now)
         self.ready = False
         return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
@@ -130,6 +135,11 @@ class Child:
         return (
             None if self._process is None or self._process.stdout is None else self._process.stdout.fileno()
         )
+
+    def _plan_after_failure(self, now: float) -> None:
+        self.deaths_before_ready += 1
+        doubled = BACKOFF_SECONDS_MIN * 2 ** min(self.deaths_before_ready - 1, 10)
+        self.start_at = now + min(doubled, BACKOFF_SECONDS_MAX)
 
     def _has_more(self) -> bool:
         import select

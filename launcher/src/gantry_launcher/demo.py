@@ -103,6 +103,8 @@ def _show_kills(state: dict[str, Any], folder: Path) -> int:
 def _kill_store(load: Load, folder: Path, number: int) -> None:
     """Kill the store as a power switch would its process, and wait until sends are acknowledged again."""
     pid = _status(folder)["brokers"][0]["pid"]
+    if pid is None:
+        raise Refused("the store is still down after the kill before; what it said is shown above")
     before = len(load.history.acknowledged)
     os.kill(pid, signal.SIGKILL)
     killed = time.monotonic()

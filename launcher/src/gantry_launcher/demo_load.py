@@ -11,11 +11,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from gantry_launcher.errors import Refused
+
 TOPIC = "demo-load"
 QUEUES = 4
 SENDERS = 4
 RETRY_SECONDS = 0.05
 GIVE_UP_SECONDS = 30.0
+READ_SECONDS_MAX = 60.0
+"""How long reading a queue back may stand still, after the store was killed, before that is called a fault."""
 PULL_MESSAGES_MAX = 1024
 RETRYABLE = frozenset({429, 502, 503, 504})
 
@@ -125,8 +129,7 @@ def judge(base: str, history: History) -> Verdict:
     """Read every queue from its beginning and compare it with what was promised."""
     gateway = Http(base)
     stored: dict[Place, str] = {}
-    _, topic = gateway.call("GET", f"/v1/topics/{TOPIC}")
-    for queue in topic["queues"]:
+    for queue in _queues(gateway):
         stored.update(_read(gateway, queue["broker"], queue["queueId"], queue["maxOffset"]))
     gateway.close()
     times = Counter(stored.values())
@@ -135,17 +138,30 @@ def judge(base: str, history: History) -> Verdict:
     return Verdict(len(stored), lost, duplicated)
 
 
+def _queues(gateway: Http) -> list[dict[str, Any]]:
+    until = time.monotonic() + READ_SECONDS_MAX
+    while time.monotonic() < until:
+        status, topic = gateway.call("GET", f"/v1/topics/{TOPIC}")
+        if status == 200:
+            return topic["queues"]
+        time.sleep(RETRY_SECONDS)
+    raise Refused(f"topic {TOPIC} cannot be read back")
+
+
 def _read(gateway: Http, broker: str, queue_id: int, end: int) -> dict[Place, str]:
-    """Return all messages of one queue by their place."""
+    """Return all messages of one queue by their place. Raises Refused where it cannot be read to its end."""
     found: dict[Place, str] = {}
     offset = 0
+    until = time.monotonic() + READ_SECONDS_MAX
     path = f"/v1/topics/{TOPIC}/queues/{broker}/{queue_id}/messages"
     while offset < end:
         status, answer = gateway.call("GET", f"{path}?offset={offset}&max={PULL_MESSAGES_MAX}")
-        if status != 200:
+        if status == 200 and answer["nextOffset"] > offset:
+            for message in answer["messages"]:
+                found[(broker, queue_id, message["queueOffset"])] = message["body"]
+            offset, until = answer["nextOffset"], time.monotonic() + READ_SECONDS_MAX
+        elif time.monotonic() > until:
+            raise Refused(f"queue {queue_id} of {broker} cannot be read back from offset {offset} on")
+        else:
             time.sleep(RETRY_SECONDS)
-            continue
-        for message in answer["messages"]:
-            found[(broker, queue_id, message["queueOffset"])] = message["body"]
-        offset = max(answer["nextOffset"], offset)
     return found

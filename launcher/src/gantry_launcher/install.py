@@ -31,6 +31,8 @@ def ensure(lock: str, say: Say) -> None:
         with _one_at_a_time(say):
             if not _is_ready(lock):
                 _install(lock, say)
+    except subprocess.TimeoutExpired as error:
+        raise Refused(f"{PYTHON} does not answer; remove {VENV} and try again") from error
     except OSError as error:
         raise Refused(f"cannot install into {VENV}: {error.strerror or error}") from error
 

@@ -69,7 +69,11 @@ class Output:
         if self._file is not None and self._file.tell() < FILE_BYTES_MAX:
             return self._file
         if self._file is not None:
-            self._file.close()
+            full, self._file = (
+                self._file,
+                None,
+            )  # also where it cannot be moved aside, the next line opens a file
+            full.close()
             self._log.replace(self._log.with_suffix(".log.1"))
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._file = self._log.open("ab", buffering=0)

@@ -93,11 +93,11 @@ def _try_bind(host: str, port: int) -> None:
 
 def _lock(port: int) -> int | None:
     """Return the descriptor that holds the lock file of a port, or None while another launcher holds it."""
-    path = _lock_folder() / str(port)
     try:
+        path = _lock_folder() / str(port)
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Refused(f"cannot reserve ports in {_lock_folder()}: {error.strerror}") from error
+        raise Refused(f"cannot reserve ports in {error.filename}: {error.strerror}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Who gave it back between our open and our lock removed this file: what we hold then guards nothing.

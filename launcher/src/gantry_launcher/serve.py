@@ -3,8 +3,10 @@
 import contextlib
 import fcntl
 import os
+import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from gantry_launcher import control
@@ -64,7 +66,7 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
     output: Output | None = None
     try:
         plan = make_plan(options, ports)
-        listener = control.listen(options.data)
+        listener = _listen(options.data)
         output = Output(DataDir(options.data).log, echo=echo)
         supervisor = Supervisor(plan, output, lock, listener, options.asked_at)
         supervisor.run(_on_ready(plan, output, reporter), reporter.say)
@@ -73,6 +75,14 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
         ports.close()
         if output is not None:
             output.close()
+
+
+def _listen(data: Path) -> socket.socket:
+    try:
+        return control.listen(data)
+    except OSError as error:
+        words = f"cannot listen for status and down of {data}: {error.strerror}"
+        raise Refused(f"{words}; another process has taken their address, take another --data") from error
 
 
 def _locked(lock: int) -> bool:

@@ -1,5 +1,6 @@
 """`status` and `down`: what runs on a data directory, how each process is, and its clean end."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -66,7 +67,8 @@ def _kill(state: dict[str, Any]) -> None:
     """End a launcher that does not answer any more; the kernel then asks its children to end."""
     say("the launcher does not end by itself; killing it")
     for pid in state["pids"]["launcher"]:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it ended just now
+            os.kill(pid, signal.SIGKILL)
 
 
 def _is_locked(data: Path) -> bool:

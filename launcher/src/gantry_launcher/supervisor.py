@@ -124,7 +124,11 @@ class Supervisor:
         try:
             descriptor = child.start(time.monotonic())
         except OSError as error:
-            raise Refused(f"cannot start {child.plan.name}: {error.strerror or error}") from error
+            words = f"cannot start {child.plan.name}: {error.strerror or error}"
+            if not child.was_ready_once:
+                raise Refused(words) from error
+            self._output.line("gantry", f"{words}; trying again")
+            return
         self._selector.register(descriptor, selectors.EVENT_READ, lambda: self._read(child, descriptor))
 
     def _read(self, child: Child, descriptor: int) -> None:
@@ -216,7 +220,7 @@ class Supervisor:
         ]
         control.answer(connection, {**self.state(), "processes": checks})
         if word == "stop":
-            self._stop_signals += 1
+            self._stop_signals = max(self._stop_signals, 1)  # a second `down` waits with the first
             self._waiting_for_end.append(connection)  # closed by our end: that is the answer `down` waits for
         else:
             connection.close()
