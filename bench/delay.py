@@ -1,81 +1,53 @@
 """Delayed messages: how late they are at a fixed rate, how long very many due at once take, what very many pending ones cost.
 
 Lateness counts from the instant the store promised to the arrival at a consumer that holds a pull. Producer, consumer and store
-share a machine and so a clock. A message that arrives before its time is counted as early.
+share a machine and so a clock. A message that arrives before its time is counted as early. Beside each figure stands its goal.
 
-    python bench/delay.py [lateness] [burst] [pending] [--rate 1000] [--seconds 20] [--burst 100000] [--pending 1000000]
+    python bench/delay.py [lateness] [burst] [pending] [--rate 1000] [--seconds 60] [--burst 100000] [--pending 1000000]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import os
 import random
 import signal
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from datetime import datetime
 
 import uvloop
+from delay_load import (
+    STEADY,
+    TOPIC,
+    Others,
+    connected,
+    consume,
+    header_of,
+    others,
+    pss_mib,
+    ready_scheduler,
+    schedule,
+    scheduler_pid,
+)
 from latency import HttpLine
 from system import System, cpu_seconds, percentile, provenance, started
 
-from gantry_link import ConnectionPool, StoreClient
-from gantry_link.claims import claim_holder
-from gantry_link.connection import Connection, connect
+from gantry_link import StoreClient
+from gantry_link.connection import Connection
 from gantry_link.scheduler_client import SchedulerClient
-from gantry_wire.codes import RequestCode, ResponseCode
-from gantry_wire.headers import CreateTopicHeader, PullHeader, PullReplyHeader, SendHeaderV2, SendReplyHeader
-from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.record import scan_records
-from gantry_wire.scheduler_bodies import ListSchedules, ScheduleOrder
+from gantry_wire.codes import RequestCode
+from gantry_wire.headers import SendReplyHeader
+from gantry_wire.scheduler_bodies import ScheduleOrder
 
-TOPIC, OTHER = "delay", "delay-other"
-HOLD_MS = 15_000
 WARM_SECONDS = 2.0
-WINDOW = 512
-
-
-def header_of(topic: str, properties: str) -> SendHeaderV2:
-    return SendHeaderV2(
-        producer_group="bench", topic=topic, default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
-        born_timestamp=int(time.time() * 1000), flag=0, properties=properties,
-    )  # fmt: skip
-
-
-@asynccontextmanager
-async def connected(system: System) -> AsyncGenerator[tuple[StoreClient, Connection]]:
-    pool = ConnectionPool()
-    store = StoreClient(pool, system.store, 30.0)
-    for topic in (TOPIC, OTHER):
-        await store.create_topic(
-            CreateTopicHeader(topic=topic, default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6, topic_filter_type="SINGLE_TAG", topic_sys_flag=0)
-        )  # fmt: skip
-    connection = await connect(system.store)
-    try:
-        yield store, connection
-    finally:
-        connection.close()
-        await pool.close()
-
-
-async def consume(address: str, offset: int, total: int, taken: list[tuple[int, float, int]]) -> None:
-    """Take (number, arrival in ms, store time) of every message from an offset on, by held pulls."""
-    connection = await connect(address)
-    while len(taken) < total:
-        header = PullHeader(
-            consumer_group="bench-consumers", topic=TOPIC, queue_id=0, queue_offset=offset, max_msg_nums=32, sys_flag=2 | 4,
-            commit_offset=0, suspend_timeout_millis=HOLD_MS, subscription="*", sub_version=0,
-        )  # fmt: skip
-        answer = await connection.request(RequestCode.PULL_MESSAGE, header, timeout=30)
-        now_ms = time.time() * 1000
-        offset = answer.read(PullReplyHeader).next_begin_offset
-        taken += [(int(record.body), now_ms, record.store_timestamp) for record in scan_records(answer.body)]
-    connection.close()
+LATENESS_GOALS_MS = ((0.5, 3), (0.99, 10), (0.999, 50))
+BURST_GOAL_SECONDS, OTHERS_GOAL = 10, 0.5
+MEMORY_GOAL_MIB, REBUILD_GOAL_SECONDS, CANCEL_GOAL_MS = 250, 30, 5
+STEADY_RATE, STEADY_SECONDS = 5000, 20
+CANCELS = 500
+ALONE_SECONDS = 4.0
 
 
 async def lateness(system: System, rate: float, seconds: float, *, over_http: bool) -> None:
@@ -98,17 +70,19 @@ async def lateness(system: System, rate: float, seconds: float, *, over_http: bo
 
         async def by_http(number: int) -> None:
             line = await lines.get()
-            delay = {"delayMs": random.randint(1000, 3000)} if number % 2 else {"delayLevel": 1}
+            at = datetime.fromtimestamp(time.time() + random.uniform(1, 3)).astimezone().isoformat()
+            delay = {"deliverAt": at} if number % 2 else {"delayLevel": 1}
             body = json.dumps({"messages": [{"body": str(number), **delay}]}).encode()
             status, answer = await line.call("POST", f"/v1/topics/{TOPIC}/messages", body)
             lines.put_nowait(line)
             assert status == 200, answer
-            text = json.loads(answer)["results"][0]["deliverAt"]
-            due[number] = _epoch_ms(text)
+            told = datetime.fromisoformat(json.loads(answer)["results"][0]["deliverAt"])
+            due[number] = round(told.timestamp() * 1000)
 
-        consuming = asyncio.ensure_future(
-            consume(system.store, await store.max_offset(TOPIC, 0), total, taken)
-        )
+        pids = {"store": system.store_pid, "scheduler": scheduler_pid(system)}
+        before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        first = await store.max_offset(TOPIC, 0)
+        consuming = asyncio.ensure_future(consume(system.store, first, total, taken))
         began = time.perf_counter() + 0.05
         for number in range(total):
             while (wait := began + number / rate - time.perf_counter()) > 0:
@@ -116,142 +90,113 @@ async def lateness(system: System, rate: float, seconds: float, *, over_http: bo
             sent.append(asyncio.ensure_future((by_http if over_http else by_remoting)(number)))
         await asyncio.gather(*sent)
         await asyncio.wait_for(consuming, 60)
-        ordered = sorted(
-            arrived - due[number] for number, arrived, _ in taken if number > rate * WARM_SECONDS
-        )
-        early = sum(stored < due[number] for number, _, stored in taken)
-        shares = "  ".join(
-            f"p{share * 100:g} {percentile(ordered, share):.2f} ms" for share in (0.5, 0.99, 0.999)
-        )
-        doubles = len(taken) - len({number for number, *_ in taken})
-        print(
-            f"lateness {'HTTP' if over_http else 'remoting'}: {total} at {rate:g}/s  {shares}  early {early}  doubled {doubles}"
-        )
+        cost = [f"{name} {(cpu_seconds(pid) - before[name]) / total * 1e6:.0f}" for name, pid in pids.items()]
+        way = "HTTP" if over_http else "remoting"
+        print(f"lateness {way}: {total} at {rate:g}/s; CPU µs a message: {', '.join(cost)}")
+        tell_lateness(due, taken, int(rate * WARM_SECONDS))
 
 
-def _epoch_ms(text: str) -> int:
-    from datetime import datetime
-
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
-
-
-async def schedule(connection: Connection, numbers: range, due_ms: int, spread_ms: int = 0) -> float:
-    """Send delayed messages as fast as it goes; messages per second."""
-    rest, began = iter(numbers), time.perf_counter()
-
-    async def sender() -> None:
-        for number in rest:
-            at = due_ms + (number % spread_ms if spread_ms else 0)
-            properties = f"UNIQ_KEY\x01{number:032d}\x02TIMER_DELIVER_MS\x01{at}\x02"
-            while True:
-                header = header_of(TOPIC, properties)
-                answer = await connection.request(
-                    RequestCode.SEND_MESSAGE_V2, header, b"%d" % number, timeout=60
-                )
-                if answer.code != ResponseCode.SYSTEM_BUSY:
-                    break
-                await asyncio.sleep(0.05)
-            assert answer.code == 0, answer.remark
-
-    await asyncio.gather(*(sender() for _ in range(WINDOW)))
-    return len(numbers) / (time.perf_counter() - began)
-
-
-async def plain_rate(connection: Connection, until: asyncio.Event, window: int = 64) -> float:
-    """Send plain messages until told to stop; messages per second."""
-    count, began = 0, time.perf_counter()
-
-    async def sender() -> None:
-        nonlocal count
-        while not until.is_set():
-            await connection.request(
-                RequestCode.SEND_MESSAGE_V2, header_of(OTHER, ""), b"x" * 128, timeout=60
-            )
-            count += 1
-
-    await asyncio.gather(*(sender() for _ in range(window)))
-    return count / (time.perf_counter() - began)
+def tell_lateness(due: dict[int, int], taken: list[tuple[int, float, int]], warm: int) -> None:
+    ordered = sorted(arrived - due[number] for number, arrived, _ in taken if number > warm)
+    early = sum(stored < due[number] for number, _, stored in taken)
+    doubles = len(taken) - len({number for number, *_ in taken})
+    for share, goal in LATENESS_GOALS_MS:
+        print(f"  p{share * 100:g} {percentile(ordered, share):.2f} ms (goal: {goal})")
+    print(f"  early {early} (goal: 0), doubled {doubles} (goal: 0)")
 
 
 async def burst(system: System, messages: int) -> None:
     async with connected(system) as (store, connection):
-        due_ms = int(time.time() * 1000) + max(15_000, messages // 4)
-        rate = await schedule(connection, range(messages), due_ms)
-        print(
-            f"burst: {messages} scheduled at {rate:,.0f}/s, {(due_ms / 1000 - time.time()):.1f} s before they are due"
-        )
         stop = asyncio.Event()
-        asyncio.get_running_loop().call_later(4, stop.set)
-        alone = await plain_rate(connection, stop)
+        asyncio.get_running_loop().call_later(ALONE_SECONDS, stop.set)
+        alone = await others(system, stop)
+        due_ms = int((time.time() + 15 + messages / alone.sends * 4) * 1000)
+        rate = await schedule(connection, TOPIC, ((number, due_ms) for number in range(messages)))
+        left = due_ms / 1000 - time.time()
+        print(f"burst: {messages} scheduled at {rate:,.0f}/s, {left:.1f} s before they are due")
         await asyncio.sleep(max(due_ms / 1000 - time.time(), 0))
         stop.clear()
-        beside = asyncio.ensure_future(plain_rate(connection, stop))
+        beside = asyncio.ensure_future(others(system, stop))
+        pid = scheduler_pid(system)
+        before = cpu_seconds(pid), cpu_seconds(system.store_pid)
         while await store.max_offset(TOPIC, 0) < messages and time.time() < due_ms / 1000 + 120:
             await asyncio.sleep(0.02)
-        took = time.time() - due_ms / 1000
+        took, count = time.time() - due_ms / 1000, await store.max_offset(TOPIC, 0)
         stop.set()
-        share = await beside / alone
+        meanwhile = await beside
+        print(f"  all {count} delivered {took:.2f} s after their instant (goal: {BURST_GOAL_SECONDS})")
         print(
-            f"burst: all {await store.max_offset(TOPIC, 0)} delivered {took:.2f} s after their instant; other sends at {share:.2f} of {alone:,.0f}/s"
+            f"  CPU µs a message: scheduler {(cpu_seconds(pid) - before[0]) / count * 1e6:.0f}, "
+            f"store with the others {(cpu_seconds(system.store_pid) - before[1]) / count * 1e6:.0f}"
+        )
+        tell_others(alone, meanwhile)
+
+
+def tell_others(alone: Others, meanwhile: Others) -> None:
+    for name, rate, before in (
+        ("sends", meanwhile.sends, alone.sends),
+        ("pulls", meanwhile.pulls, alone.pulls),
+    ):
+        print(
+            f"  other {name} meanwhile {rate:,.0f}/s, before {before:,.0f}/s: {rate / before:.2f} (goal: {OTHERS_GOAL})"
         )
 
 
 async def pending(system: System, messages: int) -> None:
     async with connected(system) as (store, connection):
         due_ms = int(time.time() * 1000) + 7_200_000
-        rate = await schedule(connection, range(messages), due_ms, 3_600_000)
-        scheduler = await _scheduler(store)
-        pid = _pid(system)
-        print(f"pending: {messages} scheduled at {rate:,.0f}/s; scheduler {_rss_mib(pid):.0f} MiB")
-        took: list[float] = []
-        for number in random.sample(range(messages), min(500, messages)):
-            began = time.perf_counter()
-            answer = await scheduler.cancel(ScheduleOrder(id=f"{number:032d}"))
-            took.append((time.perf_counter() - began) * 1000)
-            assert answer.status == "cancelled", answer
-        took.sort()
-        print(f"pending: cancel p50 {percentile(took, 0.5):.2f} ms, p99 {percentile(took, 0.99):.2f} ms")
+        instants = ((number, due_ms + number * 7919 % 3_600_000) for number in range(messages))
+        rate = await schedule(connection, TOPIC, instants)
+        scheduler, pid = await ready_scheduler(store), scheduler_pid(system)
+        print(
+            f"pending: {messages} scheduled at {rate:,.0f}/s; CPU of the scheduler {cpu_seconds(pid) / messages * 1e6:.0f} µs each"
+        )
+        print(f"  memory of the scheduler {pss_mib(pid):.0f} MiB PSS (goal: {MEMORY_GOAL_MIB})")
+        await cancels(scheduler, messages)
+        await steady(store, connection, messages, rate)
         os.kill(pid, signal.SIGKILL)
         began = time.perf_counter()
-        scheduler = await _scheduler(store, since=began)
+        scheduler = await ready_scheduler(store)
+        took, pid = time.perf_counter() - began, scheduler_pid(system)
         print(
-            f"pending: index rebuilt {time.perf_counter() - began:.1f} s after kill -9; scheduler {_rss_mib(_pid(system)):.0f} MiB, CPU {cpu_seconds(_pid(system)):.1f} s"
+            f"  index made anew {took:.1f} s after kill -9 (goal: {REBUILD_GOAL_SECONDS}); CPU {cpu_seconds(pid):.1f} s"
         )
+        print(f"  memory of the new scheduler {pss_mib(pid):.0f} MiB PSS (goal: {MEMORY_GOAL_MIB})")
+        await cancels(scheduler, messages)
 
 
-async def _scheduler(store: StoreClient, since: float = 0.0) -> SchedulerClient:
-    """Wait until a scheduler holds the claims and has read everything."""
-    while True:
-        try:
-            holder = await claim_holder(store, SCHEDULE_TOPIC, 0)
-            if holder is not None:
-                scheduler = SchedulerClient(store.pool, holder.address, 30.0)
-                page = await scheduler.list_schedules(ListSchedules(limit=1))
-                if page.brokers and not page.incomplete and page.schedules:
-                    return scheduler
-        except Exception as error:
-            if time.perf_counter() - since > 300:
-                raise SystemExit(f"no scheduler: {error}") from error
-        await asyncio.sleep(0.1)
+async def cancels(scheduler: SchedulerClient, messages: int) -> None:
+    """Cancel some that were not cancelled before, one after the other."""
+    took: list[float] = []
+    while len(took) < min(CANCELS, messages // 4):
+        began = time.perf_counter()
+        answer = await scheduler.cancel(ScheduleOrder(id=f"{random.randrange(messages):032d}"))
+        took.append((time.perf_counter() - began) * 1000)
+        assert answer.status == "cancelled", answer
+    took.sort()
+    print(
+        f"  cancel p50 {percentile(took, 0.5):.2f} ms, p99 {percentile(took, 0.99):.2f} ms (goal: {CANCEL_GOAL_MS})"
+    )
 
 
-def _pid(system: System) -> int:
-    """The scheduler's pid: another one after it was killed. Found by its data directory, which is this system's alone."""
-    mine = b"%s/scheduler" % os.fsencode(Path(system.raw["brokers"][0]["store"]).parent)
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError):
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                if b"scheduler" in words and any(word.endswith(mine) for word in words):
-                    return int(entry.name)
-    raise SystemExit("no scheduler is running")
-
-
-def _rss_mib(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    return 0.0
+async def steady(store: StoreClient, connection: Connection, first: int, rate: float) -> None:
+    """Beside all that waits: STEADY_RATE due a second for a while. `rate`: how many can be scheduled a second."""
+    count = STEADY_RATE * STEADY_SECONDS
+    begin_ms = int((time.time() + 15 + count / rate * 2) * 1000)
+    await schedule(
+        connection,
+        STEADY,
+        ((first + number, begin_ms + number * 1000 // STEADY_RATE) for number in range(count)),
+    )
+    end = begin_ms / 1000 + STEADY_SECONDS
+    await asyncio.sleep(max(end - time.time(), 0))
+    delivered = await store.max_offset(STEADY, 0)
+    while await store.max_offset(STEADY, 0) < count and time.time() < end + 120:
+        await asyncio.sleep(0.005)
+    print(
+        f"  {STEADY_RATE} due/s for {STEADY_SECONDS} s: {delivered / STEADY_SECONDS:,.0f}/s delivered (goal: {STEADY_RATE:,}), "
+        f"the last {time.time() - end:.2f} s after its instant"
+    )
 
 
 def main() -> None:
@@ -260,7 +205,7 @@ def main() -> None:
     )
     parser.add_argument("what", nargs="*", default=["lateness", "burst", "pending"])
     parser.add_argument("--rate", type=float, default=1000.0, help="messages due per second")
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--burst", type=int, default=100_000, help="messages due in one instant")
     parser.add_argument("--pending", type=int, default=1_000_000, help="messages that wait")
     parser.add_argument("--flush", default="sync", choices=["sync", "async"])
@@ -279,7 +224,7 @@ def main() -> None:
             else:
                 runner.run(pending(system, arguments.pending))
 
-    print(f"delayed messages; {provenance(arguments.flush)}")
+    print(f"delayed messages; {provenance(arguments.flush)}", flush=True)
     for what in arguments.what:
         runs(what, arguments.flush)
 

@@ -1,32 +1,33 @@
-"""A burst takes its share of the store's time, and only lanes that have one wait for it."""
+"""A burst leaves the store to others as far as it is in time, and only lanes that have one wait for it."""
+
+import pytest
 
 from scheduler.burst_pace import NEVER, BurstPace
 
 
-def test_the_pause_after_a_full_batch_follows_the_time_its_answer_took():
-    pace = BurstPace(0.5)
-    pace.took(0, is_full=True)
-    pace.sent(10.0)
+def pause_after(pace, count, seconds):
+    pace.sent(100.0, count)
     assert pace.free_at() == NEVER
-    pace.answered(10.25)
-    assert pace.free_at() == 10.5
-    pace.sent(11.0)
-    pace.answered(11.01)
-    assert abs(pace.free_at() - 11.02) < 1e-9
+    pace.answered(100.0 + seconds)
+    return pace.free_at() - 100.0 - seconds
 
 
-def test_a_smaller_share_makes_longer_pauses_and_all_of_it_none():
-    for share, pause in ((0.25, 3.0), (1.0, 0.0)):
-        pace = BurstPace(share)
-        pace.sent(0.0)
-        pace.answered(1.0)
-        assert pace.free_at() == 1.0 + pause
+def test_while_the_burst_is_in_time_others_have_half():
+    pace = BurstPace(10_000)
+    assert pause_after(pace, 500, 0.01) == pytest.approx(0.01)
+    assert pause_after(pace, 500, 0.025) == pytest.approx(0.025)
+
+
+def test_a_slower_store_is_given_less_of_a_pause_and_never_none():
+    pace = BurstPace(10_000)
+    assert pause_after(pace, 500, 0.03) == pytest.approx(0.02)
+    assert pause_after(pace, 500, 0.2) == pytest.approx(0.05)
 
 
 def test_a_batch_of_several_queues_is_over_with_its_last_answer():
-    pace = BurstPace(0.5)
-    pace.sent(1.0)
-    pace.sent(1.5)
+    pace = BurstPace(10)
+    pace.sent(1.0, 20)
+    pace.sent(1.5, 20)
     pace.answered(2.0)
     assert pace.free_at() == NEVER
     pace.answered(3.0)
@@ -34,7 +35,7 @@ def test_a_batch_of_several_queues_is_over_with_its_last_answer():
 
 
 def test_a_lane_is_in_a_burst_while_its_batches_are_full():
-    pace = BurstPace(0.5)
+    pace = BurstPace(10)
     pace.took(0, is_full=True)
     pace.took(1, is_full=False)
     assert pace.lanes == {0}

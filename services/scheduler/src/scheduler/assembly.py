@@ -130,7 +130,7 @@ def _ourselves(settings: SchedulerSettings, port: int, figures: Figures, keepers
     pace = Pace(
         settings.settle_batch,
         settings.settles_in_flight,
-        settings.settle_share,
+        settings.burst_per_second,
         int(settings.park_after_hours * 3_600_000),
     )
     bulk = Bulk(keepers.stores)

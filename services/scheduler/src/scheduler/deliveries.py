@@ -36,8 +36,8 @@ class Pace(NamedTuple):
     batch_items: int = 512
     settles_max: int = 2
     """Requests of one lane on their way while few messages are due: the next is made while the last one is flushed."""
-    store_share: float = 0.5
-    """Share of the time that full batches may have the store working, when very many messages are due at once."""
+    burst_per_second: float = 12_000.0
+    """When more is due than one batch holds: see `burst_pace`."""
     park_after_ms: int = 72 * 3_600_000
 
 
@@ -61,7 +61,7 @@ class Deliveries:
         self._order = list(lanes.due)
         self._on_their_way = dict.fromkeys(lanes.due, 0)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._burst = BurstPace(pace.store_share)
+        self._burst = BurstPace(pace.burst_per_second)
         self._broken: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self) -> None:
@@ -104,7 +104,7 @@ class Deliveries:
             for source, entries in by_source.items():
                 self._on_their_way[number] += 1
                 if is_full:
-                    self._burst.sent(self._loop.time())
+                    self._burst.sent(self._loop.time(), len(entries))
                 self._start(self._deliver(number, source, entries, is_full=is_full))
 
     def _may_send(self, number: int) -> bool:

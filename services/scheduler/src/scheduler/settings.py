@@ -51,14 +51,13 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     settles_in_flight: Annotated[
         int, Meta(ge=1, le=64, description="Such requests on their way to one store, for each kind of delay.")
     ] = 2
-    settle_share: Annotated[
+    burst_per_second: Annotated[
         float,
         Meta(
-            ge=0.05,
-            le=1,
-            description="Share of the time full requests keep a store working when very many are due.",
+            ge=1,
+            description="When very many are due at once: below this rate others get less than half the store.",
         ),
-    ] = 0.5
+    ] = 12_000.0
     park_after_hours: Annotated[
         float,
         Meta(gt=0, le=10_000, description="What cannot be delivered for so long is set aside (parked)."),
