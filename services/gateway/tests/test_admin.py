@@ -184,6 +184,23 @@ async def test_lag_counts_brokers_on_which_the_group_never_committed(pair, pair_
     assert (await pair_client.get("/v1/groups/g1/lag")).json()["missing"] == ["broker-b"]
 
 
+async def test_a_broker_that_goes_while_lag_is_counted_is_named_as_missing(pair, pair_client):
+    for broker in ("broker-a", "broker-b"):
+        entry = {"topic": "orders", "broker": broker, "queueId": 0, "offset": 0}
+        await pair_client.put("/v1/groups/g1/offsets", json={"offsets": [entry]})
+    progress, store = pair.stores["broker-b"].progress, pair.stores["broker-b"]
+
+    async def last_words(group, topic):
+        told = await progress(group, topic)
+        pair.kill("broker-b")
+        return told
+
+    store.progress = last_words
+    lag = (await pair_client.get("/v1/groups/g1/lag")).json()
+    assert lag["missing"] == ["broker-b"]
+    assert {queue["broker"] for queue in lag["queues"]} == {"broker-a"}
+
+
 async def test_the_lag_of_a_topic_that_is_not_there_is_404(client):
     answer = await client.get("/v1/groups/g1/lag?topic=nope")
     assert (answer.status_code, answer.json()["code"]) == (404, "TOPIC_NOT_EXIST")

@@ -197,6 +197,9 @@ async def test_browsers_of_a_set_origin_may_call_and_others_may_not(system, conn
         assert preflight.status_code == 204
         assert preflight.headers["access-control-allow-origin"] == "https://shop.example"
         assert preflight.headers["access-control-allow-headers"] == "content-type"
+        described = (await client.get("/openapi.json")).json()["paths"]
+        used = {method.upper() for path in described.values() for method in path if method != "parameters"}
+        assert used <= set(preflight.headers["access-control-allow-methods"].split(", "))
         refused = await client.get("/v1/topics", headers={"origin": "https://shop.example"})
         assert (refused.status_code, refused.headers["access-control-allow-origin"]) == (
             401,

@@ -30,6 +30,20 @@ class Names:
         return "broker-a:4"
 
 
+class SlowNames(Names):
+    """Nameservers whose answer is on its way until it is let go."""
+
+    def __init__(self, *routes: RouteData | None) -> None:
+        super().__init__(*routes)
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def route(self, topic: str) -> RouteData | None:
+        found = await super().route(topic)
+        self.asked.set()
+        await self.go_on.wait()
+        return found
+
+
 def cache(*routes: RouteData | None) -> RouteCache:
     return RouteCache(Names(*routes), KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
 
@@ -43,3 +57,19 @@ def test_a_topic_that_no_living_broker_has_is_missing() -> None:
     with pytest.raises(Problem) as raised:
         asyncio.run(cache(None).get("orders"))
     assert (raised.value.status, raised.value.code) == (404, "TOPIC_NOT_EXIST")
+
+
+def test_a_hint_that_overtakes_an_answer_is_not_lost() -> None:
+    more = RouteData((QueueData("broker-a", 8, 8, 6),), ROUTE.addresses)
+
+    async def scenario() -> int:
+        names = SlowNames(ROUTE, more)
+        routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+        first = asyncio.ensure_future(routes.get("orders"))
+        await names.asked.wait()
+        routes.forget("orders")  # the topic has just got more queues
+        names.go_on.set()
+        await first
+        return len((await routes.get("orders")).writable)
+
+    assert asyncio.run(scenario()) == 8

@@ -7,7 +7,7 @@ from gateway.problems import Problem
 
 OPEN_PATHS = ("/health/live", "/health/ready", "/docs", "/openapi.json")
 """Need no token: probes carry none, and the API's description is no secret."""
-_METHODS = b"GET, POST, PUT, DELETE"
+_METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _EXPOSED = b"x-request-id, retry-after"
 _PREFLIGHT_SECONDS = b"600"
 

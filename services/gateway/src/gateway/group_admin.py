@@ -127,6 +127,8 @@ class GroupAdmin:
                 await self._routes.get(topic)
         alive, _gone = await self._fleet.brokers()
         stores = {broker.name: self._fleet.store(broker) for broker in alive}
+        rows = [(broker, one) for broker, one in rows if broker in stores]
+        missing += found.keys() - stores.keys()  # gone since it answered
         slots = asyncio.Semaphore(ASKED_AT_ONCE_MAX)
 
         async def one(broker: str, progress: QueueProgress) -> Lag:

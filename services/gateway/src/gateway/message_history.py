@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from gantry_wire.codes import ResponseCode
-from gantry_wire.errors import MalformedRecord
+from gantry_wire.errors import WireError
 from gantry_wire.names import DLQ_PREFIX, RETRY_PREFIX
 from gantry_wire.record import Record, scan_records
 from gateway.fleet import Fleet, demand_all
@@ -47,7 +47,7 @@ class MessageHistory:
         )
         events: list[TimelineEvent] = []
         for broker, answer in zip(brokers, answers, strict=True):
-            if isinstance(answer, PeerAway | StoreRefused | MalformedRecord):
+            if isinstance(answer, PeerAway | StoreRefused | WireError):
                 missing.append(broker.name)
             elif isinstance(answer, BaseException):
                 raise answer

@@ -77,6 +77,7 @@ class RouteCache:
         self._lists: dict[str, ListHistory] = {}
         self._stale_lists: set[str] = set()
         self._asking: dict[str, asyncio.Future[Route | None]] = {}
+        self._changed_since_asked: set[str] = set()
 
     def fresh(self, topic: str) -> Route | None:
         """Return the route when it is at hand; the hot path's way round `get`."""
@@ -101,6 +102,8 @@ class RouteCache:
 
     def forget(self, topic: str) -> None:
         """Ask again before the next use; called for a hint, and when a broker of the route did not answer."""
+        if topic in self._asking:
+            self._changed_since_asked.add(topic)
         if topic in self._routes:
             self._stale.add(topic)
         if topic in self._lists:
@@ -162,8 +165,15 @@ class RouteCache:
         if asking is None:
             asking = asyncio.ensure_future(self._ask(topic))
             self._asking[topic] = asking
-            asking.add_done_callback(lambda _done: self._asking.pop(topic, None))
+            asking.add_done_callback(lambda _done: self._answered(topic))
         return await asyncio.shield(asking)
+
+    def _answered(self, topic: str) -> None:
+        """End a question; where the topic was forgotten meanwhile, its answer may be from before the change."""
+        del self._asking[topic]
+        if topic in self._changed_since_asked:
+            self._changed_since_asked.discard(topic)
+            self.forget(topic)
 
     async def _ask(self, topic: str) -> Route | None:
         try:

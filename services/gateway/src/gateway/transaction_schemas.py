@@ -4,12 +4,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from gantry_wire.transaction_bodies import CHECKS_MAX, REASON_CHARS_MAX
 from gateway.models import GROUP_PATTERN
 from gateway.schemas import MessageIn, MessageOut
 
 WAIT_SECONDS_MAX = 30
-CHECKS_MAX = 256
-REASON_CHARS_MAX = 1024
 IMMUNITY_SECONDS_MAX = 24 * 3600
 
 Group = Annotated[str, Meta(pattern=GROUP_PATTERN, max_length=120)]

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from gantry_wire.limits import INT64_MAX
+from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
 from gateway.models import WHOLE, Body, BrokerText, Shown, TopicText
 
 MAX_PER_SECOND = 1_000_000
-EXPRESSION_CHARS_MAX = 65_536
 
 Millis = Annotated[int, Field(ge=0, le=INT64_MAX), WHOLE]
 
