@@ -1,5 +1,8 @@
 """The far end: what is added is found at once, comes back in the order of its time, and only once."""
 
+import asyncio
+import sqlite3
+
 import msgspec
 import pytest
 
@@ -128,3 +131,44 @@ async def test_an_old_file_is_not_taken_over(tmp_path):
     index.add(0, 1, entry(1, 1))
     assert len(await index.load(0, 1, 1)) == 1
     await index.close()
+
+
+@pytest.fixture
+async def small_disk(index):
+    """An index whose file may not grow: SQLite says of that what it says of a full disk."""
+
+    def fill():
+        pages = index._write_to.execute("PRAGMA page_count").fetchone()[0]
+        index._write_to.execute(f"PRAGMA max_page_count = {pages}")
+
+    def free():
+        index._write_to.execute("PRAGMA max_page_count = 1000000")
+
+    return fill, free
+
+
+async def test_a_full_disk_loses_nothing_and_what_waits_comes_when_there_is_space(index, small_disk):
+    fill, free = small_disk
+    index.add(0, 5, entry(1, 5))
+    await index.page(Wanted((0,)), None, 1)
+    fill()
+    big = b"k" * 9000
+    for offset in range(2, 10):
+        index.add(0, offset * 5, entry(offset, offset * 5, keys=big))
+    await index.page(Wanted((0,)), None, 1)  # the write was tried, and failed
+    assert index.rows_written == 1
+    assert [one.offset for one in await index.find(b"u7")] == [7]
+    loading = asyncio.ensure_future(index.load(0, 1000, 100))
+    await asyncio.sleep(0.05)
+    free()
+    loaded = [one.offset for _, one in await asyncio.wait_for(loading, 60)]
+    while len(loaded) < 9:
+        loaded += [one.offset for _, one in await asyncio.wait_for(index.load(0, 1000, 100), 60)]
+    assert sorted(loaded) == list(range(1, 10))
+
+
+async def test_a_file_of_no_use_ends_the_term(index):
+    index._write_to.execute("DROP TABLE far")
+    index.add(0, 5, entry(1, 5))
+    with pytest.raises(sqlite3.Error):
+        await asyncio.wait_for(index.run(), 60)

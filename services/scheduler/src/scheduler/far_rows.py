@@ -7,8 +7,9 @@ as soon as a million waited: three times the CPU and ten times the bytes.)
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -70,6 +71,25 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     return _open(path, READ_CACHE_KIB)
 
 
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether a statement failed because the disk is full: it may work later."""
+    code = error.sqlite_errorcode or 0
+    return code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE
+
+
+@contextlib.contextmanager
+def _whole(database: sqlite3.Connection) -> Generator[None]:
+    """Make what happens inside one transaction: all of it, or nothing."""
+    database.execute("BEGIN")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:  # some failures have rolled back by themselves
+            database.execute("ROLLBACK")
+        raise
+
+
 def index_ids(database: sqlite3.Connection) -> None:
     """Make look-ups by id quick."""
     database.execute(_INDEX_IDS)
@@ -82,19 +102,17 @@ def insert(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
         for lane, at_ms, entry in rows
     ]
     values.sort()
-    database.execute("BEGIN")
-    database.executemany(_INSERT, values)
-    database.execute("COMMIT")
+    with _whole(database):
+        database.executemany(_INSERT, values)
 
 
 def take_out(database: sqlite3.Connection, lane: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
     """Remove and return the earliest messages of a lane to be tried until a time, with those times."""
-    database.execute("BEGIN")
     sql = "SELECT at, slot, key, entry FROM far WHERE slot BETWEEN ? AND ? AND at <= ? ORDER BY at LIMIT ?"
     values = (_slot(lane, 0), _slot(lane, until_ms), until_ms, count)
-    rows = database.execute(sql, values).fetchall()
-    database.executemany("DELETE FROM far WHERE slot = ? AND key = ?", [row[1:3] for row in rows])
-    database.execute("COMMIT")
+    with _whole(database):
+        rows = database.execute(sql, values).fetchall()
+        database.executemany("DELETE FROM far WHERE slot = ? AND key = ?", [row[1:3] for row in rows])
     return [(row[0], _decode(row[3])) for row in rows]
 
 
@@ -107,10 +125,8 @@ def find(database: sqlite3.Connection, uniq: bytes) -> list[Entry]:
 
 def remove(database: sqlite3.Connection, lane: int, entries: Sequence[Entry]) -> int:
     """Delete messages of a lane; returns how many were there."""
-    database.execute("BEGIN")
-    count = sum(_remove(database, lane, entry) for entry in entries)
-    database.execute("COMMIT")
-    return count
+    with _whole(database):
+        return sum(_remove(database, lane, entry) for entry in entries)
 
 
 def _remove(database: sqlite3.Connection, lane: int, entry: Entry) -> int:

@@ -2,6 +2,8 @@
 
 Nothing here blocks the loop. Writes and loads go through one thread in their order, look-ups through another beside it; what is not
 yet written is found in memory. The file is never synced: a crash costs a rebuild, as any new term does. Its layout is `far_rows`.
+While the disk is full everything stays where it is and is tried again; any other failure of the file ends the term (`run`), and the
+next makes a new one.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from gantry_chassis.logs import get_logger
 from scheduler import far_rows
 from scheduler.entries import COPIES_MAX, Entry
 from scheduler.far_rows import Place, Row, Wanted
@@ -22,7 +25,11 @@ BATCH_ROWS = 8192
 BACKLOG_ROWS_MAX = 32_768
 WRITE_SECONDS = 0.5
 """Rows wait at most so long for others to be written with: rows of one slot that are written together share their pages."""
+FULL_SECONDS = 1.0
+"""How long a full disk is left alone before the next try."""
 T = TypeVar("T")
+
+_log = get_logger()
 
 
 class SqliteIndex:
@@ -43,13 +50,16 @@ class SqliteIndex:
         self._timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
-        self._failure: BaseException | None = None
+        self._broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._is_full = False
         self.rows_written = 0
 
+    async def run(self) -> None:
+        """Wait for ever; raises sqlite3.Error when the file is of no use any more."""
+        await self._broken
+
     def add(self, lane: int, at_ms: int, entry: Entry) -> None:
-        """Keep a message; written with others soon. Raises what broke an earlier write."""
-        if self._failure is not None:
-            raise RuntimeError("the due index cannot be written") from self._failure
+        """Keep a message; written with others soon."""
         self._rows.append((lane, at_ms, entry))
         self._unwritten[entry.key] = entry
         if uniq := entry.uniq:
@@ -58,7 +68,7 @@ class SqliteIndex:
                 self._unwritten_ids[uniq] = (*same, entry.key)
         if len(self._unwritten) >= BACKLOG_ROWS_MAX:
             self._room.clear()
-        if len(self._rows) >= BATCH_ROWS:
+        if len(self._rows) >= BATCH_ROWS and not self._is_full:
             self._write()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._write)
@@ -71,16 +81,32 @@ class SqliteIndex:
     def read_all(self) -> None:
         """Note that the log was read to its end: look-ups by id are quick from soon on."""
         self._write()
-        asyncio.get_running_loop().run_in_executor(self._writer, far_rows.index_ids, self._write_to)
+        made = asyncio.get_running_loop().run_in_executor(self._writer, far_rows.index_ids, self._write_to)
+        made.add_done_callback(self._noted)
 
     async def room(self) -> None:
         """Wait until the thread has caught up so far that more may be added."""
         await self._room.wait()
 
     async def load(self, lane: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
-        """Take out the earliest messages to be tried until a time, at most `count`."""
-        self._write()
-        return await self._in_writer(lambda: far_rows.take_out(self._write_to, lane, until_ms, count))
+        """Take out the earliest messages to be tried until a time, at most `count`; waits while the disk is full."""
+        while True:
+            self._write()
+            taken: list[tuple[int, Entry]] = []
+            try:
+                taken = await self._in_writer(
+                    lambda: far_rows.take_out(self._write_to, lane, until_ms, count)
+                )
+            except sqlite3.Error as error:
+                self._note(error)
+                if not self._is_full:
+                    raise
+            else:
+                if not self._rows:
+                    self._note(None)
+            if taken or not self._is_full:
+                return taken
+            await asyncio.sleep(FULL_SECONDS)
 
     async def find(self, uniq: bytes) -> list[Entry]:
         """Return the messages with a unique key."""
@@ -90,11 +116,16 @@ class SqliteIndex:
         return list(found.values())
 
     def remove(self, lane: int, entries: Sequence[Entry]) -> asyncio.Future[int]:
-        """Forget messages of a lane; the future gives how many were here. What is asked for later sees them no more."""
+        """Forget messages of a lane; the future gives how many were here. What is asked for later sees them no more.
+
+        With a full disk they stay, and the store says when they are due that they are decided.
+        """
         self._write()
-        return asyncio.get_running_loop().run_in_executor(
+        removing = asyncio.get_running_loop().run_in_executor(
             self._writer, far_rows.remove, self._write_to, lane, entries
         )
+        removing.add_done_callback(self._noted)
+        return removing
 
     async def page(self, wanted: Wanted, after: Place | None, count: int) -> list[tuple[int, Entry]]:
         """Return messages from `after` on, in the order of their times and keys, with those times."""
@@ -112,7 +143,8 @@ class SqliteIndex:
         """End the threads and delete the file."""
         if self._timer is not None:
             self._timer.cancel()
-        self._failure = RuntimeError("closed")
+            self._timer = None
+        self._broken.cancel()
         for pool, database in ((self._reader, self._read_from), (self._writer, self._write_to)):
             with contextlib.suppress(sqlite3.Error, RuntimeError):
                 await asyncio.get_running_loop().run_in_executor(pool, database.close)
@@ -123,9 +155,9 @@ class SqliteIndex:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        rows, self._rows = self._rows, []
-        if not rows or self._failure is not None:
+        if self._broken.done() or not self._rows:
             return
+        rows, self._rows = self._rows, []
         done = asyncio.get_running_loop().run_in_executor(self._writer, far_rows.insert, self._write_to, rows)
         done.add_done_callback(lambda future: self._written(rows, future.exception()))
 
@@ -134,9 +166,13 @@ class SqliteIndex:
         self._write()
         await self._in_writer(lambda: None)
 
-    def _written(self, rows: Iterable[Row], failure: BaseException | None) -> None:
+    def _written(self, rows: list[Row], failure: BaseException | None) -> None:
+        self._note(failure)
         if failure is not None:
-            self._failure = failure
+            self._rows[:0] = rows
+            if self._timer is None and not self._broken.done():
+                self._timer = asyncio.get_running_loop().call_later(FULL_SECONDS, self._write)
+            return
         count, unwritten, ids = 0, self._unwritten, self._unwritten_ids
         for _, _, entry in rows:
             unwritten.pop(entry.key, None)
@@ -147,6 +183,22 @@ class SqliteIndex:
         self.rows_written += count
         if len(self._unwritten) < BACKLOG_ROWS_MAX:
             self._room.set()
+
+    def _noted(self, writing: asyncio.Future[Any]) -> None:
+        if not writing.cancelled() and writing.exception() is not None:
+            self._note(writing.exception())
+
+    def _note(self, failure: BaseException | None) -> None:
+        """Act on how a write ended."""
+        is_full = isinstance(failure, sqlite3.Error) and far_rows.is_full(failure)
+        if failure is not None and not is_full and not self._broken.done():
+            self._broken.set_exception(failure)
+        if is_full != self._is_full:
+            self._is_full = is_full
+            if is_full:
+                _log.error("the disk of the due index is full; trying again", path=str(self._path))
+            else:
+                _log.info("the due index can be written again", path=str(self._path))
 
     async def _in_writer(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, work)

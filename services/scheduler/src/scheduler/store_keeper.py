@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from gantry_chassis.logs import get_logger
 from gantry_link.claims import Claims, Held, QueueKey
@@ -99,5 +100,28 @@ class StoreKeeper:
                 task.cancel()
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception):
-                    _log.error("term failed", broker=self.at.broker, exc_info=result)
+                    self._say_failed(result)
                     await asyncio.sleep(AWAY_SECONDS)
+
+    def _say_failed(self, error: Exception) -> None:
+        """Log why a term ended; a disk that does not take the index is no fault of the program."""
+        of_disk, others = _divide(error)
+        for one in of_disk:
+            _log.error(
+                "the due index cannot be kept; trying again",
+                broker=self.at.broker,
+                directory=str(self._ourselves.data_dir),
+                reason=str(one),
+            )
+        if others is not None:
+            _log.error("term failed", broker=self.at.broker, exc_info=others)
+
+
+def _divide(error: Exception) -> tuple[list[Exception], Exception | None]:
+    """Return the errors of the disk in what ended a term, and the rest."""
+    kinds = (sqlite3.Error, OSError)
+    if isinstance(error, ExceptionGroup):
+        group = cast("ExceptionGroup[Exception]", error)
+        of_disk, others = group.split(kinds)
+        return ([] if of_disk is None else list(of_disk.exceptions)), others
+    return ([error], None) if isinstance(error, kinds) else ([], error)

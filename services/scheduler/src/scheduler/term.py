@@ -103,6 +103,7 @@ class Term:
                 group.create_task(self.rolling.run(), name="rolling")
                 group.create_task(self.catching_up.run(), name="catching up")
                 group.create_task(self.desk.run(), name="tasks")
+                group.create_task(self.lanes.far.run(), name="due index")
         finally:
             await self.lanes.far.close()
 
