@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from gantry_chassis.addresses import warn_if_open
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.process import Life, run
 from gantry_chassis.settings import SettingsRefused, masked, parse_arguments, refuse_start, settings_or_exit
@@ -38,6 +39,7 @@ def main() -> None:
     if ignored:
         get_logger().warning("settings of the file that mean nothing here", names=", ".join(ignored))
     get_logger().debug("settings", **masked(settings))
+    warn_if_open(settings.listen)
 
     async def live(life: Life) -> None:
         await serve(settings, life)

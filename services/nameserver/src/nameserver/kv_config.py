@@ -1,4 +1,4 @@
-"""The KV configuration: namespace → key → value. Pure; the file is kv_file.py's."""
+"""The KV configuration: namespace → key → value. Pure; durable_file.py keeps it."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from gantry_chassis.addresses import warn_if_open
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.process import Life, run
 from gantry_chassis.settings import masked, settings_or_exit
@@ -18,6 +19,7 @@ def main() -> None:
     settings = settings_or_exit(SchedulerSettings, SERVICE, sys.argv[1:])
     configure(SERVICE, settings.log_level, json=settings.log_json)
     get_logger().debug("settings", **masked(settings))
+    warn_if_open(settings.listen)
 
     async def live(life: Life) -> None:
         await serve(settings, life)
