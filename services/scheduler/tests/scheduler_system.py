@@ -11,13 +11,14 @@ import threading
 import time
 from pathlib import Path
 
-from gantry_link import ConnectionPool, StoreClient
+from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
 from gantry_link.claims import claim_holder
 from gantry_link.scheduler_client import SchedulerClient
 from gantry_wire.headers import CreateTopicHeader, PullHeader, SendHeaderV2
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.properties import format_properties
 from gantry_wire.record import scan_records
+from gantry_wire.scheduler_bodies import ListTasks
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [ROOT / part for part in ("libs/wire/src", "libs/link/src", "libs/chassis/src")] + [
@@ -130,7 +131,14 @@ class System:
                 await asyncio.sleep(0.05)
 
     async def client(self):
-        return SchedulerClient(self.pool, await self.holder(), 20.0)
+        """Wait until a scheduler works on the store; its first claim, which names it, is not yet all of them."""
+        async with asyncio.timeout(60):
+            while True:
+                client = SchedulerClient(self.pool, await self.holder(), 20.0)
+                with contextlib.suppress(BrokerRefused, LinkError):
+                    if (await client.list_tasks(ListTasks())).brokers:
+                        return client
+                await asyncio.sleep(0.05)
 
     async def topic(self, name, queues=1, perm=6):
         await self.store.create_topic(

@@ -12,7 +12,13 @@ from pathlib import Path
 
 from gantry_wire.bodies import HeartbeatData, ProducerData, encode_body
 from gantry_wire.frame import FrameDecoder, decode_command, encode_request
-from gantry_wire.headers import EndTransactionHeader, PullHeader, SendHeaderV2, SendReplyHeader
+from gantry_wire.headers import (
+    CheckTransactionHeader,
+    EndTransactionHeader,
+    PullHeader,
+    SendHeaderV2,
+    SendReplyHeader,
+)
 from gantry_wire.properties import format_properties
 from gantry_wire.record import scan_records
 
@@ -105,6 +111,20 @@ class Client:
             self.socket.settimeout(max(end - time.monotonic(), 0.01))
             self._receive()
         return self.pushes.pop(0)
+
+    def answer_checks(self, decision, happened, words):
+        """Decide whatever is asked, as a client does, until something is true: an answer may be lost, and it is asked again."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not happened():
+            assert time.monotonic() < end, f"not within {PATIENCE_SECONDS} s: {words}"
+            try:
+                asked = self.push(0.1).read(CheckTransactionHeader)
+            except TimeoutError:
+                continue
+            self.end(
+                decision, offset=asked.tran_state_table_offset, position=asked.commit_log_offset,
+                key=asked.transaction_id, from_check=True,
+            )  # fmt: skip
 
     def _receive(self):
         data = self.socket.recv(1 << 20)

@@ -124,7 +124,7 @@ def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
 
 
 def _ourselves(settings: SchedulerSettings, port: int, figures: Figures, keepers: Keepers) -> Ourselves:
-    host = settings.advertise or settings.listen
+    host = settings.advertised_host
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     owner = f"scheduler@{address}#{os.getpid()}-{secrets.token_hex(4)}"
     pace = Pace(

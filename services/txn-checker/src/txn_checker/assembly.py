@@ -36,7 +36,7 @@ class CheckerProcess:
         self._pool = ConnectionPool()
         self._hints = Hints(settings.nats_url, "txn-checker")
         names = NameserverClient(self._pool, settings.nameservers)
-        self._fleet = Fleet(names, self._joined, self._left)
+        self._fleet = Fleet(names, self._joined, self._left, poll_seconds=settings.poll_seconds)
         self._watches: dict[str, StoreWatch] = {}
         self._stores: dict[str, LinkStore] = {}
         self._leaving: dict[str, asyncio.Event] = {}

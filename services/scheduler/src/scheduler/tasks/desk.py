@@ -127,8 +127,10 @@ class Desk:
     def _note(self, known: TaskRecord, record: Record) -> None:
         known.view.id = known.view.id or task_id(self._broker, record.queue_offset)
         identifier = known.view.id
-        if identifier in self.running:
-            return  # our own checkpoint
+        before = self.views.get(identifier)
+        is_old = before is not None and before.state != "running" and known.view.state == "running"
+        if identifier in self.running or is_old:
+            return  # our own checkpoint, read before or after the task ended: an ended task never runs again
         self.views[identifier] = known.view
         while len(self.views) > TASKS_MAX:
             oldest = next((one for one, view in self.views.items() if view.state != "running"), None)
