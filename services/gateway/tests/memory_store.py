@@ -77,6 +77,7 @@ class MemoryStore:
         self.is_durable = True
         self.count_max = 32
         self._arrived = asyncio.Event()
+        self._sending: set[asyncio.Task[None]] = set()
         self.kept_topics["GANTRY_SYS_PROBE"] = TopicSettings("GANTRY_SYS_PROBE", 1, 1, 6)
         self.min_offsets: dict[tuple[str, int], int] = {}
 
@@ -99,6 +100,19 @@ class MemoryStore:
     async def send(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
         self._enter("send")
         return self._put(topic, queue_id, 0, body, properties.encode(), strict=True)
+
+    def begin_send(self, topic: str, queue_id: int, body: bytes, properties: str, told) -> bool:
+        async def run() -> None:
+            try:
+                outcome = await self.send(topic, queue_id, body, properties)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+                outcome = error
+            told(outcome)
+
+        task = asyncio.ensure_future(run())
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+        return True
 
     async def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem]) -> list[Stored]:
         self._enter("send_batch")

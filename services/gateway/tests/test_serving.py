@@ -8,7 +8,8 @@ import json
 
 import pytest
 
-from gateway.serving import HEAD_BYTES_MAX, READ_SECONDS_MAX, HttpServer, listen
+from gateway.http_protocol import HEAD_BYTES_MAX, READ_SECONDS_MAX
+from gateway.serving import HttpServer, listen
 
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"

@@ -7,8 +7,9 @@ import socket
 
 import pytest
 
-from gateway import serving
-from gateway.serving import UNSENT_SECONDS_MAX, HttpServer, JoinedWrites
+from gateway import http_protocol
+from gateway.http_protocol import UNSENT_SECONDS_MAX, JoinedWrites
+from gateway.serving import HttpServer
 
 pytestmark = pytest.mark.anyio
 PULL = b"GET /v1/topics/orders/queues/broker-a/0/messages HTTP/1.1\r\nhost: a\r\n\r\n"
@@ -74,7 +75,7 @@ async def test_who_reads_nothing_for_long_is_cut(server):
 
 
 async def test_slow_readers_together_hold_a_bounded_number_of_bytes(server, monkeypatch):
-    monkeypatch.setattr(serving, "UNSENT_BYTES_MAX", 3 * ANSWER_BYTES)
+    monkeypatch.setattr(http_protocol, "UNSENT_BYTES_MAX", 3 * ANSWER_BYTES)
     _store, http, port = server
     slow = [connect(port) for _ in range(6)]
     for one in slow:
@@ -131,5 +132,5 @@ async def test_small_requests_in_one_go_are_not_read_ahead_without_bound(server,
     async with asyncio.timeout(200):
         while answered < count:
             answered += (await reader.read(1 << 20)).count(b"HTTP/1.1 200")
-    assert most < 2 * serving.READ_BYTES_MAX // len(request)
+    assert most < 2 * http_protocol.READ_BYTES_MAX // len(request)
     writer.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gantry_link.errors import ConnectionBusy, LinkError, RequestTimedOut
 from gantry_link.per_loop import PerLoop
@@ -19,10 +19,26 @@ OPAQUE_MASK = 0x7FFFFFFF
 NEVER = float("inf")
 
 
+class Answer(Protocol):
+    """What gets the answer to a call, or the error in its place: a future, or something cheaper."""
+
+    def done(self) -> bool:
+        """Whether nobody waits for it any more."""
+        ...
+
+    def set_result(self, result: Command, /) -> None:
+        """Take the answer, whatever its code."""
+        ...
+
+    def set_exception(self, exception: LinkError, /) -> None:
+        """Take the error: there will be no answer."""
+        ...
+
+
 class Call(NamedTuple):
     """One request on its way."""
 
-    answer: asyncio.Future[Command]
+    answer: Answer
     deadline: float
     started: float
 
@@ -69,18 +85,21 @@ class Calls:
 
     def open(self, opaque: int, timeout: float) -> asyncio.Future[Command]:
         """Start waiting for the answer with this opaque; ConnectionBusy beyond the limit."""
+        answer: asyncio.Future[Command] = self._loop.create_future()
+        self.open_for(answer, opaque, timeout)
+        return answer
+
+    def open_for(self, answer: Answer, opaque: int, timeout: float) -> None:
+        """As `open`, for something that waits already."""
         if len(self._pending) >= self._max:
             raise ConnectionBusy(f"{self._max} calls already wait on this connection")
-        loop = self._loop
-        answer: asyncio.Future[Command] = loop.create_future()
-        now = loop.time()
+        now = self._loop.time()
         deadline = now + timeout
         self._pending[opaque] = Call(answer, deadline, now)
         if deadline < self._next_deadline:  # noqa: PLR1730 - min() costs a call per request
             self._next_deadline = deadline
         if not self.is_watched:
             self._deadlines.watch(self)
-        return answer
 
     def resolve(self, command: Command) -> bool:
         """Hand an answer to its call; False when nobody waits for it any more."""

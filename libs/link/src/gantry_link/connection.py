@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from gantry_link.calls import Calls
+from gantry_link.calls import Answer, Calls
 from gantry_link.errors import ConnectionBusy, ConnectionLost, NotConnected
 from gantry_link.limits import JOIN_BYTES_MAX, LinkLimits
 from gantry_link.turn import Turn
@@ -114,6 +114,19 @@ class Connection(asyncio.Protocol):
         return answer
 
     request_nowait = request
+
+    def next_opaque(self) -> int:
+        """Return the number for a frame that is encoded elsewhere and handed to `ask` at once."""
+        return self._calls.next_opaque()
+
+    def ask(self, opaque: int, frame: bytes, answer: Answer, timeout: float) -> None:
+        """As `request`, with a whole frame, and with something that waits for the answer already."""
+        if self._lost or self._transport is None:
+            raise NotConnected(f"not connected to {self.address}")
+        if self._unsent_bytes + len(frame) > self.limits.output_bytes_max:
+            raise ConnectionBusy(f"{self.address} does not read: {self._unsent_bytes} bytes wait")
+        self._calls.open_for(answer, opaque, timeout)
+        self._put(opaque, frame)
 
     def oneway(self, code: int, header: Header | dict[str, str] | None = None, body: bytes = b"") -> None:
         """Send a request that nobody answers."""

@@ -11,6 +11,7 @@ from gantry_link.store_admin import StoreAdminCalls
 from gantry_link.store_calls import BULK, refusal
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import STORED, RequestCode, ResponseCode
+from gantry_wire.command import Command
 from gantry_wire.headers import (
     OffsetReplyHeader,
     PullHeader,
@@ -81,6 +82,13 @@ class Pulled(NamedTuple):
     """The log's own bytes, one record after the other."""
 
 
+def stored_of(answer: Command) -> Stored:
+    """Return what the answer to a send says. Raises BrokerRefused."""
+    if answer.code not in STORED:
+        raise refusal(answer)
+    return Stored(answer.code, answer.read(SendReplyHeader))
+
+
 _decode_items = msgspec.json.Decoder(list[BatchItemStored]).decode
 
 
@@ -92,9 +100,7 @@ class StoreClient(StoreAdminCalls):
     ) -> Stored:
         """310: store one message. After a LinkError with `sent` it is unknown whether it was stored."""
         answer = await self.call(RequestCode.SEND_MESSAGE_V2, header, body, timeout_seconds=timeout_seconds)
-        if answer.code not in STORED:
-            raise refusal(answer)
-        return Stored(answer.code, answer.read(SendReplyHeader))
+        return stored_of(answer)
 
     async def send_batch(
         self, header: SendHeaderV2, items: list[BatchItem], *, timeout_seconds: float | None = None

@@ -1,6 +1,7 @@
 """Who may call: an optional bearer token, and browsers of the origins that are set. Pure but for the call."""
 
 import hmac
+from collections.abc import Mapping
 
 from gateway.call import Call, Reply
 from gateway.problems import Problem
@@ -24,11 +25,16 @@ class Access:
         """Whether calls need a token."""
         return bool(self._token)
 
-    def check(self, call: Call) -> None:
-        """Raise 401 unless the call carries the token."""
-        if not self._token or call.path in OPEN_PATHS:
+    @property
+    def has_origins(self) -> bool:
+        """Whether pages of other origins may call."""
+        return bool(self._origins)
+
+    def check(self, path: str, headers: Mapping[bytes, bytes]) -> None:
+        """Raise 401 unless a call of this path carries the token in its headers."""
+        if not self._token or path in OPEN_PATHS:
             return
-        scheme, _, given = call.headers.get(b"authorization", b"").partition(b" ")
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
             problem = Problem(
                 401, "UNAUTHORIZED", "add the header Authorization: Bearer …", field="Authorization"

@@ -4,7 +4,7 @@ One place turns every refusal and failure into a problem, counts, and logs what 
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from gateway.problems import Problem, invalid, rate_limited, refused, unanswered
 from gateway.routes.pull import PullRoute
 from gateway.routes.receive import LeaseRoutes
 from gateway.routes.send import SendRoute
+from gateway.short_way import ShortWay
 from gateway.twice import refuse_twice
 from gateway.validation import http_problem, validation_problem
 
@@ -61,6 +62,8 @@ class GatewayApp(FastAPI):
         self._answered: list[BaseRoute] = []
         self.describe: Callable[[], dict[str, Any]] = dict
         """Makes the OpenAPI document, once."""
+        self.short_way: ShortWay | None = None
+        """The way of calls whose heads are known, for servers that have one."""
         self._new_request_id, self._gzip_bytes_min = new_request_id, gzip_bytes_min
         for kind in (Problem, StoreRefused, PeerAway, RequestValidationError, HTTPException):
             self.add_exception_handler(kind, _hand_over)
@@ -70,15 +73,22 @@ class GatewayApp(FastAPI):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        await self.answer(Call(scope, receive, send, self._new_request_id))
+
+    async def answer(self, call: Call) -> None:
+        """Answer one call, and count it."""
+        await self.finish(call, self._answer(call))
+
+    async def finish(self, call: Call, replying: Coroutine[Any, Any, Reply]) -> None:
+        """Answer a call with what comes of `replying`, and count it."""
         started = time.perf_counter()
-        call = Call(scope, receive, send, self._new_request_id)
         try:
-            await call.answer(await self._answer(call), self._gzip_bytes_min)
+            await call.answer(await replying, self._gzip_bytes_min)
         except ClientGone:
             call.status = 499  # nginx's number for it; only the figures see it
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets a problem
             await call.refuse(self._problem(call, error))
-        self._figures.count(_route_name(scope), call.status, time.perf_counter() - started)
+        self._figures.count(_route_name(call.scope), call.status, time.perf_counter() - started)
 
     def add_routes(self, router: APIRouter) -> None:
         """Add FastAPI routes."""
@@ -100,11 +110,19 @@ class GatewayApp(FastAPI):
         for path, route in self._leases.by_path().items():
             self.router.routes.append(Route(path, _Raw(route), methods=["POST"]))
 
+    def is_hot(self, path: str) -> bool:
+        """Whether a POST of this path is answered by a short way of its own."""
+        parts = path.split("/")
+        if not path.startswith(TOPICS):
+            return False
+        is_send = len(parts) == 5 and parts[4] == "messages"
+        return is_send or (len(parts) == 7 and parts[4] == "groups" and parts[6] in self._lease_verbs)
+
     async def _answer(self, call: Call) -> Reply:
         preflight = self._access.browser(call)
         if preflight is not None:
             return preflight
-        self._access.check(call)
+        self._access.check(call.path, call.headers)
         path: str = call.scope["path"]
         if path.startswith(TOPICS):
             parts = path.split("/")

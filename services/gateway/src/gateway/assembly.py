@@ -27,6 +27,7 @@ from gateway.probe import Probe
 from gateway.problems import Problem
 from gateway.pulling import Puller
 from gateway.queries import Queries
+from gateway.quick_send import QuickSends
 from gateway.receiving import Receiver
 from gateway.route_cache import RouteCache
 from gateway.routes.cluster import cluster_routes
@@ -47,6 +48,7 @@ from gateway.scheduler_ports import Schedulers
 from gateway.schedules import Schedules
 from gateway.sending import Sender
 from gateway.settings import GatewaySettings
+from gateway.short_way import ShortWay
 from gateway.tasks import Tasks
 from gateway.topic_admin import TopicAdmin, perm_bits
 from gateway.transaction_ports import TransactionParties
@@ -131,6 +133,9 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
+    new_id, gzip_bytes_min = ports.new_request_id, settings.gzip_bytes_min
+    quick = QuickSends(send, sender, drafting, access, figures, new_id, app.finish, gzip_bytes_min)
+    app.short_way = ShortWay(app.answer, new_id, quick, app.is_hot)
 
     def drain() -> None:
         puller.drain()

@@ -27,6 +27,7 @@ REQUEST_ID_CHARS_MAX = 128
 JSON = "application/json"
 _encode = msgspec.json.encode
 _date = HttpDate()
+_OK_HEAD = b"HTTP/1.1 200 OK\r\ndate: %s\r\ncontent-type: application/json\r\nx-request-id: %s\r\ncontent-length: %d\r\n%s\r\n"
 _ID_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-")
 _QUIET = frozenset({204, 304})
 
@@ -52,6 +53,12 @@ class Reply:
 def json_reply(value: object, status: int = 200) -> Reply:
     """Answer `value` as JSON."""
     return Reply(status, _encode(value))
+
+
+def json_head(request_id: str, size: int, *, stays: bool) -> bytes:
+    """Return the head of an answer in JSON, as a whole call would write it; `stays` says whether the connection does."""
+    closing = b"" if stays else b"connection: close\r\n"
+    return _OK_HEAD % (_date.header()[1], request_id.encode(), size, closing)
 
 
 class Call:

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import msgspec
 
 from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
+from gantry_link.send_pattern import SendPattern, begin_send
+from gantry_link.store_client import Stored as Sent
 from gantry_wire.batch import BatchItem
 from gantry_wire.bodies import SubscriptionGroupConfig
 from gantry_wire.headers import (
@@ -33,6 +35,8 @@ from gateway.probe import PROBE_TOPIC
 PULL_MAY_WAIT, PULL_HAS_FILTER = 2, 4
 POSITION_HEX_CHARS = 16
 SINGLE_TAG = "SINGLE_TAG"
+PATTERNS_MAX = 4096
+"""Queues whose frames are kept prepared."""
 _DURABLE = "fsync"
 
 
@@ -57,6 +61,7 @@ class LinkStore:
 
     def __init__(self, broker: str, client: StoreClient, wall_ms: Callable[[], int]) -> None:
         self._broker, self._client, self._wall_ms = broker, client, wall_ms
+        self._patterns: dict[tuple[str, int], SendPattern] = {}
 
     @property
     def broker(self) -> str:
@@ -68,21 +73,33 @@ class LinkStore:
         header = self._send_header(topic, queue_id)
         header.properties = properties
         try:
-            code, reply = await self._client.send(header, body)
-        except BrokerRefused as error:
-            raise _refused(error) from error
-        except LinkError as error:
-            raise PeerAway(self._broker, error.sent, str(error)) from error
-        if code:
-            raise StoreRefused(code, "stored, but not with the durability asked for")
-        return Stored(
-            reply.msg_id,
-            reply.transaction_id or "",
-            reply.queue_id,
-            reply.queue_offset,
-            reply.durability == _DURABLE,
-            bool(reply.duplicate),
-            deliver_ms=reply.deliver_ms,
+            sent = await self._client.send(header, body)
+        except (BrokerRefused, LinkError) as error:
+            raise self._translation(error) from error
+        return _stored(sent)
+
+    def begin_send(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes,
+        properties: str,
+        told: Callable[[Stored | Exception], None],
+    ) -> bool:
+        """310, without a task."""
+        pattern = self._patterns.get((topic, queue_id))
+        if pattern is None:
+            if len(self._patterns) >= PATTERNS_MAX:
+                self._patterns.clear()
+            pattern = self._patterns[topic, queue_id] = SendPattern(self._send_header(topic, queue_id))
+
+        def tell(outcome: Sent | Exception) -> None:
+            told(_outcome(outcome) if isinstance(outcome, Sent) else self._translation(outcome))
+
+        client = self._client
+        born_ms = self._wall_ms()
+        return begin_send(
+            client.pool, client.address, pattern, born_ms, properties, body, tell, client.timeout_seconds
         )
 
     async def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem]) -> list[Stored]:
@@ -282,10 +299,13 @@ class LinkStore:
     def _translated(self) -> Generator[None]:
         try:
             yield
-        except BrokerRefused as error:
-            raise _refused(error) from error
-        except LinkError as error:
-            raise PeerAway(self._broker, error.sent, str(error)) from error
+        except (BrokerRefused, LinkError) as error:
+            raise self._translation(error) from error
+
+    def _translation(self, error: Exception) -> Exception:
+        if isinstance(error, BrokerRefused):
+            return _refused(error)
+        return PeerAway(self._broker, error.sent, str(error)) if isinstance(error, LinkError) else error
 
 
 def _changed_attributes(settings: GroupSettings) -> dict[str, str]:
@@ -296,3 +316,26 @@ def _changed_attributes(settings: GroupSettings) -> dict[str, str]:
 
 def _refused(error: BrokerRefused) -> StoreRefused:
     return StoreRefused(int(error.code), error.remark, error.fields.get("gantryCode", ""))
+
+
+def _outcome(sent: Sent) -> Stored | StoreRefused:
+    try:
+        return _stored(sent)
+    except StoreRefused as error:
+        return error
+
+
+def _stored(sent: Sent) -> Stored:
+    """Return what a store said of a message. Raises StoreRefused for less than the durability asked for."""
+    code, reply = sent
+    if code:
+        raise StoreRefused(code, "stored, but not with the durability asked for")
+    return Stored(
+        reply.msg_id,
+        reply.transaction_id or "",
+        reply.queue_id,
+        reply.queue_offset,
+        reply.durability == _DURABLE,
+        bool(reply.duplicate),
+        deliver_ms=reply.deliver_ms,
+    )

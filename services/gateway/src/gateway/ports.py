@@ -3,7 +3,7 @@
 Adapters: link_store.py and link_names.py over gantry_link, redis_limits.py, hints over NATS. Tests use memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -103,6 +103,17 @@ class Store(Protocol):
 
     async def send(self, topic: str, queue_id: int, body: bytes, properties: str) -> Stored:
         """Store one message."""
+        ...
+
+    def begin_send(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes,
+        properties: str,
+        told: Callable[[Stored | Exception], None],
+    ) -> bool:
+        """Store one message without a task: `told` gets what `send` would return or raise. False: not begun, nothing was done."""
         ...
 
     async def send_batch(self, topic: str, queue_id: int, messages: Sequence[BatchItem]) -> list[Stored]:

@@ -123,6 +123,10 @@ class RouteCache:
             if again is not None:
                 again.used = used
 
+    def listed(self, topic: str) -> ListHistory | None:
+        """Return the configured queue list when it is at hand."""
+        return None if topic in self._stale_lists else self._lists.get(topic)
+
     async def queue_list(self, topic: str) -> ListHistory:
         """Return the configured queue list; made from the route when the topic has none yet."""
         known = self._lists.get(topic)

