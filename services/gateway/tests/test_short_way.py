@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gantry_wire.record import decode_record
-from gateway.known_heads import HEADS_MAX, KnownHeads, cut
 from gateway.ports import PeerAway, StoreRefused
 from gateway.serving import KEEP_ALIVE_SECONDS, HttpServer
 
@@ -350,28 +349,3 @@ async def test_a_connection_is_kept_while_it_is_used_and_closed_when_silent(line
     connection._answered_at -= KEEP_ALIVE_SECONDS
     connection.timeout_keep_alive_handler()
     assert await asyncio.wait_for(line.reader.read(), 60) == b""
-
-
-WHOLE = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nx: y\r\n\r\nabc"
-
-
-def test_only_exactly_one_whole_request_is_cut():
-    found = cut(WHOLE)
-    assert found is not None
-    assert WHOLE[found.body_at :] == b"abc"
-    assert all(cut(WHOLE[:size]) is None for size in range(len(WHOLE)))
-    assert cut(WHOLE + b"P") is None
-    longer = cut(WHOLE.replace(b"h: 3", b"h: 10") + b"defghij")
-    assert longer is not None
-    assert longer.head == found.head
-    for other in (b": +3", b": 3 ", b": 0x3", b":  3", b": \xb3"):
-        assert cut(WHOLE.replace(b": 3", other)) is None
-    assert cut(WHOLE.replace(b"\r\ncontent-length", b"\r\nx-content-length")) is None
-
-
-def test_a_bounded_number_of_heads_is_kept():
-    heads: KnownHeads[int] = KnownHeads()
-    for n in range(3 * HEADS_MAX):
-        heads.keep(b"%d" % n, n)
-        assert len(heads) <= HEADS_MAX
-        assert heads.find(b"%d" % n) == n
