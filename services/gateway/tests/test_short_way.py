@@ -309,7 +309,7 @@ async def test_known_requests_behind_each_other_are_answered_in_order(line):
 
 async def test_a_client_that_leaves_gets_its_message_stored_and_nothing_breaks(line):
     await one_known(line)
-    reader, writer = await asyncio.open_connection("127.0.0.1", line.port)
+    _reader, writer = await asyncio.open_connection("127.0.0.1", line.port)
     body = b'{"messages":[{"body":"left"}]}'
     writer.write(
         b"POST %s HTTP/1.1\r\nhost: gateway\r\ncontent-length: %d\r\ncontent-type: application/json\r\n\r\n%s"
@@ -319,7 +319,6 @@ async def test_a_client_that_leaves_gets_its_message_stored_and_nothing_breaks(l
     writer.transport.abort()
     await ended(writer)
     assert (await line.post(b'{"messages":[{"body":"x"}]}', "content-type: application/json"))[0] == 200
-    del reader
 
 
 async def test_a_known_request_under_way_at_the_end_is_answered_and_its_connection_closed(line):
