@@ -1,8 +1,8 @@
 """The SQLite file of far messages: its layout, and every statement on it. Called in the threads of `sqlite_index`, never in the loop.
 
 Rows lie in slots of some seconds, a slot's rows side by side, and hold the message as one value: so what comes in writes few pages,
-and what becomes due is read and deleted from few. (An index by time beside rows in the order of arrival wrote a page for every row
-as soon as a million waited: three times the CPU and ten times the bytes.)
+and what becomes due is read and deleted from few. (An index by time beside rows in the order of arrival took 1.7 times the CPU and
+wrote twice the bytes at 600,000 rows.)
 """
 
 from __future__ import annotations

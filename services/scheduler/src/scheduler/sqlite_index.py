@@ -1,7 +1,7 @@
 """The far end of the due index: messages that wait long, in an SQLite file. Derived: made anew from the log for every term.
 
-Nothing here blocks the loop. Writes and loads go through one thread in their order, look-ups through another beside it; what is not
-yet written is found in memory. The file is never synced: a crash costs a rebuild, as any new term does. Its layout is `far_rows`.
+Nothing here blocks the loop. Writes and loads go through one thread in their order, lists through another beside it, and look-ups by
+id through a third, so that a cancel waits for neither; what is not yet written is found in memory. The file is never synced: a crash costs a rebuild, as any new term does. Its layout is `far_rows`.
 While the disk is full everything stays where it is and is tried again; any other failure of the file ends the term (`run`), and the
 next makes a new one.
 """
@@ -41,9 +41,11 @@ class SqliteIndex:
         self._remove_file()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._writer = ThreadPoolExecutor(1, "index-writer")
-        self._reader = ThreadPoolExecutor(1, "index-reader")
+        self._lister = ThreadPoolExecutor(1, "index-lister")
+        self._finder = ThreadPoolExecutor(1, "index-finder")
         self._write_to = far_rows.create(path)
-        self._read_from = far_rows.open_to_read(path)
+        self._list_from = far_rows.open_to_read(path)
+        self._find_in = far_rows.open_to_read(path)
         self._rows: list[tuple[int, int, Entry]] = []
         self._unwritten: dict[int, Entry] = {}
         self._unwritten_ids: dict[bytes, tuple[int, ...]] = {}
@@ -111,7 +113,8 @@ class SqliteIndex:
     async def find(self, uniq: bytes) -> list[Entry]:
         """Return the messages with a unique key."""
         found = {key: self._unwritten[key] for key in self._unwritten_ids.get(uniq, ())}
-        for entry in await self._in_reader(lambda: far_rows.find(self._read_from, uniq)):
+        loop = asyncio.get_running_loop()
+        for entry in await loop.run_in_executor(self._finder, far_rows.find, self._find_in, uniq):
             found[entry.key] = entry
         return list(found.values())
 
@@ -130,13 +133,13 @@ class SqliteIndex:
     async def page(self, wanted: Wanted, after: Place | None, count: int) -> list[tuple[int, Entry]]:
         """Return messages from `after` on, in the order of their times and keys, with those times."""
         await self._all_written()
-        return await self._in_reader(lambda: far_rows.page(self._read_from, wanted, after, count))
+        return await self._in_lister(lambda: far_rows.page(self._list_from, wanted, after, count))
 
     async def below(self, position: int, first_key: int, end_key: int, count: int) -> list[Entry]:
         """Return messages of a source (its range of keys) whose records lie below a position of the log. Looks at every row."""
         await self._all_written()
-        return await self._in_reader(
-            lambda: far_rows.below(self._read_from, position, first_key, end_key, count)
+        return await self._in_lister(
+            lambda: far_rows.below(self._list_from, position, first_key, end_key, count)
         )
 
     async def close(self) -> None:
@@ -145,7 +148,9 @@ class SqliteIndex:
             self._timer.cancel()
             self._timer = None
         self._broken.cancel()
-        for pool, database in ((self._reader, self._read_from), (self._writer, self._write_to)):
+        for pool, database in (
+            (self._finder, self._find_in), (self._lister, self._list_from), (self._writer, self._write_to),
+        ):  # fmt: skip
             with contextlib.suppress(sqlite3.Error, RuntimeError):
                 await asyncio.get_running_loop().run_in_executor(pool, database.close)
             pool.shutdown(wait=False)
@@ -203,8 +208,8 @@ class SqliteIndex:
     async def _in_writer(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, work)
 
-    async def _in_reader(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reader, work)
+    async def _in_lister(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._lister, work)
 
     def _remove_file(self) -> None:
         for suffix in ("", "-wal", "-shm", "-journal"):

@@ -1,0 +1,96 @@
+"""Tasks of one store: what is read of a task after it ended, late, does not begin it again."""
+
+import asyncio
+import contextlib
+
+import pytest
+from schedule_records import record
+
+from gantry_link.claims import Held
+from gantry_link.store_client import Pulled
+from gantry_wire.scheduler_bodies import CreateTask, TaskView
+from gantry_wire.settle_headers import OutputPlace, SettleReplyBody, SettleResult, SettleStatus
+from scheduler.system_names import TASKS_TOPIC
+from scheduler.tasks.desk import Desk
+from scheduler.tasks.running_task import TaskRecord, encode_json
+
+pytestmark = pytest.mark.anyio
+
+
+class SlowQueue:
+    """A tasks queue whose records are shown when the test says so."""
+
+    def __init__(self):
+        self.shown, self.more = [], asyncio.Event()
+
+    def show(self, body):
+        self.shown.append(record(TASKS_TOPIC, 0, len(self.shown), body=body))
+        self.more.set()
+
+    async def pull(self, header):
+        while header.queue_offset >= len(self.shown):
+            self.more.clear()
+            await self.more.wait()
+        end = len(self.shown)
+        return Pulled(0, end, 0, end, "", b"".join(self.shown[header.queue_offset :]))
+
+
+class Writing:
+    """A settler that keeps what was written, for a later time."""
+
+    def __init__(self):
+        self.bodies = []
+
+    async def settle(self, _queue, items):
+        results = []
+        for item in items:
+            self.bodies += [output.body_base64 for output in item.outputs]
+            places = [OutputPlace(TASKS_TOPIC, 0, len(self.bodies), 0) for _ in item.outputs]
+            results.append(SettleResult(item.offset, SettleStatus.SETTLED, places))
+        return SettleReplyBody(results, 1000)
+
+
+class Work:
+    def __init__(self):
+        self.runs = 0
+
+    async def run(self, task):
+        self.runs += 1
+        task.count("redriven")
+        await task.checkpoint(now=True)
+
+
+async def until(condition):
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_checkpoint_that_is_read_after_the_task_ended_does_not_begin_it_again():
+    queue, writing, work = SlowQueue(), Writing(), Work()
+    held = Held(TASKS_TOPIC, 0, 1, 0, 0, 0)
+    desk = Desk("broker-a", queue, held, writing, {"redrive": work}, lambda: 1000)
+    running = asyncio.ensure_future(desk.run())
+    definition = CreateTask(kind="redrive", group="g")
+    view = TaskView(
+        id="",
+        kind="redrive",
+        state="running",
+        broker="broker-a",
+        definition=definition,
+        created_ms=1,
+        updated_ms=1,
+    )
+    queue.show(encode_json(TaskRecord(view=view)))
+    await until(lambda: desk.views and not desk.running and len(writing.bodies) == 2)
+    (identifier,) = desk.views
+    for body in writing.bodies:  # the checkpoint and the end, both read only now
+        queue.show(body)
+    await until(lambda: desk.show(identifier).updated_ms == 1000 and not desk.running)
+    queue.show(b"no task, and the last that is read")
+    await asyncio.sleep(0.1)
+    assert work.runs == 1
+    assert (desk.show(identifier).state, desk.show(identifier).outcomes) == ("done", {"redriven": 1})
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
