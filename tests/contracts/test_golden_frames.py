@@ -15,13 +15,16 @@ from golden_files import GOLDEN, Fields, assert_record, read_golden, under
 from gantry_wire.batch import decode_batch, encode_batch
 from gantry_wire.binary_header import decode_binary_header, encode_binary_header
 from gantry_wire.bodies import (
+    CheckClientRequestBody,
     ClusterInfo,
     ConsumerIdList,
+    GetConsumerStatusBody,
     HeartbeatData,
     KVTable,
     LockBatchRequestBody,
     LockBatchResponseBody,
     RegisterBrokerBody,
+    ResetOffsetBody,
     TopicList,
     TopicRouteData,
     decode_body,
@@ -34,17 +37,23 @@ from gantry_wire.headers import (
     BrokerIdentityHeader,
     ConsumerGroupHeader,
     ConsumerSendBackHeader,
+    ConsumerStatusHeader,
     CreateTopicHeader,
     EndTransactionHeader,
     OffsetReplyHeader,
     PullHeader,
     PullReplyHeader,
+    PushReplyHeader,
     QueryConsumerOffsetHeader,
     QueryMessageHeader,
     QueryMessageReplyHeader,
     QueueHeader,
+    RecallHeader,
+    RecallReplyHeader,
     RegisterBrokerHeader,
     RegisterBrokerReplyHeader,
+    ResetClientOffsetHeader,
+    ResetOffsetHeader,
     RouteHeader,
     SearchOffsetHeader,
     SendHeader,
@@ -66,18 +75,24 @@ REQUEST_HEADERS: dict[int, type[Header]] = {
     14: QueryConsumerOffsetHeader, 15: UpdateConsumerOffsetHeader, 17: CreateTopicHeader, 29: SearchOffsetHeader,
     30: QueueHeader, 31: QueueHeader, 32: QueueHeader, 33: ViewMessageHeader, 35: UnregisterClientHeader,
     36: ConsumerSendBackHeader, 37: EndTransactionHeader, 38: ConsumerGroupHeader, 40: ConsumerGroupHeader,
-    103: RegisterBrokerHeader, 104: BrokerIdentityHeader, 105: RouteHeader,
+    103: RegisterBrokerHeader, 104: BrokerIdentityHeader, 105: RouteHeader, 220: ResetClientOffsetHeader,
+    221: ConsumerStatusHeader, 222: ResetOffsetHeader, 223: ConsumerStatusHeader, 324: SendHeader, 325: SendHeaderV2,
+    326: PushReplyHeader, 370: RecallHeader,
 }  # fmt: skip
 REPLY_HEADERS: dict[int, type[Header]] = {
     10: SendReplyHeader, 310: SendReplyHeader, 320: SendReplyHeader, 11: PullReplyHeader, 361: PullReplyHeader,
     12: QueryMessageReplyHeader, 14: OffsetReplyHeader, 29: OffsetReplyHeader, 30: OffsetReplyHeader,
-    31: OffsetReplyHeader, 32: TimestampReplyHeader, 103: RegisterBrokerReplyHeader,
+    31: OffsetReplyHeader, 32: TimestampReplyHeader, 103: RegisterBrokerReplyHeader, 324: SendReplyHeader,
+    325: SendReplyHeader, 370: RecallReplyHeader,
 }  # fmt: skip
 WITH_HEADER = {0, 10, 11, 12, 19, 20, 21}
 """Reply codes that carry their header; a refusal has none."""
-REQUEST_BODIES: dict[int, type] = {34: HeartbeatData, 41: LockBatchRequestBody, 42: LockBatchRequestBody}
+REQUEST_BODIES: dict[int, type] = {
+    34: HeartbeatData, 41: LockBatchRequestBody, 42: LockBatchRequestBody, 46: CheckClientRequestBody, 220: ResetOffsetBody,
+}  # fmt: skip
 REPLY_BODIES: dict[int, type] = {
     38: ConsumerIdList, 41: LockBatchResponseBody, 103: KVTable, 105: TopicRouteData, 106: ClusterInfo, 206: TopicList,
+    221: GetConsumerStatusBody, 222: ResetOffsetBody, 223: GetConsumerStatusBody,
 }  # fmt: skip
 
 

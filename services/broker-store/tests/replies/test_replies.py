@@ -80,11 +80,16 @@ async def test_a_reply_is_pushed_to_the_client_that_asked(side, code):
     assert (fields["sysFlag"], fields["producerGroup"], fields["topic"]) == ("1", "pg", TOPIC)
     properties = parse_properties(fields["properties"])
     assert properties.pop("PUSH_REPLY_TIME") == fields["storeTimestamp"]
-    assert properties == ASKED
+    added = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+    assert properties == ASKED | added
     assert peer.answers() == []
     answer.set_result(Command(code=0))
+    await until(lambda: not side.appends.is_idle)
+    side.flush()
     (reply,) = await until(peer.answers)
-    assert (reply.code, reply.opaque, reply.ext["msgId"]) == (0, 5, "0")
+    (record,) = side.records(TOPIC)
+    place = {"msgId": f"7F00000100002A9F{record.position:016X}", "queueId": "0", "queueOffset": "0"}
+    assert (reply.code, reply.opaque, reply.ext) == (0, 5, place | added)
 
 
 async def test_the_reply_is_kept_in_its_topic_without_flags_of_compression(side):
@@ -103,7 +108,8 @@ async def test_keeping_can_be_switched_off(side):
     peer = send(side)
     *_, answer = (await until(lambda: side.asker.asked)).pop()
     answer.set_result(Command(code=0))
-    await until(peer.answers)
+    (reply,) = await until(peer.answers)
+    assert (reply.code, reply.ext["msgId"]) == (0, "0")
     assert side.appends.is_idle
 
 

@@ -1,16 +1,17 @@
 """324, 325: a reply to a request message goes to the client that asked (326), and into the cluster's reply topic.
 
-The client's answer decides the code; whether the reply could be stored does not, as in RocketMQ. The request itself was a plain
+The client's answer decides the code; whether the reply could be stored does not, as in RocketMQ, but where it lies is told. The request itself was a plain
 message: only its properties (CORRELATION_ID, REPLY_TO_CLIENT, TTL) say what it is.
 """
 
+import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from broker_store.appends import Appends
 from broker_store.clients import ClientTable
 from broker_store.later import Later
-from broker_store.message import Message
+from broker_store.message import Message, Placement
 from broker_store.ports import Commands, Peer
 from broker_store.queues import Queue
 from broker_store.relays.client_calls import ask_client
@@ -22,19 +23,23 @@ from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.frame import Command
 from gantry_wire.headers import PushReplyHeader, SendHeader, SendHeaderV2
-from gantry_wire.ids import pack_host, unpack_host
+from gantry_wire.ids import offset_message_id, pack_host, unpack_host
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.properties import (
     KEYS,
+    MSG_REGION,
     PUSH_REPLY_TIME,
     REPLY_TO_CLIENT,
     TAGS,
+    TRACE_ON,
     format_properties,
     parse_properties,
     tags_code,
 )
 
 _log = get_logger()
+_TOLD = (MSG_REGION, TRACE_ON)
+"""Added to a reply, and told to who sent it."""
 
 
 class ReplySettings(Protocol):
@@ -69,6 +74,31 @@ class _Reply(NamedTuple):
     body: bytes
 
 
+class _KeptReply(Message):
+    """A reply on its way into the reply topic."""
+
+    __slots__ = ("lies",)
+
+    def __init__(self, *fields: Any) -> None:
+        super().__init__(*fields)
+        self.lies: asyncio.Future[dict[str, str] | None] = asyncio.get_running_loop().create_future()
+        """Where it came to lie, as its sender is told; None when it was refused."""
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        del code  # a flush that took too long changes nothing for one who has delivered its reply
+        place = {"msgId": offset_message_id(at.store_host, self.position)}
+        place |= {"queueId": str(self.queue.queue_id), "queueOffset": str(self.offset)}
+        self._tell(place)
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        _log.warning("a reply is not kept", topic=self.queue.topic, reason=str(refusal))
+        self._tell(None)
+
+    def _tell(self, place: dict[str, str] | None) -> None:
+        if not self.lies.done():
+            self.lies.set_result(place)
+
+
 class Replies:
     """Handles replies. Those on their way wait in the class of replies, which bounds them."""
 
@@ -96,13 +126,15 @@ class Replies:
         parts.later.answer(peer, command, self._deliver(peer, command.opaque, reply))
 
     async def _deliver(self, peer: Peer, opaque: int, reply: _Reply) -> bytes:
-        fields = {"msgId": "0", "queueId": str(reply.queue.queue_id), "queueOffset": "0"}
+        nowhere = {"msgId": "0", "queueId": str(reply.queue.queue_id), "queueOffset": "0"}
         try:
             await self._push(peer, reply)
         except RefusedRequest as refusal:
             self._store(peer, reply)
-            return encode_response(refusal.code, opaque, fields, remark=refusal.remark)
-        self._store(peer, reply)
+            return encode_response(refusal.code, opaque, nowhere, remark=refusal.remark)
+        kept = self._store(peer, reply)
+        place = (await kept.lies) if kept is not None else None
+        fields = (place or nowhere) | {name: reply.properties[name] for name in _TOLD}
         return encode_response(ResponseCode.SUCCESS, opaque, fields)
 
     async def _push(self, peer: Peer, reply: _Reply) -> None:
@@ -123,6 +155,9 @@ class Replies:
 
     def _push_header(self, peer: Peer, reply: _Reply) -> PushReplyHeader:
         header, now_ms = reply.header, self._parts.now_ms()
+        added = parse_properties(self._parts.stamp.suffix.decode())
+        for name in _TOLD:
+            reply.properties.setdefault(name, added[name])
         reply.properties[PUSH_REPLY_TIME] = str(now_ms)
         host, port = peer.remote
         store_host, store_port = unpack_host(self._parts.appends.store_host)
@@ -143,17 +178,17 @@ class Replies:
             store_timestamp=now_ms,
         )
 
-    def _store(self, peer: Peer, reply: _Reply) -> None:
-        """Keep the reply in its topic. Nobody waits for it, and nobody is told when there is no room."""
+    def _store(self, peer: Peer, reply: _Reply) -> _KeptReply | None:
+        """Keep the reply in its topic; the result tells where. Nobody is told when there is no room."""
         parts, header = self._parts, reply.header
         if not parts.settings.store_replies:
-            return
+            return None
         raw, unique_key = parts.stamp.finish_bytes(format_properties(reply.properties), reply.properties)
         if len(raw) > PROPERTIES_BYTES_MAX:
             _log.warning("a reply is not kept: its properties are too long", topic=header.topic)
-            return
+            return None
         tag = reply.properties.get(TAGS)
-        message = Message(
+        message = _KeptReply(
             reply.queue, reply.body, raw, tags_code(tag) if tag else 0, unique_key,
             reply.properties.get(KEYS), reply.target.mode, None, 0, header.flag, 0, header.born_timestamp,
             pack_host(*peer.remote), header.reconsume_times or 0,
@@ -162,6 +197,8 @@ class Replies:
             parts.appends.submit(message, len(reply.body))
         except WireError as error:
             _log.warning("a reply is not kept", topic=header.topic, reason=str(error))
+            return None
+        return message
 
 
 def _failed(words: str) -> RefusedRequest:
