@@ -3,7 +3,7 @@
 Lateness counts from the instant the store promised to the arrival at a consumer that holds a pull. Producer, consumer and store
 share a machine and so a clock. A message that arrives before its time is counted as early. Beside each figure stands its goal.
 
-    python bench/delay.py [lateness] [burst] [pending] [--rate 1000] [--seconds 60] [--burst 100000] [--pending 1000000]
+    python bench/delay.py [--only lateness|burst|pending] [--rate 1000] [--seconds 60] [--burst 100000] [--pending 1000000]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import random
 import signal
+import sys
 import time
 from datetime import datetime
 
@@ -41,6 +42,7 @@ from gantry_wire.codes import RequestCode
 from gantry_wire.headers import SendReplyHeader
 from gantry_wire.scheduler_bodies import ScheduleOrder
 
+PARTS = ("lateness", "burst", "pending")
 WARM_SECONDS = 2.0
 LATENESS_GOALS_MS = ((0.5, 3), (0.99, 10), (0.999, 50))
 BURST_GOAL_SECONDS, OTHERS_GOAL = 10, 0.5
@@ -203,7 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="*", default=["lateness", "burst", "pending"])
+    parser.add_argument("--only", choices=PARTS, help="one part of the three")
     parser.add_argument("--rate", type=float, default=1000.0, help="messages due per second")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--burst", type=int, default=100_000, help="messages due in one instant")
@@ -224,8 +226,9 @@ def main() -> None:
             else:
                 runner.run(pending(system, arguments.pending))
 
-    print(f"delayed messages; {provenance(arguments.flush)}", flush=True)
-    for what in arguments.what:
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] - each figure is shown as it is taken
+    print(f"delayed messages; {provenance(arguments.flush)}")
+    for what in (arguments.only,) if arguments.only else PARTS:
         runs(what, arguments.flush)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from gantry_wire.codes import ResponseCode
@@ -12,6 +13,7 @@ from gantry_wire.scheduler_bodies import PAGE_MAX, ListParked, ListSchedules, Sc
 from scheduler.entries import PARKED, TIMER, Entry, queue_of
 from scheduler.far_rows import Place, Wanted
 from scheduler.lanes import DELAYS, INSTANTS, SET_ASIDE
+from scheduler.reading_pause import PAUSE_SECONDS_MAX
 from scheduler.term import Term
 
 _Row = tuple[int, str, int, Entry, Term]
@@ -25,7 +27,9 @@ class Listing:
         self._terms = terms
 
     async def schedules(self, asked: ListSchedules) -> SchedulesPage:
-        """Return pending messages by the time they are due."""
+        """Return pending messages by the time they are due, those too that were sent just before."""
+        if asked.after is None:
+            await asyncio.sleep(PAUSE_SECONDS_MAX)  # so long the end of a busy queue may be left unread
         wanted = Wanted((DELAYS, INSTANTS), asked.topic, asked.key, asked.from_ms, asked.to_ms)
         return await self._page(wanted, asked.broker, asked.after, asked.limit)
 
