@@ -149,9 +149,11 @@ def test_a_setting_that_only_the_service_refuses_is_one_line_and_nothing_is_left
 
 def test_a_directory_that_cannot_be_made_is_refused_in_one_line(gantry, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    ran = gantry("up", "--free-ports", "--data", str(tmp_path / "file" / "data"))
-    assert ran.returncode == 2
-    assert ran.stderr.count("\n") == 1
+    for data in (tmp_path / "file" / "data", tmp_path / "file"):
+        ran = gantry("up", "--free-ports", "--data", str(data))
+        assert ran.returncode == 2
+        assert ran.stderr.count("\n") == 1
+        assert "a file of that name is in the way" in ran.stderr
 
 
 def test_down_stops_everything_and_says_so(new_system, gantry) -> None:

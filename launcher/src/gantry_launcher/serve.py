@@ -36,6 +36,12 @@ class Reporter(Protocol):
         ...
 
 
+def why(error: OSError) -> str:
+    """Return in words why a directory cannot be used."""
+    in_the_way = isinstance(error, (FileExistsError, NotADirectoryError))
+    return "a file of that name is in the way" if in_the_way else error.strerror or str(error)
+
+
 def claim(data: DataDir) -> int:
     """Make the data directory and take its lock; the descriptor holds it. Raises Refused."""
     for outer in data.path.resolve().parents:
@@ -45,7 +51,7 @@ def claim(data: DataDir) -> int:
         data.path.mkdir(parents=True, exist_ok=True)
         lock = os.open(data.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise Refused(f"cannot use the data directory {data.path}: {error.strerror}") from error
+        raise Refused(f"cannot use the data directory {data.path}: {why(error)}") from error
     until = time.monotonic() + DYING_SECONDS_MAX
     told = False
     while not _locked(lock):

@@ -252,6 +252,11 @@ async def test_figures_count_calls_by_route_and_messages(client):
     assert "gateway_messages_sent 3.0" in text
 
 
+async def test_load_balancers_may_ask_for_the_health_with_head(client):
+    for path in ("/health/live", "/health/ready"):
+        assert (await client.head(path)).status_code == (await client.get(path)).status_code == 200
+
+
 async def test_the_page_of_the_api_needs_nothing_from_elsewhere(client):
     page = await client.get("/docs")
     assert page.headers["content-type"].startswith("text/html")

@@ -116,6 +116,8 @@ RAW_HEADERS = [
     ({"Mq-Property-A": b""}, "Mq-Properties"),
     ({"Mq-Property-UNIQ_KEY": b"1"}, None),
     ({"Mq-Properties": b"a=%ff"}, "Mq-Properties"),
+    ({"Mq-Properties": b"a=%zz"}, "Mq-Properties"),
+    ({"Mq-Properties": b"a=50%"}, "Mq-Properties"),
     ({"Mq-Properties": b"novalue"}, "Mq-Properties"),
     ({"Mq-Properties": b"__a=1"}, "Mq-Properties.__a"),
     ({"Mq-Unknown": b"1"}, "mq-unknown"),
@@ -133,6 +135,27 @@ async def test_a_bad_header_of_a_raw_message_is_named(client, headers, field):
     check(await client.post(ORDERS, content=b"x", headers=named), 400, field)
 
 
+async def test_the_limit_of_a_header_is_said_as_that_of_a_field(client):
+    answer = await client.post(ORDERS, content=b"x", headers={"Mq-Delay-Level": "19"})
+    assert check(answer, 400, "Mq-Delay-Level")["limit"] == "<= 18"
+    answer = await client.post(ORDERS, content=b"x", headers={"Mq-Deliver-At": "never"})
+    assert "limit" not in check(answer, 400, "Mq-Deliver-At")
+
+
+@pytest.mark.parametrize(
+    ("topic", "remedy"),
+    [("a%25b", "; create it with PUT /v1/topics/a%25b"), ("%25DLQ%25g", ""), ("%25RETRY%25g", "")],
+)
+async def test_what_is_told_to_make_a_missing_topic_can_be_typed(client, topic, remedy):
+    answer = await client.post(f"/v1/topics/{topic}/messages", json={"messages": [{"body": "x"}]})
+    assert check(answer, 404, "topic")["detail"].endswith(f"does not exist{remedy}")
+
+
+async def test_a_long_name_is_not_repeated_whole(client):
+    answer = await client.post(ORDERS, json={"messages": [{"body": "x", "broker": "b" * 100_000}]})
+    assert len(check(answer, 404, "messages[0].broker")["detail"]) < 300
+
+
 async def test_an_empty_raw_body_is_refused_in_words(client):
     check(await client.post(ORDERS, content=b"", headers={"Mq-Tag": "a"}), 400, "body")
 
@@ -145,6 +168,10 @@ EVENTS = [
     ({"id": "1", "source": "s", "type": "t", "specversion": "1.0", "Big": "x"}, "Big"),
     ({"id": "1", "source": "s", "type": "t", "specversion": "1.0", "a": [1]}, "a"),
     ({"id": "1", "source": "s", "type": "t", "specversion": "1.0", "data_base64": "?"}, "data_base64"),
+    (
+        {"id": "1", "source": "s", "type": "t", "specversion": "1.0", "data": 1, "data_base64": "YQ=="},
+        "data_base64",
+    ),
     ({"id": "1", "source": "s", "type": "a\u0001", "specversion": "1.0"}, None),
 ]
 

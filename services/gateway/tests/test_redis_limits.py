@@ -141,7 +141,7 @@ async def test_without_the_server_everything_passes_and_it_heals(limits, server)
     raise AssertionError("the limits did not come back")
 
 
-async def test_a_server_that_hangs_holds_no_call_up(anyio_backend):
+async def test_a_server_that_hangs_holds_no_call_up(anyio_backend, capfd):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         one = RedisLimits(
             f"redis://127.0.0.1:{silent.getsockname()[1]}",
@@ -154,3 +154,4 @@ async def test_a_server_that_hangs_holds_no_call_up(anyio_backend):
         assert [await one.take("c", "", 1) for _ in range(10)] == [0] * 10
         assert time.monotonic() - started < 15  # not ten times the time an answer may take
         await one.close()
+    assert "no answer in time" in "".join(capfd.readouterr()), "the log says what is wrong"

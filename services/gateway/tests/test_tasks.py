@@ -161,8 +161,8 @@ async def test_a_redrive_becomes_a_task(client, system):
     ("group", "body", "status", "field"),
     [
         ("none", {}, 404, "group"),
-        ("g1", {"toTopic": "none"}, 404, "topic"),
-        ("g1", {"toTopic": "SCHEDULE_TOPIC_XXXX"}, 403, "topic"),
+        ("g1", {"toTopic": "none"}, 404, "toTopic"),
+        ("g1", {"toTopic": "SCHEDULE_TOPIC_XXXX"}, 403, "toTopic"),
         ("g1", {"maxPerSecond": -1}, 400, "maxPerSecond"),
         ("g1", {"filter": {"type": "sql92", "expression": "a >"}}, 422, "filter.expression"),
         ("g1", {"filter": {"type": "class", "expression": "a"}}, 400, "filter.type"),

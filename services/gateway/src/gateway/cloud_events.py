@@ -112,6 +112,8 @@ def _structured(event: Event, prefix: str, place: int, name_of: FieldNames) -> M
 
 def _data(event: Event, prefix: str) -> bytes:
     if "data_base64" in event:
+        if "data" in event:
+            raise invalid(f"{prefix}data_base64", "give data or data_base64, not both", "data or data_base64")
         try:
             return msgspec.convert(event["data_base64"], bytes)
         except msgspec.ValidationError as error:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 _PATH = re.compile(r"^(?P<words>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _REQUIRED = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
-_BOUND = re.compile(r"^Expected (?P<kind>`[^`]*`) (?P<limit>(?:of length )?[<>=]=? ?.*)$")
+BOUND = re.compile(r"^Expected (?P<kind>`[^`]*`) (?P<limit>(?:of length )?[<>=]=? ?.*)$")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 WORDS_MAX = 300
 
@@ -66,7 +66,7 @@ def _problem(words: str) -> Problem:
     if named := _UNKNOWN.match(words) or _REQUIRED.match(words):
         path = f"{path}.{named['name']}" if path else named["name"]
         words = "no such field" if words.startswith("Object contains") else "the field is missing"
-    bound = _BOUND.match(words)
+    bound = BOUND.match(words)
     return invalid(
         path[:WORDS_MAX] or "body", words[:WORDS_MAX], bound["limit"].removeprefix("of ") if bound else ""
     )

@@ -4,15 +4,20 @@ Codes carry RocketMQ's names where RocketMQ has one. Knows no transport.
 """
 
 from http import HTTPStatus
+from urllib.parse import quote
 
 import msgspec
 
 from gantry_wire.codes import ResponseCode
+from gantry_wire.names import GANTRY_SYSTEM_PREFIX
 from gateway.ports import PeerAway, StoreRefused
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_MS = 200
 """What a client should wait when a store is busy: the time a request may wait in the store's own queue."""
+NAME_SHOWN_MAX = 127
+"""An answer repeats no more of a name than a name may have."""
+_MADE_BY_SYSTEM = (GANTRY_SYSTEM_PREFIX, "%RETRY%", "%DLQ%")
 AWAY_RETRY_AFTER_MS = 500
 """A store that was killed is back within about a second."""
 
@@ -89,13 +94,11 @@ def unprocessable(code: str, field: str, detail: str) -> Problem:
 
 
 def topic_missing(topic: str) -> Problem:
-    """Return 404: no store has the topic."""
-    return Problem(
-        404,
-        "TOPIC_NOT_EXIST",
-        f"topic {topic} does not exist; create it with PUT /v1/topics/{topic}",
-        field="topic",
-    )
+    """Return 404: no store has the topic. One that only the system makes is not told how to be created."""
+    remedy = f"; create it with PUT /v1/topics/{quote(topic, safe='')}"
+    if topic.startswith(_MADE_BY_SYSTEM):
+        remedy = ""
+    return Problem(404, "TOPIC_NOT_EXIST", f"topic {topic} does not exist{remedy}", field="topic")
 
 
 def group_missing(group: str) -> Problem:
@@ -107,7 +110,8 @@ def group_missing(group: str) -> Problem:
 
 def broker_missing(broker: str, field: str = "broker") -> Problem:
     """Return 404: the name belongs to no broker of the route or the configured list."""
-    return Problem(404, "BROKER_NOT_EXIST", f"broker {broker} is not known here", field=field)
+    shown = broker if len(broker) <= NAME_SHOWN_MAX else f"{broker[:NAME_SHOWN_MAX]}…"
+    return Problem(404, "BROKER_NOT_EXIST", f"broker {shown} is not known here", field=field)
 
 
 def broker_away(broker: str) -> Problem:

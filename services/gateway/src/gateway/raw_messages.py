@@ -1,5 +1,6 @@
 """A raw body as one message, its fields in Mq-* headers. Pure."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,6 +9,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from gateway.drafts import FieldNames
+from gateway.json_bodies import BOUND
 from gateway.problems import invalid
 from gateway.schemas import MessageIn
 
@@ -28,6 +30,7 @@ _NUMBERS = {
     b"mq-delay-level": ("delayLevel", "Mq-Delay-Level"),
     b"mq-delay-ms": ("delayMs", "Mq-Delay-Ms"),
 }
+_BAD_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _DELIVER_AT = "Mq-Deliver-At"
 HEADER_OF = dict((*_TEXTS.values(), *_NUMBERS.values())) | {
     "deliverAt": _DELIVER_AT,
@@ -100,7 +103,8 @@ def read_message(fields: dict[str, Any], body: bytes, name_of: FieldNames) -> Me
         words, _, path = str(error).partition(" - at `")
         field = path.removeprefix("key` in `").removeprefix("$.").rstrip("`").partition("[")[0]
         shown = name_of(0, field) if field else "headers"
-        raise invalid(shown, words, words.removeprefix("Expected ")) from error
+        bound = BOUND.match(words)
+        raise invalid(shown, words, bound["limit"].removeprefix("of ") if bound else "") from error
     message.body_base64 = body
     return message
 
@@ -127,10 +131,11 @@ def instant_of(value: bytes, shown: str) -> str | int:
 
 def _pairs(value: bytes) -> dict[str, str]:
     """Properties in one header, as `name=value&name=value` percent-encoded: keeps capitals, which header names lose."""
+    text = text_of(value, "Mq-Properties")
     try:
-        pairs = parse_qsl(
-            text_of(value, "Mq-Properties"), keep_blank_values=True, strict_parsing=True, errors="strict"
-        )
+        if _BAD_PERCENT.search(text):
+            raise ValueError(text)
+        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict")
     except ValueError as error:
         raise invalid("Mq-Properties", "write name=value&name=value, percent-encoded UTF-8") from error
     properties = dict(pairs)

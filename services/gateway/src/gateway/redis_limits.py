@@ -91,10 +91,12 @@ class RedisLimits:
                 wait_ms = int(await self._take(keys=keys, args=arguments))
         except (RedisError, OSError, TimeoutError) as error:
             if not self._away_until:
-                _log.warning("no rate limits: Redis is away", error=str(error))
+                _log.warning("no rate limits: Redis is away", error=str(error) or "no answer in time")
             self._away_until = time.monotonic() + AWAY_SECONDS
             self.passed_unseen += 1
             return 0
+        if self._away_until:
+            _log.info("rate limits again: Redis is back")
         self._away_until = 0.0
         self.refused += wait_ms > 0
         return wait_ms

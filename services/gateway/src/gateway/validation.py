@@ -9,18 +9,35 @@ from gateway.problems import Problem, invalid
 
 _LIMITS = ("ge", "le", "gt", "lt", "min_length", "max_length", "pattern", "expected")
 _SIGNS = {"ge": "≥ ", "le": "≤ ", "gt": "> ", "lt": "< ", "min_length": "≥ ", "max_length": "≤ "}
+_WORDS = {
+    "extra_forbidden": "no such field",
+    "missing": "the field is missing",
+    "model_attributes_type": "Expected `object`",
+    "model_type": "Expected `object`",
+    "dict_type": "Expected `object`",
+}
+"""Said as the calls say it whose bodies msgspec reads."""
 _PLACES = frozenset({"body", "query", "path", "header"})
 
 
 def validation_problem(errors: Sequence[Mapping[str, Any]], body: object = None) -> Problem:
     """Return the problem of the first of pydantic's errors; `body` is what the client wrote."""
-    first = errors[0]
+    first = _plainest(errors)
     location: Sequence[str | int] = first.get("loc", ())
     if location and location[0] == "body":
         location = _written(location[1:], body, is_missing=first.get("type") == "missing")
     context: Mapping[str, Any] = first.get("ctx") or {}
     limit = next((f"{_SIGNS.get(name, '')}{context[name]}" for name in _LIMITS if name in context), "")
-    return invalid(_field(location), str(first.get("msg", "invalid")), limit)
+    words = _WORDS.get(str(first.get("type")), str(first.get("msg", "invalid")))
+    return invalid(_field(location), words, limit)
+
+
+def _plainest(errors: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the first error; of a value that may be of several types, the one of the type it has."""
+    place = errors[0].get("loc", ())[:-1]
+    same = (one for one in errors if one.get("loc", ())[:-1] == place)
+    of_its_type = (one for one in same if not str(one.get("type")).endswith("_type"))
+    return next(of_its_type, errors[0]) if str(errors[0].get("type")).endswith("_type") else errors[0]
 
 
 def http_problem(error: HTTPException) -> Problem:

@@ -12,7 +12,7 @@ from gantry_wire.subscription import TagFilter
 from gateway.checks import sendable, topic_of
 from gateway.dead_letters import DeadLetters
 from gateway.group_admin import GroupAdmin
-from gateway.problems import invalid
+from gateway.problems import Problem, invalid
 from gateway.route_cache import RouteCache
 from gateway.routes.parameters import GroupPath, answers, problems
 from gateway.routes.scheduler_bodies import FilterBody, RedriveBody, TaskShown
@@ -59,7 +59,11 @@ def dead_letter_routes(
         wanted = body or RedriveBody()
         await groups.get(group)
         if wanted.to_topic is not None and wanted.to_topic != ORIGINAL:
-            await routes.get(sendable(topic_of(wanted.to_topic)))
+            try:
+                await routes.get(sendable(topic_of(wanted.to_topic)))
+            except Problem as problem:
+                problem.field = problem.field and "toTopic"
+                raise
         wanted_filter = _filter(wanted.filter)
         if wanted.to_topic is None and not wanted.dry_run:
             await letters.make_retry_topic(group)

@@ -44,6 +44,9 @@ def health_routes(probe: Probe, metrics: Metrics, is_draining: Callable[[], bool
         body = Ready(status="ready" if is_ready else "starting", stores=stores)
         return JSONResponse(body.model_dump(), 200 if is_ready else 503)
 
+    for path, endpoint in (("/health/live", live), ("/health/ready", ready)):  # what load balancers ask with
+        router.add_api_route(path, endpoint, methods=["HEAD"], include_in_schema=False)
+
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def figures() -> Response:
         """Figures in Prometheus' text format."""
