@@ -16,6 +16,9 @@ from .journeys import ALL, ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey
 from .reading import wait_until_settled
 from .system import Http, MixedSystem
 
+ACKNOWLEDGED_PER_KILL = 21
+"""Fewer would say little: on a machine so busy that nothing starts between two kills, the next one waits for them."""
+PATIENCE_SECONDS = 120
 KILLS_PER_CHECK = 25
 """After so many kills the load rests and everything is judged."""
 
@@ -37,6 +40,7 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
                 journey.start()
             for _ in range(min(KILLS_PER_CHECK, kills - done)):
                 time.sleep(dice.uniform(0.2, 2.5))
+                _until_acknowledged(books, ACKNOWLEDGED_PER_KILL * (done + 1))
                 system.kill_one(dice)
                 done += 1
             _rest(system, http, books, journeys)
@@ -49,6 +53,14 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
             journey.stopping = True
         http.close()
         system.stop()
+
+
+def _until_acknowledged(books: Books, count: int) -> None:
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        if sum(item.is_acknowledged for item in list(books.items.values())) >= count:
+            return
+        time.sleep(0.1)
 
 
 def _prepare(http: Http) -> None:
@@ -94,7 +106,7 @@ def test_a_few_kills_under_mixed_load_break_no_promise(tmp_path: Path, seed: int
 @pytest.mark.timeout(6 * 3600)
 def test_many_kills_under_mixed_load_break_no_promise(tmp_path: Path, seed: int, kill_cycles: int) -> None:
     count, system = run_mixed(tmp_path, kill_cycles, seed)
-    assert count.acknowledged > 20 * kill_cycles
+    assert count.acknowledged >= 20 * kill_cycles
     assert set(system.kills) == {"store", "scheduler", "txn-checker"}
 
 
@@ -102,4 +114,4 @@ def test_many_kills_under_mixed_load_break_no_promise(tmp_path: Path, seed: int,
 @pytest.mark.timeout(6 * 3600)
 def test_many_kills_of_several_stores_break_no_promise(tmp_path: Path, seed: int, kill_cycles: int) -> None:
     count, _ = run_mixed(tmp_path, kill_cycles, seed, brokers=2)
-    assert count.acknowledged > 20 * kill_cycles
+    assert count.acknowledged >= 20 * kill_cycles
