@@ -81,7 +81,8 @@ class Opening:
             self._missing = self._what_is_missing(note)
         if self._missing:
             _log.warning("rebuilding queues and index", reason=self._missing)
-            self._drop_late_queues(note)
+            if self._is_ours:  # elsewhere a queue whose first files retention took has no record that says so
+                self._drop_late_queues(note)
             self._start_anew()
             yield from self._recover(note)
         self._adopt_topics()
@@ -166,8 +167,10 @@ class Opening:
             is_preamble=_is_preamble,
             records_together=records_together,
         )
-        self._load(recovery, note)
+        is_index_whole = self._load(recovery, note)
         states = self._load_states(recovery)
+        if not is_index_whole and recovery.start > store.log.min_position:
+            self._missing = "the index of a writer that crashed cannot be trusted"
         if self._missing:
             return
         # A note taken between two checkpoints counts records that are still to be walked: it is asked afterwards.
@@ -196,8 +199,9 @@ class Opening:
         store.recovered_ms = max(restore.newest_store_ms, self._checkpoint.last.times.log_ms)
         self._clock.advance_to(store.recovered_ms)
 
-    def _load(self, recovery: Recovery, note: QueueNote | None) -> None:
-        store = self.store
+    def _load(self, recovery: Recovery, note: QueueNote | None) -> bool:
+        """Load queues, index and keys. False: index files of a foreign writer were dropped, the walk alone does not replace them."""
+        store, is_index_whole = self.store, True
         self._load_queues(recovery)
         if note is not None:
             for topic, of_topic in note.retired.items():
@@ -206,9 +210,10 @@ class Opening:
         if store.index is not None and not self.is_rebuild:
             times = self._checkpoint.last.times
             is_foreign_crash = bool(self._checkpoint.last.foreign) and not self._checkpoint.last.is_clean
-            store.index.load(times.index_ms if is_foreign_crash else None)
+            is_index_whole = not store.index.load(times.index_ms if is_foreign_crash else None)
         if not self.is_rebuild and self._is_ours:
             store.journal.load(store.window)
+        return is_index_whole
 
     def _load_states(self, recovery: Recovery) -> list[Covered]:
         """Give the derived states their snapshots; none in a rebuild: the whole log is replayed to them."""

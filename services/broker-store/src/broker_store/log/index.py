@@ -33,10 +33,11 @@ class IndexFiles:
         self.write_failures = 0
         """Times that entries could not be written; they stay in memory and are tried again."""
 
-    def load(self, newest_ms_max: int | None = None) -> None:
-        """Open the files. After a crash of a foreign writer those newer than its checkpoint are dropped."""
+    def load(self, newest_ms_max: int | None = None) -> bool:
+        """Open the files. After a crash of a foreign writer those newer than its checkpoint are dropped. Tells whether any was."""
         names = [name for name in self._files.listdir(self._directory) if _is_index_name(name)]
         opened: list[tuple[str, IndexFile]] = []
+        is_dropped = False
         for name in names:
             path = f"{self._directory}/{name}"
             is_cut = self._files.size(path) < IndexFile.file_bytes(self._settings)
@@ -46,6 +47,7 @@ class IndexFiles:
                 continue
             if newest_ms_max is not None and file.end_ms > newest_ms_max:
                 self._files.remove(path)
+                is_dropped = True
             else:
                 opened.append((name, file))
         if opened and opened[-1][1].count < self._settings.index_entries:
@@ -53,6 +55,7 @@ class IndexFiles:
             self._live = (name, LiveIndexFile(file.file, self._settings))
         self._full = opened
         self._note_what_is_there()
+        return is_dropped
 
     @property
     def end_position(self) -> int:
