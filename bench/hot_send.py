@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 from broker_store.clock import StoreClock
 from broker_store.commands import CommandTable
@@ -46,6 +47,7 @@ class NowherePeer:
         self.attributes: dict[str, object] = {}
         self.remote = ("127.0.0.1", 40000)
         self.sent = 0
+        self.is_closing = False
 
     def send(self, data: bytes) -> None:
         self.sent += len(data)
@@ -54,13 +56,13 @@ class NowherePeer:
 class Store:
     """The sending half of a store on real files, its turns ended by hand."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, flush: Literal["sync", "async"] = "async") -> None:
         clock = StoreClock(time.time, time.monotonic)
-        settings = Settings(store_dir=directory, flush="async", zero_ahead_bytes=0)
+        settings = Settings(store_dir=directory, flush=flush, zero_ahead_bytes=0)
         opening = Opening(settings, RealFiles(), clock, pack_host("127.0.0.1", 10911))
         for _ in opening.run():
             pass
-        classes = request_classes()
+        self.classes = classes = request_classes()
         self._work: dict[object, None] = {}
         self.sending = Sending(opening.store, classes, self._at_turn_end, ThreadPoolExecutor(1))
         self.sending.appends.request_sync = lambda: None

@@ -18,7 +18,14 @@ from gantry_wire.frame_stream import JSON, RawFrame
 from gantry_wire.header import Header, Int32, field_text, header_from_fields
 from gantry_wire.known_headers import read_known, remember
 from gantry_wire.limits import INT32_MAX, INT32_MIN
-from gantry_wire.message_headers import PullHeader, PullReplyHeader, SendHeader, SendHeaderV2, SendReplyHeader
+from gantry_wire.message_headers import (
+    EndTransactionHeader,
+    PullHeader,
+    PullReplyHeader,
+    SendHeader,
+    SendHeaderV2,
+    SendReplyHeader,
+)
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
@@ -87,6 +94,7 @@ _BY_PREFIX: dict[bytes, Callable[[bytes], Command]] = {
     b'{"code":10,"': _typed(SendHeader),
     b'{"code":11,"': _typed(PullHeader),
     b'{"code":361,': _typed(PullHeader),
+    b'{"code":37,"': _typed(EndTransactionHeader),
     b'{"code":19,"': _pull_reply,
     b'{"code":20,"': _pull_reply,
     b'{"code":21,"': _pull_reply,

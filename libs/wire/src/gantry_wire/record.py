@@ -51,13 +51,15 @@ _FIXED = (
     Struct(">iIiiiqqiq20sq20siqi"),
 )
 """By which of the two hosts is IPv6: index = (system flag >> 4) & 3."""
-_NO_HOST_BITS = ~(SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
+_HOST_BITS = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+_NO_HOST_BITS = ~_HOST_BITS
 _BYTE, _SHORT = Struct(">b"), Struct(">h")
 _TAIL_V1_BYTES = 3  # topic length and properties length
 _ONE_BYTE = tuple(bytes((n,)) for n in range(TOPIC_BYTES_MAX + 1))
 _PUT_FIXED, _PUT_SHORT, _TAKE_SHORT = _FIXED_V4_V4.pack, _SHORT.pack, _SHORT.unpack_from
 _SYS_FLAG = Struct(">i")
 _SYS_FLAG_AT = RECORD_HEAD.size - _SYS_FLAG.size
+_SYS_FLAG_FIELD = 7
 
 RECORD_BYTES_MIN = _FIXED_V4_V4.size + _TAIL_V1_BYTES
 
@@ -258,8 +260,17 @@ def peek_header(buffer: Buffer, at: int = 0) -> RecordHead:
 
 def decode_record(buffer: Buffer, at: int = 0, *, check_crc: bool = True) -> Record:
     """Return the record at `at`; MalformedRecord when size, magic, inner lengths or CRC say it is none."""
-    layout = _layout_at(buffer, at)
-    fixed = layout.unpack_from(buffer, at)
+    left = len(buffer) - at
+    layout = _FIXED_V4_V4  # of nearly all records: reading it first saves a second look at each
+    fixed = layout.unpack_from(buffer, at) if left >= RECORD_BYTES_MIN else None
+    if (
+        fixed is None
+        or fixed[1] != MAGIC_V1
+        or fixed[_SYS_FLAG_FIELD] & _HOST_BITS
+        or not RECORD_BYTES_MIN <= fixed[0] <= left
+    ):
+        layout = _layout_at(buffer, at)
+        fixed = layout.unpack_from(buffer, at)
     size, magic, body_size = fixed[0], fixed[1], fixed[-1]
     body_at, end = at + layout.size, at + size
     body_end = body_at + body_size

@@ -127,7 +127,7 @@ class MessageEventsHeader(Header, kw_only=True, rename="camel", gc=False):
     offset: Int64
 
 
-class SettleOutput(msgspec.Struct, rename="camel", omit_defaults=True):
+class SettleOutput(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """One message that results from an item."""
 
     topic: str
@@ -148,7 +148,7 @@ class SettleOutput(msgspec.Struct, rename="camel", omit_defaults=True):
     """None: the item's own."""
 
 
-class SettleItem(msgspec.Struct, rename="camel", omit_defaults=True):
+class SettleItem(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """A decision about one item: these messages result from it, or none."""
 
     offset: Offset
@@ -167,7 +167,7 @@ class SettleBody(msgspec.Struct, rename="camel"):
     items: Annotated[list[SettleItem], msgspec.Meta(max_length=SETTLE_ITEMS_MAX)]
 
 
-class OutputPlace(msgspec.Struct, rename="camel"):
+class OutputPlace(msgspec.Struct, rename="camel", gc=False):
     """Where an output lies."""
 
     topic: str
@@ -176,7 +176,7 @@ class OutputPlace(msgspec.Struct, rename="camel"):
     position: int
 
 
-class SettleResult(msgspec.Struct, rename="camel", omit_defaults=True):
+class SettleResult(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """What became of one item, see SettleStatus."""
 
     offset: int

@@ -6,45 +6,36 @@ skipped. The table changes when the records become visible, so it never knows mo
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from broker_store.delays.levels import LevelList
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
-from broker_store.message import Arrivals, Entry, IndexEntry, Mode, Placement, key_entries
+from broker_store.message import Arrivals, Entry, IndexEntry, Mode, Placement
 from broker_store.queues import Queue
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import Source
-from broker_store.settling.planning import CannotPlan, FindTarget, Plan, build, plan_item, unit_code
+from broker_store.settling.placed import Placed, show, unit_code
+from broker_store.settling.planning import CannotPlan, FindTarget, Plan, Planner
 from broker_store.settling.states import ANSWERS, ItemState, ask_of
 from broker_store.settling.table import Decision, SettledTable
 from broker_store.targets import Target
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.properties import find_property, index_key_hash
+from gantry_wire.properties import find_property
+from gantry_wire.record import build_record
 from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus
 
 Done = Callable[[list[SettleResult] | RefusedRequest], None]
 """Told once: the results in the order of the items, all of them durable as their topics promise; or why nothing is known or done."""
-
-
-class Placed(NamedTuple):
-    """One record in the open batch."""
-
-    queue: Queue
-    offset: int
-    position: int
-    size: int
-    code: int
-    unique_key: bytes | None
-    keys: bytes | None
+_SETTLED = SettleStatus.SETTLED
 
 
 class Rules(Protocol):
     """What an entry asks about the store when it is placed."""
 
     table: SettledTable
-    deciding: dict[tuple[Source, int], Decision]
-    """Items whose records are placed and not visible yet."""
+    deciding: dict[Source, dict[int, Decision]]
+    """Items whose records are placed and not visible yet, by source and offset."""
     levels: LevelList
     wall_ms: Callable[[], int]
     add_part: Callable[[Entry], None]
@@ -72,6 +63,8 @@ class SettleEntry:
     ) -> None:
         """`check` raises RefusedRequest when the claim is not in force any more."""
         self.mode = Mode.EARLY
+        self.settled = 0
+        """Items that this request decided, once they are visible."""
         self._rules = rules
         self._source = source
         self._items = items
@@ -81,8 +74,8 @@ class SettleEntry:
         self._results: list[SettleResult] = []
         self._decided: list[tuple[int, Decision]] = []
         self._placed: list[Placed] = []
-        self._taken: list[tuple[Queue, int, int]] = []
-        """Queues with their next offset and bytes before each record, for taking back."""
+        self._part = SettledPart()
+        self._store_ms = 0
 
     # --- placing -------------------------------------------------------------------------------------------
 
@@ -93,66 +86,66 @@ class SettleEntry:
             except RefusedRequest as refusal:
                 self._refused = refusal
                 return
-        part = SettledPart()
-        find_target, marks = self._rules.targets(), self._rules.marks()
+        rules, source = self._rules, self._source
+        marks = rules.marks()
+        planner = Planner(source, rules.targets(), marks, at.store_host)
+        deciding = rules.deciding.get(source) or {}
+        is_settled = rules.table.decided_of(source)
+        self._store_ms = at.store_ms
         waits = False
         for gathered in self._items:
-            key = (self._source, gathered.item.offset)
-            if key in self._rules.deciding:
+            offset = gathered.item.offset
+            if offset in deciding:
                 waits = True  # what decided it is not durable yet: answered after that
-            result = self._judge(gathered, at) or self._place_item(gathered, at, find_target, marks, part)
-            self._results.append(result)
+                state = ItemState.DECIDING
+            elif is_settled(offset):
+                state = ItemState.DECIDED
+            else:
+                state = self._state(gathered, at) if gathered.status or gathered.due_ms else ItemState.DUE
+            status = ANSWERS[state][ask_of(gathered.item)]
+            if status == _SETTLED:
+                self._results.append(self._place_item(gathered, at, planner, deciding))
+            else:
+                self._results.append(self._left(gathered, status, deciding))
         self._items = []
+        if deciding:
+            rules.deciding[source] = deciding
+        part = self._part
         if self._placed:
             self.mode = Mode.SYNC
             if part.placed:
-                self._rules.add_part(part)
+                rules.add_part(part)
         elif part.placed:
-            self._placed, self.mode = part.placed, Mode.ASYNC
+            self.mode = Mode.ASYNC
         elif waits:
             self.mode = marks[0].mode
 
-    def _judge(self, gathered: Gathered, at: Placement) -> SettleResult | None:
-        """Return why nothing is done about an item, None when it can be decided."""
-        item = gathered.item
-        state = self._state(gathered, at)
-        status = ANSWERS[state][ask_of(item)]
-        if status == SettleStatus.SETTLED:
-            return None
+    def _left(self, gathered: Gathered, status: str, deciding: dict[int, Decision]) -> SettleResult:
+        """Return why nothing is done about an item."""
+        offset = gathered.item.offset
         if status != SettleStatus.ALREADY:
-            return SettleResult(item.offset, status, detail=gathered.detail)
-        key, rules = (self._source, item.offset), self._rules
-        known = rules.deciding.get(key) or rules.table.decision(*key)
+            return SettleResult(offset, status, detail=gathered.detail)
+        known = deciding.get(offset) or self._rules.table.decision(self._source, offset)
         if known is None:
-            return SettleResult(item.offset, status)
-        return SettleResult(item.offset, status, known.outputs, known.outcome)
+            return SettleResult(offset, status)
+        return SettleResult(offset, status, known.outputs, known.outcome)
 
     def _state(self, gathered: Gathered, at: Placement) -> ItemState:
-        rules, offset = self._rules, gathered.item.offset
-        if (self._source, offset) in rules.deciding:
-            return ItemState.DECIDING
-        if rules.table.is_settled(self._source, offset):
-            return ItemState.DECIDED
+        """Return the state of an item that is undecided."""
         if gathered.status:
             return ItemState.REMOVED if gathered.status == SettleStatus.REMOVED else ItemState.ABSENT
-        if gathered.due_ms:
-            now_ms = min(at.store_ms, rules.wall_ms()) if gathered.is_absolute else at.store_ms
-            if gathered.due_ms > now_ms:
-                gathered.detail = f"due in {gathered.due_ms - now_ms} ms"
-                return ItemState.WAITING
+        now_ms = min(at.store_ms, self._rules.wall_ms()) if gathered.is_absolute else at.store_ms
+        if gathered.due_ms > now_ms:
+            gathered.detail = f"due in {gathered.due_ms - now_ms} ms"
+            return ItemState.WAITING
         return ItemState.DUE
 
     def _place_item(
-        self,
-        gathered: Gathered,
-        at: Placement,
-        find_target: FindTarget,
-        marks: tuple[Target, Queue],
-        part: "SettledPart",
+        self, gathered: Gathered, at: Placement, planner: Planner, deciding: dict[int, Decision]
     ) -> SettleResult:
         item = gathered.item
         try:
-            plan = plan_item(self._source, gathered, find_target, marks, at.store_host, at.store_ms)
+            plan = planner.plan(gathered)
             position = at.log.reserve(plan.size)
         except CannotPlan as error:
             return SettleResult(item.offset, error.status, detail=error.detail)
@@ -161,62 +154,63 @@ class SettleEntry:
         except DiskFull:
             return SettleResult(item.offset, SettleStatus.NO_SPACE)
         except LogStopped:
-            if not self._placed and not part.placed:
+            if not self._decided:
                 raise
             return SettleResult(item.offset, SettleStatus.NO_SPACE, detail="the store has stopped")
-        places = self._put(plan, position, at, part)
-        decision = Decision(places, item.outcome, at.store_ms)
-        self._rules.deciding[(self._source, item.offset)] = decision
+        places = self._put(gathered, plan, position, at)
+        decision = deciding[item.offset] = Decision(places, item.outcome, at.store_ms)
         self._decided.append((item.offset, decision))
-        return SettleResult(item.offset, SettleStatus.SETTLED, places, item.outcome)
+        return SettleResult(item.offset, _SETTLED, places, item.outcome)
 
-    def _put(self, plan: Plan, position: int, at: Placement, part: "SettledPart") -> list[OutputPlace]:
+    def _put(self, gathered: Gathered, plan: Plan, position: int, at: Placement) -> list[OutputPlace]:
         """Build the records of an item at their places and put them into the open batch as one piece."""
+        drafts, _, output_from = plan
+        item_record, store_ms, store_host = gathered.record, at.store_ms, at.store_host
+        flag, born_ms, born_host = 0, store_ms, store_host
+        if item_record is not None:
+            flag, born_ms, born_host = (
+                item_record.flag, item_record.born_timestamp, item_record.born_host
+            )  # fmt: skip
+        levels, mode = self._rules.levels, Mode.SYNC
         records: list[bytes] = []
         places: list[OutputPlace] = []
-        for number, draft in enumerate(plan.drafts):
-            queue = draft.queue
+        for number, draft in enumerate(drafts):
+            queue, mode, body, properties, sys_flag, reconsume_times, prepared = draft
             offset = queue.next_offset
-            record = build(plan, draft, offset, position, at.store_ms, at.store_host)
+            record = build_record(
+                queue.topic_bytes, queue.queue_id, offset, position, body, properties, flag, sys_flag,
+                born_ms, born_host, store_ms, store_host, reconsume_times, prepared,
+            )  # fmt: skip
             size = len(record)
-            self._taken.append((queue, offset, size))
             queue.next_offset = offset + 1
             queue.put_bytes += size
             records.append(record)
-            properties = draft.properties
-            is_output = number >= plan.output_from
-            placed = Placed(
-                queue, offset, position, size, unit_code(draft, self._rules.levels, at.store_ms),
-                find_property(properties, b"UNIQ_KEY") if is_output else None,
-                find_property(properties, b"KEYS") if is_output else None,
-            )  # fmt: skip
-            if draft.mode == Mode.ASYNC:
-                part.add(placed, at.store_ms)
-            else:
-                self._placed.append(placed)
-            if is_output:
+            unique_key = keys = None
+            if number >= output_from:
+                unique_key = find_property(properties, b"UNIQ_KEY")
+                keys = find_property(properties, b"KEYS") if b"KEYS\x01" in properties else None
                 places.append(OutputPlace(queue.topic, queue.queue_id, offset, position))
+            code = unit_code(queue.topic, properties, levels, store_ms)
+            placed = self._placed if mode != Mode.ASYNC else self._part.take(store_ms)
+            placed.append((queue, offset, position, size, code, unique_key, keys))
             position += size
         at.log.put(b"".join(records) if len(records) > 1 else records[0])
         return places
 
     def take_back(self) -> None:
-        for queue, offset, size in reversed(self._taken):
-            queue.next_offset = offset
-            queue.put_bytes -= size
+        for placed in (self._placed, self._part.placed):
+            for queue, offset, _, size, _, _, _ in reversed(placed):
+                queue.next_offset = offset
+                queue.put_bytes -= size
         self._forget()
 
     # --- afterwards ----------------------------------------------------------------------------------------
 
     def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        source, deciding, settle = self._source, self._rules.deciding, self._rules.table.settle
-        store_ms = self._decided[0][1].time_ms if self._decided else 0
-        show(self._placed, store_ms, index, arrivals)
-        for offset, decision in self._decided:
-            settle(source, offset, decision)
-            deciding.pop((source, offset), None)
-        self._decided = []
-        self._placed = []
+        show(self._placed or self._part.placed, self._store_ms, index, arrivals)
+        self._rules.table.settle_all(self._source, self._decided)
+        self.settled = len(self._decided)
+        self._forget()
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         done, self._done = self._done, None
@@ -241,8 +235,15 @@ class SettleEntry:
             done(refusal)
 
     def _forget(self) -> None:
-        for offset, _ in self._decided:
-            self._rules.deciding.pop((self._source, offset), None)
+        """The items are decided, or undecided again; their records are the table's, or nobody's."""
+        deciding = self._rules.deciding.get(self._source)
+        if deciding is not None:
+            for offset, _ in self._decided:
+                deciding.pop(offset, None)
+            if not deciding:
+                del self._rules.deciding[self._source]
+        self._decided = []
+        self._placed = []
 
 
 class SettledPart:
@@ -253,10 +254,10 @@ class SettledPart:
         self.placed: list[Placed] = []
         self._store_ms = 0
 
-    def add(self, placed: Placed, store_ms: int) -> None:
-        """Take a record in."""
-        self.placed.append(placed)
+    def take(self, store_ms: int) -> list[Placed]:
+        """Return where records are added."""
         self._store_ms = store_ms
+        return self.placed
 
     def place(self, at: Placement) -> None:
         raise AssertionError("it lies already")
@@ -272,17 +273,3 @@ class SettledPart:
 
     def refuse(self, refusal: RefusedRequest) -> None:
         """Its request does that."""
-
-
-def show(placed: list[Placed], store_ms: int, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-    """Make records readable."""
-    for queue, offset, position, size, code, unique_key, keys in placed:
-        queue.units.append(offset, position, size, code)
-        if unique_key:
-            index.append(
-                (index_key_hash(queue.topic, unique_key.decode(errors="replace")), position, store_ms)
-            )
-        if keys:
-            index += key_entries(queue.topic, keys.decode(errors="replace"), position, store_ms)
-        if arrivals is not None:
-            arrivals.setdefault(queue, []).append(code)

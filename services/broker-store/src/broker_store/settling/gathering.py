@@ -23,6 +23,7 @@ OFFSETS_GAP_MAX = 256
 _HOLE_SIZE = 0x7FFFFFFF
 _OUT_MARK = TIMER_OUT_MS.encode()
 _RELATIVE = (TIMER_DELAY_SEC.encode(), TIMER_DELAY_MS.encode())
+_ANY_RELATIVE = b"TIMER_DELAY_"
 
 ReadSpan = Callable[[int, int], bytes | None]
 """Bytes of whole records at (position, size); None: not in memory, to be asked for in a thread. Raises LogError, OSError."""
@@ -64,7 +65,10 @@ class Gathered:
     @property
     def needs_record(self) -> bool:
         """Whether some output is made of the item's own record."""
-        return any(output.body == "item" or output.properties == "item" for output in self.item.outputs)
+        for output in self.item.outputs:  # noqa: SIM110 - once per item: a generator costs more than the question
+            if output.body == "item" or output.properties == "item":
+                return True
+        return False
 
     def refuse(self, status: str, detail: str = "") -> None:
         """Say why it cannot be decided."""
@@ -121,15 +125,16 @@ def _read_units(queue: Units, run: list[Gathered], *, is_level: bool) -> None:
         if not part:
             break
         units += part
+    unpack, size = CONSUME_QUEUE_UNIT.unpack_from, len(units)
     for gathered in run:
         item = gathered.item
         at = (item.offset - first) * CONSUME_QUEUE_UNIT_BYTES
         if at < 0:
             gathered.refuse(SettleStatus.REMOVED)
-        elif at >= len(units):
+        elif at >= size:
             gathered.refuse(SettleStatus.BAD_ITEM, "no message lies at that offset")
         else:
-            position, gathered.size, code = CONSUME_QUEUE_UNIT.unpack_from(units, at)
+            position, gathered.size, code = unpack(units, at)
             if position != item.position or gathered.size == _HOLE_SIZE:
                 gathered.refuse(
                     SettleStatus.BAD_ITEM, f"the message at that offset does not lie at {item.position}"
@@ -183,7 +188,9 @@ def _decode(gathered: Gathered, data: bytes, at: int, *, is_timer: bool) -> None
         due = find_property(record.properties, _OUT_MARK)
         if due is not None and due.isdigit():
             gathered.due_ms = int(due)
-            gathered.is_absolute = all(find_property(record.properties, name) is None for name in _RELATIVE)
+            gathered.is_absolute = _ANY_RELATIVE not in record.properties or all(
+                find_property(record.properties, name) is None for name in _RELATIVE
+            )
 
 
 def _offset_of(gathered: Gathered) -> int:

@@ -29,18 +29,23 @@ class Mark(NamedTuple):
     total: int
 
 
-def mark_prefix(source: Source, offset: int) -> bytes:
-    """Return the property up to `i/n`, which `mark_suffix` adds."""
+def mark_parts(source: Source) -> tuple[bytes, bytes]:
+    """Return what stands before the offset of an item, and what behind it up to `i/n`: the same for all items of a source."""
     topic, queue_id, group = source
-    return f"{GANTRY_SETTLED}\x01{topic}:{queue_id}:{offset}:{group}:".encode()
+    return f"{GANTRY_SETTLED}\x01{topic}:{queue_id}:".encode(), f":{group}:".encode()
 
 
-def mark_suffix(number: int, total: int) -> bytes:
-    """Return the end of the property."""
-    return b"%d/%d\x02" % (number, total)
+MARK_SUFFIXES = tuple(
+    tuple(b"%d/%d\x02" % (number, total) for number in range(total + 1)) for total in range(OUTPUTS_MAX + 1)
+)
+"""The end of the property, by total and number."""
+MARK_SUFFIX_BYTES_MAX = len(MARK_SUFFIXES[-1][-1])
 
 
-MARK_SUFFIX_BYTES_MAX = len(mark_suffix(OUTPUTS_MAX, OUTPUTS_MAX))
+def whole_mark(source: Source, offset: int, number: int, total: int) -> bytes:
+    """Return the property."""
+    before, behind = mark_parts(source)
+    return b"%b%d%b%b" % (before, offset, behind, MARK_SUFFIXES[total][number])
 
 
 def read_mark(properties: bytes) -> Mark | None:

@@ -1,37 +1,26 @@
-"""Makes the records that result from an item: properties, flags, topics and queues. Reserves nothing and writes nothing."""
+"""Makes the records that result from items: properties, flags, topics and queues. Reserves nothing and writes nothing.
 
+Runs once per item when very many are due at once: what the items of a request have in common is worked out once per placement.
+"""
+
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from broker_store.delays.levels import LevelList
 from broker_store.message import Mode, fixed_bytes
 from broker_store.queues import Queue
 from broker_store.settling.gathering import Gathered
-from broker_store.settling.mark import (
-    MARK,
-    MARK_SUFFIX_BYTES_MAX,
-    OUTPUTS_MAX,
-    Source,
-    mark_prefix,
-    mark_suffix,
-)
+from broker_store.settling.mark import MARK, MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, OUTPUTS_MAX, Source, mark_parts
 from broker_store.targets import Target
 from gantry_wire.errors import MalformedProperties
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import (
-    DELAY,
-    GANTRY_SETTLED,
-    find_property,
-    format_properties,
-    tags_code,
-)
-from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK, build_record
-from gantry_wire.settle_headers import SettleOutput, SettleStatus
+from gantry_wire.properties import GANTRY_SETTLED, format_properties
+from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
+from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
 
-_DELAY = DELAY.encode()
-_IS, _END = b"\x01", b"\x02"
+_END = b"\x02"
+_END_BYTE = 2
 
 
 class CannotPlan(Exception):
@@ -43,27 +32,14 @@ class CannotPlan(Exception):
         self.detail = detail
 
 
-class Draft(NamedTuple):
-    """A record before it has a place."""
-
-    queue: Queue
-    mode: Mode
-    body: bytes
-    properties: bytes
-    """With its mark."""
-    sys_flag: int
-    reconsume_times: int
-    prepared_position: int
+Draft = tuple[Queue, Mode, bytes, bytes, int, int, int]
+"""A record before it has a place: queue, mode, body, properties with their mark, system flag, reconsume times, prepared position."""
 
 
 class Plan(NamedTuple):
     """All records of one item, to lie back to back in this order."""
 
-    gathered: Gathered
     drafts: list[Draft]
-    flag: int
-    born_ms: int
-    born_host: bytes
     size: int
     """Bytes of all of them."""
     output_from: int
@@ -74,110 +50,103 @@ FindTarget = Callable[[str, int], tuple[Target, Queue]]
 """The target and the queue for (topic, queue id). Raises CannotPlan."""
 
 
-def plan_item(
-    source: Source,
-    gathered: Gathered,
-    find_target: FindTarget,
-    marks: tuple[Target, Queue],
-    host: bytes,
-    now_ms: int,
-) -> Plan:
-    """Return the records of a decision about an item. Raises CannotPlan."""
-    item, record = gathered.item, gathered.record
-    if len(item.outputs) >= OUTPUTS_MAX:
-        raise CannotPlan(
-            SettleStatus.BAD_ITEM, f"{len(item.outputs)} outputs, the limit is {OUTPUTS_MAX - 1}"
-        )
-    prefix = mark_prefix(source, item.offset)
-    room = PROPERTIES_BYTES_MAX - len(prefix) - MARK_SUFFIX_BYTES_MAX
-    places = [find_target(output.topic, output.queue_id) for output in item.outputs]
-    kept = [_properties(output, gathered) for output in item.outputs]
-    needs_mark = not kept or max(map(len, kept)) > room
-    total = len(kept) + needs_mark
-    drafts: list[Draft] = []
-    if needs_mark:
-        target, queue = marks
-        properties = prefix + mark_suffix(1, total)
-        drafts.append(Draft(queue, target.mode, item.outcome.encode(), properties, 0, 0, 0))
-    number = len(drafts)
-    for output, (target, queue), properties in zip(item.outputs, places, kept, strict=True):
-        number += 1
-        if len(properties) <= room:
-            properties += prefix + mark_suffix(number, total)  # noqa: PLW2901 - the same, completed
-        drafts.append(_draft(output, gathered, target, queue, properties))
-    flag, born_ms, born_host = (
-        (0, now_ms, host) if record is None else (record.flag, record.born_timestamp, record.born_host)
-    )
-    size = sum(
-        [
-            fixed_bytes(born_host, host, len(draft.queue.topic_bytes))
-            + len(draft.body)
-            + len(draft.queue.topic_bytes)
-            + len(draft.properties)
-            for draft in drafts
-        ]
-    )
-    return Plan(gathered, drafts, flag, born_ms, born_host, size, int(needs_mark))
+class Planner:
+    """Plans the items of one request in one placement."""
 
+    def __init__(
+        self, source: Source, find_target: FindTarget, marks: tuple[Target, Queue], store_host: bytes
+    ) -> None:
+        self._before, self._behind = mark_parts(source)
+        self._find_target = find_target
+        self._marks = marks
+        self._host = store_host
 
-def build(plan: Plan, draft: Draft, offset: int, position: int, store_ms: int, store_host: bytes) -> bytes:
-    """Return the bytes of one record at its place."""
-    queue = draft.queue
-    return build_record(
-        queue.topic_bytes, queue.queue_id, offset, position, draft.body, draft.properties, plan.flag, draft.sys_flag,
-        plan.born_ms, plan.born_host, store_ms, store_host, draft.reconsume_times, draft.prepared_position,
-    )  # fmt: skip
+    def plan(self, gathered: Gathered) -> Plan:
+        """Return the records of a decision about an item. Raises CannotPlan."""
+        item, record = gathered.item, gathered.record
+        outputs = item.outputs
+        if len(outputs) >= OUTPUTS_MAX:
+            raise CannotPlan(
+                SettleStatus.BAD_ITEM, f"{len(outputs)} outputs, the limit is {OUTPUTS_MAX - 1}"
+            )
+        mark = b"%b%d%b" % (self._before, item.offset, self._behind)
+        room = PROPERTIES_BYTES_MAX - MARK_SUFFIX_BYTES_MAX - len(mark)
+        find = self._find_target
+        places = [find(output.topic, output.queue_id) for output in outputs]
+        kept = [_properties(output, gathered) for output in outputs]
+        total = len(kept)
+        drafts: list[Draft] = []
+        if not kept or max(map(len, kept)) > room:
+            total += 1
+            drafts.append(self._mark_record(item, mark + MARK_SUFFIXES[total][1]))
+        suffixes = MARK_SUFFIXES[total]
+        number = output_from = len(drafts)
+        for place, output in enumerate(outputs):
+            number += 1
+            properties = kept[place]
+            if len(properties) <= room:
+                properties += mark + suffixes[number]
+            drafts.append(_draft(output, gathered, *places[place], properties))
+        size, born_host = 0, self._host if record is None else record.born_host
+        for queue, _, body, properties, _, _, _ in drafts:
+            topic_size = len(queue.topic_bytes)
+            size += fixed_bytes(born_host, self._host, topic_size) + len(body) + topic_size + len(properties)
+        return Plan(drafts, size, output_from)
 
-
-def unit_code(draft: Draft, levels: LevelList, store_ms: int) -> int:
-    """Return what the unit of a record holds: its tag's code, or when it is due where it is a delayed message again."""
-    if draft.queue.topic == SCHEDULE_TOPIC:
-        return levels.deliver_ms(find_property(draft.properties, _DELAY), store_ms)
-    tag = find_property(draft.properties, b"TAGS")
-    return tags_code(tag) if tag else 0
+    def _mark_record(self, item: SettleItem, properties: bytes) -> Draft:
+        target, queue = self._marks
+        return queue, target.mode, item.outcome.encode(), properties, 0, 0, 0
 
 
 def _draft(
     output: SettleOutput, gathered: Gathered, target: Target, queue: Queue, properties: bytes
 ) -> Draft:
     record = gathered.record
-    is_commit = output.transaction == "commit"
-    sys_flag = reconsume_times = 0
-    body = output.body_base64 or b""
+    sys_flag = reconsume_times = position = 0
     if output.body == "item":
         assert record is not None
         body, sys_flag = record.body, record.sys_flag & ~SYS_TRANSACTION_MASK
+    else:
+        body = output.body_base64 or b""
     if record is not None and output.properties == "item":
         reconsume_times = record.reconsume_times
     if output.reconsume_times is not None:
         reconsume_times = output.reconsume_times
-    if is_commit:
+    if output.transaction == "commit":
         sys_flag |= SYS_TRANSACTION_COMMIT
-    position = gathered.item.position if is_commit else 0
-    return Draft(queue, target.mode, body, properties, sys_flag, reconsume_times, position)
+        position = gathered.item.position
+    return queue, target.mode, body, properties, sys_flag, reconsume_times, position
 
 
 @lru_cache(maxsize=1024)
-def _names(names: tuple[str, ...]) -> frozenset[bytes]:
-    """Return names as the bytes of properties hold them; requests repeat the same few."""
-    return frozenset(name.encode() for name in names)
+def _remover(names: tuple[str, ...]) -> Callable[[bytes, bytes], bytes]:
+    """Return what takes properties of these names out of bytes in which each begins behind a 0x02; requests repeat the same few."""
+    either = b"|".join(re.escape(name.encode()) for name in names)
+    return re.compile(rb"(?<=\x02)(?:%b)\x01[^\x02]*\x02" % either).sub
+
+
+@lru_cache(maxsize=256)
+def _formatted(pairs: tuple[tuple[str, str], ...]) -> bytes:
+    return format_properties(dict(pairs))
 
 
 def _properties(output: SettleOutput, gathered: Gathered) -> bytes:
+    put = output.set
     try:
         if output.properties == "none":
-            properties = format_properties(output.set)
+            properties = _formatted(tuple(put.items()))
         else:
             assert gathered.record is not None
-            raw = gathered.record.properties
-            drop = (*output.drop, GANTRY_SETTLED) if MARK in raw else output.drop
-            if not output.set and not drop:
-                properties = raw if raw.endswith(b"\x02") or not raw else raw + b"\x02"
-            else:
-                gone = _names((*drop, *output.set))
-                parts = [part for part in raw.split(_END) if part and part.partition(_IS)[0] not in gone]
-                kept = _END.join(parts) + _END if parts else b""
-                properties = kept + format_properties(output.set) if output.set else kept
+            properties = gathered.record.properties
+            if properties and properties[-1] != _END_BYTE:
+                properties += _END
+            drop = (*output.drop, GANTRY_SETTLED) if MARK in properties else output.drop
+            if put:
+                drop = (*drop, *put)
+            if drop:
+                properties = _remover(drop)(b"", _END + properties)[1:]
+            if put:
+                properties += format_properties(put)
     except MalformedProperties as error:
         raise CannotPlan(SettleStatus.BAD_ITEM, str(error)) from error
     if len(properties) > PROPERTIES_BYTES_MAX:

@@ -1,6 +1,6 @@
 """Which items of one queue are decided: a cursor, and a bitmap above it. Memory follows what is out of order, not what is pending."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 PAGE_ITEMS = 4096
 _FULL = (1 << PAGE_ITEMS) - 1
@@ -38,6 +38,14 @@ class SettledQueue:
         if offset == self.cursor:
             self._advance()
         return True
+
+    def settle_all(self, offsets: Sequence[int]) -> None:
+        """Note that items are decided, in any order."""
+        for offset in offsets:
+            if offset == self.cursor and not self._pages:
+                self.cursor = offset + 1
+            else:
+                self.settle(offset)
 
     def raise_cursor(self, offset: int) -> None:
         """Count everything below an offset as decided: it is gone."""

@@ -19,7 +19,7 @@ from broker_store.requests import OVERLOAD
 from broker_store.settling.claims import ClaimTable
 from broker_store.settling.entry import Done, SettleEntry
 from broker_store.settling.gathering import Gathered, look_up, read_records
-from broker_store.settling.mark import Source, mark_prefix, mark_suffix
+from broker_store.settling.mark import Source, whole_mark
 from broker_store.settling.planning import CannotPlan, FindTarget
 from broker_store.settling.table import FLOOR_TAG, Decision, SettledTable
 from broker_store.targets import Target, Targets
@@ -54,7 +54,7 @@ class Settling:
         self.levels = parts.levels
         self.wall_ms = parts.clock.wall_ms
         self.add_part: Callable[[Entry], None] = parts.appends.placed
-        self.deciding: dict[tuple[Source, int], Decision] = {}
+        self.deciding: dict[Source, dict[int, Decision]] = {}
         self.claims = ClaimTable(parts.boot_count)
         self.settled_items = 0
         """Decided since the start."""
@@ -120,7 +120,7 @@ class Settling:
         for source, offset in floors.items():
             target, queue = self.marks()
             tag = FLOOR_TAG.decode()
-            properties = format_properties({TAGS: tag}) + mark_prefix(source, offset) + mark_suffix(1, 1)
+            properties = format_properties({TAGS: tag}) + whole_mark(source, offset, 1, 1)
             host = self._parts.appends.store_host
             mark = Message(
                 queue, b"", properties, tags_code(tag), "", None, target.mode, None, 0, 0, 0,
@@ -151,14 +151,21 @@ class Settling:
     def targets(self) -> FindTarget:
         """See Rules. Looks at each topic once."""
         seen: dict[str, Target | CannotPlan] = {}
+        found: dict[tuple[str, int], tuple[Target, Queue]] = {}
 
         def find(topic: str, queue_id: int) -> tuple[Target, Queue]:
+            place = found.get((topic, queue_id))
+            if place is not None:
+                return place
             target = seen.get(topic)
             if target is None:
                 target = seen[topic] = self._target(topic)
             if isinstance(target, CannotPlan):
                 raise target
-            return target, self._parts.targets.any_queue(target, queue_id)
+            place = target, self._parts.targets.any_queue(target, queue_id)
+            if queue_id >= 0:  # below it: any, another one each time
+                found[(topic, queue_id)] = place
+            return place
 
         return find
 
@@ -182,8 +189,7 @@ class Settling:
             self.claims.check(key, held, self.mono_ms())
 
         def answered(result: list[SettleResult] | RefusedRequest) -> None:
-            if not isinstance(result, RefusedRequest):
-                self.settled_items += sum(one.status == SettleStatus.SETTLED for one in result)
+            self.settled_items += entry.settled
             done(result)
 
         entry = SettleEntry(self, source, found, None if epoch is None else partial(check, epoch), answered)

@@ -4,8 +4,7 @@ An item is decided when a record with its mark is visible (settling/mark.py), or
 another RocketMQ broker wrote. Knows no claim and no request.
 """
 
-from collections import OrderedDict
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -23,14 +22,14 @@ from gantry_wire.record import decode_record
 from gantry_wire.settle_headers import OutputPlace
 from gantry_wire.units import CONSUME_QUEUE_UNIT
 
-DECISIONS_KEPT = 32_768
-"""Latest decisions whose outputs are remembered: about 10 MB."""
+DECISIONS_KEPT = 16_384
+"""Latest decisions whose outputs are remembered, at least; twice as many at most: about 10 MB."""
 HOLE_SIZE = 0x7FFFFFFF
 FLOOR_TAG = b"floor"
 """Tag of a mark record that says: everything below this offset is decided. Written after another broker's run."""
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What became of an item. In memory only, and only for a while."""
 
     outputs: list[OutputPlace]
@@ -57,7 +56,9 @@ class SettledTable:
     def __init__(self, queues: QueueTable) -> None:
         self._queues = queues
         self._settled: dict[Source, SettledQueue] = {}
-        self._decisions: OrderedDict[tuple[Source, int], Decision] = OrderedDict()
+        self._decisions: dict[tuple[Source, int], Decision] = {}
+        self._older: dict[tuple[Source, int], Decision] = {}
+        """Decisions before those: forgotten together when as many newer ones are known."""
         self.foreign_floors: dict[Source, int] = {}
         """Cursors of another broker's run that are not in the log yet."""
         self.changes = 0
@@ -79,6 +80,11 @@ class SettledTable:
         settled = self._settled.get(source)
         return settled is not None and settled.is_settled(offset)
 
+    def decided_of(self, source: Source) -> Callable[[int], bool]:
+        """Return `is_settled` of one queue, to be asked about many offsets; good until something is decided."""
+        settled = self._settled.get(source)
+        return _undecided if settled is None else settled.is_settled
+
     def known(self, source: Source) -> bool:
         """Whether anything of this queue and group was ever decided."""
         return source in self._settled
@@ -91,21 +97,27 @@ class SettledTable:
 
     def decision(self, source: Source, offset: int) -> Decision | None:
         """Return what became of an item, when it is still remembered."""
-        return self._decisions.get((source, offset))
+        key = (source, offset)
+        return self._decisions.get(key) or self._older.get(key)
 
     # --- changes -------------------------------------------------------------------------------------------
 
     def settle(self, source: Source, offset: int, decision: Decision) -> None:
         """Note a decision whose records are visible."""
+        self.settle_all(source, [(offset, decision)])
+
+    def settle_all(self, source: Source, decided: Sequence[tuple[int, Decision]]) -> None:
+        """Note the decisions of one request, whose records are visible."""
+        if not decided:
+            return
         settled = self._settled.get(source)
         if settled is None:
             settled = self._settled[source] = SettledQueue()
-        settled.settle(offset)
-        self.changes += 1
-        decisions = self._decisions
-        decisions[(source, offset)] = decision
-        if len(decisions) > DECISIONS_KEPT:
-            decisions.popitem(last=False)
+        settled.settle_all([offset for offset, _ in decided])
+        self.changes += len(decided)
+        if len(self._decisions) >= DECISIONS_KEPT:
+            self._older, self._decisions = self._decisions, {}
+        self._decisions.update([((source, offset), decision) for offset, decision in decided])
 
     def raise_cursor(self, source: Source, offset: int) -> None:
         """Count everything below an offset as decided."""
@@ -136,7 +148,7 @@ class SettledTable:
         if name == MARKS_TOPIC and find_property(properties, b"TAGS") == FLOOR_TAG:
             self.raise_cursor(mark.source, mark.offset)
             return
-        known = self._decisions.get((mark.source, mark.offset))
+        known = self.decision(mark.source, mark.offset)
         outputs = [] if known is None else known.outputs
         if name != MARKS_TOPIC and all(place.position != position for place in outputs):
             outputs = [*outputs, OutputPlace(name, queue_id, offset, position)]
@@ -146,8 +158,9 @@ class SettledTable:
         """See Derived."""
         for source in [source for source in self._settled if source[0] == topic]:
             del self._settled[source]
-        for key in [key for key in self._decisions if key[0][0] == topic]:
-            del self._decisions[key]
+        for decisions in (self._decisions, self._older):
+            for key in [key for key in decisions if key[0][0] == topic]:
+                del decisions[key]
 
     def snapshot(self, position: int) -> bytes:  # noqa: ARG002 - all that is visible is in it, whatever that is
         """See Derived."""
@@ -194,6 +207,10 @@ class SettledTable:
         for text in body.split(b","):
             if text.isdigit():
                 self.settle((HALF_TOPIC, record[2], ""), int(text), Decision([], "", record[5]))
+
+
+def _undecided(_offset: int) -> bool:
+    return False
 
 
 def _pass_holes(settled: SettledQueue, queue: Queue) -> None:

@@ -1,0 +1,215 @@
+"""CPU of the store for delayed messages and transactions: frames replayed through its real handlers, without sockets and processes.
+
+    python bench/hot_settle.py [--count 32000] [--only KIND] [--flush sync|async] [--profile] [--directory /dev/shm]
+
+Prints CPU microseconds (of this process, so other load hardly counts): of a delayed message settled, in batches of 128 as the
+scheduler asks for it; of a half sent and of its commit, 32 a turn. A transaction costs both. What is left out: the loop, the
+sockets, the flush thread. `--profile` shows where the time goes (and slows it down).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import pstats
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from hot_send import BODY, PARTS, TOPIC, NowherePeer, Store, unique_key
+
+from broker_store.clients import ClientTable
+from broker_store.transactions.assembly import TransactionParts, Transactions
+from gantry_link.pool import ConnectionPool
+from gantry_wire.codes import GantryCode, RequestCode
+from gantry_wire.frame import FrameDecoder, encode_request
+from gantry_wire.headers import EndTransactionHeader, SendHeaderV2
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.settle_headers import SettleBody, SettleHeader, SettleItem, SettleOutput
+from gantry_wire.units import CONSUME_QUEUE_UNIT
+
+SETTLE_ITEMS = 128
+TURN_FRAMES = 32
+COMMIT = 8
+GROUP = "benchmark_producer"
+TIMER_DROP = (
+    "REAL_TOPIC", "REAL_QID", "TIMER_OUT_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS",
+    "TIMER_DELAY_LEVEL", "TIMER_DEL_UNIQKEY",
+)  # fmt: skip
+"""What the scheduler drops of a timed message."""
+KINDS = ("settle, instants", "settle, levels", "half", "commit")
+
+
+class SettlingStore(Store):
+    """A store with its transactions, flushed by hand at the end of each turn."""
+
+    def __init__(self, directory: Path, flush: Any) -> None:
+        super().__init__(directory, flush)
+        sending = self.sending
+        self._sync_wanted = False
+        self.classes["send"].wait_ms_max = 60_000  # a machine that pauses us must not have a turn refused
+        sending.appends.request_sync = self._want_sync
+        parts = TransactionParts(
+            sending.store, sending.appends, sending.settling, sending.delays.levels, sending.delays.horizon_ms, ClientTable(),
+            self.classes["endTransaction"], _in_loop, ConnectionPool(), "127.0.0.1:10911", lambda: None,
+        )  # fmt: skip
+        self.transactions = Transactions(parts)
+        self.table.add_all(self.transactions.commands())
+
+    def _want_sync(self) -> None:
+        self._sync_wanted = True
+
+    def replay(self, data: bytes, peer: NowherePeer, decoder: FrameDecoder) -> None:
+        """Handle what arrived in one turn, and have it flushed."""
+        super().replay(data, peer, decoder)
+        self.classes["endTransaction"].end_turn()
+        while self._sync_wanted or self._work:
+            self._sync_wanted = False
+            self.sending.appends.synced(self.sending.store.log.sync())
+            work, self._work = self._work, {}
+            for callback in work:
+                callback()  # pyright: ignore[reportCallIssue]
+
+    def places(self, topic: str) -> list[tuple[int, int]]:
+        """Offset and position of every message in queue 0."""
+        queue = self.sending.store.queues.find(topic, 0)
+        assert queue is not None
+        units = queue.read(0, queue.max_offset)
+        return [(offset, unit[0]) for offset, unit in enumerate(CONSUME_QUEUE_UNIT.iter_unpack(units))]
+
+    def epoch(self, topic: str, peer: NowherePeer) -> int:
+        """Claim queue 0 of a topic."""
+        settling = self.sending.settling
+        return settling.claims.claim((topic, 0), "bench", "127.0.0.1:1", 60_000, 1, settling.mono_ms()).epoch
+
+
+async def _in_loop(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+def sends(count: int, properties: str, sys_flag: int = 0) -> Iterator[bytes]:
+    """Sends with further properties, a turn at a time."""
+    for first in range(0, count, TURN_FRAMES):
+        yield b"".join(
+            encode_request(
+                RequestCode.SEND_MESSAGE_V2,
+                number,
+                SendHeaderV2(
+                    producer_group=GROUP, topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4, queue_id=number % 4,
+                    sys_flag=sys_flag, born_timestamp=1_700_000_000_000 + number, flag=0,
+                    properties=f"UNIQ_KEY\x01{unique_key(number)}\x02WAIT\x01true\x02{properties}", reconsume_times=0,
+                    unit_mode=False, max_reconsume_times=0, batch=False, broker_name="broker-a",
+                ),
+                BODY,
+            )
+            for number in range(first, first + TURN_FRAMES)
+        )  # fmt: skip
+
+
+def settles(store: SettlingStore, topic: str, drop: tuple[str, ...], peer: NowherePeer) -> Iterator[bytes]:
+    """The scheduler's requests for all items of queue 0, one a turn."""
+    header = SettleHeader(topic=topic, queue_id=0, epoch=store.epoch(topic, peer))
+    places = store.places(topic)
+    for first in range(0, len(places), SETTLE_ITEMS):
+        items = [
+            SettleItem(
+                offset, position, [SettleOutput(TOPIC, offset % 4, drop=drop)], "delivered", force=True
+            )
+            for offset, position in places[first : first + SETTLE_ITEMS]
+        ]
+        yield encode_request(GantryCode.SETTLE, first, header, msgspec.json.encode(SettleBody(items)))
+
+
+def commits(store: SettlingStore) -> Iterator[bytes]:
+    """One-way commits of all halves, a turn at a time."""
+    frames = [
+        encode_request(
+            RequestCode.END_TRANSACTION,
+            offset,
+            EndTransactionHeader(
+                producer_group=GROUP, tran_state_table_offset=offset, commit_log_offset=position, commit_or_rollback=COMMIT,
+                from_transaction_check=False, msg_id=unique_key(offset), transaction_id=unique_key(offset),
+            ),
+            oneway=True,
+        )
+        for offset, position in store.places(HALF_TOPIC)
+    ]  # fmt: skip
+    for first in range(0, len(frames), TURN_FRAMES):
+        yield b"".join(frames[first : first + TURN_FRAMES])
+
+
+def measure(name: str, data: list[bytes], count: int, store: SettlingStore, options: argparse.Namespace) -> None:
+    """Replay a stream, timed in parts."""
+    peer, decoder = NowherePeer(), FrameDecoder()
+    profiler = cProfile.Profile()
+    if options.profile:
+        profiler.enable()
+    each: list[float] = []
+    step = max(1, len(data) // PARTS)
+    for first in range(0, len(data), step):
+        part = data[first : first + step]
+        began = time.process_time()
+        for turn in part:
+            store.replay(turn, peer, decoder)
+        each.append((time.process_time() - began) / len(part) * len(data) / count * 1e6)
+    if options.profile:
+        profiler.disable()
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(32)
+    print(f"{name:<24} best part {min(each):6.2f}, median {sorted(each)[len(each) // 2]:6.2f} us CPU each")
+
+
+def fill(store: SettlingStore, data: Iterator[bytes]) -> None:
+    """Replay a stream that nobody measures."""
+    peer, decoder = NowherePeer(), FrameDecoder()
+    for turn in data:
+        store.replay(turn, peer, decoder)
+
+
+def run_kind(kind: str, store: SettlingStore, options: argparse.Namespace) -> None:
+    """Prepare and measure one kind, and look whether all of it was done."""
+    count, peer = options.count - options.count % SETTLE_ITEMS, NowherePeer()
+    if kind.startswith("settle"):
+        topic, drop, asked = (
+            (TIMER_TOPIC, TIMER_DROP, f"TIMER_DELIVER_MS\x01{int(time.time() * 1000) + 600_000}\x02")
+            if "instants" in kind
+            else (SCHEDULE_TOPIC, ("DELAY",), "DELAY\x011\x02")
+        )
+        fill(store, sends(count, asked))
+        measure(kind, list(settles(store, topic, drop, peer)), count, store, options)
+        assert store.sending.settling.settled_items == count
+        return
+    halves = sends(count, f"TRAN_MSG\x01true\x02PGROUP\x01{GROUP}\x02", sys_flag=4)
+    if kind == "half":
+        measure(kind, list(halves), count, store, options)
+        return
+    fill(store, halves)
+    measure(kind, list(commits(store)), count, store, options)
+    assert store.transactions.figures.committed == count
+
+
+async def run(options: argparse.Namespace) -> None:
+    for kind in KINDS:
+        if options.only in kind:
+            with tempfile.TemporaryDirectory(dir=options.directory) as directory:
+                run_kind(kind, SettlingStore(Path(directory), options.flush), options)
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=32_000, help="messages of each kind")
+    parser.add_argument("--only", default="", help="kinds whose name holds this")
+    parser.add_argument("--flush", default="sync", choices=("sync", "async"))
+    parser.add_argument("--profile", action="store_true", help="print where the time goes (slows it down)")
+    parser.add_argument("--directory", default="/dev/shm", help="where the store lies")
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
