@@ -2,7 +2,7 @@
 
     python bench/hot_settle.py [--count 32000] [--only KIND] [--flush sync|async] [--profile] [--directory /dev/shm]
 
-Prints CPU microseconds (of this process, so other load hardly counts): of a delayed message settled, in batches of 128 as the
+Prints CPU microseconds (of this process, so other load hardly counts): of a plain send, for comparison; of a delayed message settled, in batches of 128 as the
 scheduler asks for it; of a half sent and of its commit, 32 a turn. A transaction costs both. What is left out: the loop, the
 sockets, the flush thread. `--profile` shows where the time goes (and slows it down).
 """
@@ -41,7 +41,7 @@ TIMER_DROP = (
     "TIMER_DELAY_LEVEL", "TIMER_DEL_UNIQKEY",
 )  # fmt: skip
 """What the scheduler drops of a timed message."""
-KINDS = ("settle, instants", "settle, levels", "half", "commit")
+KINDS = ("send", "settle, instants", "settle, levels", "half", "commit")
 
 
 class SettlingStore(Store):
@@ -54,8 +54,9 @@ class SettlingStore(Store):
         self.classes["send"].wait_ms_max = 60_000  # a machine that pauses us must not have a turn refused
         sending.appends.request_sync = self._want_sync
         parts = TransactionParts(
-            sending.store, sending.appends, sending.settling, sending.delays.levels, sending.delays.horizon_ms, ClientTable(),
-            self.classes["endTransaction"], _in_loop, ConnectionPool(), "127.0.0.1:10911", lambda: None,
+            sending.store, sending.appends, sending.settling, sending.halves.recent, sending.delays.levels,
+            sending.delays.horizon_ms, ClientTable(), self.classes["endTransaction"], _in_loop, ConnectionPool(),
+            "127.0.0.1:10911", lambda: None,
         )  # fmt: skip
         self.transactions = Transactions(parts)
         self.table.add_all(self.transactions.commands())
@@ -74,12 +75,12 @@ class SettlingStore(Store):
             for callback in work:
                 callback()  # pyright: ignore[reportCallIssue]
 
-    def places(self, topic: str) -> list[tuple[int, int]]:
-        """Offset and position of every message in queue 0."""
+    def places(self, topic: str, first: int = 0) -> list[tuple[int, int]]:
+        """Offset and position of every message in queue 0 from an offset on."""
         queue = self.sending.store.queues.find(topic, 0)
         assert queue is not None
-        units = queue.read(0, queue.max_offset)
-        return [(offset, unit[0]) for offset, unit in enumerate(CONSUME_QUEUE_UNIT.iter_unpack(units))]
+        units = queue.read(first, queue.max_offset - first)
+        return [(offset, unit[0]) for offset, unit in enumerate(CONSUME_QUEUE_UNIT.iter_unpack(units), first)]
 
     def epoch(self, topic: str, peer: NowherePeer) -> int:
         """Claim queue 0 of a topic."""
@@ -124,9 +125,18 @@ def settles(store: SettlingStore, topic: str, drop: tuple[str, ...], peer: Nowhe
         yield encode_request(GantryCode.SETTLE, first, header, msgspec.json.encode(SettleBody(items)))
 
 
-def commits(store: SettlingStore) -> Iterator[bytes]:
-    """One-way commits of all halves, a turn at a time."""
-    frames = [
+def commits(store: SettlingStore, halves: Iterator[bytes]) -> Iterator[bytes]:
+    """One-way commits, a turn at a time: those of halves that were sent just before."""
+    peer, decoder, first = NowherePeer(), FrameDecoder(), 0
+    for turn in halves:
+        store.replay(turn, peer, decoder)
+        yield b"".join(commit_frames(store.places(HALF_TOPIC, first)))
+        first += TURN_FRAMES
+
+
+def commit_frames(places: list[tuple[int, int]]) -> list[bytes]:
+    """Commits of the halves at these places."""
+    return [
         encode_request(
             RequestCode.END_TRANSACTION,
             offset,
@@ -136,30 +146,31 @@ def commits(store: SettlingStore) -> Iterator[bytes]:
             ),
             oneway=True,
         )
-        for offset, position in store.places(HALF_TOPIC)
+        for offset, position in places
     ]  # fmt: skip
-    for first in range(0, len(frames), TURN_FRAMES):
-        yield b"".join(frames[first : first + TURN_FRAMES])
 
 
-def measure(name: str, data: list[bytes], count: int, store: SettlingStore, options: argparse.Namespace) -> None:
-    """Replay a stream, timed in parts."""
+def measure(
+    name: str, data: Iterator[bytes], count: int, store: SettlingStore, options: argparse.Namespace
+) -> None:
+    """Replay a stream, timed in parts; making it is not timed."""
     peer, decoder = NowherePeer(), FrameDecoder()
     profiler = cProfile.Profile()
-    if options.profile:
-        profiler.enable()
     each: list[float] = []
-    step = max(1, len(data) // PARTS)
-    for first in range(0, len(data), step):
-        part = data[first : first + step]
+    for turn in data:
+        if options.profile:
+            profiler.enable()
         began = time.process_time()
-        for turn in part:
-            store.replay(turn, peer, decoder)
-        each.append((time.process_time() - began) / len(part) * len(data) / count * 1e6)
-    if options.profile:
+        store.replay(turn, peer, decoder)
+        each.append(time.process_time() - began)
         profiler.disable()
+    if options.profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(32)
-    print(f"{name:<24} best part {min(each):6.2f}, median {sorted(each)[len(each) // 2]:6.2f} us CPU each")
+    turns = len(each)
+    step = max(1, turns // PARTS)
+    parts = [each[first : first + step] for first in range(0, turns, step)]
+    took = sorted(sum(part) / len(part) * turns / count * 1e6 for part in parts)
+    print(f"{name:<24} best part {took[0]:6.2f}, median {took[len(took) // 2]:6.2f} us CPU each")
 
 
 def fill(store: SettlingStore, data: Iterator[bytes]) -> None:
@@ -179,15 +190,17 @@ def run_kind(kind: str, store: SettlingStore, options: argparse.Namespace) -> No
             else (SCHEDULE_TOPIC, ("DELAY",), "DELAY\x011\x02")
         )
         fill(store, sends(count, asked))
-        measure(kind, list(settles(store, topic, drop, peer)), count, store, options)
+        measure(kind, settles(store, topic, drop, peer), count, store, options)
         assert store.sending.settling.settled_items == count
+        return
+    if kind == "send":
+        measure(kind, sends(count, ""), count, store, options)
         return
     halves = sends(count, f"TRAN_MSG\x01true\x02PGROUP\x01{GROUP}\x02", sys_flag=4)
     if kind == "half":
-        measure(kind, list(halves), count, store, options)
+        measure(kind, halves, count, store, options)
         return
-    fill(store, halves)
-    measure(kind, list(commits(store)), count, store, options)
+    measure(kind, commits(store, halves), count, store, options)
     assert store.transactions.figures.committed == count
 
 

@@ -27,7 +27,7 @@ class TransactionsSide(SendingSide):
         host, port = unpack_host(HOST)
         self.transactions = Transactions(
             TransactionParts(
-                self.store, self.appends, self.sending.settling, self.sending.delays.levels,
+                self.store, self.appends, self.sending.settling, self.sending.halves.recent, self.sending.delays.levels,
                 self.sending.delays.horizon_ms, self.clients, self.classes["endTransaction"], self.in_loop,
                 ConnectionPool(), f"{host}:{port}", lambda: None,
             )

@@ -39,10 +39,13 @@ class Relays:
         if len(self._homes) > RELAYS_MAX:
             del self._homes[next(iter(self._homes))]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no other broker's half is known."""
+        return not self._homes
+
     def home_of(self, header: EndTransactionHeader, now_ms: int) -> str | None:
         """Return the address of the broker that keeps the half; None: it is ours, as far as we know."""
-        if not self._homes:
-            return None
         for key in (header.transaction_id, header.msg_id):
             found = self._homes.get(key or "")
             if found is not None and found[1] > now_ms:
@@ -95,7 +98,7 @@ class Asking:
 
     def relay(self, peer: Peer, command: Command, header: EndTransactionHeader) -> bool:
         """Pass a decision on where the half is another broker's; False when it is ours."""
-        home = self.relays.home_of(header, self.now_ms())
+        home = None if self.relays.is_empty else self.relays.home_of(header, self.now_ms())
         if home is None:
             return False
         self.later.answer(peer, command, self._pass_on(command, home))

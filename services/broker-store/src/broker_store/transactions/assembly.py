@@ -23,6 +23,7 @@ from broker_store.transactions.deciding import AUDIT_TOPIC, Deciding
 from broker_store.transactions.ending import EndFigures, Ending
 from broker_store.transactions.finding import Finding
 from broker_store.transactions.outputs import DelayRules
+from broker_store.transactions.recent_halves import RecentHalves
 from broker_store.transactions.requests import TransactionRequests
 from broker_store.transactions.turn_batch import TurnBatch
 from broker_store.transactions.unseen import UnseenHalves
@@ -37,6 +38,7 @@ class TransactionParts:
     store: OpenedStore
     appends: Appends
     settling: Settling
+    recent: RecentHalves
     levels: LevelList
     horizon_ms: int
     clients: ClientTable
@@ -67,7 +69,7 @@ class Transactions:
         )
         self._ending = Ending(
             store.log, store.queues, TurnBatch(settling, parts.appends),
-            UnseenHalves(parts.appends), deciding, delays, self._later,
+            UnseenHalves(parts.appends), parts.recent, deciding, delays, self._later,
             parts.in_thread, asking.relay, now_ms, self.figures,
         )  # fmt: skip
         self._requests = TransactionRequests(finding, deciding, asking, self._later)
@@ -108,7 +110,7 @@ def build_transactions(
     """Return the part over both halves of a store."""
     transactions = Transactions(
         TransactionParts(
-            store, sending.appends, sending.settling, sending.delays.levels, sending.delays.horizon_ms,
+            store, sending.appends, sending.settling, sending.halves.recent, sending.delays.levels, sending.delays.horizon_ms,
             consuming.clients, around.classes["endTransaction"], _in_thread, around.pool, around.address,
             around.index_trouble,
         )

@@ -23,6 +23,7 @@ from broker_store.transactions.outputs import (
     message_output,
     op_output,
 )
+from broker_store.transactions.recent_halves import RecentHalf, RecentHalves
 from broker_store.transactions.turn_batch import TurnBatch
 from broker_store.transactions.unseen import UnseenHalves
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -36,7 +37,6 @@ from gantry_wire.properties import UNIQ_KEY
 from gantry_wire.record import (
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_ROLLBACK,
-    Record,
     decode_record,
 )
 from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
@@ -76,6 +76,7 @@ class Ending:
     queues: QueueTable
     batch: TurnBatch
     unseen: UnseenHalves
+    recent: RecentHalves
     deciding: Deciding
     delays: DelayRules
     later: Later
@@ -97,12 +98,12 @@ class Ending:
         if self.unseen.is_unseen(header.commit_log_offset):
             self.unseen.wait(peer, command, self._seen, self._refuse)
             return
-        half = self._half_at(header)
+        half = self.recent.take(header.commit_log_offset) or self._half_at(header)
         if half is None:
             self.later.answer(peer, command, self._look_up(command, header, decision))
             return
         try:
-            self._decide(Waiting(peer, command, "", decision), header, half)
+            self._decide(peer, command, header, decision, half)
         except RefusedRequest:
             self.figures.refused += 1
             raise
@@ -122,7 +123,7 @@ class Ending:
         if not command.flag & FLAG_ONEWAY and not peer.is_closing:
             peer.send(_reply(command, refusal))
 
-    def _half_at(self, header: EndTransactionHeader) -> Record | None:
+    def _half_at(self, header: EndTransactionHeader) -> RecentHalf | None:
         """Return the half where the request says, when that is true and it is in memory."""
         queue = self.queues.find(HALF_TOPIC, 0)
         unit = b"" if queue is None else queue.read(header.tran_state_table_offset, 1)
@@ -133,25 +134,31 @@ class Ending:
             return None
         try:
             data = self.log.read_nowait(position, size)
-            return None if data is None else decode_record(data, check_crc=False)
+            if data is None:
+                return None
+            record = decode_record(data, check_crc=False)
+            return RecentHalf(record, record.property_map())
         except (LogError, MalformedRecord):
             return None  # the long way says what is wrong with it
 
-    def _decide(self, waiting: Waiting, header: EndTransactionHeader, half: Record) -> None:
+    def _decide(
+        self, peer: Peer, command: Command, header: EndTransactionHeader, decision: Decision, half: RecentHalf
+    ) -> None:
         """Bring a decision into the group commit. Raises RefusedRequest."""
-        named = half.property_map()
+        record, named = half
         now_ms = self.now_ms()
-        check_end(header, half, named, now_ms)
-        outputs = [op_output(half.queue_offset)]
-        if waiting.decision == "commit":
+        check_end(header, record, named, now_ms)
+        offset = record.queue_offset
+        outputs = [op_output(offset)]
+        if decision == "commit":
             outputs.insert(0, message_output(named, self.delays, now_ms))
-        item = SettleItem(half.queue_offset, half.position, outputs, OUTCOMES[waiting.decision])
-        waiting = waiting._replace(key=named.get(UNIQ_KEY, ""))
+        item = SettleItem(offset, record.position, outputs, OUTCOMES[decision])
+        waiting = Waiting(peer, command, named.get(UNIQ_KEY, ""), decision)
 
         def done(result: SettleResult | RefusedRequest) -> None:
             self._answer(waiting, result)
 
-        self.batch.add(Gathered(item, half.size, record=half), half.size, done)
+        self.batch.add(Gathered(item, record.size, record=record), record.size, done)
 
     def _answer(self, waiting: Waiting, result: SettleResult | RefusedRequest) -> None:
         refusal: RefusedRequest | None = None

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from broker_store.delays.instants import due_ms
 from broker_store.message import Message
 from broker_store.queues import QueueTable
-from broker_store.special_message import SpecialMessage
-from broker_store.special_sends import level_of
+from broker_store.special_sends import DELAYS, level_of
+from broker_store.transactions.recent_halves import HalfMessage, RecentHalves
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
@@ -26,6 +26,7 @@ class HalfSends:
     """Makes half messages of transactional sends."""
 
     def __init__(self, queues: QueueTable, now_ms: Callable[[], int], horizon_ms: int) -> None:
+        self.recent = RecentHalves()
         self._queues = queues
         self._now_ms = now_ms
         self._horizon_ms = horizon_ms
@@ -37,7 +38,7 @@ class HalfSends:
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"a transactional message needs the property {PRODUCER_GROUP}: nobody could be asked about it",
             )
-        if level_of(properties) <= 0:
+        if not DELAYS.isdisjoint(properties) and level_of(properties) <= 0:
             # The delay begins at the commit, but one that cannot be had is refused before anything depends on it.
             due_ms(properties, self._now_ms(), self._horizon_ms)
         target = message.queue
@@ -52,6 +53,6 @@ class HalfSends:
                 f"the limit is {HALF_PROPERTIES_BYTES_MAX}"
             )
             raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
-        half = SpecialMessage(message, self._queues.open(HALF_TOPIC, 0), raw)
+        half = HalfMessage(message, self._queues.open(HALF_TOPIC, 0), raw, properties, self.recent)
         half.sys_flag &= ~SYS_TRANSACTION_MASK
         return half

@@ -10,6 +10,7 @@ from gantry_wire.record import Record
 TIMEOUT_MS = 6_000
 """transactionTimeOut: a shorter immunity counts for nothing."""
 _DIGITS_MAX = 15
+_HALF_TOPIC = HALF_TOPIC.encode()
 
 
 def not_found() -> RefusedRequest:
@@ -23,7 +24,7 @@ def check_end(header: EndTransactionHeader, record: Record, named: dict[str, str
     Beyond RocketMQ: the record must be a half, and be of the transaction the client means: two brokers may hold halves of one
     producer group at equal places.
     """
-    if record.topic != HALF_TOPIC.encode() or not _is_meant(header, record, named):
+    if record.topic != _HALF_TOPIC or not _is_meant(header, record, named):
         raise not_found()
     if not header.from_transaction_check and _is_over_immunity(record, named, now_ms):
         raise RefusedRequest(
@@ -40,8 +41,11 @@ def check_end(header: EndTransactionHeader, record: Record, named: dict[str, str
 
 def _is_meant(header: EndTransactionHeader, record: Record, named: dict[str, str]) -> bool:
     """Whether one of the ids in the request is the half's, or it gives none. Clients put either kind into either field."""
+    key = named.get(UNIQ_KEY)
+    if key and key in (header.transaction_id, header.msg_id):
+        return True
     given = {header.transaction_id, header.msg_id} - {None, ""}
-    return not given or named.get(UNIQ_KEY) in given or record.message_id in given
+    return not given or record.message_id in given
 
 
 def _is_over_immunity(record: Record, named: dict[str, str], now_ms: int) -> bool:

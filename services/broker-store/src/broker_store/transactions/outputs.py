@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from broker_store.delays.instants import due_ms
 from broker_store.delays.levels import LevelList
-from broker_store.special_sends import TIMERS, level_of
+from broker_store.special_sends import DELAYS, TIMERS, level_of
 from gantry_wire.half_message import OP_PROPERTIES, op_body
 from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
@@ -37,14 +37,15 @@ def message_output(named: dict[str, str], rules: DelayRules, now_ms: int) -> Set
     delay that cannot be had.
     """
     drop = (BEGUN_PROPERTY,) if BEGUN_PROPERTY in named else ()
-    level = level_of(named)
-    if level > 0:
-        queue_id = rules.levels.number(level) - 1
-        return SettleOutput(SCHEDULE_TOPIC, queue_id, drop=(*drop, *TIMERS), transaction="commit")
-    deliver_ms = due_ms(named, now_ms, rules.horizon_ms)
-    if deliver_ms is not None:
-        put = {TIMER_OUT_MS: str(deliver_ms)}
-        return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, transaction="commit")
+    if not DELAYS.isdisjoint(named):
+        level = level_of(named)
+        if level > 0:
+            queue_id = rules.levels.number(level) - 1
+            return SettleOutput(SCHEDULE_TOPIC, queue_id, drop=(*drop, *TIMERS), transaction="commit")
+        deliver_ms = due_ms(named, now_ms, rules.horizon_ms)
+        if deliver_ms is not None:
+            put = {TIMER_OUT_MS: str(deliver_ms)}
+            return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, transaction="commit")
     return SettleOutput(named.get(REAL_TOPIC, ""), real_queue_id(named), drop=drop, transaction="commit")
 
 
