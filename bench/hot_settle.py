@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
+import gc
 import pstats
 import tempfile
 import time
@@ -22,6 +23,7 @@ from typing import Any
 import msgspec
 from hot_send import BODY, PARTS, TOPIC, NowherePeer, Store, unique_key
 
+from broker_store.assembly import GC_THRESHOLDS
 from broker_store.clients import ClientTable
 from broker_store.transactions.assembly import TransactionParts, Transactions
 from gantry_link.pool import ConnectionPool
@@ -82,7 +84,7 @@ class SettlingStore(Store):
         units = queue.read(first, queue.max_offset - first)
         return [(offset, unit[0]) for offset, unit in enumerate(CONSUME_QUEUE_UNIT.iter_unpack(units), first)]
 
-    def epoch(self, topic: str, peer: NowherePeer) -> int:
+    def epoch(self, topic: str) -> int:
         """Claim queue 0 of a topic."""
         settling = self.sending.settling
         return settling.claims.claim((topic, 0), "bench", "127.0.0.1:1", 60_000, 1, settling.mono_ms()).epoch
@@ -111,9 +113,9 @@ def sends(count: int, properties: str, sys_flag: int = 0) -> Iterator[bytes]:
         )  # fmt: skip
 
 
-def settles(store: SettlingStore, topic: str, drop: tuple[str, ...], peer: NowherePeer) -> Iterator[bytes]:
+def settles(store: SettlingStore, topic: str, drop: tuple[str, ...]) -> Iterator[bytes]:
     """The scheduler's requests for all items of queue 0, one a turn."""
-    header = SettleHeader(topic=topic, queue_id=0, epoch=store.epoch(topic, peer))
+    header = SettleHeader(topic=topic, queue_id=0, epoch=store.epoch(topic))
     places = store.places(topic)
     for first in range(0, len(places), SETTLE_ITEMS):
         items = [
@@ -182,7 +184,7 @@ def fill(store: SettlingStore, data: Iterator[bytes]) -> None:
 
 def run_kind(kind: str, store: SettlingStore, options: argparse.Namespace) -> None:
     """Prepare and measure one kind, and look whether all of it was done."""
-    count, peer = options.count - options.count % SETTLE_ITEMS, NowherePeer()
+    count = options.count - options.count % SETTLE_ITEMS
     if kind.startswith("settle"):
         topic, drop, asked = (
             (TIMER_TOPIC, TIMER_DROP, f"TIMER_DELIVER_MS\x01{int(time.time() * 1000) + 600_000}\x02")
@@ -190,7 +192,7 @@ def run_kind(kind: str, store: SettlingStore, options: argparse.Namespace) -> No
             else (SCHEDULE_TOPIC, ("DELAY",), "DELAY\x011\x02")
         )
         fill(store, sends(count, asked))
-        measure(kind, settles(store, topic, drop, peer), count, store, options)
+        measure(kind, settles(store, topic, drop), count, store, options)
         assert store.sending.settling.settled_items == count
         return
     if kind == "send":
@@ -205,6 +207,7 @@ def run_kind(kind: str, store: SettlingStore, options: argparse.Namespace) -> No
 
 
 async def run(options: argparse.Namespace) -> None:
+    gc.set_threshold(*GC_THRESHOLDS)  # as the store does
     for kind in KINDS:
         if options.only in kind:
             with tempfile.TemporaryDirectory(dir=options.directory) as directory:

@@ -95,7 +95,7 @@ class Sending:
         self._topics = TopicHandler(
             TopicParts(store.topics, self.topics_saver, self.removal, self.appends.flush)
         )
-        self.settling = build_settling(store, self.appends, self.targets)
+        self.settling = build_settling(store, self.appends, self.targets, at_turn_end)
         self.removal.on_removed.append(store.states.topic_deleted)
         self.settling_handlers = SettlingHandlers(self.settling, store.clock.now_ms)
         self._recalls = build_recalls(store, self.delays, self.targets, self.appends)

@@ -210,6 +210,9 @@ class Life:
             owner.reconnect()
         self.producer, self.asked = ScriptedPeer(), {}
         self.side = SettlingSide(disk, self.wall_s + 0.5, segment_bytes=1024 * 1024)
+        self.side.settling.slices.items_min = self.random.choice(
+            (1, 2, 32)
+        )  # requests are done in several turns, too
         self.wall_s = self.side.wall_s
         disk.crash_after, left = None, disk.crash_after  # the file of topics is no part of this story
         self.side.topics.ensure("orders", 4)

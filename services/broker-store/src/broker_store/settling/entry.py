@@ -94,14 +94,10 @@ class SettleEntry:
         self._store_ms = at.store_ms
         waits = False
         for gathered in self._items:
-            offset = gathered.item.offset
-            if offset in deciding:
-                waits = True  # what decided it is not durable yet: answered after that
-                state = ItemState.DECIDING
-            elif is_settled(offset):
-                state = ItemState.DECIDED
-            else:
-                state = self._state(gathered, at) if gathered.status or gathered.due_ms else ItemState.DUE
+            state = self._state(gathered, at, deciding, is_settled)
+            waits = (
+                waits or state is ItemState.DECIDING
+            )  # what decided it is not durable yet: answered after that
             status = ANSWERS[state][ask_of(gathered.item)]
             if status == _SETTLED:
                 self._results.append(self._place_item(gathered, at, planner, deciding))
@@ -130,13 +126,24 @@ class SettleEntry:
             return SettleResult(offset, status)
         return SettleResult(offset, status, known.outputs, known.outcome)
 
-    def _state(self, gathered: Gathered, at: Placement) -> ItemState:
-        """Return the state of an item that is undecided."""
+    def _state(
+        self,
+        gathered: Gathered,
+        at: Placement,
+        deciding: dict[int, Decision],
+        is_settled: Callable[[int], bool],
+    ) -> ItemState:
+        offset = gathered.item.offset
+        if offset in deciding:
+            return ItemState.DECIDING
+        if is_settled(offset):
+            return ItemState.DECIDED
         if gathered.status:
             return ItemState.REMOVED if gathered.status == SettleStatus.REMOVED else ItemState.ABSENT
-        now_ms = min(at.store_ms, self._rules.wall_ms()) if gathered.is_absolute else at.store_ms
-        if gathered.due_ms > now_ms:
-            gathered.detail = f"due in {gathered.due_ms - now_ms} ms"
+        due_ms = gathered.due_ms
+        if due_ms > at.store_ms or (gathered.is_absolute and due_ms > self._rules.wall_ms()):
+            now_ms = min(at.store_ms, self._rules.wall_ms()) if gathered.is_absolute else at.store_ms
+            gathered.detail = f"due in {due_ms - now_ms} ms"
             return ItemState.WAITING
         return ItemState.DUE
 
@@ -235,7 +242,7 @@ class SettleEntry:
             done(refusal)
 
     def _forget(self) -> None:
-        """The items are decided, or undecided again; their records are the table's, or nobody's."""
+        """Let go of the items: they are decided, or undecided again."""
         deciding = self._rules.deciding.get(self._source)
         if deciding is not None:
             for offset, _ in self._decided:

@@ -11,7 +11,14 @@ from typing import NamedTuple
 from broker_store.message import Mode, fixed_bytes
 from broker_store.queues import Queue
 from broker_store.settling.gathering import Gathered
-from broker_store.settling.mark import MARK, MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, OUTPUTS_MAX, Source, mark_parts
+from broker_store.settling.mark import (
+    MARK,
+    MARK_SUFFIX_BYTES_MAX,
+    MARK_SUFFIXES,
+    OUTPUTS_MAX,
+    Source,
+    mark_parts,
+)
 from broker_store.targets import Target
 from gantry_wire.errors import MalformedProperties
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
@@ -66,9 +73,7 @@ class Planner:
         item, record = gathered.item, gathered.record
         outputs = item.outputs
         if len(outputs) >= OUTPUTS_MAX:
-            raise CannotPlan(
-                SettleStatus.BAD_ITEM, f"{len(outputs)} outputs, the limit is {OUTPUTS_MAX - 1}"
-            )
+            raise CannotPlan(SettleStatus.BAD_ITEM, f"{len(outputs)} outputs, the limit is {OUTPUTS_MAX - 1}")
         mark = b"%b%d%b" % (self._before, item.offset, self._behind)
         room = PROPERTIES_BYTES_MAX - MARK_SUFFIX_BYTES_MAX - len(mark)
         find = self._find_target

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from broker_store.appends import Appends, stopped
+from broker_store.appends import Appends, AtTurnEnd, stopped
 from broker_store.clock import StoreClock
 from broker_store.delays.levels import LevelList
 from broker_store.log.commit_log import CommitLog, LogState
@@ -21,6 +21,7 @@ from broker_store.settling.entry import Done, SettleEntry
 from broker_store.settling.gathering import Gathered, look_up, read_records
 from broker_store.settling.mark import Source, whole_mark
 from broker_store.settling.planning import CannotPlan, FindTarget
+from broker_store.settling.slices import Slices
 from broker_store.settling.table import FLOOR_TAG, Decision, SettledTable
 from broker_store.targets import Target, Targets
 from broker_store.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
@@ -43,6 +44,7 @@ class SettlingParts:
     levels: LevelList
     clock: StoreClock
     boot_count: int
+    at_turn_end: AtTurnEnd
 
 
 class Settling:
@@ -56,6 +58,7 @@ class Settling:
         self.add_part: Callable[[Entry], None] = parts.appends.placed
         self.deciding: dict[Source, dict[int, Decision]] = {}
         self.claims = ClaimTable(parts.boot_count)
+        self.slices = Slices(parts.at_turn_end, parts.clock.monotonic)
         self.settled_items = 0
         """Decided since the start."""
         self.roll_below: Callable[[], int] = _nothing
@@ -88,10 +91,22 @@ class Settling:
         the list. An item without outputs leaves a mark record. Items may carry `force`, else one with outputs is refused as
         `early` before it is due. Several decisions for one item, in one request or batch: the first wins.
 
+        Owners of claims (`epoch`) come one after the other and, where they ask for many items, in several turns of the loop
+        (slices.py): a refusal then may come when a part of the items is decided already.
+
         Raises RefusedRequest when nothing can be taken now: the store is stopped or overloaded.
         """
         self.refuse_unless_able()
         source: Source = (topic, queue_id, group)
+        if epoch is None:
+            self._settle_now(source, None, items, done)
+        else:
+            self.slices.add(items, partial(self._settle_now, source, epoch), done)
+
+    def _settle_now(self, source: Source, epoch: int | None, items: Sequence[SettleItem], done: Done) -> None:
+        """Decide items in this turn, or as soon as their records are read from the disk."""
+        self.refuse_unless_able()
+        topic, queue_id, _ = source
         found = look_up(topic, self._parts.queues.find(topic, queue_id), items)
         segment_bytes = self._parts.log.settings.segment_bytes
         if read_records(topic, found, segment_bytes, self._parts.log.read_nowait):
@@ -205,12 +220,14 @@ class Settling:
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
 
 
-def build_settling(store: OpenedStore, appends: Appends, targets: Targets) -> Settling:
+def build_settling(
+    store: OpenedStore, appends: Appends, targets: Targets, at_turn_end: AtTurnEnd
+) -> Settling:
     """Return the part over an opened store."""
     return Settling(
         SettlingParts(
             store.log, appends, store.queues, store.topics, targets, store.states.settled, store.levels,
-            store.clock, store.boot_count,
+            store.clock, store.boot_count, at_turn_end,
         )
     )  # fmt: skip
 

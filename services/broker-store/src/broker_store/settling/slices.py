@@ -1,0 +1,130 @@
+"""Large settle requests in slices, so that very many due at once do not keep the store from its other work.
+
+The rule: in one turn of the loop at most one slice of items is decided for owners of claims, first come first served. What is more waits
+for the next turn, in which everything else that has arrived is handled first. A slice has ITEMS_MIN items, or as many as take half of
+the time that passed since the last one ended, up to ITEMS_MAX: while there is other work, it gets more of the loop than
+settling does, and settling still goes on however busy the store is.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from broker_store.appends import AtTurnEnd
+from broker_store.settling.entry import Done
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.settle_headers import SettleItem, SettleResult
+
+ITEMS_MIN = 32
+"""About a millisecond's work: what a turn bears without being felt."""
+ITEMS_MAX = 128
+ITEM_SECONDS = 25e-6
+"""What an item takes, by bench/hot_settle.py. Only the share of the loop depends on its being true."""
+
+SettleSlice = Callable[[Sequence[SettleItem], Done], None]
+"""Decides items in this turn; see Settling.settle. Raises RefusedRequest."""
+
+
+class Slices:
+    """The requests that wait for their turn, in order."""
+
+    def __init__(self, at_turn_end: AtTurnEnd, seconds: Callable[[], float]) -> None:
+        self.items_min = ITEMS_MIN
+        self._at_turn_end = at_turn_end
+        self._seconds = seconds
+        self._line: deque[_Request] = deque()
+        self._in_turn = False
+        """Whether this turn's slice was begun, and its end will be told."""
+        self._room = 0
+        """Items that this turn still takes."""
+        self._ended_s = 0.0
+        self._next = self._next_turn
+
+    @property
+    def waiting(self) -> int:
+        """Requests of which some items wait."""
+        return len(self._line)
+
+    def add(self, items: Sequence[SettleItem], settle: SettleSlice, done: Done) -> None:
+        """Take a request in; `done` is told once, when all of it is decided or as soon as a part of it is refused.
+
+        What was decided before a refusal stays decided, and is answered `already` when it is asked for again.
+        Raises RefusedRequest when the first of it can be taken now and is refused.
+        """
+        request = _Request(items, settle, done)
+        if self._line or not self._has_room() or not self._cut(request):
+            self._line.append(request)
+
+    def _next_turn(self) -> None:
+        self._in_turn = False
+        while self._line and self._has_room():
+            request = self._line[0]
+            try:
+                is_all = self._cut(request)
+            except RefusedRequest as refusal:
+                is_all = True
+                request.refuse(refusal)
+            if is_all:
+                self._line.popleft()
+
+    def _has_room(self) -> bool:
+        if not self._in_turn:
+            self._in_turn = True
+            self._at_turn_end(self._next)
+            passed_s = self._seconds() - self._ended_s
+            self._room = max(self.items_min, min(ITEMS_MAX, int(passed_s / 2 / ITEM_SECONDS)))
+        return self._room > 0
+
+    def _cut(self, request: "_Request") -> bool:
+        """Have the next items of a request decided; whether those were the last."""
+        before = request.at
+        try:
+            return request.go_on(self._room)
+        finally:
+            self._room -= max(request.at - before, 1)
+            self._ended_s = self._seconds()
+
+
+class _Request:
+    """One request, and how much of it is done."""
+
+    __slots__ = ("_done", "_early", "_items", "_results", "_settle", "at")
+
+    def __init__(self, items: Sequence[SettleItem], settle: SettleSlice, done: Done) -> None:
+        self.at = 0
+        """Items before this one were handed in."""
+        self._items = items
+        self._settle = settle
+        self._done: Done | None = done
+        self._results: list[SettleResult] = []
+        self._early: dict[int, list[SettleResult]] = {}
+        """Results by first item, of slices that were decided before an earlier one whose records had to be read from the disk."""
+
+    def go_on(self, count: int) -> bool:
+        """Hand the next items in; whether none are left, or nobody waits for them any more."""
+        if self._done is None:
+            return True
+        first, items = self.at, self._items
+        self.at = end = min(first + count, len(items))
+
+        def answered(results: list[SettleResult] | RefusedRequest) -> None:
+            if isinstance(results, RefusedRequest):
+                self.refuse(results)
+            else:
+                self._take(first, results)
+
+        self._settle(items if end - first == len(items) else items[first:end], answered)
+        return end == len(items)
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        """Answer that not all of it was done."""
+        done, self._done = self._done, None
+        if done is not None:
+            done(refusal)
+
+    def _take(self, first: int, results: list[SettleResult]) -> None:
+        self._early[first] = results
+        while len(self._results) in self._early:
+            self._results += self._early.pop(len(self._results))
+        if len(self._results) == len(self._items) and self._done is not None:
+            done, self._done = self._done, None
+            done(self._results)

@@ -1,0 +1,86 @@
+"""Large settle requests are carried out in slices: what arrives in between is handled first, and every item is told once, in order."""
+
+import pytest
+from sending_side import ScriptedPeer
+from settling_side import SettlingSide, deliver
+
+from broker_store.settling.slices import ITEMS_MIN
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.names import SCHEDULE_TOPIC
+
+pytestmark = pytest.mark.anyio
+COUNT = 3 * ITEMS_MIN + 5
+
+
+@pytest.fixture
+def peer():
+    return ScriptedPeer()
+
+
+@pytest.fixture
+async def side(peer):
+    """COUNT delayed messages that are due; no time passes, so that a slice is the smallest."""
+    side = SettlingSide()
+    side.topics.ensure("orders", 4)
+    for number in range(COUNT):
+        side.delayed(peer, b"m%d" % number)
+    side.pass_time(2)
+    side.settling.slices.add([], lambda _items, done: done([]), lambda _results: None)
+    side.end_turn()
+    return side
+
+
+def ask(side, epoch):
+    return side.settle([side.item(offset, deliver()) for offset in range(COUNT)], epoch=epoch)
+
+
+def delivered(side):
+    return [record.body for record in side.records("orders", 0)]
+
+
+async def test_a_turn_takes_one_slice_and_what_arrives_meanwhile_goes_before_the_next(side, peer):
+    answers = ask(side, side.claim(peer).epoch)
+    assert side.settling.slices.waiting == 1
+    side.end_turn()
+    side.send(peer, body=b"between")
+    for _ in range(COUNT):
+        side.flush()
+    bodies = delivered(side)
+    assert bodies.index(b"between") <= 2 * ITEMS_MIN
+    bodies.remove(b"between")
+    assert bodies == [b"m%d" % number for number in range(COUNT)]
+    (results,) = answers
+    assert [(result.offset, result.status) for result in results] == [(n, "settled") for n in range(COUNT)]
+    assert side.settling.slices.waiting == 0
+
+
+async def test_a_request_that_comes_behind_a_long_one_waits_for_its_turn(side, peer):
+    epoch = side.claim(peer).epoch
+    first = ask(side, epoch)
+    second = side.settle([side.item(0, deliver())], epoch=epoch)
+    for _ in range(COUNT):
+        side.flush()
+    assert len(first) == 1
+    assert [result.status for result in second[0]] == ["already"]
+
+
+async def test_a_claim_that_is_lost_between_two_slices_refuses_the_rest_and_keeps_what_was_decided(
+    side, peer
+):
+    epoch = side.claim(peer).epoch
+    answers = ask(side, epoch)
+    side.end_turn()
+    side.settling.claims.release((SCHEDULE_TOPIC, 0), epoch)
+    for _ in range(COUNT):
+        side.flush()
+    (refusal,) = answers
+    assert isinstance(refusal, RefusedRequest)
+    assert refusal.fields["gantryCode"] == "FENCED"
+    done = len(delivered(side))
+    assert 0 < done < COUNT
+    answers = ask(side, side.claim(peer, owner="s2").epoch)
+    for _ in range(COUNT):
+        side.flush()
+    statuses = [result.status for result in answers[0]]
+    assert statuses == ["already"] * done + ["settled"] * (COUNT - done)
+    assert delivered(side) == [b"m%d" % number for number in range(COUNT)]
