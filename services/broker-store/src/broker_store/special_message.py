@@ -35,7 +35,9 @@ class SpecialMessage(Message):
         message_id = offset_message_id(at.store_host, self.position)
         queue_id, more = self.told()
         if not code:
-            extra = (FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD) + json_fields(more)
+            extra = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
+            if more:
+                extra += json_fields(more)
             peer.send(
                 encode_send_reply(self.opaque, message_id, queue_id, self.offset, self.unique_key, extra)
             )

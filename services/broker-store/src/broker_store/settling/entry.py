@@ -27,7 +27,7 @@ from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus
 
 Done = Callable[[list[SettleResult] | RefusedRequest], None]
 """Told once: the results in the order of the items, all of them durable as their topics promise; or why nothing is known or done."""
-_SETTLED = SettleStatus.SETTLED
+_SETTLED, _DUE, _ASYNC = SettleStatus.SETTLED, ItemState.DUE, Mode.ASYNC
 
 
 class Rules(Protocol):
@@ -98,7 +98,8 @@ class SettleEntry:
             waits = (
                 waits or state is ItemState.DECIDING
             )  # what decided it is not durable yet: answered after that
-            status = ANSWERS[state][ask_of(gathered.item)]
+            # whatever is asked of a due item settles it: two lookups by members of enumerations are saved
+            status = _SETTLED if state is _DUE else ANSWERS[state][ask_of(gathered.item)]
             if status == _SETTLED:
                 self._results.append(self._place_item(gathered, at, planner, deciding))
             else:
@@ -145,7 +146,7 @@ class SettleEntry:
             now_ms = min(at.store_ms, self._rules.wall_ms()) if gathered.is_absolute else at.store_ms
             gathered.detail = f"due in {due_ms - now_ms} ms"
             return ItemState.WAITING
-        return ItemState.DUE
+        return _DUE
 
     def _place_item(
         self, gathered: Gathered, at: Placement, planner: Planner, deciding: dict[int, Decision]
@@ -153,7 +154,7 @@ class SettleEntry:
         item = gathered.item
         try:
             plan = planner.plan(gathered)
-            position = at.log.reserve(plan.size)
+            position = at.log.reserve(plan[1])
         except CannotPlan as error:
             return SettleResult(item.offset, error.status, detail=error.detail)
         except RecordTooLarge as error:
@@ -178,7 +179,7 @@ class SettleEntry:
             flag, born_ms, born_host = (
                 item_record.flag, item_record.born_timestamp, item_record.born_host
             )  # fmt: skip
-        levels, mode = self._rules.levels, Mode.SYNC
+        levels = self._rules.levels
         records: list[bytes] = []
         places: list[OutputPlace] = []
         for number, draft in enumerate(drafts):
@@ -198,7 +199,7 @@ class SettleEntry:
                 keys = find_property(properties, b"KEYS") if b"KEYS\x01" in properties else None
                 places.append(OutputPlace(queue.topic, queue.queue_id, offset, position))
             code = unit_code(queue.topic, properties, levels, store_ms)
-            placed = self._placed if mode != Mode.ASYNC else self._part.take(store_ms)
+            placed = self._placed if mode != _ASYNC else self._part.take(store_ms)
             placed.append((queue, offset, position, size, code, unique_key, keys))
             position += size
         at.log.put(b"".join(records) if len(records) > 1 else records[0])

@@ -6,7 +6,6 @@ Runs once per item when very many are due at once: what the items of a request h
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 
 from broker_store.message import Mode, fixed_bytes
 from broker_store.queues import Queue
@@ -43,15 +42,8 @@ Draft = tuple[Queue, Mode, bytes, bytes, int, int, int]
 """A record before it has a place: queue, mode, body, properties with their mark, system flag, reconsume times, prepared position."""
 
 
-class Plan(NamedTuple):
-    """All records of one item, to lie back to back in this order."""
-
-    drafts: list[Draft]
-    size: int
-    """Bytes of all of them."""
-    output_from: int
-    """1 where a mark record comes first, else 0."""
-
+Plan = tuple[list[Draft], int, int]
+"""All records of one item, to lie back to back in this order; bytes of all of them; 1 where a mark record comes first, else 0."""
 
 FindTarget = Callable[[str, int], tuple[Target, Queue]]
 """The target and the queue for (topic, queue id). Raises CannotPlan."""
@@ -76,27 +68,27 @@ class Planner:
             raise CannotPlan(SettleStatus.BAD_ITEM, f"{len(outputs)} outputs, the limit is {OUTPUTS_MAX - 1}")
         mark = b"%b%d%b" % (self._before, item.offset, self._behind)
         room = PROPERTIES_BYTES_MAX - MARK_SUFFIX_BYTES_MAX - len(mark)
-        find = self._find_target
+        find, host = self._find_target, self._host
         places = [find(output.topic, output.queue_id) for output in outputs]
         kept = [_properties(output, gathered) for output in outputs]
-        total = len(kept)
+        total, longest = len(kept), max(map(len, kept), default=room + 1)
         drafts: list[Draft] = []
-        if not kept or max(map(len, kept)) > room:
+        if longest > room:
             total += 1
             drafts.append(self._mark_record(item, mark + MARK_SUFFIXES[total][1]))
         suffixes = MARK_SUFFIXES[total]
         number = output_from = len(drafts)
-        for place, output in enumerate(outputs):
+        for output, (target, queue), properties in zip(outputs, places, kept, strict=True):
             number += 1
-            properties = kept[place]
             if len(properties) <= room:
-                properties += mark + suffixes[number]
-            drafts.append(_draft(output, gathered, *places[place], properties))
-        size, born_host = 0, self._host if record is None else record.born_host
+                properties += mark + suffixes[number]  # noqa: PLW2901 - the same, completed
+            drafts.append(_draft(output, gathered, target, queue, properties))
+        born_host = host if record is None else record.born_host
+        size = 0
         for queue, _, body, properties, _, _, _ in drafts:
             topic_size = len(queue.topic_bytes)
-            size += fixed_bytes(born_host, self._host, topic_size) + len(body) + topic_size + len(properties)
-        return Plan(drafts, size, output_from)
+            size += fixed_bytes(born_host, host, topic_size) + len(body) + topic_size + len(properties)
+        return drafts, size, output_from
 
     def _mark_record(self, item: SettleItem, properties: bytes) -> Draft:
         target, queue = self._marks

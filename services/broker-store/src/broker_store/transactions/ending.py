@@ -137,7 +137,7 @@ class Ending:
             if data is None:
                 return None
             record = decode_record(data, check_crc=False)
-            return RecentHalf(record, record.property_map())
+            return record, record.property_map()
         except (LogError, MalformedRecord):
             return None  # the long way says what is wrong with it
 

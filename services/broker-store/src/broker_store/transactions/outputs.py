@@ -1,5 +1,6 @@
 """What results from a decided half: the message itself, waiting once more where it has a delay, and the op message. Pure."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from broker_store.delays.instants import due_ms
@@ -51,5 +52,9 @@ def message_output(named: dict[str, str], rules: DelayRules, now_ms: int) -> Set
 
 def real_queue_id(named: dict[str, str]) -> int:
     """Return the queue a half was sent to; -1, any, where it does not say."""
-    text = named.get(REAL_QUEUE_ID, "")
+    return _queue_id(named.get(REAL_QUEUE_ID, ""))
+
+
+@lru_cache(maxsize=1024)
+def _queue_id(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _QUEUE_DIGITS_MAX else -1

@@ -3,8 +3,6 @@
 A copy of what lies in the log and never changes there. Bounded; what is not here any more is read.
 """
 
-from typing import NamedTuple
-
 from broker_store.message import Arrivals, IndexEntry, Message, Placement
 from broker_store.queues import Queue
 from broker_store.special_message import SpecialMessage
@@ -16,11 +14,8 @@ GENERATION_BYTES_MAX = 4 * 1024 * 1024
 """Two generations are kept: when the newer one is full, the older one is forgotten."""
 
 
-class RecentHalf(NamedTuple):
-    """A half, and its properties by name."""
-
-    record: Record
-    named: dict[str, str]
+RecentHalf = tuple[Record, dict[str, str]]
+"""A half, and its properties by name."""
 
 
 class RecentHalves:
@@ -35,7 +30,7 @@ class RecentHalves:
         """Keep a half that is visible."""
         if len(self._newer) >= GENERATION_HALVES_MAX or self._newer_bytes >= GENERATION_BYTES_MAX:
             self._older, self._newer, self._newer_bytes = self._newer, {}, 0
-        record = half.record
+        record = half[0]
         if record.size <= GENERATION_BYTES_MAX:
             self._newer[record.position] = half
             self._newer_bytes += record.size
@@ -75,10 +70,10 @@ class HalfMessage(SpecialMessage):
         """See Entry."""
         super().appear(index, arrivals)
         queue = self.queue
-        record = Record(
+        fields = (
             self.size, MAGIC_V1, 0, queue.queue_id, self.flag, self.offset, self.position, self.sys_flag,
             self.born_ms, self.born_host, self.store_ms, self._store_host, self.reconsume_times, 0,
             self._body, queue.topic_bytes, self._raw,
         )  # fmt: skip
-        self._recent.add(RecentHalf(record, self._named))
+        self._recent.add((Record._make(fields), self._named))
         self._body = self._raw = b""
