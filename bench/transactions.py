@@ -115,8 +115,10 @@ class _Line(asyncio.Protocol):
         self._transport.write(commits + self.sends.frames(count))
 
 
-async def transact(port: int, sends: Transactions, *, connections: int, window: int, seconds: float) -> float:
-    """Transactions per second, from the first half to the moment when every commit is readable."""
+async def transact(
+    port: int, sends: Transactions, *, connections: int, window: int, seconds: float
+) -> tuple[int, float]:
+    """Transactions, and the seconds from the first half to the moment when every commit is readable."""
     pool = ConnectionPool()
     client = StoreClient(pool, f"127.0.0.1:{port}")
     before = await client.max_offset(OP_HALF_TOPIC, 0)
@@ -135,7 +137,7 @@ async def transact(port: int, sends: Transactions, *, connections: int, window: 
         await asyncio.sleep(0.005)
     took = time.monotonic() - began
     await pool.close()
-    return count / took
+    return count, took
 
 
 async def latencies(port: int, rate: float, seconds: float, body: bytes) -> list[float]:
@@ -186,14 +188,14 @@ async def measure(port: int, pid: int, options: argparse.Namespace) -> dict[str,
     await transact(port, halves, seconds=1.0, **shape)
     sends = await flood(f"127.0.0.1:{port}", plain, seconds=options.seconds, **shape)
     cpu = cpu_seconds(pid)
-    transactions = await transact(port, halves, seconds=options.seconds, **shape)
-    used = cpu_seconds(pid) - cpu
+    count, took = await transact(port, halves, seconds=options.seconds, **shape)
+    used, transactions = cpu_seconds(pid) - cpu, count / took
     waits = await latencies(port, options.rate, options.seconds, body)
     return {
         "transactions_per_second": round(transactions),
         "sends_per_second": round(sends),
         "ratio": round(transactions / sends, 3),
-        "broker_us_per_transaction": round(used / (transactions * options.seconds) * 1e6, 1),
+        "broker_us_per_transaction": round(used / count * 1e6, 1),
         "commit_to_consumer_p50_ms": round(percentile(waits, 0.5), 2),
         "commit_to_consumer_p99_ms": round(percentile(waits, 0.99), 2),
     }

@@ -53,8 +53,9 @@ class SettleClient(StoreCalls):
     async def settle(
         self, topic: str, queue_id: int, epoch: int, items: Sequence[SettleItem], *, group: str = ""
     ) -> SettleReplyBody:
-        """9003: decide items; one result for each, in order. BrokerRefused with FENCED: the claim is over, nothing was done.
+        """9003: decide items; one result for each, in order. BrokerRefused with FENCED: the claim is over.
 
+        A first part of many items may have been decided before it ended.
         After a LinkError or RESULT_UNKNOWN ask again with the same items: what was decided is answered `already`.
         """
         header = SettleHeader(topic=topic, queue_id=queue_id, group=group, epoch=epoch)
