@@ -4,11 +4,10 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
-from broker_store.settling.slices import ITEMS_MIN
+from broker_store.settling.slices import ITEMS_MIN, REQUESTS_MAX, Slices
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import SCHEDULE_TOPIC
 
-pytestmark = pytest.mark.anyio
 COUNT = 3 * ITEMS_MIN + 5
 
 
@@ -38,6 +37,7 @@ def delivered(side):
     return [record.body for record in side.records("orders", 0)]
 
 
+@pytest.mark.anyio
 async def test_a_turn_takes_one_slice_and_what_arrives_meanwhile_goes_before_the_next(side, peer):
     answers = ask(side, side.claim(peer).epoch)
     assert side.settling.slices.waiting == 1
@@ -54,6 +54,7 @@ async def test_a_turn_takes_one_slice_and_what_arrives_meanwhile_goes_before_the
     assert side.settling.slices.waiting == 0
 
 
+@pytest.mark.anyio
 async def test_a_request_that_comes_behind_a_long_one_waits_for_its_turn(side, peer):
     epoch = side.claim(peer).epoch
     first = ask(side, epoch)
@@ -64,6 +65,7 @@ async def test_a_request_that_comes_behind_a_long_one_waits_for_its_turn(side, p
     assert [result.status for result in second[0]] == ["already"]
 
 
+@pytest.mark.anyio
 async def test_a_claim_that_is_lost_between_two_slices_refuses_the_rest_and_keeps_what_was_decided(
     side, peer
 ):
@@ -84,3 +86,40 @@ async def test_a_claim_that_is_lost_between_two_slices_refuses_the_rest_and_keep
     statuses = [result.status for result in answers[0]]
     assert statuses == ["already"] * done + ["settled"] * (COUNT - done)
     assert delivered(side) == [b"m%d" % number for number in range(COUNT)]
+
+
+def lined_up(settle):
+    """Slices of which the first turn is used up, and what ends a turn."""
+    turns = []
+    slices = Slices(turns.append, lambda: 0.0)
+    answers = []
+    slices.add(["item"] * 3 * ITEMS_MIN, settle, answers.append)
+    return slices, turns, answers
+
+
+def test_a_later_slice_that_breaks_is_told_and_harms_nobody_behind_it():
+    def broken(items, done):
+        if len(taken) == 1:
+            raise OSError("no such file")
+        taken.append(len(items))
+        done([None] * len(items))
+
+    taken = []
+    slices, turns, answers = lined_up(broken)
+    behind = []
+    slices.add([], lambda items, done: done([]), behind.append)
+    while turns:
+        turns.pop()()
+    (refusal,) = answers
+    assert refusal.code == 1
+    assert "no such file" in refusal.remark
+    assert behind == [[]]
+    assert slices.waiting == 0
+
+
+def test_only_so_many_requests_wait():
+    slices, _turns, _answers = lined_up(lambda items, done: done([None] * len(items)))
+    for _ in range(REQUESTS_MAX - 1):
+        slices.add([], lambda items, done: done([]), lambda results: None)
+    with pytest.raises(RefusedRequest, match="OVERLOAD"):
+        slices.add([], lambda items, done: done([]), lambda results: None)

@@ -10,13 +10,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from broker_store.appends import AtTurnEnd
+from broker_store.requests import OVERLOAD
 from broker_store.settling.entry import Done
+from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.settle_headers import SettleItem, SettleResult
 
 ITEMS_MIN = 32
 """About a millisecond's work: what a turn bears without being felt."""
 ITEMS_MAX = 128
+REQUESTS_MAX = 1024
+"""Requests that wait; one more is refused as busy. Owners have a few on their way."""
 ITEM_SECONDS = 25e-6
 """What an item takes, by bench/hot_settle.py. Only the share of the loop depends on its being true."""
 
@@ -48,8 +52,10 @@ class Slices:
         """Take a request in; `done` is told once, when all of it is decided or as soon as a part of it is refused.
 
         What was decided before a refusal stays decided, and is answered `already` when it is asked for again.
-        Raises RefusedRequest when the first of it can be taken now and is refused.
+        Raises RefusedRequest when the first of it can be taken now and is refused, or too many wait already.
         """
+        if len(self._line) >= REQUESTS_MAX:
+            raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
         request = _Request(items, settle, done)
         if self._line or not self._has_room() or not self._cut(request):
             self._line.append(request)
@@ -63,6 +69,10 @@ class Slices:
             except RefusedRequest as refusal:
                 is_all = True
                 request.refuse(refusal)
+            except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+                is_all = True
+                words = f"the items cannot be read: {error}"
+                request.refuse(RefusedRequest(ResponseCode.SYSTEM_ERROR, words))
             if is_all:
                 self._line.popleft()
 
