@@ -1,12 +1,12 @@
 """A power cut at every step of a day in a store's life: what was acknowledged durable is there, nothing is made up, nothing doubled."""
 
 import asyncio
-import contextlib
 import random
 from collections import Counter
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
+from simulated_days import day_until, steps_of
 
 from broker_store.log.simulated_files import Crashed, SimulatedFiles
 from gantry_wire.headers import SendReplyHeader
@@ -65,21 +65,6 @@ class Day:
         self._waiting = []
 
 
-async def steps_of_a_day() -> int:
-    day = Day()
-    await day.live()
-    return len(day.files.trace)
-
-
-async def day_until(step: int) -> Day:
-    day = Day()
-    day.files.crash_after = step
-    with contextlib.suppress(Crashed):
-        await day.live()
-    day.files.crash_after = None
-    return day
-
-
 def check(day: Day, disk: SimulatedFiles) -> None:
     side = SendingSide(disk, 1_700_000_100.0, segment_bytes=MIB)
     found: dict[tuple[str, int, int], bytes] = {}
@@ -120,10 +105,10 @@ def repeat(side: SendingSide, key: str, message_id: str, day: Day) -> None:
 
 @pytest.mark.crash
 async def test_a_power_cut_at_any_step_loses_nothing_acknowledged_and_doubles_no_key():
-    steps = await steps_of_a_day()
+    steps = await steps_of(Day)
     chosen = random.Random(7).sample(range(steps), min(steps, 120))
     for step in sorted(chosen):
-        day = await day_until(step)
+        day = await day_until(Day, step)
         for disk in day.files.crash_states(STATES_PER_STEP, seed=step):
             check(day, disk)
         await asyncio.sleep(0)
@@ -131,8 +116,8 @@ async def test_a_power_cut_at_any_step_loses_nothing_acknowledged_and_doubles_no
 
 @pytest.mark.crash
 async def test_a_kill_at_any_step_loses_nothing_acknowledged_and_doubles_no_key():
-    for step in range(0, await steps_of_a_day(), 3):
-        day = await day_until(step)
+    for step in range(0, await steps_of(Day), 3):
+        day = await day_until(Day, step)
         check(day, day.files.killed())
         await asyncio.sleep(0)
 
@@ -140,8 +125,8 @@ async def test_a_kill_at_any_step_loses_nothing_acknowledged_and_doubles_no_key(
 @pytest.mark.crash
 @pytest.mark.parametrize("loses_queues", [False, True])
 async def test_a_power_cut_in_the_middle_of_recovery_is_recovered_too(loses_queues):
-    steps = await steps_of_a_day()
-    day = await day_until(steps * 2 // 3)
+    steps = await steps_of(Day)
+    day = await day_until(Day, steps * 2 // 3)
     opened = day.files.killed()
     if loses_queues:
         opened.remove_dir("/store/consumequeue")

@@ -1,14 +1,14 @@
 """A power cut or a kill at every step: a delayed send that was answered waits in its queue, due when it was told, once."""
 
 import asyncio
-import contextlib
 import random
 from collections import Counter
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
+from simulated_days import day_until, steps_of
 
-from broker_store.log.simulated_files import Crashed, SimulatedFiles
+from broker_store.log.simulated_files import SimulatedFiles
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers import RecallHeader, SendReplyHeader
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
@@ -107,33 +107,18 @@ def repeat(side: SendingSide, day: DelayedDay) -> None:
     assert side.log.end == end
 
 
-async def steps_of_a_day() -> int:
-    day = DelayedDay()
-    await day.live()
-    return len(day.files.trace)
-
-
-async def day_until(step: int) -> DelayedDay:
-    day = DelayedDay()
-    day.files.crash_after = step
-    with contextlib.suppress(Crashed):
-        await day.live()
-    day.files.crash_after = None
-    return day
-
-
 async def test_a_power_cut_at_any_step_keeps_what_waits_and_when_it_is_due():
-    steps = await steps_of_a_day()
+    steps = await steps_of(DelayedDay)
     chosen = random.Random(11).sample(range(steps), min(steps, 40))
     for step in sorted(chosen):
-        day = await day_until(step)
+        day = await day_until(DelayedDay, step)
         for disk in day.files.crash_states(STATES_PER_STEP, seed=step):
             check(day, disk)
         await asyncio.sleep(0)
 
 
 async def test_a_kill_at_any_step_keeps_what_waits_and_when_it_is_due():
-    for step in range(0, await steps_of_a_day(), 8):
-        day = await day_until(step)
+    for step in range(0, await steps_of(DelayedDay), 8):
+        day = await day_until(DelayedDay, step)
         check(day, day.files.killed())
         await asyncio.sleep(0)

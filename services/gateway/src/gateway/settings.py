@@ -24,8 +24,13 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         Meta(description="host:port;host:port, or an http(s):// address server that answers such a line."),
     ] = "127.0.0.1:9876"
-    nats_url: Annotated[str, Meta(description="NATS for hints; empty: only the slow polls.")] = ""
-    redis_url: Annotated[str, Meta(description="Redis for rate limits; needed only when one is set.")] = ""
+    nats_url: Annotated[
+        str, Meta(description="NATS for hints; empty: only the slow polls.", extra={"secret": True})
+    ] = ""
+    redis_url: Annotated[
+        str,
+        Meta(description="Redis for rate limits; needed only when one is set.", extra={"secret": True}),
+    ] = ""
     token: Annotated[
         str,
         Meta(
