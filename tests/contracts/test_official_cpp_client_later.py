@@ -1,0 +1,57 @@
+"""The official C++ client: a delay level, an orderly consumer, and a message that fails until it is a dead letter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("cpp_client_later_program.py")
+SECONDS_MAX = 60
+
+
+def call(system: dict[str, Any], method: str, path: str, body: object = None) -> dict[str, Any]:
+    request = urllib.request.Request(
+        system["http"] + path,
+        None if body is None else json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+        method=method,
+    )
+    with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
+        return json.loads(answer.read() or b"{}")
+
+
+def dead_letters(system: dict[str, Any], group: str) -> list[Any]:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not (found := call(system, "GET", f"/v1/groups/{group}/deadLetters")["messages"]):
+        assert time.monotonic() < deadline, "no dead letter"
+        time.sleep(0.2)
+    return found
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(600)
+def test_the_official_cpp_client_delays_consumes_in_order_and_fails(system, tmp_path: Path) -> None:
+    for name in ("delayed", "ordered", "failing"):
+        call(system, "PUT", f"/v1/topics/cpp_later-{name}", {"readQueues": 2, "writeQueues": 2, "perm": "rw"})
+    policy = {"type": "list", "delaysMs": [500]}
+    call(system, "PUT", "/v1/groups/cpp-failing", {"retryMaxTimes": 1, "retryPolicy": policy})
+    ran = subprocess.run(
+        [sys.executable, str(PROGRAM), system["nameserver"], "cpp_later"],
+        capture_output=True, text=True, timeout=500, env={**os.environ, "HOME": str(tmp_path)}, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    seen = json.loads(ran.stdout.splitlines()[-1])
+    assert seen["delayed"]["bodies"] == ["in a second"]
+    assert seen["delayed"]["seconds"] >= 1
+    assert seen["ordered"] == [str(number) for number in range(60)]
+    assert seen["failing"] == [0, 1]
+    (dead,) = dead_letters(system, "cpp-failing")
+    assert dead["body"] == "fails"
