@@ -102,8 +102,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     pull = PullRoute(puller, ports.limits)
     receiver = Receiver(routes, ports.leases, clocks.monotonic)
     leases = _lease_routes(ports, routes, receiver)
-    metrics = Metrics()
-    figures = _figures(metrics, send, pull, puller, leases, receiver)
+    figures = _figures(metrics := Metrics(), send, pull, puller, leases, receiver)
     access = Access(settings.token, settings.cors_origins)
     app = GatewayApp(
         send=send,
@@ -133,8 +132,8 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
-    new_id, gzip_bytes_min = ports.new_request_id, settings.gzip_bytes_min
-    quick = QuickSends(send, sender, drafting, access, figures, new_id, app.finish, gzip_bytes_min)
+    new_id = ports.new_request_id
+    quick = QuickSends(send, sender, drafting, access, figures, new_id, app.finish, settings.gzip_bytes_min)
     app.short_way = ShortWay(app.answer, new_id, quick, app.is_hot)
 
     def drain() -> None:
