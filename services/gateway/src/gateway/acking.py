@@ -15,6 +15,8 @@ from gateway.receipts import Receipts
 from gateway.route_cache import Route, RouteCache
 
 Result = AckResult | Problem
+_new = tuple.__new__
+"""As in `receipts`: one item for each handle."""
 
 _ACKED, _NACKED = AckResult("acked"), AckResult("nacked")
 _EXPIRED, _INVALID = AckResult("leaseExpired"), AckResult("invalidHandle")
@@ -139,7 +141,7 @@ def _parts(topic: str, group: str, wanted: Sequence[Wanted]) -> tuple[list[Resul
             part = by_broker[broker] = Part()
         if reason:
             part.reasons[len(part.items)] = reason
-        part.items.append(LeaseItem(kind, is_retry, queue_id, offset, lease, delay_ms))
+        part.items.append(_new(LeaseItem, (kind, is_retry, queue_id, offset, lease, delay_ms)))
         part.places.append(place)
     return results, {broker.decode(errors="replace"): part for broker, part in by_broker.items()}
 

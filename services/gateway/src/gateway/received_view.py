@@ -4,7 +4,7 @@ Most messages of a topic differ in body, id, place and times only: what their pr
 without the unique key. What is not of the plain kind goes the way of `message_view`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - an exception
@@ -30,13 +30,15 @@ _RETRY = RETRY_PREFIX.encode()
 _PLAIN_FLAGS_NOT = 0x1 | 0x10 | 0x20
 """Compressed, or with an IPv6 host."""
 _BODY_FIELD = b',"body":'
-_SAFE = frozenset(b"0123456789ABCDEFabcdef")
+_END = 2
+POSITION_CHARS = 16
 
 _encode = msgspec.json.encode
-_time = lru_cache(maxsize=KEPT_MAX)(rfc3339)
 
 Kept = tuple[bytes, bytes, bytes]
 """JSON of keys and properties; of what stands before the body; of what stands behind it."""
+Text = tuple[int, int, int, int, bytes]
+"""1 for the retry topic, size, queue id, offset, and the JSON of a record without its closing brace."""
 Place = tuple[int, int, int, int]
 """1 for the retry topic, queue id, offset, lease."""
 
@@ -57,48 +59,37 @@ def shown(
     """Return leased messages with their handles. Raises MalformedRecord."""
     data = bytes(records)
     broker_bytes, wanted_topic = broker.encode(), topic.encode()
-    until = rfc3339(until_ms).encode()
+    until, shown_broker, make = rfc3339(until_ms).encode(), _encode(broker), receipts.make
     parts, places = list[bytes](), list[Place]()
     at = 0
-    for lease, attempt in _leases(runs):
-        try:
-            size, queue_id, offset, is_retry, text = _plain(data, at, wanted_topic, broker)
-        except _NotPlain:
-            record = decode_record(data, at)
-            is_retry = int(record.topic != wanted_topic and record.topic.startswith(_RETRY))
-            one = message(record, broker)
-            if is_retry:
-                one.topic = topic
-            size, queue_id, offset, text = (
-                record.size,
-                record.queue_id,
-                record.queue_offset,
-                _encode(one)[:-1],
+    for count, lease, attempt in runs:
+        for _ in range(count):
+            plain = _plain(data, at, wanted_topic, shown_broker)
+            is_retry, size, queue_id, offset, text = plain or _closer(data, at, broker, topic)
+            at += size
+            handle = make(broker_bytes, is_retry, queue_id, offset, lease)
+            parts.append(
+                b'%s,"receiptHandle":"%s","invisibleUntil":"%s","deliveryAttempt":%d}'
+                % (text, handle, until, attempt)
             )
-        at += size
-        handle = receipts.make(broker_bytes, is_retry, queue_id, offset, lease)
-        parts.append(
-            b'%s,"receiptHandle":"%s","invisibleUntil":"%s","deliveryAttempt":%d}'
-            % (text, handle, until, attempt)
-        )
-        places.append((is_retry, queue_id, offset, lease))
+            places.append((is_retry, queue_id, offset, lease))
     if at != len(data):
         raise MalformedRecord(f"{len(data) - at} bytes follow the last leased record")
     return Shown(parts, places)
 
 
-def _leases(runs: Sequence[LeasedRun]) -> Iterator[tuple[int, int]]:
-    for records, lease, attempt in runs:
-        for _ in range(records):
-            yield lease, attempt
+def _closer(data: bytes, at: int, broker: str, topic: str) -> Text:
+    """Return the text of any record. Raises MalformedRecord."""
+    record = decode_record(data, at)
+    is_retry = record.topic != topic.encode() and record.topic.startswith(_RETRY)
+    one = message(record, broker)
+    if is_retry:
+        one.topic = topic
+    return int(is_retry), record.size, record.queue_id, record.queue_offset, _encode(one)[:-1]
 
 
-class _NotPlain(Exception):
-    """A record that needs a closer look."""
-
-
-def _plain(data: bytes, at: int, wanted_topic: bytes, broker: str) -> tuple[int, int, int, int, bytes]:
-    """Return size, queue id, offset, 0 and the JSON of a plain record without its closing brace. Raises _NotPlain."""
+def _plain(data: bytes, at: int, wanted_topic: bytes, broker: bytes) -> Text | None:
+    """Return the text of a plain record, None for one that needs a closer look."""
     try:
         (
             size, magic, crc, queue_id, _flag, offset, position, sys_flag, born_ms, _born, stored_ms, host,
@@ -108,7 +99,7 @@ def _plain(data: bytes, at: int, wanted_topic: bytes, broker: str) -> tuple[int,
         topic_at: int = body_at + body_size
         topic_end: int = topic_at + 1 + data[topic_at]
     except (StructError, IndexError):
-        raise _NotPlain from None
+        return None
     body, end = data[body_at:topic_at], at + size
     if (
         magic != MAGIC_V1
@@ -119,35 +110,39 @@ def _plain(data: bytes, at: int, wanted_topic: bytes, broker: str) -> tuple[int,
         or topic_end + 2 + int.from_bytes(data[topic_end : topic_end + 2]) != end
         or crc32(body) & CRC_MASK != crc
     ):
-        raise _NotPlain
+        return None
     try:
         text = _encode(body.decode())
     except UnicodeDecodeError:
-        raise _NotPlain from None
+        return None
     properties = data[topic_end + 2 : end]
-    unique, others = _cut_unique(properties)
-    found = _kept.get((others, wanted_topic))
-    if found is None:
-        found = _keep(others, wanted_topic, data, at)
-    id_ = offset_message_id(host, position)
+    start = properties.find(_UNIQUE)
+    if start < 0 or (start and properties[start - 1] != _END) or properties.find(_UNIQUE, start + 1) >= 0:
+        return None
+    unique, _, behind = properties[start + len(_UNIQUE) :].partition(b"\x02")
+    if not unique.isalnum():  # may it stand in JSON as it is?
+        return None
+    others = properties[:start] + behind
+    found = _kept.get((others, wanted_topic)) or _keep(others, wanted_topic, data, at)
+    id_ = b"%s%016X" % (_host(host), position)
     return (
+        0,
         size,
         queue_id,
         offset,
-        0,
         b'{"messageId":"%s","topic":"%s","broker":%s,"queueId":%d,"queueOffset":%d%s,"bornTimestamp":"%s","storeTimestamp":"%s"'
         b',"reconsumeTimes":%d,"offsetMessageId":"%s"%s%s%s'
         % (
-            unique or id_.encode(),
+            unique,
             wanted_topic,
-            _broker(broker),
+            broker,
             queue_id,
             offset,
             found[0],
-            _time(born_ms).encode(),
-            _time(stored_ms).encode(),
+            _time(born_ms),
+            _time(stored_ms),
             reconsume_times,
-            id_.encode(),
+            id_,
             found[1],
             text,
             found[2],
@@ -155,21 +150,15 @@ def _plain(data: bytes, at: int, wanted_topic: bytes, broker: str) -> tuple[int,
     )
 
 
+@lru_cache(maxsize=KEPT_MAX)
+def _time(timestamp_ms: int) -> bytes:
+    return rfc3339(timestamp_ms).encode()
+
+
 @lru_cache(maxsize=1024)
-def _broker(name: str) -> bytes:
-    return _encode(name)
-
-
-def _cut_unique(properties: bytes) -> tuple[bytes, bytes]:
-    """Return the unique key, where it may stand in JSON as it is, and the properties without it."""
-    start = properties.find(_UNIQUE)
-    if start < 0 or (start and properties[start - 1] != 2):
-        raise _NotPlain
-    end = properties.find(b"\x02", start)
-    unique = properties[start + len(_UNIQUE) : end if end >= 0 else None]
-    if not unique or not _SAFE.issuperset(unique) or properties.find(_UNIQUE, start + 1) >= 0:
-        raise _NotPlain
-    return unique, properties[:start] + (properties[end + 1 :] if end >= 0 else b"")
+def _host(packed: bytes) -> bytes:
+    """Return the part of an offset message id that is the store's."""
+    return offset_message_id(packed, 0).encode()[:-POSITION_CHARS]
 
 
 def _keep(others: bytes, topic: bytes, data: bytes, at: int) -> Kept:

@@ -88,7 +88,8 @@ class AckRoute:
             limit = f"1…{ITEMS_MAX}"
             raise invalid("acks", f"acks and nacks are {count} together, they may be {limit}", limit)
         await _take(self._limits, call)
-        wanted = [Wanted(one.receipt_handle, ItemKind.ACK) for one in request.acks]
+        ack = ItemKind.ACK
+        wanted = [Wanted(one.receipt_handle, ack) for one in request.acks]
         wanted += [
             Wanted(
                 one.receipt_handle,
