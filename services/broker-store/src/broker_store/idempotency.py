@@ -14,6 +14,8 @@ from zlib import crc32
 ENTRY = Struct(">16sIqqqi")
 """digest, content CRC, store time (ms), position, queue offset, queue id."""
 ENTRY_BYTES = ENTRY.size
+_DIGEST_BYTES = 16
+_STORE_MS, _STORE_MS_AT = Struct(">q"), 20
 _EMPTY = 0
 _SLOTS_PER_KEY = 2
 
@@ -64,8 +66,12 @@ def key_digest(topic: str, key: str) -> bytes:
 
 def content_crc(body_crc: int, properties: dict[str, str]) -> int:
     """CRC over what makes a message the same one: its body (by the CRC its record holds) and its sender's properties, in any order."""
-    chosen = sorted(item for item in properties.items() if item[0] not in IGNORED_IN_CONTENT)
-    return crc32("\x02".join(f"{name}\x01{value}" for name, value in chosen).encode(), body_crc)
+    chosen = [item for item in properties.items() if item[0] not in IGNORED_IN_CONTENT]
+    if len(chosen) == 1:  # the key alone: the usual case
+        name, value = chosen[0]
+        return crc32(f"{name}\x01{value}".encode(), body_crc)
+    chosen.sort()
+    return crc32("\x02".join([f"{name}\x01{value}" for name, value in chosen]).encode(), body_crc)
 
 
 class Window:
@@ -108,18 +114,23 @@ class Window:
     def remember(self, entry: Remembered) -> None:
         """Take in a stored message; entries come in the order of their store time. Replay may repeat one: no effect."""
         self._forget_before(entry.store_ms - self._window_ms)
-        slot = self._slot_of(entry.digest)
-        if slot >= 0:
-            if self._read(self._slots[slot] - 1).position >= entry.position:
-                return
-            self._free(slot)  # its ring place stays behind as a ghost and goes when its time comes
-        if len(self) >= self._keys_max:
-            self.forgotten_early += 1
-            self._drop_first()
         if not self._ring:
             self._allocate()
-        ENTRY.pack_into(self._ring, (self.end % self._keys_max) * ENTRY_BYTES, *entry)
-        self._insert(entry.digest, self.end % self._keys_max)
+        slot = self._place_of(entry.digest)
+        if value := self._slots[slot]:
+            if self._read(value - 1).position >= entry.position:
+                return
+            self._free(slot)  # its ring place stays behind as a ghost and goes when its time comes
+            slot = -1
+        if self.end - self.first >= self._keys_max:
+            self.forgotten_early += 1
+            self._drop_first()
+            slot = -1
+        at = self.end % self._keys_max
+        ENTRY.pack_into(self._ring, at * ENTRY_BYTES, *entry)
+        if slot < 0:  # something moved
+            slot = self._place_of(entry.digest)
+        self._slots[slot] = at + 1
         self.end += 1
 
     def forget_from(self, position: int) -> None:
@@ -139,7 +150,10 @@ class Window:
         return bytes(self._ring[low * ENTRY_BYTES :]) + bytes(self._ring[: high * ENTRY_BYTES])
 
     def _forget_before(self, oldest_ms: int) -> None:
-        while self.end > self.first and self._read(self.first % self._keys_max).store_ms <= oldest_ms:
+        while self.end > self.first:
+            at = self.first % self._keys_max * ENTRY_BYTES + _STORE_MS_AT
+            if _STORE_MS.unpack_from(self._ring, at)[0] > oldest_ms:
+                return
             self._drop_first()
 
     def _drop_first(self) -> None:
@@ -156,7 +170,7 @@ class Window:
         return Remembered(*ENTRY.unpack_from(self._ring, at * ENTRY_BYTES))
 
     def _digest(self, at: int) -> bytes:
-        return bytes(self._ring[at * ENTRY_BYTES : at * ENTRY_BYTES + 16])
+        return bytes(self._ring[at * ENTRY_BYTES : at * ENTRY_BYTES + _DIGEST_BYTES])
 
     def _allocate(self) -> None:
         """Make the tables. There are twice as many slots as keys, a power of two, so chains stay short."""
@@ -170,18 +184,19 @@ class Window:
 
     def _slot_of(self, digest: bytes) -> int:
         """Slot that holds a digest, -1 when none does."""
-        slot = self._home(digest)
-        while (value := self._slots[slot]) != _EMPTY:
-            if self._digest(value - 1) == digest:
-                return slot
-            slot = (slot + 1) & self._mask
-        return -1
+        slot = self._place_of(digest)
+        return slot if self._slots[slot] else -1
 
-    def _insert(self, digest: bytes, at: int) -> None:
-        slot = self._home(digest)
-        while self._slots[slot] != _EMPTY:
-            slot = (slot + 1) & self._mask
-        self._slots[slot] = at + 1
+    def _place_of(self, digest: bytes) -> int:
+        """Slot that holds a digest, or the empty one that it would get."""
+        slots, ring, mask = self._slots, self._ring, self._mask
+        slot = int.from_bytes(digest[:8], "big") & mask
+        while value := slots[slot]:
+            at = (value - 1) * ENTRY_BYTES
+            if ring.startswith(digest, at):
+                break
+            slot = (slot + 1) & mask
+        return slot
 
     def _free(self, slot: int) -> None:
         """Empty a slot and move later ones of its chain back, so that no search ends too early (linear probing)."""
