@@ -10,6 +10,9 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvloop
@@ -18,21 +21,28 @@ END_OF_HEAD = b"\r\n\r\n"
 LENGTH = b"content-length: "
 
 
-class Connection(asyncio.Protocol):
-    """Sends its request again as soon as it is answered, until told to stop."""
+KEY = b"K" * 16
+"""Stands in a body where each request has a number of its own."""
 
-    def __init__(self, request: bytes, until: float) -> None:
-        self._request, self._until = request, until
+
+class Answers(asyncio.Protocol):
+    """A connection with one request at a time: `answered` gets each whole answer."""
+
+    def __init__(self) -> None:
         self._buffer = b""
-        self._started = 0.0
-        self.seconds: list[float] = []
-        self.failed = 0
-        self.done = asyncio.get_running_loop().create_future()
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self._transport: asyncio.Transport = transport  # type: ignore[assignment]
-        self._send()
+        self.transport: Any = transport
+        self.begin()
+
+    def begin(self) -> None:
+        """Send the first request."""
+        raise NotImplementedError
+
+    def answered(self, answer: bytes) -> None:
+        """Take an answer, and send the next request or close."""
+        raise NotImplementedError
 
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer = self._buffer + data if self._buffer else data
@@ -44,22 +54,39 @@ class Connection(asyncio.Protocol):
         if len(buffer) < end:
             return
         self._buffer = b""
-        now = time.perf_counter()
-        self.seconds.append(now - self._started)
-        if buffer[9:12] != b"200":
-            self.failed += 1
-        if now < self._until:
-            self._send()
-        else:
-            self._transport.close()
+        self.answered(buffer)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         if not self.done.done():
             self.done.set_result(None)
 
-    def _send(self) -> None:
+
+class Connection(Answers):
+    """Sends its request again as soon as it is answered, until told to stop."""
+
+    def __init__(self, request: bytes, until: float, numbers: Iterator[int] | None) -> None:
+        super().__init__()
+        self._request, self._until, self._numbers = request, until, numbers
+        self._started = 0.0
+        self.seconds: list[float] = []
+        self.failed = 0
+
+    def answered(self, answer: bytes) -> None:
+        now = time.perf_counter()
+        self.seconds.append(now - self._started)
+        if answer[9:12] != b"200":
+            self.failed += 1
+        if now < self._until:
+            self.begin()
+        else:
+            self.transport.close()
+
+    def begin(self) -> None:
+        request = self._request
+        if self._numbers is not None:
+            request = request.replace(KEY, b"%016d" % next(self._numbers))
         self._started = time.perf_counter()
-        self._transport.write(self._request)
+        self.transport.write(request)
 
 
 async def run(url: str, body: bytes, connections: int, seconds: float) -> dict[str, float]:
@@ -67,12 +94,13 @@ async def run(url: str, body: bytes, connections: int, seconds: float) -> dict[s
     parts = urlsplit(url)
     head = f"POST {parts.path} HTTP/1.1\r\nhost: {parts.netloc}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     request = head.encode() + body
+    numbers = count(time.time_ns() // 1000) if KEY in body else None
     loop = asyncio.get_running_loop()
     started = time.perf_counter()
     made = [
         (
             await loop.create_connection(
-                lambda: Connection(request, started + seconds),
+                lambda: Connection(request, started + seconds, numbers),
                 parts.hostname or "127.0.0.1",
                 parts.port or 80,
             )

@@ -2,7 +2,8 @@
 
     python bench/http_send.py [--seconds 30] [--connections 32] [--flush sync] [--gateway-workers 1]
 
-Prints both rates and their ratio, then the rate of messages in batches of 100. wrk is used where it is installed,
+Prints both rates and their ratio, the rate of sends with an idempotency key beside it, then that of messages in batches of 100; and
+the CPU time of store and gateway a request, which a loaded machine changes less. wrk is used where it is installed (keys: never),
 our own generator otherwise; either is a process of its own and takes its share of the cores from both sides alike.
 """
 
@@ -23,7 +24,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-from system import provenance, started
+from http_load import KEY
+from system import System, cpu_seconds, provenance, started
 
 BODY = "x" * 128
 BATCH = 100
@@ -72,9 +74,9 @@ def empty_endpoint() -> Generator[str]:
         process.wait()
 
 
-def load(url: str, body: bytes, connections: int, seconds: float) -> dict[str, Any]:
+def load(url: str, body: bytes, connections: int, seconds: float, *, with_wrk: bool = True) -> dict[str, Any]:
     """Load a URL from another process; figures as http_load.py prints them."""
-    if shutil.which("wrk"):
+    if with_wrk and shutil.which("wrk"):
         return _wrk(url, body, connections, seconds)
     command = [
         sys.executable,
@@ -122,12 +124,26 @@ def make_topic(http: str) -> None:
         assert answer.status == 200
 
 
+def measured(system: System, body: bytes, connections: int, seconds: float, **how: bool) -> dict[str, Any]:
+    """As `load`, of sends to a running system, with the CPU time of its processes."""
+    url, gateways = f"{system.http}/v1/topics/bench/messages", system.raw["pids"]["gateway"]
+    load(url, body, connections, WARM_SECONDS, **how)
+    store_s, gateway_s = cpu_seconds(system.store_pid), sum(map(cpu_seconds, gateways))
+    figures = load(url, body, connections, seconds, **how)
+    requests = figures["per_second"] * figures.get("seconds", seconds)
+    figures["store_us"] = 1e6 * (cpu_seconds(system.store_pid) - store_s) / requests
+    figures["gateway_us"] = 1e6 * (sum(map(cpu_seconds, gateways)) - gateway_s) / requests
+    return figures
+
+
 def report(name: str, figures: dict[str, Any], messages: int = 1) -> float:
     rate = figures["per_second"] * messages
+    if "store_us" in figures:
+        name += f" (CPU us: store {figures['store_us']:.0f}, gateway {figures['gateway_us']:.0f})"
     words = f", {rate:>9,.0f} messages/s" if messages > 1 else ""
     failed = f", FAILED {figures['failed']}" if figures["failed"] else ""
     print(
-        f"{name:34} {figures['per_second']:>8,.0f} requests/s{words}, p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms{failed}",
+        f"{name:52} {figures['per_second']:>8,.0f} requests/s{words}, p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms{failed}",
         flush=True,
     )
     return rate
@@ -143,6 +159,7 @@ def main() -> None:
     parser.add_argument("--gateway-workers", type=int, default=1)
     options = parser.parse_args()
     one = json.dumps({"messages": [{"body": BODY}]}).encode()
+    with_key = json.dumps({"messages": [{"body": BODY, "idempotencyKey": KEY.decode()}]}).encode()
     many = json.dumps({"messages": [{"body": BODY}] * BATCH}).encode()
     print(
         provenance(f"flush={options.flush}"),
@@ -156,11 +173,16 @@ def main() -> None:
         )
     with started("--flush", options.flush, "--gateway-workers", str(options.gateway_workers)) as system:
         make_topic(system.http)
-        url = f"{system.http}/v1/topics/bench/messages"
-        load(url, one, options.connections, WARM_SECONDS)
-        single = report("single send", load(url, one, options.connections, options.seconds))
-        report(f"batches of {BATCH}", load(url, many, options.connections, options.seconds), BATCH)
-    print(f"single send : empty endpoint = {single / empty:.2f}")
+        shape = options.connections, options.seconds
+        single = report("single send", measured(system, one, *shape))
+        alike = single
+        if shutil.which("wrk"):
+            alike = report("single send, our generator", measured(system, one, *shape, with_wrk=False))
+        keyed = report("keyed send, our generator", measured(system, with_key, *shape, with_wrk=False))
+        report(f"batches of {BATCH}", measured(system, many, *shape), BATCH)
+    print(
+        f"single send : empty endpoint = {single / empty:.2f}, keyed send : single send = {keyed / alike:.2f}"
+    )
 
 
 if __name__ == "__main__":

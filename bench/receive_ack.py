@@ -22,50 +22,31 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import uvloop
+from http_load import Answers
 from system import cpu_seconds, percentile, provenance, started
 
 BODY = "x" * 128
 SEND_BATCH = 500
 HANDLE = re.compile(rb'"receiptHandle":"([^"]+)"')
-HEAD_END = b"\r\n\r\n"
-LENGTH = b"content-length: "
 
 
-class Consumer(asyncio.Protocol):
+class Consumer(Answers):
     """One connection: receive, acknowledge, receive, … until told that enough was received."""
 
     def __init__(self, host: str, path: str, batch: int, tally: Tally) -> None:
+        super().__init__()
         self._tally = tally
         self._path, self._host, self._batch = path, host, batch
-        self._buffer = b""
         self._sent_s = 0.0
         self._is_ack = False
-        self.done = asyncio.get_running_loop().create_future()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport: Any = transport
-        self._receive()
-
-    def data_received(self, data: bytes) -> None:
-        buffer = self._buffer = self._buffer + data if self._buffer else data
-        head = buffer.find(HEAD_END)
-        if head < 0:
-            return
-        at = buffer.find(LENGTH, 0, head)
-        end = head + 4 + int(buffer[at + len(LENGTH) : buffer.find(b"\r", at)])
-        if len(buffer) < end:
-            return
-        self._buffer = b""
-        if buffer[9:12] != b"200":
-            sys.exit(f"refused: {buffer[:2000]!r}")
+    def answered(self, answer: bytes) -> None:
+        if answer[9:12] != b"200":
+            sys.exit(f"refused: {answer[:2000]!r}")
         if self._is_ack:
-            self._acked(buffer)
+            self._acked(answer)
         else:
-            self._received(buffer)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        if not self.done.done():
-            self.done.set_result(None)
+            self._received(answer)
 
     def _received(self, reply: bytes) -> None:
         self._tally.receive_s.append(time.perf_counter() - self._sent_s)
@@ -85,18 +66,19 @@ class Consumer(asyncio.Protocol):
 
     def _go_on(self) -> None:
         if self._tally.acked >= self._tally.wanted:
-            self._transport.close()
+            self.transport.close()
         else:
-            self._receive()
+            self.begin()
 
-    def _receive(self) -> None:
+    def begin(self) -> None:
+        """Ask for a batch."""
         self._is_ack = False
         self._post(b"receive", b'{"maxMessages":%d,"waitSeconds":1,"invisibleSeconds":60}' % self._batch)
 
     def _post(self, verb: bytes, body: bytes) -> None:
         self._sent_s = time.perf_counter()
         head = f"POST {self._path}:{verb.decode()} HTTP/1.1\r\nhost: {self._host}\r\ncontent-type: application/json\r\n"
-        self._transport.write(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
+        self.transport.write(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
 
 
 class Tally:
@@ -161,20 +143,21 @@ def resident_mb(pid: int) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
-def measure(http: str, store_pid: int, options: argparse.Namespace) -> None:
+def measure(http: str, store_pid: int, gateway_pids: list[int], options: argparse.Namespace) -> None:
     """Fill the topic, consume it, then keep some messages on lease."""
     post(f"{http}/v1/topics/bench", {"readQueues": 8, "writeQueues": 8}, "PUT")
     sent = fill(http, options.messages + options.in_flight + 10_000)
     url = f"{http}/v1/topics/bench/groups/bench/messages"
     _load(url, 5_000, options)
-    before_s = cpu_seconds(store_pid)
+    before_s, gateway_before_s = cpu_seconds(store_pid), sum(map(cpu_seconds, gateway_pids))
     figures = _load(url, options.messages, options)
-    store_s = cpu_seconds(store_pid) - before_s
+    store_us = 1e6 * (cpu_seconds(store_pid) - before_s) / figures["acked"]
+    gateway_us = 1e6 * (sum(map(cpu_seconds, gateway_pids)) - gateway_before_s) / figures["acked"]
     print(
         f"receive + ack, batches of {options.batch}, {options.consumers} consumers: {figures['per_second']:>9,.0f} messages/s, "
         f"receive p50 {figures['receive_p50_ms']:.2f} p99 {figures['receive_p99_ms']:.2f} ms, "
         f"ack p50 {figures['ack_p50_ms']:.2f} p99 {figures['ack_p99_ms']:.2f} ms, "
-        f"{figures['acked'] / max(store_s, 0.01):,.0f} messages per CPU second of the store"
+        f"CPU a message: store {store_us:.1f} us, gateway {gateway_us:.1f} us"
     )
     print(
         f"receive + ack : batches of {SEND_BATCH} sent one after the other = {figures['per_second'] / sent:.2f}"
@@ -208,6 +191,7 @@ def main() -> None:
     parser.add_argument("--load", help="consume at this URL and print figures as JSON")
     parser.add_argument("--http", help="use a system that runs already; needs --store-pid")
     parser.add_argument("--store-pid", type=int, default=0)
+    parser.add_argument("--gateway-pid", type=int, nargs="*", default=[])
     options = parser.parse_args()
     if options.load:
         print(
@@ -216,10 +200,10 @@ def main() -> None:
         return
     print(provenance(f"flush={options.flush}"))
     if options.http:
-        measure(options.http, options.store_pid, options)
+        measure(options.http, options.store_pid, options.gateway_pid, options)
         return
     with started("--flush", options.flush, "--gateway-workers", str(options.gateway_workers)) as system:
-        measure(system.http, system.store_pid, options)
+        measure(system.http, system.store_pid, system.raw["pids"]["gateway"], options)
 
 
 if __name__ == "__main__":
