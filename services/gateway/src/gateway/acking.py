@@ -1,8 +1,8 @@
 """Acknowledgements and extensions: handles grouped by broker, one request each, results in the order of the handles."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem
@@ -15,7 +15,7 @@ from gateway.receipts import Receipts
 from gateway.route_cache import Route, RouteCache
 
 Result = AckResult | Problem
-_new = tuple.__new__
+_new = cast("Callable[[type[LeaseItem], tuple[int, int, int, int, int, int]], LeaseItem]", tuple.__new__)
 """As in `receipts`: one item for each handle."""
 
 _ACKED, _NACKED = AckResult("acked"), AckResult("nacked")

@@ -7,8 +7,9 @@ means harm: whoever may receive may acknowledge.
 """
 
 from binascii import Error, a2b_base64, b2a_base64
+from collections.abc import Callable
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from zlib import crc32
 
 HANDLE_CHARS_MAX = 512
@@ -22,8 +23,6 @@ _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_+/=", b"+/!!!")
 _PADDING = (b"", b"!", b"==", b"=")
 _WITH_RETRY = (0, RETRY_FLAG)
-_new = tuple.__new__
-"""Makes a named tuple in 0.15 us, which by its own name takes 0.4; there is one for each handle."""
 
 
 class Receipt(NamedTuple):
@@ -34,6 +33,10 @@ class Receipt(NamedTuple):
     queue_id: int
     offset: int
     lease: int
+
+
+_new = cast("Callable[[type[Receipt], tuple[bytes, int, int, int, int]], Receipt]", tuple.__new__)
+"""Makes the tuple in 0.15 us, which by its own name takes 0.4; there is one for each handle."""
 
 
 class Receipts:
