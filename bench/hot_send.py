@@ -68,6 +68,7 @@ class Store:
         self.sending.appends.request_sync = lambda: None
         self.table = CommandTable(classes)
         self.table.add_all(self.sending.commands())
+        self.table.add_quick(self.sending.plain.take, self.sending.send_one)
         opening.store.topics.ensure(TOPIC, 4)
 
     def _at_turn_end(self, work: object) -> None:

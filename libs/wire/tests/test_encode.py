@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 
 from gantry_wire.codes import VERSION
 from gantry_wire.command import Command, decode_command
-from gantry_wire.encode import encode_pull_reply_head, encode_request, encode_response, encode_send_reply
+from gantry_wire.encode import (
+    encode_pull_reply_head,
+    encode_request,
+    encode_response,
+    encode_send_replies,
+    encode_send_reply,
+)
 from gantry_wire.frame_stream import BINARY, FrameDecoder
 from gantry_wire.headers import OffsetReplyHeader, PullReplyHeader, QueueHeader, SendReplyHeader
+from gantry_wire.ids import offset_message_id, pack_host
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
@@ -109,3 +116,22 @@ def test_the_head_of_a_pull_reply_counts_the_body_that_follows(code):
     assert read.read(PullReplyHeader) == PullReplyHeader(
         suggest_which_broker_id=0, next_begin_offset=5, min_offset=1, max_offset=9
     )
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(-(2**31), 2**31 - 1), st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1),
+            st.text(st.sampled_from("0123456789ABCDEFabcxyz"), min_size=1, max_size=300),
+        ),
+        max_size=5,
+    ),
+    st.sampled_from([pack_host("10.0.0.1", 10911), pack_host("2001:db8::1", 1)]),
+)  # fmt: skip
+def test_replies_written_together_are_those_written_one_by_one(replies, host):
+    extra = b',"durability":"fsync"'
+    singles = [
+        encode_send_reply(opaque, offset_message_id(host, position), queue_id, offset, key, extra)
+        for opaque, position, queue_id, offset, key in replies
+    ]
+    assert encode_send_replies(replies, host, extra) == b"".join(singles)

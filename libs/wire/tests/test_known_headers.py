@@ -16,7 +16,7 @@ TEXT = "UNIQ_KEY\x017F0000010B2C63947C6B8D4F00010002\x02WAIT\x01true\x02"
 @pytest.fixture(autouse=True)
 def nothing_known():
     known_headers._shapes.clear()
-    known_headers._prototypes.clear()
+    known_headers._patterns.clear()
 
 
 def send(opaque=1, queue_id=3, born=1_700_000_000_000, properties=TEXT, code=310, **more):
@@ -129,8 +129,8 @@ def test_one_changed_byte_is_read_as_in_full(data):
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(known_headers, "PROTOTYPES_MAX", 2)
+    monkeypatch.setattr(known_headers, "PATTERNS_MAX", 2)
     for topic in ("orders", "ordert", "orderu", "orderv"):
         check(send(topic=topic))
         check(send(topic=topic))
-    assert len(known_headers._prototypes) == 2
+    assert len(known_headers._patterns) == 2

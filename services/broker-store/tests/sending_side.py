@@ -81,6 +81,7 @@ class SendingSide:
         self.appends = self.sending.appends
         self.table = CommandTable(self.classes)
         self.table.add_all(self.sending.commands())
+        self.table.add_quick(self.sending.plain.take, self.sending.send_one)
         self._opaque = 0
 
     def _at_turn_end(self, work: Any) -> None:

@@ -16,7 +16,7 @@ from gantry_wire.codes import language_name
 from gantry_wire.errors import MalformedHeader
 from gantry_wire.frame_stream import JSON, RawFrame
 from gantry_wire.header import Header, Int32, field_text, header_from_fields
-from gantry_wire.known_headers import read_known, remember
+from gantry_wire.known_headers import KnownSend, find_known, remember
 from gantry_wire.limits import INT32_MAX, INT32_MIN
 from gantry_wire.message_headers import (
     EndTransactionHeader,
@@ -108,11 +108,14 @@ _BY_FIRST_FIELD: dict[bytes, Callable[[bytes], Command]] = {
 }
 
 
-def decode_command(raw: RawFrame) -> Command:
-    """Read a frame's header; MalformedHeader when it is neither JSON nor binary as its serialize type says."""
+def decode_command(raw: RawFrame, known: KnownSend | None = None) -> Command:
+    """Read a frame's header; MalformedHeader when it is neither JSON nor binary as its serialize type says.
+
+    `known` is what `find_known` said about it, where it was asked before.
+    """
     header = raw.header
     if raw.serialize_type != JSON:
-        return _decode_binary(raw)
+        return _decode_binary(raw, known or find_known(raw.header))
     prefix = header[:12]
     decode = _BY_PREFIX.get(prefix)
     if decode is None:
@@ -126,10 +129,9 @@ def decode_command(raw: RawFrame) -> Command:
     return command
 
 
-def _decode_binary(raw: RawFrame) -> Command:
-    known = read_known(raw.header, raw.body)
-    if known is not None:
-        return known
+def _decode_binary(raw: RawFrame, known: KnownSend | None) -> Command:
+    if known is not None and (command := known[0].command(known, raw.body)) is not None:
+        return command
     header = decode_binary_header(raw.header)
     command = Command(
         code=header.code,

@@ -5,6 +5,9 @@ Knows no connection: each function returns the bytes of one frame, or of the hea
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
+
 import msgspec
 
 from gantry_wire.binary_header import BinaryHeader, encode_binary_header
@@ -12,6 +15,7 @@ from gantry_wire.codes import VERSION
 from gantry_wire.command import FLAG_ONEWAY, FLAG_RESPONSE
 from gantry_wire.frame_stream import BINARY, FRAME_HEAD, JSON
 from gantry_wire.header import Header
+from gantry_wire.ids import POSITION_CHARS, offset_message_id
 
 Fields = Header | dict[str, str] | None
 
@@ -87,6 +91,31 @@ def encode_send_reply(
     ).encode()
     size = len(header)
     return FRAME_HEAD.pack(_HEAD_REST + size, size) + header
+
+
+def encode_send_replies(
+    replies: Iterable[tuple[int, int, int, int, str]], store_host: bytes, extra: bytes
+) -> bytes:
+    """Return the replies to sends that were stored with one durability: (opaque, position, queue id, offset, transaction id) each.
+
+    The same bytes as those of `encode_send_reply`. Transaction ids are letters and digits: a client's own text needs that.
+    """
+    head = f"{_SEND_HEAD}{offset_message_id(store_host, 0)[:-POSITION_CHARS]}"
+    tail = f"{_SEND_TAIL}{extra.decode()}{_REPLY_TAIL}"
+    parts: list[str] = []
+    for opaque, position, queue_id, queue_offset, transaction_id in replies:
+        header = (
+            f'{head}{position:016X}","queueId":"{queue_id}","queueOffset":"{queue_offset}","transactionId":"'
+            f"{transaction_id}{tail}{opaque}{_END}"
+        )
+        parts += (_frame_head_text(len(header)), header)
+    return "".join(parts).encode("latin-1")
+
+
+@lru_cache(maxsize=1024)
+def _frame_head_text(size: int) -> str:
+    """Return the frame head of a JSON header without body, a character a byte: to be joined as text and encoded at once."""
+    return FRAME_HEAD.pack(_HEAD_REST + size, size).decode("latin-1")
 
 
 def encode_pull_reply_head(

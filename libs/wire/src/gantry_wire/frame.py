@@ -1,7 +1,13 @@
 """The remoting protocol in one import: frames out of a stream, commands out of frames, frames out of commands."""
 
 from gantry_wire.command import Command, decode_command
-from gantry_wire.encode import encode_pull_reply_head, encode_request, encode_response, encode_send_reply
+from gantry_wire.encode import (
+    encode_pull_reply_head,
+    encode_request,
+    encode_response,
+    encode_send_replies,
+    encode_send_reply,
+)
 from gantry_wire.frame_stream import BINARY, JSON, FrameDecoder, RawFrame
 
 __all__ = [
@@ -14,5 +20,6 @@ __all__ = [
     "encode_pull_reply_head",
     "encode_request",
     "encode_response",
+    "encode_send_replies",
     "encode_send_reply",
 ]

@@ -14,6 +14,8 @@ from gantry_wire.errors import MalformedMessageId
 
 HOST_V4_BYTES = 8
 HOST_V6_BYTES = 20
+POSITION_CHARS = 16
+"""An offset message id ends with the position in so many hexadecimal digits."""
 MESSAGE_ID_CHARS = (2 * (HOST_V4_BYTES + 8), 2 * (HOST_V6_BYTES + 8))
 
 _PORT = Struct(">i")

@@ -1,14 +1,15 @@
-"""Binary send headers that equal an earlier one in all but queue id, born time and properties: read without taking them apart.
+"""Binary send headers that equal an earlier one in all but opaque, queue id, born time and properties: read without taking them apart.
 
-A producer sends the same names and values over and over. So the bytes around the three that vary are compared with those of
+A producer sends the same names and values over and over. So the bytes around the four that vary are compared with those of
 a header that was read in full before; when they are the same, so is their meaning. Anything else is for `binary_header.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from gantry_wire.errors import WireError
 from gantry_wire.header import header_from_fields
@@ -19,62 +20,66 @@ if TYPE_CHECKING:
 
 CODES = frozenset({310, 320})
 SHAPES_MAX = 512
-"""Sizes of headers that are remembered, each with where its three varying values lie."""
-PROTOTYPES_MAX = 4096
+"""Sizes of headers that are remembered, each with where its varying values lie."""
+PATTERNS_MAX = 4096
 """Headers that are remembered: about a kilobyte each."""
-_OPAQUE_AT, _OPAQUE_END = 5, 9
 _FIELDS_AT = 21
 """Fields begin behind code, language, version, opaque, flag, an empty remark and their own size."""
 _QUEUE, _BORN, _TEXT = b"e", b"g", b"i"
 _QUEUE_DIGITS_MAX, _BORN_DIGITS_MAX = 9, 18
 _SHORT, _INT = Struct(">h"), Struct(">i")
-_take_int = _INT.unpack_from
 
 
-class _Shape(NamedTuple):
-    """Where the values of queue id, born time and properties lie in a header of one size."""
+class SendPattern:
+    """Everything that does not vary in the headers of one producer."""
 
-    queue_at: int
-    queue_end: int
-    born_at: int
-    born_end: int
-    text_at: int
-    text_end: int
+    __slots__ = ("_new_command", "_new_header", "code", "flag", "header", "note")
+
+    def __init__(self, command: Command, header: SendHeaderV2) -> None:
+        self.code = command.code
+        self.flag = command.flag
+        self.header = header
+        """What the first one said; its queue id, born time and properties are its own."""
+        self.note: Any = None
+        """For whoever handles sends: what it found out about this pattern."""
+        copy_of: Command = cast("Any", command).__copy__()  # msgspec's, which its types do not tell
+        copy_of.fields, copy_of.body = None, b""
+        self._new_command = cast("Callable[[], Command]", cast("Any", copy_of).__copy__)
+        self._new_header = cast("Callable[[], SendHeaderV2]", cast("Any", header).__copy__)
+
+    def command(self, known: KnownSend, body: bytes) -> Command | None:
+        """Return a command of this pattern; None when it has to be read in full, which says what is wrong."""
+        _, opaque, queue, born, raw = known
+        if not queue.isdigit() or not born.isdigit():
+            return None
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            return None
+        command, header = self._new_command(), self._new_header()
+        header.queue_id, header.born_timestamp, header.properties = int(queue), int(born), text
+        command.opaque, command.fields, command.body = opaque, header, body
+        return command
 
 
-_shapes: dict[int, _Shape] = {}
-_prototypes: dict[bytes, tuple[Callable[[], Command], Callable[[], SendHeaderV2]]] = {}
-"""Makers of copies, by everything that does not vary."""
+KnownSend: TypeAlias = "tuple[SendPattern, int, bytes, bytes, bytes]"
+"""A header like an earlier one: its pattern, and its opaque, queue id, born time and properties as they came, unchecked."""
+_Parts: TypeAlias = "tuple[bytes, int, bytes, bytes, bytes, bytes, bytes, bytes, bytes]"
+
+_shapes: dict[int, Callable[[bytes], _Parts]] = {}
+"""Take a header of one size apart: what varies, and what stands before, between and behind that."""
+_patterns: dict[bytes, SendPattern] = {}
+"""By everything that does not vary."""
 
 
-def read_known(data: bytes, body: bytes) -> Command | None:
-    """Return the command of a binary header that is like an earlier one, None when it has to be read in full."""
-    shape = _shapes.get(len(data))
-    if shape is None:
+def find_known(data: bytes) -> KnownSend | None:
+    """Return what a binary header says if it is like an earlier one, None when it has to be read in full."""
+    take_apart = _shapes.get(len(data))
+    if take_apart is None:
         return None
-    queue_at, queue_end, born_at, born_end, text_at, text_end = shape
-    rest = (
-        data[:_OPAQUE_AT]
-        + data[_OPAQUE_END:queue_at]
-        + data[queue_end:born_at]
-        + data[born_end:text_at]
-        + data[text_end:]
-    )
-    prototype = _prototypes.get(rest)
-    if prototype is None:
-        return None
-    queue, born = data[queue_at:queue_end], data[born_at:born_end]
-    if not queue.isdigit() or not born.isdigit():
-        return None
-    try:
-        text = data[text_at:text_end].decode()
-    except UnicodeDecodeError:
-        return None  # reading it in full says what is wrong
-    command, header = prototype[0](), prototype[1]()
-    header.queue_id, header.born_timestamp, header.properties = int(queue), int(born), text
-    (command.opaque,) = _take_int(data, _OPAQUE_AT)
-    command.fields, command.body = header, body
-    return command
+    head, opaque, to_queue, queue, to_born, born, to_text, text, rest = take_apart(data)
+    pattern = _patterns.get(head + to_queue + to_born + to_text + rest)
+    return None if pattern is None else (pattern, opaque, queue, born, text)
 
 
 def remember(data: bytes, command: Command) -> None:
@@ -82,35 +87,31 @@ def remember(data: bytes, command: Command) -> None:
     fields = command.fields
     if command.code not in CODES or command.remark or not isinstance(fields, dict):
         return
-    if len(_prototypes) >= PROTOTYPES_MAX:
+    if len(_patterns) >= PATTERNS_MAX or len(_shapes) >= SHAPES_MAX:
         return
     shape = _shape_of(data)
-    if shape is None or _shapes.get(len(data), shape) != shape or len(_shapes) >= SHAPES_MAX:
-        return  # unusual, or another one of the same size was first
+    if shape is None:
+        return
+    known = _shapes.get(len(data))
+    head, _, to_queue, _, to_born, _, to_text, _, rest = shape.unpack(data)
+    if known is not None and known(data)[2::2] != (to_queue, to_born, to_text, rest):
+        return  # another one of the same size was first, whose values lie elsewhere
     try:
         header = header_from_fields(fields, SendHeaderV2)
     except WireError:
         return
-    _shapes[len(data)] = shape
-    queue_at, queue_end, born_at, born_end, text_at, text_end = shape
-    parts = (data[:_OPAQUE_AT], data[_OPAQUE_END:queue_at], data[queue_end:born_at], data[born_end:text_at])
-    make_command = cast("Any", command).__copy__  # msgspec's, which its types do not tell
-    pattern: Command = make_command()
-    pattern.fields, pattern.body = None, b""
-    _prototypes[b"".join((*parts, data[text_end:]))] = (
-        cast("Any", pattern).__copy__,
-        cast("Any", header).__copy__,
-    )
+    _shapes[len(data)] = shape.unpack
+    _patterns[head + to_queue + to_born + to_text + rest] = SendPattern(command, header)
 
 
-def _shape_of(data: bytes) -> _Shape | None:
-    """Return where the varying values lie, None when they are not all there, not in this order, or of no usual length."""
+def _shape_of(data: bytes) -> Struct | None:
+    """Return how the varying values lie, None when they are not all there, not in this order, or of no usual length."""
     found: dict[bytes, tuple[int, int]] = {}
     at = _FIELDS_AT
     while at < len(data):
         key_end = at + _SHORT.size + (data[at] << 8 | data[at + 1])
         value_at = key_end + _INT.size
-        end = value_at + _take_int(data, key_end)[0]
+        end = value_at + _INT.unpack_from(data, key_end)[0]
         found[data[at + _SHORT.size : key_end]] = (value_at, end)
         if end == value_at:
             return None  # an empty value is one that is not there
@@ -119,5 +120,8 @@ def _shape_of(data: bytes) -> _Shape | None:
         return None
     queue, born, text = found[_QUEUE], found[_BORN], found[_TEXT]
     in_order = queue[1] < born[0] and born[1] < text[0]
-    usual = queue[1] - queue[0] <= _QUEUE_DIGITS_MAX and born[1] - born[0] <= _BORN_DIGITS_MAX
-    return _Shape(*queue, *born, *text) if in_order and usual else None
+    if not in_order or queue[1] - queue[0] > _QUEUE_DIGITS_MAX or born[1] - born[0] > _BORN_DIGITS_MAX:
+        return None
+    cuts = (9, *queue, *born, *text, len(data))
+    sizes = [end - start for start, end in pairwise(cuts)]
+    return Struct(">5si" + "".join(f"{size}s" for size in sizes))  # 5: code, language, version; then opaque

@@ -182,6 +182,24 @@ def build_record(  # noqa: PLR0913, PLR0917 - a record has these fields, and a c
     return b"".join((fixed, body, topic_length, topic, _PUT_SHORT(properties_size), properties))
 
 
+def fixed_layout(born_host: bytes, store_host: bytes) -> tuple[Struct, int]:
+    """Return the layout of a record's fixed part for these hosts, and the bits of the system flag that say so."""
+    v6 = (len(born_host) == HOST_V6_BYTES) | (len(store_host) == HOST_V6_BYTES) << 1
+    return _FIXED[v6], v6 << 4
+
+
+def behind_body(topic: bytes) -> tuple[int, bytes]:
+    """Return the magic of records of a topic, and what follows their body: the topic with its length."""
+    if len(topic) > TOPIC_BYTES_MAX:
+        return MAGIC_V2, _PUT_SHORT(len(topic)) + topic
+    return MAGIC_V1, _ONE_BYTE[len(topic)] + topic
+
+
+def properties_length(size: int) -> bytes:
+    """Return what stands before the properties: their length."""
+    return _PUT_SHORT(size)
+
+
 def build_records(  # noqa: PLR0913, PLR0917 - as build_record
     topic: bytes,
     queue_id: int,
@@ -196,15 +214,10 @@ def build_records(  # noqa: PLR0913, PLR0917 - as build_record
     reconsume_times: int = 0,
 ) -> bytes:
     """Return the bytes of records that follow each other: (flag, body, properties) each, the rest shared. As `build_record`."""
-    v6 = (len(born_host) == HOST_V6_BYTES) | (len(store_host) == HOST_V6_BYTES) << 1
-    pack = _FIXED[v6].pack
-    sys_flag = sys_flag & _NO_HOST_BITS | v6 << 4
-    topic_size = len(topic)
-    magic, topic_length = MAGIC_V1, _ONE_BYTE[min(topic_size, TOPIC_BYTES_MAX)]
-    if topic_size > TOPIC_BYTES_MAX:
-        magic, topic_length = MAGIC_V2, _PUT_SHORT(topic_size)
-    middle = topic_length + topic
-    fixed_size = _FIXED[v6].size + len(middle) + _SHORT.size
+    layout, host_bits = fixed_layout(born_host, store_host)
+    pack, sys_flag = layout.pack, sys_flag & _NO_HOST_BITS | host_bits
+    magic, middle = behind_body(topic)
+    fixed_size = layout.size + len(middle) + _SHORT.size
     parts: list[bytes] = []
     offset = first_offset
     for position, (flag, body, properties) in zip(positions, messages, strict=True):

@@ -159,6 +159,15 @@ class Appends:
         if self._open_bytes > OPEN_BYTES_MAX:
             self.flush()
 
+    def extend(self, entry: Entry, body_bytes: int) -> bool:
+        """Let `entry` stand for one more message; False when it is not the newest of the open batch, or there is no room."""
+        sends = self.sends
+        if not self._open or self._open[-1] is not entry or sends.in_flight >= sends.capacity:
+            return False
+        sends.in_flight += 1
+        self._open_bytes += body_bytes
+        return True
+
     def placed(self, entry: Entry) -> None:
         """Add a record that the log itself asked for in the middle of a batch (a segment's preamble)."""
         self._placed.append(entry)
@@ -171,8 +180,9 @@ class Appends:
             return
         waited_ms = int((self._clock.monotonic() - self._opened_s) * 1000)
         if waited_ms > self.sends.wait_ms_max:
-            self.sends.refused_late += len(entries)
-            words = waited_too_long(waited_ms, len(entries))
+            count = messages_of(entries)
+            self.sends.refused_late += count
+            words = waited_too_long(waited_ms, count)
             self._refuse(entries, RefusedRequest(ResponseCode.SYSTEM_BUSY, words))
             return
         self.store_ms = self._clock.now_ms()
@@ -180,7 +190,7 @@ class Appends:
         placed = self._place(entries)
         if placed and self._write(placed):
             self.batches += 1
-            self.written += len(placed)
+            self.written += messages_of(placed)
             self._after_write(start, placed)
 
     def _head_wait_ms(self) -> int:
@@ -265,7 +275,8 @@ class Appends:
             self._appear(max(position, self.log.visible_end), entries)
             self._answer(entries, opened_s)
             if self.figures is not None:
-                self.figures.on_flush(int((self._clock.monotonic() - opened_s) * 1e6), len(entries))
+                took_us = int((self._clock.monotonic() - opened_s) * 1e6)
+                self.figures.on_flush(took_us, messages_of(entries))
 
     def failed(self, _error: LogStopped) -> None:
         """Answer what waited when a flush failed: whether it is stored, nobody knows. Called in the loop."""
@@ -286,17 +297,24 @@ class Appends:
         self._dispatch.appear(entries)
 
     def _answer(self, entries: list[Entry], opened_s: float) -> None:
-        self.sends.in_flight -= len(entries)
+        count = messages_of(entries)
+        self.sends.in_flight -= count
         for entry in entries:
             entry.answer(self)
         if self.figures is not None:
-            self.figures.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), len(entries))
+            self.figures.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), count)
 
     def _refuse(self, entries: list[Entry], refusal: RefusedRequest) -> None:
-        self.sends.in_flight -= len(entries)
-        self.refused += len(entries)
+        count = messages_of(entries)
+        self.sends.in_flight -= count
+        self.refused += count
         for entry in entries:
             entry.refuse(refusal)
+
+
+def messages_of(entries: list[Entry]) -> int:
+    """Return how many requests these entries stand for."""
+    return sum([entry.count for entry in entries])
 
 
 def _no_sync_thread() -> None:

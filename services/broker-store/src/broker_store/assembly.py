@@ -170,6 +170,7 @@ class StoreProcess:
         table = CommandTable(self._classes)
         assert self._hooks is not None
         table.add_all(self._hooks.commands(self._commands()))
+        table.add_quick(sending.plain.take, sending.send_one)
         sending.start(self._hooks.readers(consuming))
         self._start_loops(opening, sending, consuming)
         gc.collect()

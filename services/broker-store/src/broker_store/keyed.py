@@ -164,6 +164,8 @@ class _KeyedMessage:
 
     __slots__ = ("_claim", "_keyed", "_message", "answer", "mode", "place", "take_back")
 
+    count = 1
+
     def __init__(self, message: Message, claim: Claim, keyed: KeyedSends) -> None:
         self._message = message
         self._claim = claim
@@ -187,6 +189,8 @@ class _KeyedMessage:
 
 class _Repeat:
     """A message that was stored before, or is on its way: waits with the batch of its turn, stores nothing."""
+
+    count = 1
 
     def __init__(self, message: Message, claim: Claim) -> None:
         self.mode = Mode.SYNC if message.mode == Mode.EARLY else message.mode

@@ -60,6 +60,8 @@ class Entry(Protocol):
     """One thing in the group commit: a message, a batch of them, or a system record."""
 
     mode: Mode
+    count: int
+    """How many requests wait for its answer."""
 
     def place(self, at: Placement) -> None:
         """Assign position and offset and put the bytes into the open batch. Raises LogError: then nothing was done."""
@@ -85,6 +87,7 @@ class Entry(Protocol):
 class Message:
     """A single message. `peer` is None for a one-way send and for the store's own."""
 
+    count = 1
     __slots__ = (
         "body",
         "born_host",
@@ -209,19 +212,24 @@ class Message:
                 )
             )
             return
-        fields = {
-            "msgId": message_id,
-            "queueId": str(self.queue.queue_id),
-            "queueOffset": str(self.offset),
-            "transactionId": self.unique_key,
-            "durability": "written",
-        }
+        fields = reply_fields(message_id, self.queue.queue_id, self.offset, self.unique_key)
         peer.send(encode_response(code, self.opaque, fields, remark=code.name))
 
     def refuse(self, refusal: RefusedRequest) -> None:
         peer, self.peer = self.peer, None
         if peer is not None:
             peer.send(refusal_frame(self.opaque, refusal))
+
+
+def reply_fields(message_id: str, queue_id: int, offset: int, unique_key: str) -> dict[str, str]:
+    """Return what a sender is told about a message that is written and not known to be flushed."""
+    return {
+        "msgId": message_id,
+        "queueId": str(queue_id),
+        "queueOffset": str(offset),
+        "transactionId": unique_key,
+        "durability": "written",
+    }
 
 
 def refusal_frame(opaque: int, refusal: RefusedRequest) -> bytes:

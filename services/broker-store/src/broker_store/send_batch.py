@@ -22,12 +22,9 @@ from broker_store.queues import Queue
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.ids import offset_message_id
+from gantry_wire.ids import POSITION_CHARS, offset_message_id
 from gantry_wire.properties import index_key_hashes
 from gantry_wire.record import build_records
-
-POSITION_CHARS = 16
-"""An offset message id ends with the position in so many hexadecimal digits."""
 
 
 class ItemResult(msgspec.Struct, rename="camel"):
@@ -47,6 +44,8 @@ class ItemResult(msgspec.Struct, rename="camel"):
 
 class SendBatch:
     """Messages of one request, all for one queue: stored as one or not at all."""
+
+    count = 1
 
     __slots__ = (
         "born_host",

@@ -18,7 +18,8 @@ from broker_store.keyed import KeyedSends
 from broker_store.log.commit_log import LogState
 from broker_store.log.errors import LogStopped
 from broker_store.opening import OpenedStore
-from broker_store.ports import Commands
+from broker_store.plain_sends import PlainSends
+from broker_store.ports import Commands, Handler
 from broker_store.queue_note import take_note
 from broker_store.requests import RequestClass
 from broker_store.retrying.retries import Retries
@@ -86,12 +87,12 @@ class Sending:
             store.topics, store.queues, self.appends, self._note_saver, store.clock.now_ms
         )
         store.topics.on_change += [self.targets.forget, self._topic_changed]
-        self._sends = SendHandler(
-            SendParts(
-                self.targets, self.appends, stamp, self.retries, self.keyed, self.special,
-                settings.message_bytes_max, settings.accept_sends_after_ms, store.clock.now_ms,
-            )
+        self.plain = PlainSends(self.targets, self.appends, stamp, settings.message_bytes_max)
+        parts = SendParts(
+            self.targets, self.appends, stamp, self.retries, self.keyed, self.special, self.plain,
+            settings.accept_sends_after_ms, store.clock.now_ms,
         )  # fmt: skip
+        self._sends = SendHandler(parts)
         self._topics = TopicHandler(
             TopicParts(store.topics, self.topics_saver, self.removal, self.appends.flush)
         )
@@ -116,6 +117,11 @@ class Sending:
             **self.settling_handlers.commands(),
         }
 
+    @property
+    def send_one(self) -> Handler:
+        """The handler of single sends, which `plain.take` may go before."""
+        return self._sends.single
+
     def bind_settings(self, config: BrokerConfig) -> None:
         """Let code 25 change what the sending side can change while it runs."""
         sends = self.appends.sends
@@ -128,7 +134,7 @@ class Sending:
             sends.wait_ms_max = read_number(value, 1, 60_000)
 
         def set_body(value: str) -> None:
-            self._sends.body_bytes_max = read_number(value, 1, BODY_BYTES_MAX)
+            self.plain.body_bytes_max = read_number(value, 1, BODY_BYTES_MAX)
 
         def set_auto_create(value: str) -> None:
             policy.set_auto_create(enable=read_switch(value))

@@ -14,24 +14,17 @@ _SEPARATOR = b"\x02"
 ZEROS_WORDS = f"the message properties hold {TORN_BYTES} zero bytes in a row: put binary data into the body"
 
 
-PLAIN = {WAIT: "true"}
-"""What there is to know of properties that `plain_unique_key` knows, beside the unique key."""
-_PLAIN_HEAD, _PLAIN_TAIL = f"{UNIQ_KEY}\x01", f"\x02{WAIT}\x01true\x02"
-_KEY_AT, _KEY_END = len(_PLAIN_HEAD), -len(_PLAIN_TAIL)
-_PLAIN_CHARS_MAX = 256
-_SEPARATORS = 2
+PLAIN_HEAD, PLAIN_TAIL = f"{UNIQ_KEY}\x01".encode(), f"\x02{WAIT}\x01true\x02".encode()
+"""What stands before and behind the unique key in plain properties: those every Java client sets, and no other."""
+KEY_AT, KEY_END = len(PLAIN_HEAD), -len(PLAIN_TAIL)
+PLAIN_BYTES_MAX = 256
 
 
-def plain_unique_key(text: str) -> str:
-    """Return the unique key of properties that are those every Java client sets and no other; empty when there is more to them."""
-    if (
-        text.startswith(_PLAIN_HEAD)
-        and text.endswith(_PLAIN_TAIL)
-        and text.count("\x01") == _SEPARATORS
-        and text.count("\x02") == _SEPARATORS
-        and len(text) <= _PLAIN_CHARS_MAX
-    ):
-        return text[_KEY_AT:_KEY_END]
+def plain_unique_key(text: bytes) -> str:
+    """Return the unique key of plain properties, empty when there is more to them, or to a key that is not letters and digits."""
+    if text.startswith(PLAIN_HEAD) and text.endswith(PLAIN_TAIL) and len(text) <= PLAIN_BYTES_MAX:
+        key = text[KEY_AT:KEY_END]
+        return key.decode() if key.isalnum() else ""
     return ""
 
 

@@ -101,6 +101,8 @@ class Preambles:
 class PlacedRecord:
     """A record that already lies in the open batch."""
 
+    count = 1
+
     def __init__(self, queue: Queue, position: int, size: int, mode: Mode) -> None:
         self.mode = mode
         self._queue = queue

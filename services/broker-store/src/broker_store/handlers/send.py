@@ -7,23 +7,20 @@ from broker_store.appends import Appends
 from broker_store.batch_items import Item, read_items
 from broker_store.keyed import KeyedSends
 from broker_store.message import Message, Mode
+from broker_store.plain_sends import BORN_HOST, PlainSends, born_host
 from broker_store.ports import Commands, Peer
 from broker_store.retrying.retries import Retries
 from broker_store.send_batch import SendBatch
 from broker_store.special_sends import SPECIAL, SpecialSends, refuse_in_batch
-from broker_store.stamp import PLAIN, Stamp, plain_unique_key
+from broker_store.stamp import Stamp
 from broker_store.targets import Target, Targets
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.headers import SendHeader, SendHeaderV2
-from gantry_wire.ids import pack_host
 from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX, PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
 from gantry_wire.names import RETRY_PREFIX
 from gantry_wire.properties import GANTRY_KEY, KEYS, TAGS, WAIT, parse_properties, tags_code
-
-BORN_HOST = "born_host"
-"""Attribute of a peer: its address as records hold it."""
 
 
 class SendParts(NamedTuple):
@@ -35,13 +32,13 @@ class SendParts(NamedTuple):
     retries: Retries
     keyed: KeyedSends
     special: SpecialSends
-    body_bytes_max: int
+    plain: PlainSends
     accept_after_ms: int
     wall_ms: Callable[[], int]
 
 
 class SendHandler:
-    """Handles sends. `single` runs once per message of the hot path: no closures, no tasks, no logging."""
+    """Handles sends. `single` runs once per message that `PlainSends` did not take: no closures, no tasks, no logging."""
 
     def __init__(self, parts: SendParts) -> None:
         self._targets = parts.targets
@@ -52,7 +49,7 @@ class SendHandler:
         self._retries = parts.retries
         self._keyed = parts.keyed
         self._special = parts.special
-        self.body_bytes_max = parts.body_bytes_max
+        self._plain = parts.plain
         self._accept_after_ms = parts.accept_after_ms
         self._wall_ms = parts.wall_ms
 
@@ -74,24 +71,21 @@ class SendHandler:
             self._refuse_before_start()
         target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
         text = header.properties or ""
-        unique_key = "" if header.sys_flag else plain_unique_key(text)
-        properties = parse_properties(text) if not unique_key else PLAIN
+        if self._plain.take_read(peer, command, header, target, text):
+            return
+        properties = parse_properties(text)
         queue_id = header.queue_id
         if target.topic.startswith(RETRY_PREFIX):
             target, queue_id, text, properties = self._retries.route(
-                header, command.version, target, text, parse_properties(text)
+                header, command.version, target, text, properties
             )
-            unique_key = ""
         queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
         if queue is None:
             queue = self._targets.queue(target, queue_id, peer.remote)
         body = command.body
-        if unique_key:
-            raw = text.encode() + self._stamp.suffix
-        else:
-            raw, unique_key = self._finish(text, properties)
-        if len(body) > self.body_bytes_max or len(raw) > PROPERTIES_BYTES_MAX:
-            raise _too_large(len(body), self.body_bytes_max, len(raw))
+        raw, unique_key = self._finish(text, properties)
+        if len(body) > self._plain.body_bytes_max or len(raw) > PROPERTIES_BYTES_MAX:
+            raise _too_large(len(body), self._plain.body_bytes_max, len(raw))
         mode = target.mode
         if mode == Mode.SYNC and properties.get(WAIT) == "false":
             mode = Mode.EARLY
@@ -128,11 +122,11 @@ class SendHandler:
         _check_batch_topic(target)
         shared = parse_properties(header.properties or "")
         refuse_in_batch(shared, header.sys_flag)
-        batch_bytes_max = PER_ITEM_BATCH_BYTES_MAX if header.per_item else self.body_bytes_max
+        batch_bytes_max = PER_ITEM_BATCH_BYTES_MAX if header.per_item else self._plain.body_bytes_max
         if len(command.body) > batch_bytes_max:
             raise _too_large(len(command.body), batch_bytes_max, 0)
         items = read_items(command.body, header.sys_flag, self._stamp)
-        if len(command.body) > self.body_bytes_max:
+        if len(command.body) > self._plain.body_bytes_max:
             self._check_each(items)
         mode = target.mode
         if mode == Mode.SYNC and shared.get(WAIT) == "false":
@@ -156,8 +150,8 @@ class SendHandler:
 
     def _check_each(self, items: list[Item]) -> None:
         largest = max(len(item.body) for item in items)
-        if largest > self.body_bytes_max:
-            raise _too_large(largest, self.body_bytes_max, 0)
+        if largest > self._plain.body_bytes_max:
+            raise _too_large(largest, self._plain.body_bytes_max, 0)
 
     def _header(self, command: Command) -> SendHeader:
         fields = command.fields
@@ -172,13 +166,6 @@ class SendHandler:
                 f"broker unable to service, until {self._accept_after_ms} (ms since 1970)",
             )
         self._accept_after_ms = 0
-
-
-def born_host(peer: Peer) -> bytes:
-    """Return the peer's address as records hold it, and remember it with the peer."""
-    packed = pack_host(*peer.remote)
-    peer.attributes[BORN_HOST] = packed
-    return packed
 
 
 def _check_batch_topic(target: Target) -> None:

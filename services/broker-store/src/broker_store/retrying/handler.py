@@ -156,6 +156,8 @@ class _SendBack:
 
     __slots__ = ("_message", "_opaque", "answered", "mode", "place", "take_back")
 
+    count = 1
+
     def __init__(self, message: Message, opaque: int) -> None:
         self._message = message
         self._opaque = opaque

@@ -53,6 +53,8 @@ class Rules(Protocol):
 class SettleEntry:
     """One request."""
 
+    count = 1
+
     def __init__(
         self,
         rules: Rules,
@@ -256,6 +258,8 @@ class SettleEntry:
 
 class SettledPart:
     """The records of a request that are visible as soon as they are written, beside others that wait for the flush."""
+
+    count = 1
 
     def __init__(self) -> None:
         self.mode = Mode.ASYNC

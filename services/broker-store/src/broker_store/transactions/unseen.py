@@ -41,6 +41,8 @@ class UnseenHalves:
 class _AfterFlush:
     """Stores nothing."""
 
+    count = 1
+
     def __init__(self, go_on: GoOn, refuse: Refuse) -> None:
         self.mode = Mode.SYNC
         self.held: list[tuple[Peer, Command]] = []
