@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantry_wire.errors import MalformedMessageId
-from gantry_wire.ids import UniqueIds, offset_message_id, pack_host, parse_offset_message_id, unpack_host
+from gantry_wire.ids import (
+    UniqueIds,
+    offset_message_id,
+    offset_message_ids,
+    pack_host,
+    parse_offset_message_id,
+    unpack_host,
+)
 
 ADDRESSES = st.ip_addresses().filter(lambda ip: ip.version == 4 or ip.ipv4_mapped is None).map(str)
 PORTS = st.integers(0, 65535)
@@ -75,3 +82,10 @@ def test_time_counts_from_the_start_of_the_month(now_ms, expected):
     ids = UniqueIds(bytes(4), 1, 1)
     ids.next(1_785_542_400_000)  # another month first: the window turns both ways
     assert int(ids.next(now_ms)[20:28], 16) == expected
+
+
+@given(ADDRESSES, st.lists(st.integers(-1, 2**63 - 1), min_size=1, max_size=6))
+def test_ids_written_together_are_those_of_each(ip, positions):
+    host = pack_host(ip, 10911)
+    each = [offset_message_id(host, position) if position >= 0 else "" for position in positions]
+    assert offset_message_ids(host, positions) == ",".join(each)

@@ -130,3 +130,20 @@ def test_hashes_of_many_keys_are_those_of_each(topic, keys):
 def test_hashes_of_keys_that_count_up_are_those_of_each():
     keys = [f"7F0000010B2C63947C6B8D4F{n // 300:04X}{n % 300:04X}" for n in range(1000)]
     assert index_key_hashes("BenchmarkTest", keys) == [index_key_hash("BenchmarkTest", key) for key in keys]
+
+
+@given(
+    st.text(max_size=6),
+    st.text("0123456789ABCDEFxyz", min_size=1, max_size=12),
+    st.lists(st.text(st.characters(max_codepoint=127), min_size=4, max_size=4), min_size=1, max_size=40),
+    st.sampled_from(["", "é", "12345"]),
+)
+def test_hashes_of_keys_that_share_a_head_are_those_of_each(topic, head, counters, odd):
+    keys = [head + counter for counter in counters]
+    keys += [odd] if odd else []
+    assert index_key_hashes(topic, keys) == [index_key_hash(topic, key) for key in keys]
+
+
+def test_the_least_integer_among_keys_hashed_together_is_0_as_well():
+    keys = ["jllgvmc"] * 9
+    assert index_key_hashes("T", keys) == [0] * 9

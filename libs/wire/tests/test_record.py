@@ -196,4 +196,6 @@ def test_records_built_together_are_those_built_one_by_one(topic, hosts):
             )
         )
         position += len(singles[-1])
-    assert build_records(topic, 3, 40, positions, messages, 0x31, 11, born, 22, store, 2) == b"".join(singles)
+    assert build_records(
+        topic, 3, 40, positions, *zip(*messages, strict=True), 0x31, 11, born, 22, store, 2
+    ) == b"".join(singles)

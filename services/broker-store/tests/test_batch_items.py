@@ -3,9 +3,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_store import batch_items
-from broker_store.batch_items import _read, read_items
+from broker_store.batch_items import Items, _read, read_items
 from broker_store.stamp import Stamp
-from gantry_wire.batch import BatchItem, encode_batch
+from gantry_wire.batch import BatchColumns, BatchItem, encode_batch
 from gantry_wire.properties import parse_properties
 
 STAMP = Stamp("DefaultRegion", "c", trace_on=True, next_unique_key=lambda: "MADE")
@@ -13,6 +13,10 @@ NAMES = st.sampled_from(
     ["UNIQ_KEY", "WAIT", "TAGS", "KEYS", "CLUSTER", "DELAY", "a", "XUNIQ_KEY", "__RMQ.TRANSIENT.x"]
 )
 VALUES = st.sampled_from(["", "0", "true", "v", "UNIQ_KEY", "7F0000010A0B"])
+
+
+def rows(items: Items):
+    return list(zip(*items._replace(keys=items.keys or [None] * len(items.bodies)), strict=True))
 
 
 @st.composite
@@ -28,24 +32,25 @@ def properties(draw):
 @given(st.lists(st.tuples(st.binary(max_size=30), properties()), min_size=1, max_size=6))
 def test_the_quick_way_reads_what_the_thorough_way_reads(messages):
     items = [BatchItem(3, body, raw) for body, raw in messages]
-    assert read_items(encode_batch(items), 0, STAMP) == [_read(item, 0, STAMP) for item in items]
+    assert rows(read_items(encode_batch(items), 0, STAMP)) == [_read(*item, 0, STAMP) for item in items]
 
 
 @pytest.mark.parametrize("key", ["U1", "", "a\x02b", "a\x02", "\x02"])
 def test_the_two_properties_of_every_java_client_take_the_short_way_alike(key, monkeypatch):
     item = BatchItem(1, b"x", f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02".encode())
-    assert read_items(encode_batch([item]), 0, STAMP) == [_read(item, 0, STAMP)]
+    assert rows(read_items(encode_batch([item]), 0, STAMP)) == [_read(*item, 0, STAMP)]
     if key == "U1":
         monkeypatch.setattr("broker_store.batch_items._read", None)
-        assert read_items(encode_batch([item]), 0, STAMP)[0].unique_key == "U1"
+        assert read_items(encode_batch([item]), 0, STAMP).unique_keys[0] == "U1"
 
 
 def test_what_the_client_sent_stays_in_front():
     raw = b"UNIQ_KEY\x01U1\x02WAIT\x01true"
-    (item,) = read_items(encode_batch([BatchItem(0, b"x", raw)]), 0, STAMP)
-    assert item.properties.startswith(raw + b"\x02")
-    assert item.unique_key == "U1"
-    assert parse_properties(item.properties)["CLUSTER"] == "c"
+    items = read_items(encode_batch([BatchItem(0, b"x", raw)]), 0, STAMP)
+    (stored,) = items.properties
+    assert stored.startswith(raw + b"\x02")
+    assert items.unique_keys == ("U1",)
+    assert parse_properties(stored)["CLUSTER"] == "c"
 
 
 RAW = b"UNIQ_KEY\x01" + b"K" * 32 + b"\x02WAIT\x01true\x02"
@@ -69,4 +74,12 @@ RAW = b"UNIQ_KEY\x01" + b"K" * 32 + b"\x02WAIT\x01true\x02"
 )
 def test_what_is_looked_at_together_is_what_each_is_by_itself(raws):
     members = [BatchItem(number, b"x%d" % number, raw) for number, raw in enumerate(raws)]
-    assert read_items(encode_batch(members), 0, STAMP) == batch_items._read_each(members, 0, STAMP)
+    each = batch_items._read_each(BatchColumns(*zip(*members, strict=True)), 0, STAMP)
+    assert rows(read_items(encode_batch(members), 0, STAMP)) == rows(each)
+
+
+def test_further_keys_are_a_column_only_where_some_message_has_one():
+    members = [BatchItem(0, b"a", RAW), BatchItem(0, b"b", b"KEYS\x01k1 k2\x02" + RAW)]
+    assert read_items(encode_batch(members), 0, STAMP).keys == (None, "k1 k2")
+    assert read_items(encode_batch(members[:1]), 0, STAMP).keys == ()
+    assert read_items(encode_batch(members), 0, STAMP).only([False, True]).bodies == (b"b",)

@@ -16,6 +16,8 @@ from typing import NamedTuple, cast
 from gantry_wire.errors import MalformedBatch
 from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
 
+EVEN_MAX = 1024
+"""Most messages that are read in one unpack: a layout is kept for each number of them."""
 _ITEM = Struct(">iiiii")
 """Size, magic (unused), body CRC (unused), flag, body length."""
 _SHORT = Struct(">h")
@@ -34,13 +36,26 @@ class BatchItem(NamedTuple):
 _new_item = cast("Callable[[type[BatchItem], tuple[int, bytes, bytes]], BatchItem]", tuple.__new__)
 
 
+class BatchColumns(NamedTuple):
+    """The messages of a batch, each column in their order."""
+
+    flags: tuple[int, ...]
+    bodies: tuple[bytes, ...]
+    properties: tuple[bytes, ...]
+
+
 def decode_batch(body: bytes) -> list[BatchItem]:
     """Return the messages of a batch body; MalformedBatch unless they fill it exactly. An empty body is malformed."""
+    return list(map(_new_item, repeat(BatchItem), zip(*decode_columns(body), strict=True)))
+
+
+def decode_columns(body: bytes) -> BatchColumns:
+    """As `decode_batch`, by columns: no object is made for a message."""
     end = len(body)
     if not end:
         raise MalformedBatch("the batch is empty")
     even = _decode_even(body) if end >= 2 * BATCH_ITEM_BYTES_MIN else None
-    return even if even is not None else _decode_each(body)
+    return even if even is not None else BatchColumns(*zip(*_decode_each(body), strict=True))
 
 
 def _decode_each(body: bytes) -> list[BatchItem]:
@@ -71,27 +86,28 @@ def _decode_each(body: bytes) -> list[BatchItem]:
     return items
 
 
-def _decode_even(body: bytes) -> list[BatchItem] | None:
-    """Read messages whose bodies and properties all have the sizes of the first: one unpack per message, sizes checked together."""
+def _decode_even(body: bytes) -> BatchColumns | None:
+    """Read messages whose bodies and properties all have the sizes of the first in one unpack, sizes checked together."""
     size, _, _, _, body_size = _ITEM.unpack_from(body)
     properties_size = size - BATCH_ITEM_BYTES_MIN - body_size
     if body_size < 0 or properties_size < 0 or len(body) % size:
         return None
-    rows = _row(body_size, properties_size).iter_unpack(body)
-    sizes, flags, body_sizes, bodies, properties_sizes, properties = zip(*rows, strict=True)
-    n = len(sizes)
+    n = len(body) // size
+    if n > EVEN_MAX:
+        return None
+    fields = _rows(body_size, properties_size, n).unpack(body)
     if (
-        sizes.count(size) != n
-        or body_sizes.count(body_size) != n
-        or properties_sizes.count(properties_size) != n
+        fields[0::6].count(size) != n
+        or fields[2::6].count(body_size) != n
+        or fields[4::6].count(properties_size) != n
     ):
         return None
-    return list(map(_new_item, repeat(BatchItem), zip(flags, bodies, properties, strict=True)))
+    return BatchColumns(fields[1::6], fields[3::6], fields[5::6])
 
 
 @lru_cache(maxsize=256)
-def _row(body_size: int, properties_size: int) -> Struct:
-    return Struct(f">i8xii{body_size}sh{properties_size}s")
+def _rows(body_size: int, properties_size: int, count: int) -> Struct:
+    return Struct(">" + f"i8xii{body_size}sh{properties_size}s" * count)
 
 
 def encode_batch(items: Iterable[BatchItem], bytes_max: int = BODY_BYTES_MAX) -> bytes:

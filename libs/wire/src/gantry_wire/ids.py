@@ -6,6 +6,7 @@ A host is 4 or 16 address bytes followed by a 4-byte port. Knows no clock and no
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from struct import Struct
@@ -39,6 +40,14 @@ def unpack_host(host: bytes) -> tuple[str, int]:
 def offset_message_id(host_bytes: bytes, position: int) -> str:
     """Return the id that names a record by store host and position in its log."""
     return f"{_hex(host_bytes)}{position:016X}"
+
+
+def offset_message_ids(host_bytes: bytes, positions: Sequence[int]) -> str:
+    """Return the ids of a batch's records, joined by commas; that of a position below 0 is empty: its message has no record."""
+    if min(positions) < 0:
+        return ",".join([offset_message_id(host_bytes, at) if at >= 0 else "" for at in positions])
+    packed = [host_bytes + position for position in map(_POSITION.pack, positions)]
+    return b"".join(packed).hex(",", len(packed[0])).upper()
 
 
 def parse_offset_message_id(text: str) -> tuple[str, int, int]:

@@ -5,9 +5,10 @@ Reading follows RocketMQ: a part without a key or without a value does not count
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from operator import mul
+from struct import Struct
 
 from gantry_wire.errors import MalformedProperties
 
@@ -96,6 +97,8 @@ _TIME_CHARS, _COUNTER_CHARS = 8, 4
 """A UNIQ_KEY ends with the milliseconds of the month and a counter."""
 _31_2, _31_3, _31_4, _31_8 = 31**2, 31**3, 31**4, 31**8
 _TIME_FACTORS = tuple(31**n for n in range(_TIME_CHARS - 1, -1, -1))
+_TOGETHER_MIN = 8
+"""As many keys are hashed faster together than one by one."""
 _INT32 = 0xFFFFFFFF
 _SIGN = 0x80000000
 
@@ -182,6 +185,42 @@ def index_key_hash(topic: str, key: str) -> int:
 
 def index_key_hashes(topic: str, keys: Sequence[str]) -> list[int]:
     """Return `index_key_hash` of each key; keys that follow each other and differ in their counter only cost least."""
+    if len(keys) >= _TOGETHER_MIN and len(set(map(len, keys))) == 1:
+        before = keys[0][:-_COUNTER_CHARS]
+        joined = "".join(keys)
+        counters = joined.split(before) if before and joined.isascii() else ()
+        if not any(counters[:1]) and set(map(len, counters[1:])) == {_COUNTER_CHARS}:
+            base = _to_time_hash(f"{topic}#{before}") * _31_4 & _INT32
+            return _hash_counters(base, "".join(counters).encode(), len(keys))
+    return _hash_each(topic, keys)
+
+
+def _hash_counters(base: int, counters: bytes, count: int) -> list[int]:
+    """Return the hashes of keys that differ in their counter only; `base` is the part of what stands before it.
+
+    All counters are one large number with 32 bits a key. Four characters a, b, c, d become a * 31 + b and c * 31 + d in 16 bits
+    each, then one hash in 32, for all keys by the same few operations: a third of what the loop takes at 32 keys.
+    """
+    ones, low_bytes, low_halves, unpack = _lanes(count)
+    lanes = int.from_bytes(counters)
+    lanes -= (256 - 31) * (lanes >> 8 & low_bytes)
+    lanes -= (65536 - _31_2) * (lanes >> 16 & low_halves)
+    lanes += ones * (base & ~_SIGN)  # stays below 2 ** 32 in each lane: the hash of a counter has 23 bits
+    if base & _SIGN:
+        lanes ^= ones * _SIGN
+    hashes = list(map(abs, unpack(lanes.to_bytes(4 * count))))
+    return hashes if _SIGN not in hashes else [hashed if hashed != _SIGN else 0 for hashed in hashes]
+
+
+@lru_cache(maxsize=256)
+def _lanes(count: int) -> tuple[int, int, int, Callable[[bytes], tuple[int, ...]]]:
+    """Return, for `count` lanes of 32 bits: a one in each, masks of each low byte and low half, and what reads them as signed."""
+    masks = (b"\0\0\0\1", b"\0\xff\0\xff", b"\0\0\xff\xff")
+    ones, low_bytes, low_halves = (int.from_bytes(mask * count) for mask in masks)
+    return ones, low_bytes, low_halves, Struct(f">{count}i").unpack
+
+
+def _hash_each(topic: str, keys: Sequence[str]) -> list[int]:
     hashes: list[int] = []
     before, base = "", 0
     for key in keys:

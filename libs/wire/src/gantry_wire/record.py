@@ -9,7 +9,8 @@ Integers are big-endian. A blank (size, magic) fills the end of a segment. Knows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count, repeat
 from struct import Struct
 from typing import Any, NamedTuple, TypeAlias, cast
 from zlib import crc32
@@ -205,7 +206,9 @@ def build_records(  # noqa: PLR0913, PLR0917 - as build_record
     queue_id: int,
     first_offset: int,
     positions: Sequence[int],
-    messages: Iterable[tuple[int, bytes, bytes]],
+    flags: Sequence[int],
+    bodies: Sequence[bytes],
+    properties: Sequence[bytes],
     sys_flag: int,
     born_timestamp: int,
     born_host: bytes,
@@ -213,27 +216,24 @@ def build_records(  # noqa: PLR0913, PLR0917 - as build_record
     store_host: bytes,
     reconsume_times: int = 0,
 ) -> bytes:
-    """Return the bytes of records that follow each other: (flag, body, properties) each, the rest shared. As `build_record`."""
+    """Return the bytes of records that follow each other, of one topic and queue. As `build_record`, column by column.
+
+    Whatever can be is done by `map`: a loop of our own takes twice as long.
+    """
     layout, host_bits = fixed_layout(born_host, store_host)
     pack, sys_flag = layout.pack, sys_flag & _NO_HOST_BITS | host_bits
     magic, middle = behind_body(topic)
     fixed_size = layout.size + len(middle) + _SHORT.size
-    parts: list[bytes] = []
-    offset = first_offset
-    for position, (flag, body, properties) in zip(positions, messages, strict=True):
-        body_size, properties_size = len(body), len(properties)
-        parts += (
-            pack(
-                fixed_size + body_size + properties_size, magic, crc32(body) & CRC_MASK, queue_id, flag, offset, position,
-                sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times, 0, body_size,
-            ),
-            body,
-            middle,
-            _PUT_SHORT(properties_size),
-            properties,
-        )  # fmt: skip
-        offset += 1
-    return b"".join(parts)
+    body_sizes, properties_sizes = list(map(len, bodies)), list(map(len, properties))
+    sizes = [fixed_size + body + own for body, own in zip(body_sizes, properties_sizes, strict=True)]
+    crcs = [crc32(body) & CRC_MASK for body in bodies]
+    fixed = map(
+        pack, sizes, repeat(magic), crcs, repeat(queue_id), flags, count(first_offset), positions, repeat(sys_flag),
+        repeat(born_timestamp), repeat(born_host), repeat(store_timestamp), repeat(store_host), repeat(reconsume_times),
+        repeat(0), body_sizes,
+    )  # fmt: skip
+    rows = zip(fixed, bodies, repeat(middle), map(_PUT_SHORT, properties_sizes), properties, strict=False)
+    return b"".join(chain.from_iterable(rows))
 
 
 def rebuild_record(record: Record) -> bytes:

@@ -3,88 +3,95 @@
 Nearly all messages of a batch have just the two properties that every Java client sets: those take a short way.
 """
 
-from collections.abc import Callable
-from itertools import repeat
-from typing import NamedTuple, cast
+from collections.abc import Sequence
+from itertools import compress
+from typing import NamedTuple
 
 from broker_store.special_sends import SPECIAL, refuse_in_batch, without_mark
-from broker_store.stamp import Stamp
-from gantry_wire.batch import BatchItem, decode_batch
+from broker_store.stamp import (
+    KEY_AT,
+    KEY_END,
+    PLAIN_BYTES_MAX,
+    PLAIN_HEAD,
+    PLAIN_TAIL,
+    Stamp,
+    plain_unique_key,
+)
+from gantry_wire.batch import BatchColumns, decode_columns
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
-from gantry_wire.properties import KEYS, TAGS, UNIQ_KEY, parse_properties, tags_code
+from gantry_wire.properties import KEYS, TAGS, parse_properties, tags_code
 
-_UNIQUE_MARK = UNIQ_KEY.encode() + b"\x01"
-_AFTER_MARK = len(_UNIQUE_MARK)
-_END = 2
-_REST = b"\x02WAIT\x01true\x02"
-_BEFORE_REST = -len(_REST)
-EVEN_KEY_BYTES_MAX = 128
-"""Longer unique keys than this are looked at one by one."""
+_HEAD, _TAIL = PLAIN_HEAD.decode(), PLAIN_TAIL.decode()
+_BETWEEN = _TAIL + _HEAD
 
 
-class Item(NamedTuple):
-    """One message of a batch, ready to be stored."""
+class Items(NamedTuple):
+    """The messages of a batch, ready to be stored: each column in their order."""
 
-    flag: int
-    body: bytes
-    properties: bytes
-    tags_code: int
-    unique_key: str
-    keys: str | None
+    flags: Sequence[int]
+    bodies: Sequence[bytes]
+    properties: Sequence[bytes]
+    tags_codes: Sequence[int]
+    unique_keys: Sequence[str]
+    keys: Sequence[str | None]
+    """Further keys of each (KEYS); empty when none has any."""
+
+    def only(self, chosen: Sequence[bool]) -> "Items":
+        """Return those messages that are chosen."""
+        return Items(
+            tuple(compress(self.flags, chosen)),
+            tuple(compress(self.bodies, chosen)),
+            tuple(compress(self.properties, chosen)),
+            tuple(compress(self.tags_codes, chosen)),
+            tuple(compress(self.unique_keys, chosen)),
+            tuple(compress(self.keys, chosen)),
+        )
 
 
-_NewItem = Callable[[type[Item], tuple[int, bytes, bytes, int, str, str | None]], Item]
-_new_item = cast("_NewItem", tuple.__new__)
+_Item = tuple[int, bytes, bytes, int, str, str | None]
 
 
-def read_items(body: bytes, sys_flag: int, stamp: Stamp) -> list[Item]:
+def read_items(body: bytes, sys_flag: int, stamp: Stamp) -> Items:
     """Return the messages of a batch body. Raises MalformedBatch, or RefusedRequest for the first that cannot be stored."""
-    members = decode_batch(body)
+    members = decode_columns(body)
     even = _read_even(members, stamp.suffix)
     return even if even is not None else _read_each(members, sys_flag, stamp)
 
 
-def _read_each(members: list[BatchItem], sys_flag: int, stamp: Stamp) -> list[Item]:
+def _read_each(members: BatchColumns, sys_flag: int, stamp: Stamp) -> Items:
     suffix = stamp.suffix
     room = PROPERTIES_BYTES_MAX - len(suffix)
-    items: list[Item] = []
-    for item in members:
-        flag, message_body, raw = item
-        if raw.startswith(_UNIQUE_MARK) and raw.endswith(_REST) and raw.count(1) == 2 and len(raw) <= room:
-            unique_key = raw[_AFTER_MARK:_BEFORE_REST]
-            if unique_key and _END not in unique_key:
-                items.append(
-                    _new_item(Item, (flag, message_body, raw + suffix, 0, unique_key.decode(), None))
-                )
-                continue
-        items.append(_read(item, sys_flag, stamp))
-    return items
+    rows: list[_Item] = []
+    for flag, body, raw in zip(*members, strict=True):
+        unique_key = plain_unique_key(raw) if len(raw) <= room else ""
+        if unique_key:
+            rows.append((flag, body, raw + suffix, 0, unique_key, None))
+        else:
+            rows.append(_read(flag, body, raw, sys_flag, stamp))
+    columns = Items(*zip(*rows, strict=True))
+    return columns if any(columns.keys) else columns._replace(keys=())
 
 
-def _read_even(members: list[BatchItem], suffix: bytes) -> list[Item] | None:
-    """Read messages whose properties are those two, all of one size: looked at together. None when they are not."""
-    flags, bodies, raws = zip(*members, strict=True)
-    size, count = len(raws[0]), len(raws)
-    key_size = size - _AFTER_MARK + _BEFORE_REST
-    joined = b"".join(raws)
-    if not 0 < key_size <= EVEN_KEY_BYTES_MAX or len(joined) != size * count or not joined.isascii():
-        return None
-    if joined.count(1) != 2 * count or joined.count(_END) != 2 * count:
-        return None
-    heads, tails = {raw[:_AFTER_MARK] for raw in raws}, {raw[_BEFORE_REST:] for raw in raws}
-    if set(map(len, raws)) != {size} or heads != {_UNIQUE_MARK} or tails != {_REST}:
+def _read_even(members: BatchColumns, suffix: bytes) -> Items | None:
+    """Read messages whose properties are plain, all of one size: looked at together. None when they are not."""
+    raws = members.properties
+    size, count, joined = len(raws[0]), len(raws), b"".join(raws)
+    room = min(PLAIN_BYTES_MAX, PROPERTIES_BYTES_MAX - len(suffix))
+    if not 0 < size <= room or len(set(map(len, raws))) != 1 or not joined.isascii():
         return None
     text = joined.decode()
-    key_ends = range(size + _BEFORE_REST, len(text), size)
-    keys = [text[end - key_size : end] for end in key_ends]
-    stamped = [raw + suffix for raw in raws]
-    return list(map(_new_item, repeat(Item), zip(flags, bodies, stamped, repeat(0), keys, repeat(None))))
+    ends = range(size + KEY_END, len(text), size)
+    key_size = size - KEY_AT + KEY_END
+    keys = [text[end - key_size : end] for end in ends] if key_size > 0 else []
+    if not "".join(keys).isalnum() or _HEAD + _BETWEEN.join(keys) + _TAIL != text:
+        return None
+    nothing = (0,) * count
+    return Items(members.flags, members.bodies, [raw + suffix for raw in raws], nothing, keys, ())
 
 
-def _read(item: BatchItem, sys_flag: int, stamp: Stamp) -> Item:
-    flag, body, raw = item
+def _read(flag: int, body: bytes, raw: bytes, sys_flag: int, stamp: Stamp) -> _Item:
     properties = parse_properties(raw)
     if not SPECIAL.isdisjoint(properties):
         refuse_in_batch(properties, sys_flag)
@@ -94,4 +101,4 @@ def _read(item: BatchItem, sys_flag: int, stamp: Stamp) -> Item:
         words = f"the properties of a message have {len(raw)} bytes, the limit is {PROPERTIES_BYTES_MAX}"
         raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
     tag = properties.get(TAGS)
-    return Item(flag, body, raw, tags_code(tag) if tag else 0, unique_key, properties.get(KEYS))
+    return flag, body, raw, tags_code(tag) if tag else 0, unique_key, properties.get(KEYS)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from zlib import crc32
 
 from broker_store.appends import Appends
-from broker_store.batch_items import Item
 from broker_store.idempotency import Remembered, Verdict, Window, content_crc, key_digest
 from broker_store.log.errors import LogError
 from broker_store.message import (
@@ -91,20 +90,21 @@ class KeyedSends:
     def submit_batch(self, batch: SendBatch) -> None:
         """Store those messages of a batch that are new; the others get the place of their first copy, or their conflict."""
         fates: list[tuple[Verdict, Claim | None]] = []
-        for item in batch.items:
-            properties = parse_properties(item.properties)
+        items = batch.items
+        for raw, body, unique_key in zip(items.properties, items.bodies, items.unique_keys, strict=True):
+            properties = parse_properties(raw)
             key = properties.get(GANTRY_KEY)
             if key is None:
                 fates.append((Verdict.NEW, None))
                 continue
-            crc = content_crc(crc32(item.body) & CRC_MASK, properties)
-            verdict, claim = self.judge(batch.queue.topic, key, crc, item.unique_key)
+            crc = content_crc(crc32(body) & CRC_MASK, properties)
+            verdict, claim = self.judge(batch.queue.topic, key, crc, unique_key)
             if verdict is Verdict.CONFLICT and not batch.per_item:
                 self._release(fates)
                 raise conflict(key)
             fates.append((verdict, claim))
         try:
-            self._appends.submit(_KeyedBatch(batch, fates, self), sum(len(item.body) for item in batch.items))
+            self._appends.submit(_KeyedBatch(batch, fates, self), sum(map(len, items.bodies)))
         except RefusedRequest:
             self._release(fates)
             raise
@@ -242,28 +242,30 @@ class _Repeat:
 class _KeyedBatch(SendBatch):
     """A batch of which only the new messages are stored."""
 
-    __slots__ = ("_all_items", "_fates", "_keyed")
+    __slots__ = ("_all_keys", "_fates", "_is_empty", "_keyed")
 
     def __init__(
         self, batch: SendBatch, fates: list[tuple[Verdict, Claim | None]], keyed: KeyedSends
     ) -> None:
         for name in SendBatch.__slots__:
             setattr(self, name, getattr(batch, name))
-        self._all_items = batch.items
+        self._all_keys = batch.items.unique_keys
         self._fates = fates
         self._keyed = keyed
-        self.items = [item for item, fate in zip(batch.items, fates, strict=True) if fate[0] is Verdict.NEW]
+        is_new = [verdict is Verdict.NEW for verdict, _ in fates]
+        self._is_empty = not any(is_new)
+        self.items = batch.items.only(is_new)
 
     def place(self, at: Placement) -> None:
-        if self.items:
+        if not self._is_empty:
             super().place(at)
 
     def take_back(self) -> None:
-        if self.items:
+        if not self._is_empty:
             super().take_back()
 
     def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        if self.items:
+        if not self._is_empty:
             super().appear(index, arrivals)
         number = 0
         for verdict, claim in self._fates:
@@ -282,11 +284,11 @@ class _KeyedBatch(SendBatch):
     def results(self) -> list[ItemResult]:
         new = iter(super().results())
         return [
-            next(new) if verdict is Verdict.NEW else self._result_of(item, verdict, claim)
-            for item, (verdict, claim) in zip(self._all_items, self._fates, strict=True)
+            next(new) if verdict is Verdict.NEW else self._result_of(unique_key, verdict, claim)
+            for unique_key, (verdict, claim) in zip(self._all_keys, self._fates, strict=True)
         ]
 
-    def _result_of(self, item: Item, verdict: Verdict, claim: Claim | None) -> ItemResult:
+    def _result_of(self, unique_key: str, verdict: Verdict, claim: Claim | None) -> ItemResult:
         assert claim is not None
         stored = claim.stored
         if verdict is Verdict.CONFLICT:
@@ -296,7 +298,7 @@ class _KeyedBatch(SendBatch):
                 -1,
                 -1,
                 0,
-                item.unique_key,
+                unique_key,
                 code=ResponseCode.MESSAGE_ILLEGAL,
                 gantry_code="IDEMPOTENCY_CONFLICT",
                 remark=words,
@@ -308,7 +310,7 @@ class _KeyedBatch(SendBatch):
                 -1,
                 -1,
                 0,
-                item.unique_key,
+                unique_key,
                 code=ResponseCode.SYSTEM_BUSY,
                 gantry_code="FIRST_UNKNOWN",
                 remark=words,

@@ -5,7 +5,7 @@ from itertools import accumulate, repeat
 
 import msgspec
 
-from broker_store.batch_items import Item
+from broker_store.batch_items import Items
 from broker_store.message import (
     FSYNC_FIELD,
     WRITTEN_FIELD,
@@ -22,7 +22,7 @@ from broker_store.queues import Queue
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.ids import POSITION_CHARS, offset_message_id
+from gantry_wire.ids import offset_message_ids
 from gantry_wire.properties import index_key_hashes
 from gantry_wire.record import build_records
 
@@ -68,7 +68,7 @@ class SendBatch:
     def __init__(  # noqa: PLR0913, PLR0917 - what the items share
         self,
         queue: Queue,
-        items: list[Item],
+        items: Items,
         mode: Mode,
         peer: ReplyTo | None,
         opaque: int,
@@ -104,7 +104,11 @@ class SendBatch:
         )
         store_ms, store_host, sys_flag = at.store_ms, at.store_host, self.sys_flag
         fixed = fixed_bytes(born_host, store_host, len(topic)) + len(topic)
-        self.sizes = [fixed + len(body) + len(properties) for _, body, properties, _, _, _ in self.items]
+        items = self.items
+        self.sizes = [
+            fixed + len(body) + len(properties)
+            for body, properties in zip(items.bodies, items.properties, strict=True)
+        ]
         self.size = sum(self.sizes)
         start = at.log.reserve(self.size)
         self.positions = list(accumulate(self.sizes[:-1], initial=start))
@@ -114,7 +118,9 @@ class SendBatch:
             queue_id,
             self.first_offset,
             self.positions,
-            [(flag, body, properties) for flag, body, properties, _, _, _ in self.items],
+            items.flags,
+            items.bodies,
+            items.properties,
             sys_flag,
             born_ms,
             born_host,
@@ -125,7 +131,7 @@ class SendBatch:
         assert len(records) == self.size, "reserved and built sizes differ"
         at.log.put(records)
         self.store_ms = store_ms
-        queue.next_offset = self.first_offset + len(self.items)
+        queue.next_offset = self.first_offset + len(self.sizes)
         queue.put_bytes += self.size
 
     def take_back(self) -> None:
@@ -135,28 +141,25 @@ class SendBatch:
     def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         queue, topic, store_ms = self.queue, self.queue.topic, self.store_ms
         items, positions = self.items, self.positions
-        tags_codes = [item[3] for item in items]
-        queue.units.append_all(self.first_offset, positions, self.sizes, tags_codes)
-        hashes = index_key_hashes(topic, [item[4] for item in items])
+        queue.units.append_all(self.first_offset, positions, self.sizes, items.tags_codes)
+        hashes = index_key_hashes(topic, items.unique_keys)
         entries = zip(hashes, positions, repeat(store_ms), strict=False)
-        if any(item[5] for item in items):
-            for item, entry in zip(items, entries, strict=True):
+        if items.keys:
+            for keys, entry in zip(items.keys, entries, strict=True):
                 index.append(entry)
-                if item.keys:
-                    index += key_entries(topic, item.keys, entry[1], store_ms)
+                if keys:
+                    index += key_entries(topic, keys, entry[1], store_ms)
         else:
             index += entries
         if arrivals is not None:
-            arrivals.setdefault(queue, []).extend(tags_codes)
+            arrivals.setdefault(queue, []).extend(items.tags_codes)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self.peer = self.peer, None
         if peer is None:
             return
         positions, queue_id, first_offset = self.place_of_reply()
-        host = offset_message_id(at.store_host, 0)[:-POSITION_CHARS]
-        # A message that was refused has no id: its place between the commas stays empty.
-        ids = ",".join([f"{host}{position:016X}" if position >= 0 else "" for position in positions])
+        ids = offset_message_ids(at.store_host, positions)
         is_durable = self.mode == Mode.SYNC and not code
         if not code and not self.per_item:
             extra = FSYNC_FIELD if is_durable else WRITTEN_FIELD
@@ -179,8 +182,10 @@ class SendBatch:
         """Return what became of each message, in the order of the request."""
         queue_id = self.queue.queue_id
         return [
-            ItemResult(queue_id, self.first_offset + number, position, self.store_ms, item.unique_key)
-            for number, (item, position) in enumerate(zip(self.items, self.positions, strict=True))
+            ItemResult(queue_id, self.first_offset + number, position, self.store_ms, unique_key)
+            for number, (unique_key, position) in enumerate(
+                zip(self.items.unique_keys, self.positions, strict=True)
+            )
         ]
 
     def refuse(self, refusal: RefusedRequest) -> None:

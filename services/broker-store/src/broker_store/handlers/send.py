@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.appends import Appends
-from broker_store.batch_items import Item, read_items
+from broker_store.batch_items import Items, read_items
 from broker_store.keyed import KeyedSends
 from broker_store.message import Message, Mode
 from broker_store.plain_sends import BORN_HOST, PlainSends, born_host
@@ -148,8 +148,8 @@ class SendHandler:
         else:
             self._appends.submit(batch, len(command.body))
 
-    def _check_each(self, items: list[Item]) -> None:
-        largest = max(len(item.body) for item in items)
+    def _check_each(self, items: Items) -> None:
+        largest = max(map(len, items.bodies))
         if largest > self._plain.body_bytes_max:
             raise _too_large(largest, self._plain.body_bytes_max, 0)
 

@@ -6,13 +6,16 @@ at checkpoints only, always behind the entries they lead to, so a crash leaves c
 
 import mmap
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import cast
 
 from broker_store.log.files import File
 from broker_store.log.settings import LogSettings
 from gantry_wire.units import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 
-PAGE_SLOTS = 1024
+_PAGE_SHIFT = 10
+PAGE_SLOTS = 1 << _PAGE_SHIFT
 """Slots are written in pages of 4 KiB."""
 CHAIN_STEPS_MAX = 65_536
 """Entries of one slot that a lookup follows: keys made to collide must not stall the store."""
@@ -123,23 +126,23 @@ class LiveIndexFile(IndexFile):
             return 0
         if first == 1:
             _, self.begin_position, self.begin_ms = entries[0]
-        count, begin_ms, used = first, self.begin_ms, self.used_slots
-        parts: list[bytes] = []
-        for key_hash, position, store_ms in entries:
+        count, begin_ms = first, self.begin_ms
+        columns = cast("Iterable[tuple[int, ...]]", zip(*entries, strict=True))
+        hashes, positions, times = columns
+        previous: list[int] = []
+        for key_hash in hashes:
             slot = key_hash % slots
-            previous = memory[slot]
-            if previous == 0:
-                used += 1
-            seconds = (store_ms - begin_ms) // _MS
-            parts.append(
-                _pack(key_hash, position, seconds if 0 <= seconds <= _DIFF_MAX else _clamp(seconds), previous)
-            )
+            previous.append(memory[slot])
             memory[slot] = count
-            dirty[slot >> 10] = 1
+            dirty[slot >> _PAGE_SHIFT] = 1
             count += 1
-        self.count, self.used_slots = count, used
+        if times.count(times[0]) == len(times):  # the entries of one batch, nearly always
+            seconds = repeat(_clamp((times[0] - begin_ms) // _MS))
+        else:
+            seconds = [_clamp((store_ms - begin_ms) // _MS) for store_ms in times]
+        self.count, self.used_slots = count, self.used_slots + previous.count(0)
         _, self.end_position, self.end_ms = entries[-1]
-        self._pending += b"".join(parts)
+        self._pending += b"".join(map(_pack, hashes, positions, seconds, previous))
         return count - first
 
     @property
