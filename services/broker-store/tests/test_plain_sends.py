@@ -54,16 +54,20 @@ def sends(draw):
         plain(key).replace("true", "false"), f"TAGS\x01t\x02{plain(key)}", f"{plain(key)}KEYS\x01k1 k2\x02", f"UNIQ_KEY\x01{key}\x02",
     ]  # fmt: skip
     return draw(st.integers(0, 1)), {
-        "topic": draw(st.sampled_from(["orders", "ordert", "fast", "t" * 130, "%RETRY%g", "no such topic"])),
-        "queue_id": draw(st.sampled_from([0, 1, 2, 3, 3, 12])),
+        "topic": draw(
+            st.sampled_from(
+                ["orders"] * 9 + ["ordert", "ordert", "fast", "fast", "t" * 130, "%RETRY%g", "no such topic"]
+            )
+        ),
+        "queue_id": draw(st.sampled_from([0, 0, 0, 0, 1, 1, 3, 12])),
         "text": texts[draw(st.sampled_from([0] * 12 + list(range(len(texts)))))],
         "body": draw(st.sampled_from([b"", b"x", b"y" * 128, b"z" * 70_000])),
         "kind": draw(st.sampled_from([JSON, BINARY, BINARY, BINARY])),
-        "oneway": draw(st.sampled_from([False, False, False, True])),
-        "flag": draw(st.sampled_from([0, 0, 0, 7])),
+        "oneway": draw(st.sampled_from([False] * 7 + [True])),
+        "flag": draw(st.sampled_from([0, 0, 0, 0, 0, 0, 7])),
         "sys_flag": draw(st.sampled_from([0, 0, 0, 1, 0x30, 4])),
         "born_timestamp": draw(st.sampled_from([1_699_999_999_000, 1_699_999_999_123, -1])),
-        "reconsume_times": draw(st.sampled_from([0, 0, 2])),
+        "reconsume_times": draw(st.sampled_from([0, 0, 0, 0, 0, 2])),
     }
 
 
@@ -150,6 +154,38 @@ async def test_the_quick_way_does_what_reading_the_header_does_not(side, peer, m
     side.flush()
     assert side.records()[-1].born_timestamp == 1_699_999_999_555
     assert [answer.code for answer in peer.answers] == [0] * 4
+
+
+@pytest.mark.parametrize("kind", [JSON, BINARY])
+@pytest.mark.parametrize(
+    "other",
+    [{"sys_flag": 1}, {"sys_flag": 0x101}, {"flag": 9}, {"reconsume_times": 3}, {"born_timestamp": -1}],
+)
+async def test_what_differs_in_the_header_is_stored_as_it_is(side, peer, kind, other):
+    for opaque in range(3):
+        deliver(side, peer, opaque, kind=kind)
+    deliver(side, peer, 3, kind=kind, **other)
+    deliver(side, peer, 4, kind=kind, **other)
+    deliver(side, peer, 5, kind=kind)
+    side.flush()
+    ((name, value),) = other.items()
+    usual = {"sys_flag": 0, "flag": 0, "reconsume_times": 0, "born_timestamp": 1_699_999_999_000}[name]
+    assert [getattr(record, name) for record in side.records()] == [usual] * 3 + [value] * 2 + [usual]
+
+
+async def test_the_short_way_is_for_what_the_long_way_took_before(peer):
+    side = SendingSide(accept_sends_after_ms=1_700_000_001_000)
+    deliver(side, peer, 0)
+    deliver(side, peer, 1)
+    side.topics.ensure("orders", 4)
+    side.sending.targets.admit(send_header("orders"), peer.remote)  # by another request than a send
+    deliver(side, peer, 2)
+    side.flush()
+    assert [answer.code for answer in peer.answers] == [1, 1, 1]
+    side.pass_time(2)
+    deliver(side, peer, 3)
+    side.flush()
+    assert peer.answers[-1].code == 0
 
 
 async def test_a_topic_that_changes_is_looked_at_again(side, peer):

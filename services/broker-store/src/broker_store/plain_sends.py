@@ -21,8 +21,8 @@ BORN_HOST = "born_host"
 """Attribute of a peer: its address as records hold it."""
 LANES_MAX = 4096
 
-_LaneKey = tuple[int, int, int, bool, int]
-"""Queue id, flag, reconsume times, one-way, size of the properties."""
+_LaneKey = tuple[str, int, int, int, int, int]
+"""Topic, queue id, flag, reconsume times, whether one-way, size of the properties."""
 
 
 class PlainSends:
@@ -34,7 +34,7 @@ class PlainSends:
         self._known = targets.known
         self._appends = appends
         self._suffix = stamp.suffix
-        self._lanes: dict[tuple[str, _LaneKey], Lane] = {}
+        self._lanes: dict[_LaneKey, Lane] = {}
         self._run: PlainRun | None = None
 
     def take(self, peer: Peer, known: KnownSend, body: bytes) -> bool:
@@ -56,7 +56,7 @@ class PlainSends:
         """As `take`, for a message whose header was read, with its properties, and whose target was found."""
         raw = text.encode()
         unique_key = plain_unique_key(raw)
-        if not unique_key or len(command.body) > self.body_bytes_max:
+        if not unique_key or header.sys_flag or len(command.body) > self.body_bytes_max:
             return False
         lane = self._lane(target, header.queue_id, header, command.flag, len(raw))
         if lane is None:
@@ -67,20 +67,19 @@ class PlainSends:
     def _lane(
         self, target: Target, queue_id: int, header: SendHeader, command_flag: int, text_size: int
     ) -> Lane | None:
-        """Return where messages with this header go in this queue, None where they have to go the long way."""
-        times = header.reconsume_times or 0
-        oneway = bool(command_flag & FLAG_ONEWAY)
-        key = (target.topic, (queue_id, header.flag, times, oneway, text_size))
+        """Return where messages with this header, without a sys flag, go in this queue, None where they have to go the long way."""
+        key = _lane_key(queue_id, header, command_flag, text_size)
         lane = self._lanes.get(key)
         if lane is not None and lane.target is target:
             return lane
         queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
-        if queue is None or header.sys_flag or target.topic.startswith(RETRY_PREFIX):
+        if queue is None or target.topic.startswith(RETRY_PREFIX):
             return None
         if text_size + len(self._suffix) > PROPERTIES_BYTES_MAX:
             return None
         if len(self._lanes) >= LANES_MAX:
             self._lanes.clear()
+        times, oneway = header.reconsume_times or 0, bool(command_flag & FLAG_ONEWAY)
         lane = Lane(target, queue, header.flag, times, text_size, self._suffix, oneway)
         self._lanes[key] = lane
         return lane
@@ -103,17 +102,27 @@ class PlainSends:
         self._run = run
 
     def _lane_of(self, pattern: SendPattern, queue_id: bytes, text_size: int) -> Lane | None:
+        """Return the lane of messages that the long way took before; only it makes one, so that all its checks were passed."""
         header = pattern.header
-        target = self._known.get(header.topic)
-        if pattern.code != RequestCode.SEND_MESSAGE_V2 or header.batch or target is None:
+        if pattern.code != RequestCode.SEND_MESSAGE_V2 or header.batch or not queue_id.isdigit():
             return None
-        if not queue_id.isdigit():
+        lane = self._lanes.get(_lane_key(int(queue_id), header, pattern.flag, text_size))
+        if lane is None or lane.target is not self._known.get(lane.topic) or header.sys_flag:
             return None
-        lane = self._lane(target, int(queue_id), header, pattern.flag, text_size)
-        if lane is not None:
-            pattern.note = pattern.note or {}
-            pattern.note[queue_id] = lane
+        pattern.note = pattern.note or {}
+        pattern.note[queue_id] = lane
         return lane
+
+
+def _lane_key(queue_id: int, header: SendHeader, command_flag: int, text_size: int) -> _LaneKey:
+    return (
+        header.topic,
+        queue_id,
+        header.flag,
+        header.reconsume_times or 0,
+        command_flag & FLAG_ONEWAY,
+        text_size,
+    )
 
 
 def born_host(peer: Peer) -> bytes:
