@@ -3,7 +3,7 @@ import errno
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store import checkpoints
+from broker_store import queue_saving
 from broker_store.log.errors import LogStopped
 from broker_store.log.simulated_files import Fault
 
@@ -41,7 +41,7 @@ async def test_after_a_checkpoint_every_unit_is_durable():
 
 
 async def test_many_queues_are_synced_at_once(monkeypatch):
-    monkeypatch.setattr(checkpoints, "FILES_SYNCED_SINGLY_MAX", 8)
+    monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 8)
     side = await filled(40)
     before = len(side.files.trace)
     await side.sending.checkpoints.take()
@@ -97,14 +97,12 @@ async def test_a_stopped_log_ends_without_a_last_checkpoint():
 @pytest.mark.parametrize("skip", [0, 1, 20, 39])
 @pytest.mark.parametrize("call", ["pwrite", "open"])
 async def test_a_checkpoint_that_met_a_full_disk_forgets_nothing_that_must_be_synced(monkeypatch, skip, call):
-    monkeypatch.setattr(
-        checkpoints, "FILES_SYNCED_SINGLY_MAX", 8
-    )  # all are synced at the end, which is not reached
+    monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 8)
     side = await filled(40)
     side.files.faults.append(Fault(call, errno.ENOSPC, "consumequeue", skip=skip))
     with pytest.raises(OSError, match="injected"):
         await side.sending.checkpoints.take()
-    monkeypatch.setattr(checkpoints, "FILES_SYNCED_SINGLY_MAX", 256)  # now each by itself
+    monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 256)  # now each by itself
     await side.sending.checkpoints.take()
     for disk in side.files.crash_states(4):
         again = SendingSide(disk)

@@ -13,6 +13,7 @@ from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.commit_log import CommitLog
 from broker_store.log.files import Files
 from broker_store.log.index import IndexFiles
+from broker_store.log.unit_journal import UnitJournal
 from broker_store.queues import QueueTable
 from broker_store.settings import Settings
 from broker_store.system_records import Preambles
@@ -35,6 +36,7 @@ class OpenedStore:
     topics_file: ConfigFile
     window: Window
     journal: KeyJournal
+    unit_journal: UnitJournal
     note_file: ConfigFile
     preambles: Preambles
     levels: LevelList
@@ -45,6 +47,8 @@ class OpenedStore:
     recovered_ms: int = 0
     """Store time of the newest record, 0 in an empty log."""
     holes: int = 0
+    is_whole: bool = False
+    """Nothing had to be recovered: all units are in the files of their queues."""
 
     @property
     def directory(self) -> str:

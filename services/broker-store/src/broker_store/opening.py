@@ -22,7 +22,8 @@ from broker_store.log.files import Files
 from broker_store.log.index import IndexFiles
 from broker_store.log.recovery import Cut, Found, Hole, Recovered, Recovery
 from broker_store.log.scan import ScannedRecord
-from broker_store.log.settings import LogSettings
+from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
+from broker_store.log.unit_journal import NOT_USED, Run, UnitJournal
 from broker_store.message import Mode
 from broker_store.opened import OpenedStore
 from broker_store.queue_note import QueueNote, load_note, what_is_missing
@@ -106,6 +107,8 @@ class Opening:
         if self.store.index is not None:
             self.store.index.destroy()
         self.store.journal.destroy()
+        self.store.unit_journal.start = NOT_USED
+        self.store.unit_journal.drop()
         self.store = self._open()
 
     def _open(self) -> OpenedStore:
@@ -150,6 +153,7 @@ class Opening:
             topics_file=topics_file,
             window=Window(settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max),
             journal=KeyJournal(files, f"{directory}/gantry/keys"),
+            unit_journal=UnitJournal(files, f"{directory}/gantry/units"),
             note_file=ConfigFile(files, f"{directory}/gantry/queues.json"),
             preambles=preambles,
             levels=parse_levels(settings.delay_levels),
@@ -166,13 +170,16 @@ class Opening:
             rebuild=self.is_rebuild,
             is_preamble=_is_preamble,
             records_together=records_together,
+            units_from=note.units_from if note is not None else NOT_USED,
         )
         is_index_whole = self._load(recovery, note)
         states = self._load_states(recovery)
         if not is_index_whole and recovery.start > store.log.min_position:
             self._missing = "the index of a writer that crashed cannot be trusted"
+        self._missing = self._missing or self._replay_units(recovery, note)
         if self._missing:
             return
+        store.is_whole = not store.log.segments or (self._is_ours and not recovery.is_crash)
         # A note taken between two checkpoints counts records that are still to be walked: it is asked afterwards.
         if note is not None and not self.is_rebuild and note.position == recovery.start:
             self._missing = self._what_is_missing(note)
@@ -239,6 +246,28 @@ class Opening:
                     queue = self.store.queues.open(topic, int(name))
                     recovery.load_queue(queue.units)
                     queue.next_offset = queue.units.max_offset
+                    queue.has_directory = self._is_ours and not recovery.is_crash  # and that is durable
+
+    def _replay_units(self, recovery: Recovery, note: QueueNote | None) -> str:
+        """Take back the units that the last checkpoint left to the journal; returns in words what is missing."""
+        if note is None or note.units_from == NOT_USED or not recovery.is_crash or self.is_rebuild:
+            return ""
+        journal, queues = self.store.unit_journal, self.store.queues
+
+        def take(run: Run) -> bool:
+            # What lies below the offset noted at the deletion of a topic went with it.
+            gone = note.retired.get(run.topic, {}).get(run.queue_id, 0) - run.first
+            units = run.units[max(gone, 0) * QUEUE_UNIT_BYTES :]
+            if not units:
+                return True
+            queue = queues.find(run.topic, run.queue_id)
+            if queue is None:
+                queue = queues.open(run.topic, run.queue_id)
+                recovery.know(queue.units)
+            return queue.units.resume(run.first + max(gone, 0), units)
+
+        journal.start = note.units_from
+        return journal.replay(note.units_from, recovery.start, take)
 
     def _what_is_missing(self, note: QueueNote) -> str:
         store = self.store

@@ -27,6 +27,8 @@ class QueueNote(msgspec.Struct, rename="camel"):
     """Number of entries in the index, -1 where the note does not say."""
     min_position: int = -1
     """Where the log began."""
+    units_from: int = -1
+    """Queue files hold every unit of records below this position, the unit journal those up to the checkpoint. -1: the files hold all."""
     next_offsets: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
     """Readable end of every queue, {topic: {queue id: offset}}."""
     first_offsets: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
@@ -48,15 +50,22 @@ def load_note(file: ConfigFile) -> QueueNote | None:
 
 def take_note(
     queues: QueueTable, index: IndexFiles | None, position: int, min_position: int, newest_key_ms: int
-) -> bytes:
-    """Return the note of this moment, as it is saved: everything below `position` is in queues and index."""
-    note = QueueNote(position, newest_key_ms=newest_key_ms, min_position=min_position, retired=queues.retired)
+) -> QueueNote:
+    """Return the note of this moment: everything below `position` is in queues and index."""
+    note = QueueNote(position, newest_key_ms=newest_key_ms, min_position=min_position)
+    note.retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
     if index is not None:
         note.index_end, note.index_entries = index.end_position, index.entries
     for queue in queues.all():
         note.next_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.max_offset
         if queue.min_offset:
             note.first_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.min_offset
+    return note
+
+
+def encode_note(note: QueueNote, units_from: int) -> bytes:
+    """Return a note as it is saved."""
+    note.units_from = units_from
     return msgspec.json.encode(note)
 
 

@@ -20,7 +20,7 @@ from broker_store.log.errors import LogStopped
 from broker_store.opening import OpenedStore
 from broker_store.plain_sends import PlainSends
 from broker_store.ports import Commands, Handler
-from broker_store.queue_note import take_note
+from broker_store.queue_note import encode_note, take_note
 from broker_store.requests import RequestClass
 from broker_store.retrying.retries import Retries
 from broker_store.saver import Saver
@@ -104,7 +104,8 @@ class Sending:
         self.checkpoints = Checkpoints(
             CheckpointParts(
                 store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms,
-                store.journal, store.states, store.snapshots, store.note_file, store.checkpoint, thread, store.clock.now_ms,
+                store.journal, store.unit_journal, store.states, store.snapshots, store.note_file, store.checkpoint, thread,
+                store.clock.now_ms, store.is_whole,
             )
         )  # fmt: skip
 
@@ -221,13 +222,14 @@ class Sending:
     def _encode_note(self) -> bytes:
         """Return a note of this moment, between two checkpoints: topics were deleted."""
         store = self.store
-        return take_note(
+        note = take_note(
             store.queues,
             store.index,
             self.appends.appeared_end,
             store.log.min_position,
             store.window.newest_ms,
         )
+        return encode_note(note, store.unit_journal.start)
 
 
 def build_stamp(store: OpenedStore) -> Stamp:

@@ -1,21 +1,19 @@
 """One ConsumeQueue: 20-byte units in files of fixed size, the newest ones in memory until they are flushed.
 
 Unit n names the record of message n. Everything here is derived from the CommitLog and may be rebuilt from it.
-Used by one thread; only what `take_unsynced` hands out is synced elsewhere.
+Used by one thread.
 """
 
 from collections.abc import Callable, Sequence
 
 from broker_store.log.errors import LogUnreadable
-from broker_store.log.files import File
-from broker_store.log.queue_units import HOLE_SIZE, STEP_UNITS, QueueUnits
+from broker_store.log.queue_files import TAIL_UNITS_KEPT, QueueFiles
+from broker_store.log.queue_units import HOLE_SIZE, STEP_UNITS
 from broker_store.log.segment import parse_file_name
 from broker_store.log.settings import QUEUE_UNIT_BYTES
 from gantry_wire.record import RECORD_BYTES_MIN
 from gantry_wire.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
 
-TAIL_UNITS_KEPT = 32
-"""Newest units that stay in memory after a flush: pulls at the end of the queue need no file."""
 LEFTOVER_UNITS_MAX = 1_000_000
 """Units behind a checkpoint that are kept as proof during a recovery."""
 _pack, _unpack, _unpack_from = (
@@ -28,7 +26,7 @@ Proof = Callable[[int, int, int], bool]
 """Whether the log holds a record at this position, of this size, with this queue offset."""
 
 
-class ConsumeQueue(QueueUnits):
+class ConsumeQueue(QueueFiles):
     """Units [min_offset, max_offset). `append` is hot: it touches memory only."""
 
     __slots__ = ()
@@ -122,86 +120,6 @@ class ConsumeQueue(QueueUnits):
             self.max_offset += count
             self.flush()
 
-    # --- flushing ------------------------------------------------------------------------------------------
-
-    @property
-    def is_flushed(self) -> bool:
-        """Whether all units are written to their files."""
-        return self._flushed == self.max_offset
-
-    def flush(self) -> None:
-        """Write what is only in memory to the files; nothing is synced. OSError leaves it all in memory."""
-        while self._flushed < self.max_offset:
-            first = self._flushed
-            file_first = first - first % self._file_units
-            end = min(self.max_offset, file_first + self._file_units)
-            start_byte = (first - self._tail_first) * QUEUE_UNIT_BYTES
-            end_byte = (end - self._tail_first) * QUEUE_UNIT_BYTES
-            path = self._path(file_first)
-            if first == file_first:
-                self._make_file(path)
-            self._pool.get(path).pwrite(
-                self._tail[start_byte:end_byte], (first - file_first) * QUEUE_UNIT_BYTES
-            )
-            self._unsynced.add(path)
-            self._flushed = end
-        surplus = self._flushed - self._tail_first - TAIL_UNITS_KEPT
-        if surplus > 0:
-            del self._tail[: surplus * QUEUE_UNIT_BYTES]
-            self._tail_first += surplus
-
-    def take_unsynced(self) -> tuple[list[File], list[str]]:
-        """Hand over the files, and the directories, that must be synced for all flushed units to be durable.
-
-        They stay owed until `synced`; `not_synced` takes them back.
-        """
-        files = [self._pool.get(path) for path in sorted(self._unsynced)]
-        names, self._new_file = self._new_file, False
-        self._owed += tuple(self._unsynced)
-        self._owed_names |= names
-        self._unsynced.clear()
-        topic_directory = self.directory.rpartition("/")[0]
-        return files, [self.directory, topic_directory, topic_directory.rpartition("/")[0]] if names else []
-
-    def synced(self) -> None:
-        """Note that what was handed over is durable."""
-        self._owed, self._owed_names = (), False
-
-    def not_synced(self) -> None:
-        """Take back what was handed over and is not known to be durable: it is handed over again next time."""
-        self._unsynced.update(self._owed)
-        self._new_file |= self._owed_names
-        self.synced()
-
-    def note_new_directory(self) -> None:
-        """Somebody made our directory and first file: their names must be synced."""
-        self._new_file = True
-
-    def file_parts(self) -> list[tuple[str, str, int | None]]:
-        """Return (path, name, bytes in use) of the files with flushed units in reach; None in use = full."""
-        parts: list[tuple[str, str, int | None]] = []
-        for first in range(self._first_file, self._flushed, self._file_units):
-            path = self._path(first)
-            used = (self._flushed - first) * QUEUE_UNIT_BYTES
-            parts.append((path, path.rpartition("/")[2], None if used >= self._file_bytes else used))
-        return parts
-
-    def sync(self) -> None:
-        """Flush, and return once all units are durable."""
-        self.flush()
-        files, directories = self.take_unsynced()
-        for file in files:
-            file.sync()
-        for directory in directories:
-            self._pool.files.sync_dir(directory)
-        self.synced()
-
-    def _make_file(self, path: str) -> None:
-        if not self._pool.files.exists(path):
-            self._pool.files.make_dirs(self.directory)
-            self._new_file = True
-        self._pool.get(path, create_bytes=self._file_bytes)
-
     # --- opening and shrinking -----------------------------------------------------------------------------
 
     def load(self, log_min: int, limit: int, proof: Proof | None = None) -> bytes:
@@ -250,7 +168,19 @@ class ConsumeQueue(QueueUnits):
             leftover = self._units_behind(low, end)
             self._end_at(low)
         self.delete_before(log_min)
+        self.covered_end = self.max_offset
         return leftover
+
+    def resume(self, first: int, units: bytes) -> bool:
+        """Take units that the journal kept, from offset `first` on. False when some before them are missing."""
+        if first > self.max_offset:
+            if self.max_offset > self.min_offset:
+                return False
+            self.start_at(first)
+        self._tail += units[(self.max_offset - first) * QUEUE_UNIT_BYTES :]
+        self.max_offset = max(self.max_offset, first + len(units) // QUEUE_UNIT_BYTES)
+        self.covered_end = self.max_offset
+        return True
 
     def truncate_to_position(self, position: int) -> None:
         """Drop the units of records at or above this position."""
@@ -301,16 +231,6 @@ class ConsumeQueue(QueueUnits):
             file.truncate(self._file_bytes)
             self._unsynced.add(path)
 
-    def _write_unit(self, offset: int, unit: bytes) -> None:
-        within = offset % self._file_units
-        path = self._path(offset - within)
-        self._pool.get(path).pwrite(unit, within * QUEUE_UNIT_BYTES)
-        self._unsynced.add(path)
-
-    def _forget_tail(self) -> None:
-        self._tail.clear()
-        self._tail_first = self._flushed
-
     def _units_behind(self, offset: int, end: int) -> bytes:
         """Return the units on disk from this offset to the first empty one."""
         parts: list[bytes] = []
@@ -329,10 +249,3 @@ class ConsumeQueue(QueueUnits):
     def _is_proven(self, offset: int, proof: Proof) -> bool:
         position, size, _ = self._unit_on_disk(offset)
         return size == HOLE_SIZE or proof(position, size, offset)
-
-    def _remove(self, first: int) -> None:
-        path = self._path(first)
-        self._pool.files.remove(path)
-        self._pool.drop(path)
-        self._unsynced.discard(path)
-        self._owed = tuple(other for other in self._owed if other != path)

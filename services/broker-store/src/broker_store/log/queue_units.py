@@ -16,13 +16,15 @@ class QueueUnits:
 
     __slots__ = (
         "_file_bytes", "_file_units", "_first_file", "_flushed", "_new_file", "_owed", "_owed_names", "_pool", "_tail", "_tail_first",
-        "_unsynced", "directory", "max_offset", "min_offset",
+        "_unsynced", "covered_end", "directory", "max_offset", "min_offset",
     )  # fmt: skip
 
     def __init__(self, pool: FilePool, directory: str, settings: LogSettings) -> None:
         self.directory = directory
         self.min_offset = 0
         self.max_offset = 0
+        self.covered_end = 0
+        """Units below this offset are covered by the last checkpoint, in the files or in the unit journal."""
         self._pool = pool
         self._file_units = settings.queue_file_units
         self._file_bytes = settings.queue_file_bytes

@@ -74,7 +74,8 @@ class Recovery:
     With `rebuild` everything is walked from the first record on, and all units are made again. `is_preamble` knows
     the records a segment begins with: an unconfirmed segment that holds no others may lack some of them and goes.
     `records_together` says by the properties of a record how many, from it on, were written as one: an unconfirmed tail
-    that lacks some of them is cut in front of the first.
+    that lacks some of them is cut in front of the first. `units_from` is the position below which the files of the queues
+    are whole, where that is not all below the start: the caller has the rest, and gives it after `load_queue`.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Recovery:
         rebuild: bool = False,
         is_preamble: Callable[[ScannedRecord], bool] = lambda _: False,
         records_together: Callable[[bytes], int] = lambda _: 1,
+        units_from: int = -1,
     ) -> None:
         self._log = log
         self._is_preamble = is_preamble
@@ -93,6 +95,7 @@ class Recovery:
         self.is_crash = rebuild or not last.is_clean
         self.confirm = last.confirm
         self.start = log.min_position if rebuild else self._find_start()
+        self._units_end = self.start if units_from < 0 else min(self.start, units_from)
         if not log.segments:
             log.begin_at(self.start)
         self._queues: list[ConsumeQueue] = []
@@ -110,10 +113,14 @@ class Recovery:
     def load_queue(self, queue: ConsumeQueue) -> None:
         """Open a queue with the units of records below the start; after a clean stop with all."""
         if self.is_crash:
-            leftover = queue.load(self._log.min_position, self.start, self._is_unit_proven)
+            leftover = queue.load(self._log.min_position, self._units_end, self._is_unit_proven)
             self._leftovers.add(queue, queue.max_offset, leftover)
         else:
             queue.load(self._log.min_position, _EVERYTHING)
+        self._queues.append(queue)
+
+    def know(self, queue: ConsumeQueue) -> None:
+        """Let a queue that has no files yet take part: damage makes holes in it too."""
         self._queues.append(queue)
 
     def run(self) -> Generator[Event, None, None]:

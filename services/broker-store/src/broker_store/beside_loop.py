@@ -1,0 +1,37 @@
+"""Runs work beside the event loop, and watches how long the loop was held between two such steps."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+
+class BesideLoop:
+    """For one task that takes turns with everything else: `begin` when it starts, then every await through here."""
+
+    def __init__(self, thread: Executor) -> None:
+        self._thread = thread
+        self._since_s = 0.0
+        self.longest_turn_s = 0.0
+        """The longest the loop was held by this task, in seconds."""
+
+    def begin(self) -> None:
+        """Note that a stretch in the loop begins."""
+        self._since_s = time.perf_counter()
+
+    async def in_thread(self, work: Callable[[], object]) -> None:
+        """Run `work` in the thread; raises what it raises."""
+        self._note()
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self.begin()
+
+    async def pause(self) -> None:
+        """Let everything else have its turn."""
+        self._note()
+        await asyncio.sleep(0)
+        self.begin()
+
+    def _note(self) -> None:
+        self.longest_turn_s = max(self.longest_turn_s, time.perf_counter() - self._since_s)
