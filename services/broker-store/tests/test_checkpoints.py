@@ -4,6 +4,7 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store import queue_saving
+from broker_store.log.commit_log import LogState
 from broker_store.log.errors import LogStopped
 from broker_store.log.simulated_files import Fault
 
@@ -40,7 +41,7 @@ async def test_after_a_checkpoint_every_unit_is_durable():
         assert all(len(again.records(queue_id=queue_id)) == 1 for queue_id in range(4))
 
 
-async def test_many_queues_are_synced_at_once(monkeypatch):
+async def test_after_a_checkpoint_of_many_queues_their_units_are_durable(monkeypatch):
     monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 8)
     side = await filled(40)
     before = len(side.files.trace)
@@ -77,6 +78,7 @@ async def test_after_a_failed_sync_there_is_no_checkpoint_until_a_restart(part):
     side.files.faults.append(Fault("sync", errno.EIO, part))
     with pytest.raises(OSError, match="injected"):
         await side.sending.checkpoints.take()
+    assert side.log.state is LogState.STOPPED
     with pytest.raises(OSError, match="no checkpoint after a failed sync"):
         await side.sending.checkpoints.take()
     await side.sending.checkpoints.close()
@@ -98,7 +100,7 @@ async def test_a_stopped_log_ends_without_a_last_checkpoint():
 @pytest.mark.parametrize("call", ["pwrite", "open"])
 async def test_a_checkpoint_that_met_a_full_disk_forgets_nothing_that_must_be_synced(monkeypatch, skip, call):
     monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 8)
-    side = await filled(40)
+    side = (await filled(40)).reopen()  # after a crash all files are written, journal or not
     side.files.faults.append(Fault(call, errno.ENOSPC, "consumequeue", skip=skip))
     with pytest.raises(OSError, match="injected"):
         await side.sending.checkpoints.take()

@@ -10,7 +10,7 @@ from broker_store.log.settings import LogSettings
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.queues import QueueTable
 from broker_store.restore import Restore
-from gantry_wire.properties import GANTRY_KEY, format_properties, index_key_hash, tags_code
+from gantry_wire.properties import GANTRY_KEY, find_property, format_properties, index_key_hash, tags_code
 
 
 class Parts:
@@ -166,3 +166,33 @@ def test_records_taken_together_are_those_taken_one_by_one(steps, slice_size):
     assert [(q.topic, q.queue_id, q.read(0, 50)) for q in together.queues.all()] == [
         (q.topic, q.queue_id, q.read(0, 50)) for q in single.queues.all()
     ]
+
+
+PARTS_OF_PROPERTIES = st.sampled_from([
+    b"UNIQ_KEY\x010A0B0C0D0001", b"UNIQ_KEY\x010A0B0C0D0002", b"UNIQ_KEY\x01\xff", b"UNIQ_KEY\x01a", b"TAGS\x01red", b"TAGS\x01blue",
+    b"KEYS\x01k1 k2", b"WAIT\x01true", b"XTAGS\x01no", b"__GANTRY_X\x01y", b"TAGS\x01", b"",
+])  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.lists(PARTS_OF_PROPERTIES, max_size=4), st.booleans())))
+def test_records_taken_together_give_what_each_by_itself_gives(messages):
+    records, offsets = [], [0, 0, 0]
+    for number, (queue_id, properties, closed) in enumerate(messages):
+        raw = b"\x02".join(properties) + (b"\x02" if closed else b"")
+        fields = record(number * 100, offsets[queue_id])
+        records.append((*fields[:2], queue_id, *fields[3:8], raw))
+        offsets[queue_id] += 1
+    together, singly = Parts(), Parts()
+    together.restore.take(records)
+    for one in records:
+        singly.restore.take([one])
+    assert together.index == singly.index
+    for queue in singly.queues.all():
+        other = together.queues.find(queue.topic, queue.queue_id)
+        assert other.read(0, queue.max_offset) == queue.read(0, queue.max_offset)
+    expected: list[int] = []
+    for one in records:
+        unique, keys = find_property(one[8], b"UNIQ_KEY"), find_property(one[8], b"KEYS")
+        names = ([unique] if unique else []) + (keys.split() if keys else [])
+        expected += [index_key_hash("orders", name.decode(errors="replace")) for name in names]
+    assert [hashed for hashed, _, _ in together.index] == expected

@@ -239,6 +239,31 @@ def _hash_each(topic: str, keys: Sequence[str]) -> list[int]:
     return hashes
 
 
+class KeyHashes:
+    """Hashes of stored keys of one topic. A key that differs from the one before in its counter only costs least."""
+
+    __slots__ = ("_base", "_before", "_topic")
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._before = b""
+        self._base = 0
+
+    def next(self, key: bytes) -> int:
+        """Return `index_key_hash` of a key as it is stored; bytes that are no UTF-8 count as replaced."""
+        before, tail = key[:-_COUNTER_CHARS], key[-_COUNTER_CHARS:]
+        if before != self._before or not before or not tail.isascii():
+            if not before or not key.isascii():
+                return index_key_hash(self._topic, key.decode(errors="replace"))
+            self._before = before
+            self._base = _to_time_hash(f"{self._topic}#{before.decode()}") * _31_4
+        a, b, c, d = tail
+        hashed = self._base + a * _31_3 + b * _31_2 + c * 31 + d & _INT32
+        if hashed < _SIGN:
+            return hashed
+        return 0x100000000 - hashed if hashed > _SIGN else 0
+
+
 @lru_cache(maxsize=_HASH_CACHE_ENTRIES)
 def _to_time_hash(text: str) -> int:
     tail = text[-_TIME_CHARS:]

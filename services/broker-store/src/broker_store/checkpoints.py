@@ -111,6 +111,8 @@ class Checkpoints:
         except OSError as error:
             if error.errno not in HARMLESS_ERRORS:
                 self._broken = str(error)
+            if error.errno == errno.EIO:
+                self._parts.log.stop_on(error)
             raise
 
     async def _take(self, *, with_files: bool) -> int:

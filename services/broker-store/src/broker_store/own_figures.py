@@ -59,6 +59,11 @@ def show_figures(
         lambda: checkpoints.behind_bytes,
     )
     gauge("checkpoints", "Checkpoints taken.", lambda: checkpoints.count)
+    gauge(
+        "checkpoint_longest_turn_seconds",
+        "The longest a checkpoint held the loop.",
+        lambda: checkpoints.longest_turn_s,
+    )
     gauge("idempotency_keys", "Keys remembered.", lambda: len(store.window))
     gauge(
         "idempotency_forgotten_early", "Keys dropped before their time.", lambda: store.window.forgotten_early

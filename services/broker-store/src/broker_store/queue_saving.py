@@ -5,6 +5,7 @@ journal, one sequential write, and the files are written out in rounds, a part a
 the descriptor that wrote it, so its errors are seen on every kernel.
 """
 
+import errno
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -189,7 +190,10 @@ class QueueSaving:
 
     def _sync(self, files: Sequence[File], directories: Sequence[str]) -> None:
         for file in files:
-            file.sync()
+            try:
+                file.sync()
+            except OSError as error:  # also for want of space: the kernel forgets what it could not write
+                raise OSError(errno.EIO, f"sync failed: {error.strerror}", file.path) from error
         for directory in directories:
             if self._files.exists(directory):  # a topic may have been deleted meanwhile
                 self._files.sync_dir(directory)

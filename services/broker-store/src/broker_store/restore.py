@@ -20,14 +20,17 @@ from gantry_wire.properties import (
     DELAY,
     GANTRY_KEY,
     REAL_TOPIC,
+    KeyHashes,
     find_property,
     index_key_hash,
-    index_key_hashes,
     parse_properties,
     tags_code,
 )
 from gantry_wire.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
+from gantry_wire.units import CONSUME_QUEUE_UNIT
 
+CODES_KEPT_MAX = 4096
+"""Endings of properties whose tags code is known; beyond that all are forgotten."""
 SKIPPED_OFFSETS_MAX = 4096
 """A damaged record that claims an offset further ahead is not believed."""
 _UNDISPATCHED = frozenset({SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK})
@@ -47,44 +50,21 @@ ReadSystem = Callable[[int, int], SegmentOffsets | TopicDeleted | None]
 class _Run:
     """Plain records of one queue, found one after the other, that are not yet in its units."""
 
-    __slots__ = ("end", "is_special", "positions", "queue", "sizes", "tags_codes")
+    __slots__ = ("add", "end", "hash_key", "is_special", "queue", "units")
 
-    def __init__(self, queue: Queue, is_special: bool) -> None:
+    def __init__(self, queue: Queue, is_special: bool, hashes: KeyHashes) -> None:
         self.queue = queue
         self.is_special = is_special
+        self.hash_key = hashes.next
         self.end = queue.units.max_offset
-        self.positions: list[int] = []
-        self.sizes: list[int] = []
-        self.tags_codes: list[int] = []
-
-
-class _Plain:
-    """What plain records of a slice add to queues and index, gathered."""
-
-    def __init__(self) -> None:
-        self.runs: dict[tuple[bytes, int], _Run] = {}
-        self.index: list[IndexEntry] = []
-        self.topic = ""
-        self.keys: list[str] = []
-        self.places: list[tuple[int, int]] = []
+        self.units: list[bytes] = []
+        self.add = self.units.append
 
     def finish(self) -> None:
-        """Bring everything gathered to where it belongs."""
-        self.finish_keys(self.topic)
-        for run in self.runs.values():
-            if run.positions:
-                run.queue.units.append_all(
-                    run.end - len(run.positions), run.positions, run.sizes, run.tags_codes
-                )
-        self.runs.clear()
-
-    def finish_keys(self, topic: str) -> None:
-        """Add the unique keys gathered to the index entries; those to come are of `topic`."""
-        if self.keys:
-            hashes = index_key_hashes(self.topic, self.keys)
-            self.index += [(hashed, *place) for hashed, place in zip(hashes, self.places, strict=True)]
-            self.keys, self.places = [], []
-        self.topic = topic
+        """Bring the units to their queue."""
+        if self.units:
+            self.queue.units.append_units(self.end - len(self.units), b"".join(self.units))
+            self.units.clear()
 
 
 class Restore:
@@ -111,51 +91,81 @@ class Restore:
         self._read = read
         self._special = _SPECIAL_TOPICS.union(*(covered.state.topics for covered in states))
         self._by_name: dict[tuple[bytes, int], Queue] = {}
+        self._hashes: dict[str, KeyHashes] = {}
+        self._codes: dict[bytes, int] = {}
         self.newest_store_ms = 0
         self.records = 0
         self.holes = 0
 
     def take(self, records: list[ScannedRecord]) -> None:
-        """Take records in. Plain ones that follow each other in their queues are gathered and taken in together."""
-        plain = _Plain()
-        runs = plain.runs
+        """Take records in. Plain ones that follow each other in their queues are gathered and taken in together.
+
+        Once per record of a rebuild: what its properties hold behind the unique key is mostly as in the records before,
+        so that is looked up, not read again (0.6 of 2.2 microseconds).
+        """
+        runs: dict[tuple[bytes, int], _Run] = {}
+        index: list[IndexEntry] = []
+        codes, pack = self._codes, CONSUME_QUEUE_UNIT.pack
         for record in records:
             position, size, queue_id, offset, sys_flag, store_ms, _, topic, properties = record
             run = runs.get((topic, queue_id))
             if run is None:
-                queue = self._by_name.get((topic, queue_id)) or self._open(topic, queue_id)
-                run = runs[topic, queue_id] = _Run(queue, queue.topic in self._special)
-            if (
-                sys_flag & SYS_TRANSACTION_MASK
-                or run.is_special
-                or offset != run.end
-                or PROPERTY_PREFIX in properties
-            ):
-                plain.finish()  # what may change queues and tables finds them as they were at its place in the log
-                self._take_one(run.queue, record, plain.index)
+                run = runs[topic, queue_id] = self._begin_run(topic, queue_id)
+            if sys_flag & SYS_TRANSACTION_MASK or run.is_special or offset != run.end:
+                self._finish(
+                    runs
+                )  # what may change queues and tables finds them as they were at its place in the log
+                self._take_one(run.queue, record, index)
                 continue
-            run.positions.append(position)
-            run.sizes.append(size)
-            tag = find_property(properties, b"TAGS") if _TAGS_MARK in properties else None
-            run.tags_codes.append(tags_code(tag) if tag else 0)
-            run.end = offset + 1
-            if properties.startswith(_UNIQUE_MARK) and _KEYS_MARK not in properties:
+            if properties[:_UNIQUE_SIZE] == _UNIQUE_MARK:
                 end = properties.find(_END, _UNIQUE_SIZE)
-                key = properties[_UNIQUE_SIZE : end if end > 0 else None].decode(errors="replace")
-                if run.queue.topic != plain.topic:
-                    plain.finish_keys(run.queue.topic)
-                plain.keys.append(key)
-                plain.places.append((position, store_ms))
+                rest = properties[
+                    end:
+                ]  # an unclosed key leaves its last byte: no list of properties, so not known
+                code = codes.get(rest)
+                if code is None:
+                    code = self._learn(rest)
+                if code is not None:
+                    run.add(pack(position, size, code))
+                    run.end = offset + 1
+                    index.append((run.hash_key(properties[_UNIQUE_SIZE:end]), position, store_ms))
+                    continue
+            if PROPERTY_PREFIX in properties:
+                self._finish(runs)
+                self._take_one(run.queue, record, index)
             else:
-                plain.finish_keys(run.queue.topic)
-                _add_unique_key(plain.index, run.queue.topic, properties, position, store_ms)
-                _add_keys(plain.index, run.queue.topic, properties, position, store_ms)
-        plain.finish()
+                run.add(pack(position, size, self._code(run.queue, properties, store_ms)))
+                run.end = offset + 1
+                _add_unique_key(index, run.queue.topic, properties, position, store_ms)
+                _add_keys(index, run.queue.topic, properties, position, store_ms)
+        self._finish(runs)
         if records:
             self.newest_store_ms = max(self.newest_store_ms, *[record[5] for record in records])
         self.records += len(records)
-        if plain.index and self._index is not None:
-            self._index.put(plain.index)
+        if index and self._index is not None:
+            self._index.put(index)
+
+    def _begin_run(self, topic: bytes, queue_id: int) -> _Run:
+        queue = self._by_name.get((topic, queue_id)) or self._open(topic, queue_id)
+        hashes = self._hashes.get(queue.topic)
+        if hashes is None:
+            hashes = self._hashes[queue.topic] = KeyHashes(queue.topic)
+        return _Run(queue, queue.topic in self._special, hashes)
+
+    def _finish(self, runs: dict[tuple[bytes, int], _Run]) -> None:
+        for run in runs.values():
+            run.finish()
+        runs.clear()
+
+    def _learn(self, rest: bytes) -> int | None:
+        """Return the tags code of properties that end so, behind a unique key; None where there is more to them."""
+        if not rest.startswith(_END) or _KEYS_MARK in rest or _UNIQUE_MARK in rest or PROPERTY_PREFIX in rest:
+            return None
+        tag = find_property(rest, b"TAGS") if _TAGS_MARK in rest else None
+        if len(self._codes) >= CODES_KEPT_MAX:
+            self._codes.clear()
+        code = self._codes[rest] = tags_code(tag) if tag else 0
+        return code
 
     def _take_one(self, queue: Queue, record: ScannedRecord, index: list[IndexEntry]) -> None:
         """Take in a record by itself: a special one, or a plain one that does not follow the last of its queue."""

@@ -103,9 +103,8 @@ class Sending:
         window_ms = settings.idempotency_window_seconds * 1000
         self.checkpoints = Checkpoints(
             CheckpointParts(
-                store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms,
-                store.journal, store.unit_journal, store.states, store.snapshots, store.note_file, store.checkpoint, thread,
-                store.clock.now_ms, store.is_whole,
+                store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms, store.journal, store.unit_journal,
+                store.states, store.snapshots, store.note_file, store.checkpoint, thread, store.clock.now_ms, store.is_whole,
             )
         )  # fmt: skip
 

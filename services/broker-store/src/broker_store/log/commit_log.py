@@ -275,6 +275,10 @@ class CommitLog(LogReader):
             if self.state is not LogState.STOPPED:
                 self.state = LogState.DISK_FULL if full else LogState.RUNNING
 
+    def stop_on(self, error: OSError) -> None:
+        """Stop for ever: another file of this store met an error after which nobody knows what the disk holds."""
+        self._stop_on(error)
+
     def _stop_on(self, error: OSError) -> None:
         with self._lock:
             self.state = LogState.STOPPED

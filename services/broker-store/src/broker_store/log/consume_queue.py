@@ -56,6 +56,12 @@ class ConsumeQueue(QueueFiles):
         self._tail += b"".join(map(_pack, positions, sizes, tags_codes))
         self.max_offset = first + len(positions)
 
+    def append_units(self, first: int, units: bytes) -> None:
+        """Add packed units of messages that follow each other, from offset `first` on, which is the next one."""
+        assert first == self.max_offset
+        self._tail += units
+        self.max_offset = first + len(units) // QUEUE_UNIT_BYTES
+
     def leave_hole(self, offset: int, position: int) -> int:
         """Use up the offset of a damaged record, unless it cannot be true; returns how many holes that leaves."""
         if offset < self.max_offset:

@@ -27,6 +27,8 @@ _FIXED_V4 = Struct(">iIii4xqqi16xq20xi")
 _FIXED_BYTES = RECORD_BYTES_MIN - 3
 assert _FIXED_V4.size == _FIXED_BYTES
 _HOST_V6_BITS = 0x30
+COPIED_BYTES = 512
+"""A body below this size is copied to be checked: cheaper than a view of it."""
 RECORD_BYTES_LIMIT = 64 * 1024 * 1024
 """No record is longer, whatever its first four bytes claim: bounds what damage can make a reader allocate."""
 
@@ -92,10 +94,13 @@ def scan_records(  # noqa: C901, PLR0911 - one loop without calls: it runs once 
             or properties_start + (buffer[topic_end] << 8 | buffer[topic_end + 1]) != end
         ):
             return at, Stop.BAD, f"its parts do not fill its size {size}"
-        if body_size and checksum(view[body_start:body_end]) & CRC_MASK != crc:
+        body = buffer[body_start:body_end] if body_size < COPIED_BYTES else view[body_start:body_end]
+        if body_size and checksum(body) & CRC_MASK != crc:
             return at, Stop.BAD, "its body fails the CRC"
         topic, properties = buffer[body_end + 1 : topic_end], buffer[properties_start:end]
-        if (properties or topic)[-1:] == b"\0" or (end - body_end > TORN_BYTES and ZERO_SECTOR in properties):
+        if (not buffer[end - 1] and (properties or topic)[-1:] == b"\0") or (
+            end - body_end > TORN_BYTES and ZERO_SECTOR in properties
+        ):
             return at, Stop.BAD, TORN_WORDS
         append((position, size, queue_id, queue_offset, sys_flag, store_ms, crc, topic, properties))
         at = end
