@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -39,6 +40,11 @@ class Sends:
                 KEY_PLACE.encode()
             )
             self._templates.append((before, after))
+
+    def go_on_with(self, others: Iterable[Sends]) -> None:
+        """Send to the queues of other topics too, in turn."""
+        for other in others:
+            self._templates += other._templates  # noqa: SLF001 - of our own kind
 
     def frames(self, count: int) -> bytes:
         """The next `count` frames, joined."""

@@ -20,6 +20,7 @@ from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.checkpoint_file import Times
 from broker_store.log.commit_log import CommitLog
 from broker_store.log.errors import LogStopped
+from broker_store.log.file_pool import NO_DESCRIPTOR
 from broker_store.log.files import SPACE_ERRORS, Files
 from broker_store.log.index import IndexFiles
 from broker_store.log.unit_journal import UnitJournal
@@ -28,7 +29,7 @@ from broker_store.queue_saving import QueueSaving
 from broker_store.queues import QueueTable
 from gantry_chassis.logs import get_logger
 
-HARMLESS_ERRORS = SPACE_ERRORS | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+HARMLESS_ERRORS = SPACE_ERRORS | NO_DESCRIPTOR | {errno.ENOMEM}
 """No room, or no descriptor: nothing was lost by it, and the next checkpoint may do better."""
 
 _log = get_logger()

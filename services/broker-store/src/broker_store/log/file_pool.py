@@ -1,8 +1,12 @@
 """Open files by path, bounded: ten thousand queues must not need ten thousand descriptors."""
 
+import errno
 from collections import OrderedDict
 
 from broker_store.log.files import File, Files
+
+NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+"""Errors that mean that this process, or the machine, has too many files open."""
 
 
 class FilePool:
@@ -22,11 +26,22 @@ class FilePool:
         if file is not None:
             self._open.move_to_end(path)
             return file
-        file = self.files.open(path, create_bytes)
+        try:
+            file = self.files.open(path, create_bytes)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR or not self._open:
+                raise
+            self._let_go_of_half()
+            file = self.files.open(path, create_bytes)
         self._open[path] = file
         if len(self._open) > self._open_max:
             self._open.popitem(last=False)
         return file
+
+    def _let_go_of_half(self) -> None:
+        """Give descriptors back to whoever needs them: the process has none left."""
+        for _ in range(len(self._open) // 2 + 1):
+            self._open.popitem(last=False)
 
     def drop(self, path: str) -> None:
         """Forget a file, for instance because it was deleted."""
