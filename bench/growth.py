@@ -38,7 +38,8 @@ SETTLE_CHECKPOINTS = 10
 """The store writes out every file once in eight checkpoints."""
 
 
-async def _create(admin: Connection, topics: dict[str, int]) -> None:
+async def _create(system: System, topics: dict[str, int]) -> None:
+    admin = await connect(system.store)  # one that is idle for long is closed
     for topic, queues in topics.items():
         fields = {
             "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues), "writeQueueNums": str(queues), "perm": "6",
@@ -46,6 +47,7 @@ async def _create(admin: Connection, topics: dict[str, int]) -> None:
         }  # fmt: skip
         answer = await admin.request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, timeout=60)
         assert answer.code == 0, answer.remark
+    admin.close()
 
 
 def _pull(topic: str, queue_id: int, offset: int, hold_ms: int) -> PullHeader:
@@ -55,10 +57,9 @@ def _pull(topic: str, queue_id: int, offset: int, hold_ms: int) -> PullHeader:
     )  # fmt: skip
 
 
-async def pull_rate(
-    connection: Connection, queues: list[tuple[str, int]], seconds: float, window: int = 8
-) -> float:
+async def pull_rate(system: System, queues: list[tuple[str, int]], seconds: float, window: int = 8) -> float:
     """Messages per second pulled of what lies in these queues, over and over, 32 at most from one queue and then from the next."""
+    connection = await connect(system.store)
     until, count, turns = time.monotonic() + seconds, 0, itertools.cycle(queues)
     offsets: dict[tuple[str, int], int] = {}
 
@@ -73,6 +74,7 @@ async def pull_rate(
             offsets[queue] = reply.next_begin_offset if reply.next_begin_offset < reply.max_offset else 0
 
     await asyncio.gather(*(puller() for _ in range(window)))
+    connection.close()
     return count / seconds
 
 
@@ -110,7 +112,7 @@ async def _figure(system: System, name: str) -> float:
     return await asyncio.to_thread(figure, port, name)
 
 
-async def hold(system: System, admin: Connection, pulls: int) -> list[Connection]:
+async def hold(system: System, pulls: int) -> list[Connection]:
     """So many pulls, held on at most a hundred connections, each on a queue of its own."""
     connections = [await connect(system.store) for _ in range(min(HELD_CONNECTIONS, pulls))]
     for queue in range(pulls):
@@ -121,13 +123,12 @@ async def hold(system: System, admin: Connection, pulls: int) -> list[Connection
         ).add_done_callback(lambda done: done.cancelled() or done.exception())
         if queue % 100 == 0:
             await asyncio.sleep(0)
-    await admin.request(RequestCode.GET_BROKER_RUNTIME_INFO, timeout=60)
+    await connections[0].request(RequestCode.GET_BROKER_RUNTIME_INFO, timeout=60)
     await asyncio.sleep(2)
     return connections
 
 
 async def measure(system: System, seconds: float) -> None:
-    admin = await connect(system.store)
     wide_topics = [f"wide{n}" for n in range(WIDE_TOPICS)]
     narrow, narrow_queues = Sends("narrow", range(10), BODY), [("narrow", n) for n in range(10)]
     wide_queues = [(topic, n) for n in range(TOPIC_QUEUES) for topic in wide_topics]
@@ -137,12 +138,12 @@ async def measure(system: System, seconds: float) -> None:
         return lambda some: flood(system.store, what, seconds=some)
 
     def pulls(queues: list[tuple[str, int]]) -> Callable[[float], Awaitable[float]]:
-        return lambda some: pull_rate(admin, queues, some)
+        return lambda some: pull_rate(system, queues, some)
 
-    await _create(admin, {"narrow": 10})
+    await _create(system, {"narrow": 10})
     await flood(system.store, narrow, seconds=2)
     few_sends, few_pulls = await rates.of(sends(narrow)), await rates.of(pulls(narrow_queues))
-    await _create(admin, dict.fromkeys(wide_topics, TOPIC_QUEUES))
+    await _create(system, dict.fromkeys(wide_topics, TOPIC_QUEUES))
     wide, *more = (Sends(topic, range(TOPIC_QUEUES), BODY) for topic in wide_topics)
     wide.go_on_with(more)
     await _settle(system, wide)
@@ -156,17 +157,16 @@ async def measure(system: System, seconds: float) -> None:
     proc = Path(f"/proc/{system.store_pid}")
     resident = int(re.findall(r"VmRSS:\s+(\d+)", (proc / "status").read_text())[0]) / 1024
     print(f"the store then: {resident:.0f} MiB resident, {len(list((proc / 'fd').iterdir()))} descriptors")
-    await _create(admin, {f"held{n}": TOPIC_QUEUES for n in range(HELD_PULLS // TOPIC_QUEUES)})
+    await _create(system, {f"held{n}": TOPIC_QUEUES for n in range(HELD_PULLS // TOPIC_QUEUES)})
     figures: list[tuple[tuple[float, float], tuple[float, float]]] = []
     for held in (10, HELD_PULLS):
-        connections = await hold(system, admin, held)
+        connections = await hold(system, held)
         figures.append((await rates.of(sends(narrow)), await rates.of(pulls(narrow_queues))))
         for connection in connections:
             connection.close()
     (ten_sends, ten_pulls), (held_sends, held_pulls) = figures
     _print("sends with 10,000 held pulls, against 10", held_sends, ten_sends)
     _print("pulls with 10,000 held pulls, against 10", held_pulls, ten_pulls)
-    admin.close()
 
 
 def _print(name: str, found: tuple[float, float], beside: tuple[float, float]) -> None:

@@ -56,10 +56,12 @@ def take_note(
     note.retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
     if index is not None:
         note.index_end, note.index_entries = index.end_position, index.entries
-    for queue in queues.all():
-        note.next_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.max_offset
-        if queue.min_offset:
-            note.first_offsets.setdefault(queue.topic, {})[queue.queue_id] = queue.min_offset
+    for topic in queues.topics():  # one moment of ten thousand queues: a few milliseconds
+        of_topic = queues.of_topic(topic)
+        note.next_offsets[topic] = {queue.queue_id: queue.units.max_offset for queue in of_topic}
+        firsts = {queue.queue_id: first for queue in of_topic if (first := queue.units.min_offset)}
+        if firsts:
+            note.first_offsets[topic] = firsts
     return note
 
 

@@ -25,7 +25,7 @@ RUNS_PER_SLICE = 256
 QUEUES_WITHOUT_JOURNAL_MAX = 256
 """Up to so many changed queues, their files are synced at each checkpoint."""
 CHECKPOINTS_PER_ROUND = 8
-"""In how many checkpoints every file is written out once. The journal holds two rounds: at 48 MiB of 250 B messages 64 MB."""
+"""In how many full checkpoints every file is written out once. The journal holds two rounds: at 48 MiB of 250 B messages 64 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class QueueSaving:
         self._round: deque[Queue] = deque()
         self._round_position = position
         self._round_ms = 0
-        self._share = 0
+        self._round_queues = 0
         self.files_ms: int | None = None
         """Store time up to which the files themselves are whole; None: all that the checkpoint covers."""
 
@@ -93,7 +93,7 @@ class QueueSaving:
             self._begin_round(plan.unwritten)
         if position > self._position:
             await self._write_journal(plan.ends, position)
-        await self._go_on_with_round()
+        await self._go_on_with_round(position - self._position)
         if not self._round:
             self._journal.start, self.files_ms = self._round_position, self._round_ms
 
@@ -115,7 +115,7 @@ class QueueSaving:
         self._journal.begin(self._position)
         self._round.extend(unwritten)
         self._round_position, self._round_ms = self._position, self._newest_ms
-        self._share = max(QUEUES_WITHOUT_JOURNAL_MAX, -(-len(unwritten) // CHECKPOINTS_PER_ROUND))
+        self._round_queues = len(unwritten)
 
     async def _write_journal(self, ends: Sequence[tuple[Queue, int]], position: int) -> None:
         parts: list[bytes] = []
@@ -127,8 +127,10 @@ class QueueSaving:
                 await self._beside.pause()
         await self._beside.in_thread(partial(self._journal.append, self._position, position, parts))
 
-    async def _go_on_with_round(self) -> None:
-        left = min(self._share, len(self._round))
+    async def _go_on_with_round(self, log_bytes: int) -> None:
+        """Write out files, the more of them the more log this checkpoint covers: so the journal is bounded in bytes."""
+        due = self._round_queues * log_bytes // (CHECKPOINTS_PER_ROUND * self._settings.checkpoint_bytes) + 1
+        left = min(max(due, QUEUES_WITHOUT_JOURNAL_MAX), len(self._round))
         while left > 0:
             some = [self._round[place] for place in range(min(left, QUEUES_PER_SLICE))]
             await self._sync_slice(some)
