@@ -4,10 +4,11 @@ import pytest
 
 from gantry_wire import errors
 from gantry_wire.codes import ResponseCode
+from gantry_wire.frame_stream import MalformedFrame
 
 KINDS = [
     kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.WireError)
-]
+] + [MalformedFrame]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
