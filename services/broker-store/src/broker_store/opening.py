@@ -63,6 +63,7 @@ class Opening:
         """What derived files lost since the last checkpoint, in words."""
         self.store = self._open()
         self.records = 0
+        self._awaited: dict[str, int] = {}
 
     @property
     def _is_ours(self) -> bool:
@@ -202,6 +203,7 @@ class Opening:
         if any(covered > store.log.end for _, covered in states) and not self.is_rebuild:
             self._missing = "a snapshot knows more than the log holds"
         self.records += restore.records
+        self._awaited = restore.awaited
         store.holes += restore.holes
         store.recovered_ms = max(restore.newest_store_ms, self._checkpoint.last.times.log_ms)
         self._clock.advance_to(store.recovered_ms)
@@ -296,15 +298,19 @@ class Opening:
 
     def _adopt_topics(self) -> None:
         """Make the configuration of topics that only the log knows: topics.json was lost, or a crash came before it."""
-        queues, topics = self.store.queues, self.store.topics
+        queues = self.store.queues
         for topic in queues.topics():
             has_messages = any(queue.max_offset > queue.min_offset for queue in queues.of_topic(topic))
-            if topics.find(topic) is None and has_messages:
-                count = max(queue.queue_id for queue in queues.of_topic(topic)) + 1
-                topics.ensure(topic, count)
-                _log.warning(
-                    "topic known to the log only: configuration made again", topic=topic, queues=count
-                )
+            if has_messages:
+                self._adopt(topic, max(queue.queue_id for queue in queues.of_topic(topic)) + 1)
+        if self._is_ours:  # RocketMQ deletes a topic without a word in the log
+            for topic, count in self._awaited.items():
+                self._adopt(topic, count)
+
+    def _adopt(self, topic: str, count: int) -> None:
+        if self.store.topics.find(topic) is None:
+            self.store.topics.ensure(topic, count)
+            _log.warning("topic known to the log only: configuration made again", topic=topic, queues=count)
 
 
 def _is_preamble(record: ScannedRecord) -> bool:

@@ -14,11 +14,12 @@ from broker_store.message import IndexEntry, key_entries
 from broker_store.queues import Queue, QueueTable
 from broker_store.settling.mark import MARK
 from broker_store.system_records import SegmentOffsets, TopicDeleted
-from broker_store.topics import SEGMENT_TOPIC
+from broker_store.topics import QUEUES_MAX, SEGMENT_TOPIC
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import (
     DELAY,
     GANTRY_KEY,
+    REAL_QUEUE_ID,
     REAL_TOPIC,
     KeyHashes,
     find_property,
@@ -34,8 +35,8 @@ CODES_KEPT_MAX = 4096
 SKIPPED_OFFSETS_MAX = 4096
 """A damaged record that claims an offset further ahead is not believed."""
 _UNDISPATCHED = frozenset({SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK})
-_SPECIAL_TOPICS = frozenset({SCHEDULE_TOPIC, SEGMENT_TOPIC})
 _WAITING_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
+_SPECIAL_TOPICS = _WAITING_TOPICS | {SEGMENT_TOPIC}
 _UNIQUE_MARK = b"UNIQ_KEY\x01"
 _UNIQUE_SIZE = len(_UNIQUE_MARK)
 _END = b"\x02"
@@ -93,6 +94,8 @@ class Restore:
         self._by_name: dict[tuple[bytes, int], Queue] = {}
         self._hashes: dict[str, KeyHashes] = {}
         self._codes: dict[bytes, int] = {}
+        self.awaited: dict[str, int] = {}
+        """Topics that waiting messages go to, and the number of queues they need: a crash may come before their configuration was kept."""
         self.newest_store_ms = 0
         self.records = 0
         self.holes = 0
@@ -192,6 +195,8 @@ class Restore:
             self._remember(queue, properties, (body_crc, store_ms, position, offset))
         if queue.topic == SEGMENT_TOPIC:
             self._apply_system(position, size, store_ms)
+        elif queue.topic in _WAITING_TOPICS:
+            self._await_topic(properties)
         for state, covered in self._states:
             if position >= covered and state.wants(queue.topic, properties):
                 assert self._read is not None
@@ -226,6 +231,13 @@ class Restore:
             digest, crc = key_digest(topic, key), content_crc(body_crc, properties)
             self._window.remember(Remembered(digest, crc, store_ms, position, offset, queue.queue_id))
 
+    def _await_topic(self, properties: bytes) -> None:
+        topic = find_property(properties, REAL_TOPIC.encode())
+        queue_id = find_property(properties, REAL_QUEUE_ID.encode())
+        if topic and queue_id and queue_id.isdigit():
+            name, queues = topic.decode(errors="replace"), min(int(queue_id), QUEUES_MAX - 1) + 1
+            self.awaited[name] = max(self.awaited.get(name, 0), queues)
+
     def _apply_system(self, position: int, size: int, store_ms: int) -> None:
         system = self._read_system(position, size)
         if isinstance(system, SegmentOffsets):
@@ -236,6 +248,7 @@ class Restore:
             for queue_id, offset in system.next_offsets.items():
                 self._queues.continue_at(system.topic, queue_id, offset)
             self._queues.remove(system.topic)
+            self.awaited.pop(system.topic, None)
             for state, covered in self._states:
                 if position >= covered:  # a snapshot may know of a topic of that name made since
                     state.topic_deleted(system.topic)

@@ -64,6 +64,10 @@ def properties_of(key: str, number: int) -> dict[str, str]:
 
 def check(day: DelayedDay, disk: SimulatedFiles) -> None:
     side = SendingSide(disk, 1_700_000_010.0, segment_bytes=MIB)
+    if day.told:
+        assert side.sending.store.topics.find("orders"), (
+            "what waits for a topic that is gone is never delivered"
+        )
     waiting = {**levels_of(side, 1), **levels_of(side, 17), **timers_of(side)}
     for key, told in day.told.items():
         assert waiting.get(key) == told.deliver_ms, f"answered and lost, or due at another time: {key}"
