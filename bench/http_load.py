@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -19,14 +20,12 @@ import uvloop
 
 END_OF_HEAD = b"\r\n\r\n"
 LENGTH = b"content-length: "
-
-
 KEY = b"K" * 16
 """Stands in a body where each request has a number of its own."""
 
 
-class Answers(asyncio.Protocol):
-    """A connection with one request at a time: `answered` gets each whole answer."""
+class Answers(asyncio.Protocol, ABC):
+    """A connection with one request at a time: `begin` sends the first, `answered` gets each whole answer."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -36,13 +35,13 @@ class Answers(asyncio.Protocol):
         self.transport: Any = transport
         self.begin()
 
+    @abstractmethod
     def begin(self) -> None:
         """Send the first request."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answered(self, answer: bytes) -> None:
         """Take an answer, and send the next request or close."""
-        raise NotImplementedError
 
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer = self._buffer + data if self._buffer else data
