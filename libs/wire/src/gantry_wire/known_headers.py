@@ -30,7 +30,7 @@ _QUEUE_DIGITS_MAX, _BORN_DIGITS_MAX = 9, 18
 _SHORT, _INT = Struct(">h"), Struct(">i")
 
 
-class SendPattern:
+class HeaderPattern:
     """Everything that does not vary in the headers of one producer."""
 
     __slots__ = ("_new_command", "_new_header", "code", "flag", "header", "note")
@@ -62,13 +62,13 @@ class SendPattern:
         return command
 
 
-KnownSend: TypeAlias = "tuple[SendPattern, int, bytes, bytes, bytes]"
+KnownSend: TypeAlias = "tuple[HeaderPattern, int, bytes, bytes, bytes]"
 """A header like an earlier one: its pattern, and its opaque, queue id, born time and properties as they came, unchecked."""
 _Parts: TypeAlias = "tuple[bytes, int, bytes, bytes, bytes, bytes, bytes, bytes, bytes]"
 
 _shapes: dict[int, Callable[[bytes], _Parts]] = {}
 """Take a header of one size apart: what varies, and what stands before, between and behind that."""
-_patterns: dict[bytes, SendPattern] = {}
+_patterns: dict[bytes, HeaderPattern] = {}
 """By everything that does not vary."""
 
 
@@ -101,7 +101,7 @@ def remember(data: bytes, command: Command) -> None:
     except WireError:
         return
     _shapes[len(data)] = shape.unpack
-    _patterns[head + to_queue + to_born + to_text + rest] = SendPattern(command, header)
+    _patterns[head + to_queue + to_born + to_text + rest] = HeaderPattern(command, header)
 
 
 def _shape_of(data: bytes) -> Struct | None:

@@ -13,7 +13,7 @@ from gantry_wire.codes import RequestCode
 from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.headers import SendHeader
 from gantry_wire.ids import pack_host
-from gantry_wire.known_headers import KnownSend, SendPattern
+from gantry_wire.known_headers import HeaderPattern, KnownSend
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import RETRY_PREFIX
 
@@ -101,7 +101,7 @@ class PlainSends:
         self._appends.submit(run, body_size)
         self._run = run
 
-    def _lane_of(self, pattern: SendPattern, queue_id: bytes, text_size: int) -> Lane | None:
+    def _lane_of(self, pattern: HeaderPattern, queue_id: bytes, text_size: int) -> Lane | None:
         """Return the lane of messages that the long way took before; only it makes one, so that all its checks were passed."""
         header = pattern.header
         if pattern.code != RequestCode.SEND_MESSAGE_V2 or header.batch or not queue_id.isdigit():
