@@ -19,6 +19,7 @@ SOURCES = (
     "services/scheduler/src",
     "services/txn-checker/src",
     "services/gateway/src",
+    "client/src",
     "launcher/src",
 )
 
