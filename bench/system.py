@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,22 +36,27 @@ class System:
 
 @contextlib.contextmanager
 def started(*options: str, data_parent: str | None = None) -> Generator[System]:
-    """Start a system on free ports with its data in a temporary folder; stop it and delete the data at the end."""
+    """Start a system on free ports with its data in a temporary folder; stop it and delete the data at the end.
+
+    A wish to stop (SIGTERM) counts as an end: whoever bounds a run by time leaves nothing running.
+    """
+    signal.signal(signal.SIGTERM, _leave)
     with tempfile.TemporaryDirectory(prefix="gantry-bench-", dir=data_parent) as folder:
         data = str(Path(folder) / "data")
         command = [str(ROOT / "gantry"), "up", "--free-ports", "--detach", "--json", "--data", data, *options]
-        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
-        if ran.returncode != 0:
-            sys.exit(f"`{' '.join(command)}` ended with {ran.returncode}: its last line above says why")
         try:
+            ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+            if ran.returncode != 0:
+                sys.exit(f"`{' '.join(command)}` ended with {ran.returncode}: its last line above says why")
             yield System.from_json(cast("dict[str, Any]", json.loads(ran.stdout.splitlines()[-1])))
         finally:
-            subprocess.run(
-                [str(ROOT / "gantry"), "down", "--data", data],
-                check=False,
-                cwd=ROOT,
-                stdout=subprocess.DEVNULL,
-            )
+            down = [str(ROOT / "gantry"), "down", "--data", data]
+            subprocess.run(down, check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
+
+
+def _leave(_number: int, _frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: what was started is being stopped
+    sys.exit(128 + signal.SIGTERM)
 
 
 def cpu_seconds(pid: int) -> float:

@@ -1,6 +1,7 @@
 """`bench`: runs the programs of bench/ one after the other. What they measure and against what, each says itself."""
 
 import ast
+import signal
 import subprocess
 import sys
 from itertools import takewhile
@@ -72,4 +73,13 @@ def _run(name: str, words: str, arguments: list[str]) -> int:
     sys.stdout.write(f"\n== {name}: {words}\n")
     sys.stdout.flush()
     command = [str(PYTHON), str(FOLDER / f"{name}.py"), *arguments]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    with subprocess.Popen(command, cwd=ROOT) as program:
+
+        def end(_number: int, _frame: object) -> None:
+            program.terminate()
+
+        before = signal.signal(signal.SIGTERM, end)
+        try:
+            return program.wait()
+        finally:
+            signal.signal(signal.SIGTERM, before)
