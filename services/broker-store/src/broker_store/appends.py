@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from broker_store.clock import StoreClock
 from broker_store.dispatch import Dispatch
 from broker_store.log.commit_log import CommitLog, LogState
-from broker_store.log.errors import DiskFull, LogError, LogStopped
+from broker_store.log.errors import DiskFull, LogError, LogStopped, NoDescriptorLeft
 from broker_store.message import Entry, Mode
 from broker_store.requests import OVERLOAD, RequestClass, waited_too_long
 from gantry_wire.codes import ResponseCode
@@ -24,6 +24,15 @@ def disk_full() -> RefusedRequest:
         ResponseCode.SERVICE_NOT_AVAILABLE,
         "the disk of this broker is full: nothing was stored, try another broker or free space",
         {"gantryCode": "DISK_FULL"},
+    )
+
+
+def no_descriptor_left() -> RefusedRequest:
+    """Surely not stored: the next segment could not be opened; a moment later it may."""
+    return RefusedRequest(
+        ResponseCode.SYSTEM_BUSY,
+        "this broker has too many files open to open its next segment: nothing was stored, try again; "
+        "raise its limit of open files (ulimit -n)",
     )
 
 
@@ -208,6 +217,9 @@ class Appends:
         for number, entry in enumerate(entries):
             try:
                 entry.place(self)
+            except NoDescriptorLeft:
+                self._refuse(entries[number:], no_descriptor_left())
+                break
             except DiskFull:
                 self._refuse(entries[number:], disk_full())
                 break

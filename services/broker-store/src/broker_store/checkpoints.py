@@ -20,8 +20,7 @@ from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.checkpoint_file import Times
 from broker_store.log.commit_log import CommitLog
 from broker_store.log.errors import LogStopped
-from broker_store.log.file_pool import NO_DESCRIPTOR
-from broker_store.log.files import SPACE_ERRORS, Files
+from broker_store.log.files import NO_DESCRIPTOR, SPACE_ERRORS, Files
 from broker_store.log.index import IndexFiles
 from broker_store.log.unit_journal import UnitJournal
 from broker_store.queue_note import encode_note, take_note

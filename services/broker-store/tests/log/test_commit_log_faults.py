@@ -10,6 +10,7 @@ from broker_store.log.commit_log import LogState
 from broker_store.log.errors import (
     DiskFull,
     LogStopped,
+    NoDescriptorLeft,
 )
 from broker_store.log.simulated_files import Fault, SimulatedFiles
 from gantry_wire.record import scan_records
@@ -82,6 +83,21 @@ def test_enospc_when_the_next_segment_is_made_reserves_nothing(disk, small, open
     assert log.state is LogState.DISK_FULL
     commit(log)
     assert log.read_record(first)[88:91] == b"..."
+
+
+def test_a_next_segment_for_which_there_is_no_descriptor_is_refused_and_tried_again(
+    disk, small, open_log, put, commit
+):
+    log = open_log(disk, small)
+    first = put(log, b"." * 3000)
+    disk.faults.append(Fault("open", errno.EMFILE))
+    with pytest.raises(NoDescriptorLeft):
+        put(log, b"-" * 3000)
+    assert log.state is LogState.RUNNING
+    second = put(log, b"-" * 3000)
+    commit(log)
+    assert log.read_record(first)[88:91] == b"..."
+    assert log.read_record(second)[88:91] == b"---"
 
 
 def commit_two_large(log, put):

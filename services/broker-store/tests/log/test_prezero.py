@@ -137,6 +137,17 @@ def test_another_error_is_reported_to_the_log(disk, failures, operation, error):
     assert len(failures) == 1
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.EDQUOT])
+def test_want_of_a_descriptor_or_of_quota_ends_the_work_until_the_tail_moves(disk, failures, error):
+    prezero, segment = make(disk, failures)
+    prezero.follow(segment, 0)
+    disk.faults.append(Fault("open", error))
+    assert slices(prezero) == 0
+    assert failures == []
+    prezero.claim(8000)
+    assert slices(prezero) > 0
+
+
 def test_it_rests_while_the_log_may_not_take_space_and_after_closing(disk, failures):
     prezero, segment = make(disk, failures, may_work=lambda: False)
     prezero.follow(segment, 0)

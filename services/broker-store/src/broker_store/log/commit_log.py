@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
-from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
-from broker_store.log.files import SPACE_ERRORS, Data, Files
+from broker_store.log.errors import DiskFull, LogStopped, NoDescriptorLeft, RecordTooLarge
+from broker_store.log.files import NO_DESCRIPTOR, SPACE_ERRORS, Data, Files
 from broker_store.log.log_reader import LogReader, start_of
 from broker_store.log.prezero import Prezero
 from broker_store.log.segment import Segment, cut_segment, load_segments, open_segment
@@ -114,8 +114,8 @@ class CommitLog(LogReader):
     def reserve(self, size: int) -> int:
         """Return the position at which the next `size` bytes will lie: one record, or a batch that stays together.
 
-        Raises LogStopped, RecordTooLarge, or DiskFull when the next segment cannot be made; nothing is reserved
-        then.
+        Raises LogStopped, RecordTooLarge, or DiskFull (NoDescriptorLeft) when the next segment cannot be made;
+        nothing is reserved then.
         """
         position = self.end
         end = position + size
@@ -212,6 +212,8 @@ class CommitLog(LogReader):
         try:
             segment = self.prezero.take_spare(start)
         except OSError as error:
+            if error.errno in NO_DESCRIPTOR:
+                raise NoDescriptorLeft(f"no descriptor for the next segment of {self.directory}") from error
             if error.errno in SPACE_ERRORS:
                 self.mark_disk_full(full=True)
                 raise DiskFull(f"no room for the next segment of {self.directory}") from error

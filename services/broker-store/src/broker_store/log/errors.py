@@ -9,6 +9,10 @@ class DiskFull(LogError):
     """No room for the batch: all of it was taken back. Refuse the sends (507); it heals when space returns."""
 
 
+class NoDescriptorLeft(DiskFull):
+    """Too many files are open to open the next segment: refuse the sends; the next batch tries again."""
+
+
 class LogStopped(LogError):
     """A write failed or a flush was not confirmed: nothing more is written until a restart has re-read the tail."""
 

@@ -1,12 +1,8 @@
 """Open files by path, bounded: ten thousand queues must not need ten thousand descriptors."""
 
-import errno
 from collections import OrderedDict
 
-from broker_store.log.files import File, Files
-
-NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-"""Errors that mean that this process, or the machine, has too many files open."""
+from broker_store.log.files import NO_DESCRIPTOR, File, Files
 
 
 class FilePool:

@@ -17,6 +17,8 @@ BUFFERS_PER_WRITE_MAX = 1024
 """IOV_MAX of Linux: more buffers need another call."""
 SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors that mean no room, and nothing worse."""
+NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+"""Errors that mean that this process, or the machine, has too many files open."""
 ZERO_BLOCK_BYTES = 1024 * 1024
 _libc = ctypes.CDLL(None, use_errno=True)
 _ZEROS = bytes(ZERO_BLOCK_BYTES)

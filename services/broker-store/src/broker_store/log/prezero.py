@@ -4,11 +4,10 @@ One background thread works in slices. It never touches a byte the writer has cl
 to say what they are about to write, and the writer waits in the rare case that the two meet.
 """
 
-import errno
 import threading
 from collections.abc import Callable
 
-from broker_store.log.files import File, Files
+from broker_store.log.files import NO_DESCRIPTOR, SPACE_ERRORS, File, Files
 from broker_store.log.segment import Segment, cut_segment, open_segment
 from broker_store.log.settings import LogSettings
 
@@ -176,7 +175,7 @@ class Prezero:
         return segment
 
     def _give_up(self, error: OSError, start: int) -> None:
-        if error.errno == errno.ENOSPC:
+        if error.errno in SPACE_ERRORS | NO_DESCRIPTOR:
             self._full_at = (
                 self._claimed
             )  # tried again when the tail has moved; the writer meets the end itself
