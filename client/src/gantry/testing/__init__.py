@@ -1,0 +1,20 @@
+"""A real system for tests: `system(...)` for any program, the fixture `gantry_broker` for pytest (see `plugin`)."""
+
+import contextlib
+
+from gantry.testing.running import BrokerPlace, System, SystemFailed, SystemOptions, launcher, system
+
+with contextlib.suppress(ModuleNotFoundError):  # who only wants `system` needs no pytest
+    from gantry.testing.plugin import gantry_broker, gantry_options, pytest_addoption
+
+__all__ = [
+    "BrokerPlace",
+    "System",
+    "SystemFailed",
+    "SystemOptions",
+    "gantry_broker",
+    "gantry_options",
+    "launcher",
+    "pytest_addoption",
+    "system",
+]

@@ -1,0 +1,13 @@
+"""One real system for all tests of the client: give topics and groups names of your own, kill nothing."""
+
+import pytest
+
+from gantry.testing import SystemOptions, gantry_broker
+
+__all__ = ["gantry_broker"]
+
+
+@pytest.fixture(scope="session")
+def gantry_options() -> SystemOptions:
+    """Two brokers; the fast refusal of what waited 200 ms would only tell how busy the machine is."""
+    return SystemOptions(brokers=2, settings={"broker-store.send_wait_ms_max": "60000"})
