@@ -33,6 +33,8 @@ HEADERS: dict[int, type[Header]] = {
     217: headers.TopicHeader, 100: headers.PutKvConfigHeader, 101: headers.KvKeyHeader,
     102: headers.KvKeyHeader, 219: headers.NamespaceHeader, 222: headers.ResetOffsetHeader,
     36: headers.ConsumerSendBackHeader, 370: headers.RecallHeader, 223: headers.ConsumerStatusHeader,
+    303: headers.ConsumeTimeSpanHeader, 308: headers.CorrectionOffsetHeader, 314: headers.CloneGroupOffsetHeader,
+    321: headers.QueryConsumeQueueHeader, 353: headers.GroupForbiddenHeader,
     307: headers.ConsumerRunningInfoHeader, 309: headers.ConsumeDirectlyHeader,
 }  # fmt: skip
 

@@ -1,14 +1,18 @@
 import asyncio
 import contextlib
+from datetime import datetime
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store import disk_care
+from broker_store.broker_config import BrokerConfig
+from broker_store.config_files import DataVersionCounter
 from broker_store.disk_care import DiskCare, retention_settings
 from broker_store.log.commit_log import LogState
 from broker_store.log.snapshot import Snapshots
 from broker_store.settings import Settings
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
@@ -74,6 +78,31 @@ async def test_old_segments_go_with_their_units_and_never_the_last(monkeypatch):
     ]
     again = side.reopen()
     assert [record.queue_offset for record in again.records()] == list(range(8, 14))
+
+
+async def test_an_order_deletes_what_is_expired_at_any_hour_by_the_time_set_now():
+    side = SendingSide(
+        segment_bytes=MIB, reserved_hours=3, delete_when=str((datetime.now().astimezone().hour + 12) % 24)
+    )
+    peer = ScriptedPeer()
+    for _ in range(10):
+        side.send(peer, body=b"x" * 250_000)
+        side.flush()
+    oldest = side.log.segments[0].path
+    for segment in side.log.segments:
+        side.files.set_modified_ms(segment.path, side.clock.now_ms())
+    side.files.set_modified_ms(oldest, side.clock.now_ms() - 2 * 3_600_000)
+    care = care_of(side)
+    config = BrokerConfig({}, DataVersionCounter(side.clock.now_ms))
+    care.retention.bind(config)
+    assert await care.delete_expired() == 0
+    config.update({"fileReservedTime": "1", "deleteWhen": "04;05", "diskMaxUsedSpaceRatio": "80"})
+    assert await care.delete_expired() == 1
+    assert not side.files.exists(oldest)
+    await care.forget_deleted()
+    assert side.queues.find("orders", 0).min_offset > 0
+    with pytest.raises(RefusedRequest, match="hours from 0 to 23"):
+        config.update({"deleteWhen": "24"})
 
 
 async def test_a_disk_that_fills_refuses_sends_and_heals_by_itself(monkeypatch):

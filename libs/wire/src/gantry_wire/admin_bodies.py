@@ -166,6 +166,56 @@ class QuerySubscriptionResponseBody(Body, kw_only=True, rename="camel"):
     topic: str | None = None
 
 
+class GroupForbidden(Body, kw_only=True, rename="camel"):
+    """353: whether a group may read a topic."""
+
+    group: str
+    readable: bool = True
+    topic: str
+
+
+class HAClientRuntimeInfo(Body, kw_only=True, rename="camel"):
+    """What a slave knows of its copying; all zero on a master."""
+
+    last_read_timestamp: int = 0
+    last_write_timestamp: int = 0
+    master_addr: str | None = None
+    master_flush_offset: int = 0
+    max_offset: int = 0
+    transferred_byte_in_second: int = 0
+    is_activated: bool = field(name="activated", default=False)
+
+
+class HAConnectionInfo(Body, kw_only=True, rename="camel"):
+    """One slave as its master sees it; positions in bytes."""
+
+    addr: str
+    diff: int = 0
+    in_sync: bool = False
+    slave_ack_offset: int = 0
+    transfer_from_where: int = 0
+    transferred_byte_in_second: int = 0
+
+
+class HARuntimeInfo(Body, kw_only=True, rename="camel"):
+    """907: who copies this broker's log, and how far they are."""
+
+    ha_client_runtime_info: HAClientRuntimeInfo = field(default_factory=HAClientRuntimeInfo)
+    ha_connection_info: list[HAConnectionInfo] = field(default_factory=list[HAConnectionInfo])
+    in_sync_slave_nums: int = 0
+    is_master: bool = field(name="master", default=True)
+    master_commit_log_max_offset: int = 0
+
+
+class SetMessageRequestMode(Body, kw_only=True, rename="camel"):
+    """401: how a group is to get a topic's messages, `PULL` or `POP`."""
+
+    consumer_group: str
+    mode: str = "PULL"
+    pop_share_queue_num: int = 0
+    topic: str
+
+
 class QueryCorrectionOffsetBody(Body, kw_only=True, rename="camel"):
     """308: offset by queue id."""
 

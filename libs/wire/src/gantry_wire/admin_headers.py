@@ -110,10 +110,24 @@ class ConsumerStatusHeader(Header, kw_only=True, rename="camel", gc=False):
 
 
 class GroupTopicHeader(Header, kw_only=True, rename="camel", gc=False):
-    """303, 345, 353: one group, and one topic where the code needs it."""
+    """345: one group, and one topic of it."""
 
     group: str
     topic: str | None = None
+
+
+class ConsumeTimeSpanHeader(Header, kw_only=True, rename="camel", gc=False):
+    """303: how old the next messages of a group are in a topic."""
+
+    topic: str
+    group: str
+
+
+class GroupForbiddenHeader(Header, kw_only=True, rename="camel", gc=False):
+    """353: whether a group may read a topic; `readable` None only asks."""
+
+    group: str
+    topic: str
     readable: bool | None = None
 
 

@@ -136,7 +136,7 @@ class Admission:
             raise RefusedRequest(ResponseCode.SUBSCRIPTION_NOT_EXIST, words)
         if not may_broadcast and consumers.consumption.model is MessageModel.BROADCASTING:
             raise _forbidden(f"the consumer group[{group}] can not consume by broadcast way")
-        if self._groups.forbidden.get(group, {}).get(topic, 0) & PERM_READ:
+        if not self._groups.may_read(group, topic):
             raise _forbidden(f"the consumer group[{group}] is forbidden for topic[{topic}]")
         subscription = consumers.subscriptions.get(topic)
         if subscription is None:

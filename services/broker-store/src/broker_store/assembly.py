@@ -17,10 +17,11 @@ from broker_store.commands import CommandTable
 from broker_store.config_files import DataVersionCounter
 from broker_store.consuming import Consuming
 from broker_store.derived import lowest_pin
-from broker_store.disk_care import DiskCare
+from broker_store.disk_care import DiskCare, LiveRetention
 from broker_store.doors import Doors
 from broker_store.hooking import Hooks
 from broker_store.http_routes import SnapshotRoutes
+from broker_store.kept_config import KeptConfig
 from broker_store.log.commit_log import LogState
 from broker_store.log.errors import LogError, StoreInUse
 from broker_store.log.files import RealFiles
@@ -73,6 +74,7 @@ class StoreProcess:
         self._behaviours: list[Behaviour] = []
         self._registration: Registration | None = None
         self._hooks: Hooks | None = None
+        self._retention = LiveRetention(settings)
         self._is_recovered = False
 
     async def run(self) -> None:
@@ -142,10 +144,13 @@ class StoreProcess:
         sending.retries.find_group = consuming.groups.find_or_create
         sending.removal.on_removed.append(consuming.topic_deleted)
         sending.appends.figures = consuming.figures
-        self._behaviours = build_behaviours(around, store, sending, consuming, self._thread)
+        kept = KeptConfig(config, self._files, store.config_dir, self._thread)
+        self._behaviours = build_behaviours(around, store, sending, consuming, self._thread, kept)
         self._sending, self._consuming = sending, consuming
         self._hooks = build_hooks(around, sending)
         self._registration = build_registration(around, store, sending, config)
+        self._retention.bind(config)
+        kept.restore()
 
     async def _serve_reads(self, opening: Opening, slices: Slices) -> None:
         """Go on rebuilding, and let pulls have what is there again."""
@@ -196,6 +201,7 @@ class StoreProcess:
             self._settings, self._files, store.log, store.queues, store.index, snapshots, self._thread,
             self._clock.now_ms,
         )  # fmt: skip
+        sending.cleaner, care.retention = care, self._retention
         care.held_from = lambda: lowest_pin(store.states.all())
         sending.settling.roll_below = lambda: care.roll_below
         sending.appends.on_disk_full = care.disk_full_met

@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
+from broker_store.administration import Administration
 from broker_store.building import Surroundings
 from broker_store.config_files import ConfigFile
 from broker_store.consuming import Consuming
 from broker_store.conversations import Conversations
+from broker_store.kept_config import KeptConfig
 from broker_store.later import Later
 from broker_store.leases.building import build_leasing
 from broker_store.locks.handler import QueueLocks
@@ -60,7 +62,12 @@ class Behaviour(Protocol):
 
 
 def build_behaviours(
-    around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming, thread: Executor
+    around: Surroundings,
+    store: OpenedStore,
+    sending: Sending,
+    consuming: Consuming,
+    thread: Executor,
+    kept: KeptConfig,
 ) -> list[Behaviour]:
     """Return all parts, over one opened store."""
     return [
@@ -70,6 +77,7 @@ def build_behaviours(
         build_transactions(around, store, sending, consuming),
         build_leasing(around, store, sending, consuming),
         Conversations(around, store, sending, consuming),
+        Administration(around, store, sending, consuming, kept),
     ]
 
 

@@ -60,6 +60,8 @@ RENAMED = {
 }
 """RocketMQ's key: our setting of the same meaning and unit."""
 
+SHORT_POLLING_MS = 1000
+"""Longest wait of a pull without long polling, until code 25 changes it: no setting of its own."""
 FLUSH = {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}
 
 
@@ -183,4 +185,5 @@ def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, 
     for key, name in RENAMED.items():
         value: object = getattr(settings, name)
         values[key] = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    return values | {"listenPort": str(port), "fastListenPort": str(fast_port)}
+    ports = {"listenPort": str(port), "fastListenPort": str(fast_port)}
+    return values | ports | {"shortPollingTimeMills": str(SHORT_POLLING_MS)}

@@ -4,6 +4,7 @@ Pure. Parts bind the keys they can change; every other key is refused in words i
 """
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from broker_store.config_files import DataVersionCounter
 from gantry_wire.codes import ResponseCode
@@ -16,6 +17,18 @@ Change = Callable[[str], None]
 """Takes a new value as text. Raises ValueError, with words, for one that it cannot take."""
 
 
+class Keeper(Protocol):
+    """Keeps changes over a restart."""
+
+    def changed(self) -> None:
+        """Save soon."""
+        ...
+
+    def when_saved(self, answer: Callable[[OSError | None], None]) -> None:
+        """Call back once all changes are durable."""
+        ...
+
+
 class BrokerConfig:
     """All settings by RocketMQ's key."""
 
@@ -23,6 +36,9 @@ class BrokerConfig:
         self._values = dict(values)
         self._changes: dict[str, list[Change]] = {}
         self.version = version
+        self.kept: dict[str, str] = {}
+        """What was changed while it ran, now or before a restart: to be kept."""
+        self.keeper: Keeper | None = None
 
     def items(self) -> dict[str, str]:
         """Return every key with the value now in force, by name."""
@@ -44,8 +60,43 @@ class BrokerConfig:
                     ResponseCode.NO_PERMISSION, f"Can not update config in black list: {key}"
                 )
             if key not in self._changes:
-                words = f"{key} cannot be changed while the broker runs: set it in broker.conf and restart"
-                raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
+                why = (
+                    "cannot be changed while the broker runs: set it in broker.conf and restart"
+                    if key in self._values
+                    else "is no setting of this broker"
+                )
+                raise RefusedRequest(ResponseCode.NO_PERMISSION, f"{key} {why}")
+        before = {key: self._values[key] for key in changes if key in self._values}
+        try:
+            self._apply(changes)
+        except RefusedRequest:
+            self._apply(before)
+            raise
+        self._values.update(changes)
+        for _ in changes:
+            self.version.bump()
+        self.kept.update(changes)
+        if self.keeper is not None:
+            self.keeper.changed()
+
+    def restore(self, kept: Mapping[str, str]) -> dict[str, str]:
+        """Take up changes that were kept; return, by key, why one was not: its bounds or its meaning may be other ones now."""
+        refused: dict[str, str] = {}
+        for key, value in kept.items():
+            try:
+                self.update({key: value})
+            except RefusedRequest as refusal:
+                refused[key] = refusal.remark
+        return refused
+
+    def when_kept(self, answer: Callable[[OSError | None], None]) -> None:
+        """Call back once all changes will outlive a restart."""
+        if self.keeper is None:
+            answer(None)
+        else:
+            self.keeper.when_saved(answer)
+
+    def _apply(self, changes: Mapping[str, str]) -> None:
         for key, value in changes.items():
             try:
                 for change in self._changes[key]:
@@ -54,8 +105,6 @@ class BrokerConfig:
                 raise RefusedRequest(
                     ResponseCode.INVALID_PARAMETER, f"{key}={value[:64]}: {error}"
                 ) from error
-            self._values[key] = value
-            self.version.bump()
 
 
 def read_switch(value: str) -> bool:

@@ -93,7 +93,7 @@ class Consuming:
         self._config_thread = ThreadPoolExecutor(1, thread_name_prefix="groups")
         self.figures = Figures(parts.metrics, _local_s(parts.now_ms()))
         self.clients = ClientTable()
-        self.groups, self._group_saver = self._load_groups()
+        self.groups, self.group_saver = self._load_groups()
         self.offsets = OffsetTable()
         offset_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerOffset.json")
         journal_path = f"{parts.own_dir}/offsets.journal"
@@ -159,7 +159,7 @@ class Consuming:
             self.resets, self.clients,
         )  # fmt: skip
         group_handlers = GroupHandlers(
-            self.groups, self._group_saver, self.offsets, self.keeper, self._admin, self.figures
+            self.groups, self.group_saver, self.offsets, self.keeper, self._admin, self.figures
         )
         return {
             **self.pulls.commands(),
@@ -189,7 +189,7 @@ class Consuming:
         await self._admin.close()
         await self.keeper.close()
         await self.filters.stop()
-        await self._group_saver.close()
+        await self.group_saver.close()
         self._threads.shutdown(wait=False)
         self._config_thread.shutdown(wait=False)
 
@@ -286,7 +286,6 @@ class Consuming:
     def _admin_handlers(self) -> AdminHandlers:
         parts = self._parts
         return AdminHandlers(
-            config=parts.config,
             topics=parts.topics,
             figures=self.figures,
             classes=parts.classes,

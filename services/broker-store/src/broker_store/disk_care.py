@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from datetime import datetime
 
+from broker_store.broker_config import BrokerConfig, read_number
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.files import Files
 from broker_store.log.index import IndexFiles
@@ -16,11 +18,36 @@ from broker_store.settings import Settings
 from gantry_chassis.logs import get_logger
 
 SPACE_SECONDS = 1.0
+HOUR_MS = 3_600_000
+RESERVED_HOURS_MAX = 24 * 3650
 RETENTION_SECONDS = 10.0
 SEGMENTS_PER_ROUND = 10
 QUEUES_PER_SLICE = 16
 
 _log = get_logger()
+
+
+class LiveRetention:
+    """When segments go, as the settings or code 25 say now."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.value = retention_settings(settings)
+
+    def bind(self, config: BrokerConfig) -> None:
+        """Let code 25 change it."""
+
+        def set_time(value: str) -> None:
+            self.value = replace(self.value, keep_ms=read_number(value, 1, RESERVED_HOURS_MAX) * HOUR_MS)
+
+        def set_hours(value: str) -> None:
+            self.value = replace(self.value, delete_hours=read_hours(value))
+
+        def set_ratio(value: str) -> None:
+            self.value = replace(self.value, full_ratio=read_number(value, 10, 95) / 100)
+
+        config.bind("fileReservedTime", set_time)
+        config.bind("deleteWhen", set_hours)
+        config.bind("diskMaxUsedSpaceRatio", set_ratio)
 
 
 class DiskCare:
@@ -48,7 +75,8 @@ class DiskCare:
         self.held_from: Callable[[], int | None] = lambda: None
         """Lowest log position of what is undecided, None when nothing is."""
         self._space = Space(files, self._directory, log)
-        self._retention = retention_settings(settings)
+        self.retention = LiveRetention(settings)
+        """When segments go; the assembly gives one that code 25 changes."""
         self._told = LogState.RUNNING
         self._wake = asyncio.Event()
         self.deleted_segments = 0
@@ -90,13 +118,26 @@ class DiskCare:
             expire = self._snapshots.expire
             await asyncio.get_running_loop().run_in_executor(self._thread, expire, self._now_ms())
 
-    async def _delete_oldest(self) -> bool:
+    async def delete_expired(self) -> int:
+        """Delete expired segments whatever the hour; returns how many."""
+        count = 0
+        while await self._delete_oldest(any_hour=True):
+            count += 1
+        return count
+
+    async def forget_deleted(self) -> None:
+        """Delete what queues and index still hold of deleted segments."""
+        await self._forget_before(self._log.min_position)
+
+    async def _delete_oldest(self, *, any_hour: bool = False) -> bool:
         ages = [
             SegmentAge(segment.start, segment.end, self._files.modified_ms(segment.path))
             for segment in self._log.segments[:2]
         ]
         hour = datetime.now().astimezone().hour
-        verdict = judge_oldest(self._retention, ages, self.use(), self._now_ms(), hour, self.held_from())
+        if any_hour:
+            hour = min(self.retention.value.delete_hours)
+        verdict = judge_oldest(self.retention.value, ages, self.use(), self._now_ms(), hour, self.held_from())
         self._ask_to_roll(verdict)
         if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
             return False
@@ -130,10 +171,18 @@ class DiskCare:
             self._index.delete_before(minimum)
 
 
+def read_hours(value: str) -> frozenset[int]:
+    """Return hours of the day, written as 04;13. Raises ValueError."""
+    parts = value.strip().split(";")
+    if not all(part.isdecimal() and int(part) <= 23 for part in parts):
+        raise ValueError("write hours from 0 to 23, as 04;13")
+    return frozenset(int(part) for part in parts)
+
+
 def retention_settings(settings: Settings) -> RetentionSettings:
     """Return the settings as retention wants them. Raises ValueError for an hour that no day has."""
     return RetentionSettings(
-        keep_ms=settings.reserved_hours * 3_600_000,
+        keep_ms=settings.reserved_hours * HOUR_MS,
         delete_hours=frozenset(int(hour) for hour in settings.delete_when.split(";")),
         full_ratio=settings.disk_ratio_max / 100,
         forced_free_bytes=settings.free_bytes_min + 4 * settings.ballast_bytes,

@@ -16,6 +16,8 @@ from gantry_wire.names import (
     check_group,
 )
 
+PERM_READ = 4
+"""Bit of `forbidden` that takes reading away (RocketMQ's)."""
 GATEWAY = SubscriptionGroupConfig(group_name=GATEWAY_GROUP, notify_consumer_ids_changed_enable=False)
 """Reads on behalf of HTTP clients; every store has it, no list shows it, no file holds it."""
 
@@ -30,7 +32,7 @@ class GroupTable:
         self.on_change: list[Callable[[str], None]] = []
         """Called with the group's name after each change."""
         self.forbidden: dict[str, dict[str, int]] = {}
-        """Topics a group may not read, as an imported file may say: group → topic → bits."""
+        """Topics a group may not read: group → topic → bits."""
         self._groups = {group.group_name: group for group in known}
         for name in PRESET_GROUPS:
             self._groups.setdefault(name, SubscriptionGroupConfig(group_name=name))
@@ -74,6 +76,24 @@ class GroupTable:
         if group is not None and group.consume_enable is not enable:
             group.consume_enable = enable
             self._changed(name)
+
+    def may_read(self, name: str, topic: str) -> bool:
+        """Whether a topic was not taken from a group."""
+        return not self.forbidden.get(name, {}).get(topic, 0) & PERM_READ
+
+    def set_readable(self, name: str, topic: str, *, readable: bool) -> None:
+        """Take a topic from a group, or give it back."""
+        bits = self.forbidden.get(name, {}).get(topic, 0)
+        changed = bits & ~PERM_READ if readable else bits | PERM_READ
+        if changed == bits:
+            return
+        of_group = self.forbidden.setdefault(name, {})
+        of_group[topic] = changed
+        if not changed:
+            del of_group[topic]
+        if not of_group:
+            del self.forbidden[name]
+        self._changed(name)
 
     def delete(self, name: str) -> bool:
         """Forget a group; False when there was none."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from broker_store.broker_conf import SHORT_POLLING_MS
 from broker_store.broker_config import BrokerConfig, read_number, read_switch
 from broker_store.groups import GroupTable
 from broker_store.pull import BatchLimits, PullLimits
@@ -28,7 +29,7 @@ class ReadSettings:
     broker_permission: int = 6
     long_polling_enable: bool = True
     """Off: a pull that may be held waits `short_polling_ms` only."""
-    short_polling_ms: int = 1000
+    short_polling_ms: int = SHORT_POLLING_MS
     limits: PullLimits = field(default_factory=default_limits)
     gateway_limits: PullLimits = field(default_factory=lambda: default_limits().with_count(1024, 1024 * 1024))
     """HTTP clients may ask for more messages at once than RocketMQ's."""

@@ -10,6 +10,7 @@ from broker_store.broker_config import BrokerConfig, read_number, read_switch
 from broker_store.checkpoints import CheckpointParts, Checkpoints
 from broker_store.delays.building import build_delays, build_recalls
 from broker_store.dispatch import Dispatch, Readers
+from broker_store.handlers.cleaning import Cleaner
 from broker_store.handlers.send import SendHandler, SendParts
 from broker_store.handlers.topics import TopicHandler, TopicParts
 from broker_store.idempotency import Remembered
@@ -46,6 +47,9 @@ _log = get_logger()
 
 class Sending:
     """Everything that changes the log. Built once over an opened store, inside the running loop."""
+
+    cleaner: Cleaner | None = None
+    """Who deletes old files; given once the loops start."""
 
     def __init__(
         self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor

@@ -1,11 +1,8 @@
-"""25, 26, 28, 305: the broker's settings, its state in numbers, its system topics."""
+"""28, 305: the broker's state in numbers, its system topics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-
-from broker_store.broker_config import BrokerConfig
 from broker_store.figures import Figures
 from broker_store.later import Later
 from broker_store.ports import Commands, Peer, TopicTable
@@ -14,7 +11,6 @@ from broker_store.requests import RequestClass
 from broker_store.runtime_info import RuntimeState, runtime_info
 from gantry_wire.bodies import KVTable, TopicList, encode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.config_text import format_config_text, parse_config_text
 from gantry_wire.encode import encode_response
 from gantry_wire.frame import Command
 
@@ -33,7 +29,6 @@ _POOLS = {
 class AdminHandlers:
     """Answers questions about the broker as a whole."""
 
-    config: BrokerConfig
     topics: TopicTable
     figures: Figures
     classes: dict[str, RequestClass]
@@ -46,22 +41,9 @@ class AdminHandlers:
     def commands(self) -> Commands:
         """Return the entries of the command table."""
         return {
-            25: ("adminBroker", self.update_config),
-            26: ("adminBroker", self.get_config),
             28: ("adminBroker", self.runtime_info),
             305: ("adminBroker", self.system_topics),
         }
-
-    def update_config(self, _peer: Peer, command: Command) -> bytes:
-        """25: change settings while the broker runs."""
-        self.config.update(parse_config_text(command.body))
-        return encode_response(ResponseCode.SUCCESS, command.opaque)
-
-    def get_config(self, _peer: Peer, command: Command) -> bytes:
-        """26: all settings as `key=value` lines."""
-        version = {"version": msgspec.json.encode(self.config.version.value).decode()}
-        body = format_config_text(self.config.items())
-        return encode_response(ResponseCode.SUCCESS, command.opaque, version, body)
 
     def runtime_info(self, peer: Peer, command: Command) -> None:
         """28: the broker's state in numbers."""

@@ -1,0 +1,27 @@
+"""907: who copies this broker's log. It is a master without slaves, and says so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker_store.ports import Commands, Peer
+from gantry_wire.bodies import HARuntimeInfo, encode_body
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.frame import Command
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationHandlers:
+    """Answers questions about copies."""
+
+    log_end: Callable[[], int]
+    """Where the log ends, in bytes."""
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {RequestCode.GET_BROKER_HA_STATUS: ("adminBroker", self.status)}
+
+    def status(self, _peer: Peer, command: Command) -> bytes:
+        """907: the log's end and no slave."""
+        body = HARuntimeInfo(master_commit_log_max_offset=self.log_end())
+        return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
