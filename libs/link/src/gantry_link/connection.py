@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import TypeAlias, cast
 
 from gantry_link.calls import Answer, Calls
 from gantry_link.errors import ConnectionBusy, ConnectionLost, NotConnected
@@ -32,6 +32,9 @@ SILENT_SECONDS = 10.0
 
 PushHandler = Callable[["Connection", Command], None]
 """Called for every request the server sends us; it answers with `Connection.send`."""
+Fields: TypeAlias = "Header | dict[str, str] | None"
+Signer = Callable[[Fields, bytes], dict[str, str]]
+"""Returns the fields of a request, given with its body, with what proves who sends it."""
 
 
 class Connection(asyncio.Protocol):
@@ -56,6 +59,7 @@ class Connection(asyncio.Protocol):
         "last_used",
         "limits",
         "on_lost",
+        "sign",
     )
 
     def __init__(
@@ -64,6 +68,8 @@ class Connection(asyncio.Protocol):
         self.address = address
         self.limits = limits or LinkLimits()
         self.on_lost: Callable[[Connection], None] | None = None
+        self.sign: Signer | None = None
+        """Applied to requests that are encoded here; who encodes elsewhere signs there."""
         self._loop = asyncio.get_running_loop()
         self._received_at = self.last_used = self._loop.time()
         """Loop times of the last bytes in, and of the last bytes either way."""
@@ -94,7 +100,7 @@ class Connection(asyncio.Protocol):
     def request(
         self,
         code: int,
-        header: Header | dict[str, str] | None = None,
+        header: Fields = None,
         body: bytes = b"",
         timeout: float = REQUEST_SECONDS,
     ) -> asyncio.Future[Command]:
@@ -104,6 +110,8 @@ class Connection(asyncio.Protocol):
         """
         if self._lost or self._transport is None:
             raise NotConnected(f"not connected to {self.address}")
+        if self.sign is not None:
+            header = self.sign(header, body)
         calls = self._calls
         opaque = calls.next_opaque()
         frame = encode_request(code, opaque, header, body)
@@ -128,8 +136,10 @@ class Connection(asyncio.Protocol):
         self._calls.open_for(answer, opaque, timeout)
         self._put(opaque, frame)
 
-    def oneway(self, code: int, header: Header | dict[str, str] | None = None, body: bytes = b"") -> None:
+    def oneway(self, code: int, header: Fields = None, body: bytes = b"") -> None:
         """Send a request that nobody answers."""
+        if self.sign is not None:
+            header = self.sign(header, body)
         opaque = self._calls.next_opaque()
         self.send(encode_request(code, opaque, header, body, oneway=True))
 

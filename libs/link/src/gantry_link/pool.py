@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gantry_link.connection import CONNECT_SECONDS, Connection, PushHandler, connect
+from gantry_link.connection import CONNECT_SECONDS, Connection, PushHandler, Signer, connect
 from gantry_link.errors import NotConnected
 from gantry_link.limits import LinkLimits
 
@@ -26,6 +27,7 @@ class _Slot:
     """What is known about one address: its connection, or when to try again."""
 
     address: str
+    lane: str = ""
     connection: Connection | None = None
     backoff_seconds: float = 0.0
     retry_at: float = 0.0
@@ -43,7 +45,14 @@ class ConnectionPool:
         limits: LinkLimits | None = None,
         connect_seconds: float = CONNECT_SECONDS,
         jitter: random.Random | None = None,
+        sign: Signer | None = None,
     ) -> None:
+        """`sign` proves to every server who sends a request."""
+        self.on_connected: Callable[[Connection, str], None] | None = None
+        """Told of each new connection and its lane, before it carries anything."""
+        self.on_lost: Callable[[Connection, str], None] | None = None
+        """Told of each connection that ended, and its lane."""
+        self._sign = sign
         self.limits = limits or LinkLimits()
         self.connects = 0
         self.failed_connects = 0
@@ -69,7 +78,7 @@ class ConnectionPool:
             return connection
         if self._closed:
             raise NotConnected("the pool is closed")
-        slot = self._slots.setdefault((address, lane), _Slot(address))
+        slot = self._slots.setdefault((address, lane), _Slot(address, lane))
         async with slot.connecting:  # callers that come together share one attempt
             if slot.connection is not None and slot.connection.is_open:
                 return slot.connection
@@ -110,9 +119,17 @@ class ConnectionPool:
         if self._closed:
             connection.close()
             raise NotConnected("the pool is closed")
+        connection.sign = self._sign
+        connection.on_lost = lambda lost: self._lost(lost, slot.lane)
+        if self.on_connected is not None:
+            self.on_connected(connection, slot.lane)
         if self._sweeper is None:
             self._sweeper = loop.call_later(IDLE_SWEEP_SECONDS, self._sweep)
         return connection
+
+    def _lost(self, connection: Connection, lane: str) -> None:
+        if self.on_lost is not None and not self._closed:
+            self.on_lost(connection, lane)
 
     def _back_off(self, slot: _Slot, reason: str) -> None:
         slot.reason = reason

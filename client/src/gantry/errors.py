@@ -1,0 +1,97 @@
+"""Every error of the SDK: what happened, what to do, the broker's response code where there is one. Raises nothing itself."""
+
+from __future__ import annotations
+
+from gantry_link.errors import BrokerRefused, LinkError, RequestTimedOut
+from gantry_wire.codes import RETRYABLE, ResponseCode
+
+_ADVICE: dict[int, str] = {
+    1: "the broker failed at it; its log says more",
+    2: "the broker is overloaded: send more slowly, or give it more time",
+    3: "the broker does not know this request: it is older than the feature asked for",
+    13: "shorten the message or its topic, or choose an earlier instant: the remark names the limit",
+    14: "the broker takes nothing now (disk full, a slave, or stopping): look at its health",
+    16: "the topic, the group or the account lacks this permission: change it with the admin tool",
+    17: "create the topic (`gantry topic create NAME`), or allow brokers to create topics",
+    22: "the broker has nothing under this name",
+    23: "correct the subscription expression",
+    24: "the group has not subscribed this topic: wait for the next heartbeat",
+    25: "the broker knows a newer subscription of the group: do all its members subscribe alike?",
+    26: "create the group, or allow brokers to create groups",
+    29: "correct the argument the remark names",
+    206: "start a consumer of the group first",
+    604: "it is too late, or the handle is of another topic",
+}
+
+
+class GantryError(Exception):
+    """Base of all errors of the SDK. `code` is the broker's response code, or None; `retryable` whether the same may succeed later."""
+
+    code: int | None = None
+    retryable: bool = False
+
+
+class ConfigurationError(GantryError, ValueError):
+    """A setting is wrong or contradicts another. Nothing was started."""
+
+
+class InvalidMessage(GantryError, ValueError):
+    """A message breaks a rule and was not sent. `field` is the part that does."""
+
+    def __init__(self, field: str, words: str) -> None:
+        super().__init__(f"{field}: {words}")
+        self.field = field
+
+
+class NotRunning(GantryError):
+    """The client was not started, or is closed already."""
+
+
+class NoRoute(GantryError):
+    """No nameserver knows where the topic, or the broker, is."""
+
+    code = int(ResponseCode.TOPIC_NOT_EXIST)
+    retryable = True
+
+
+class ConnectionFailed(GantryError):
+    """There is no way to the other side, or it ended early. `sent`: whether the request may have been done."""
+
+    retryable = True
+
+    def __init__(self, words: str, *, sent: bool) -> None:
+        super().__init__(words)
+        self.sent = sent
+
+
+class TimedOut(GantryError, TimeoutError):
+    """No answer within the time given. `sent`: whether the request may have been done."""
+
+    retryable = True
+
+    def __init__(self, words: str, *, sent: bool) -> None:
+        super().__init__(words)
+        self.sent = sent
+
+
+class Refused(GantryError):
+    """The broker or the nameserver answered with an error: `code` is its response code, `remark` its words."""
+
+    def __init__(self, code: int, remark: str, doing: str = "") -> None:
+        advice = _ADVICE.get(code)
+        words = f"code {code}: {remark or 'no words'}"
+        super().__init__(
+            f"{doing + ' was refused, ' if doing else ''}{words}{f' ({advice})' if advice else ''}"
+        )
+        self.code: int | None = code
+        self.remark = remark
+        self.retryable = code in RETRYABLE
+
+
+def sdk_error(error: BrokerRefused | LinkError, doing: str) -> GantryError:
+    """Return an error of the link in the words of the SDK. `doing` names what was tried, as in "sending to T"."""
+    if isinstance(error, BrokerRefused):
+        return Refused(int(error.code), error.remark, doing)
+    if isinstance(error, RequestTimedOut):
+        return TimedOut(f"{doing}: {error}", sent=error.sent)
+    return ConnectionFailed(f"{doing}: {error}", sent=error.sent)

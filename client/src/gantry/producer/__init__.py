@@ -1,0 +1,1 @@
+"""Producers: messages, batches, transactions and requests to brokers. Knows no consumer."""

@@ -1,0 +1,17 @@
+"""What a broker's question about a half message (39) says. Pure."""
+
+from __future__ import annotations
+
+from gantry_wire.frame import Command
+from gantry_wire.properties import PRODUCER_GROUP
+from gantry_wire.record import Record, decode_record
+
+
+def checked_record(command: Command) -> Record:
+    """Return the half message that is asked about; MalformedRecord when there is none."""
+    return decode_record(command.body)
+
+
+def producer_group_of(command: Command) -> str:
+    """Return the group whose half message is asked about, empty when it names none."""
+    return checked_record(command).property_map().get(PRODUCER_GROUP, "")
