@@ -83,7 +83,7 @@ class Replay:
         self.peers = [ScriptedPeer(), ScriptedPeer("2001:db8::1", 40001)]
         self.runs = 0
         if not short_way:
-            self.side.sending.plain._lane = lambda *_: None
+            self.side.sending.plain.lane = lambda *_: None
 
     def play(self, steps):
         for opaque, step in enumerate(steps):

@@ -97,6 +97,9 @@ _TIME_CHARS, _COUNTER_CHARS = 8, 4
 """A UNIQ_KEY ends with the milliseconds of the month and a counter."""
 _31_2, _31_3, _31_4, _31_8 = 31**2, 31**3, 31**4, 31**8
 _TIME_FACTORS = tuple(31**n for n in range(_TIME_CHARS - 1, -1, -1))
+_FACTORS_MAX = 64
+_FACTORS = tuple(31**n & 0xFFFFFFFF for n in range(_FACTORS_MAX, -1, -1))
+"""What each character of a text of so many is multiplied by, and before them what the hash so far is."""
 _TOGETHER_MIN = 8
 """As many keys are hashed faster together than one by one."""
 _INT32 = 0xFFFFFFFF
@@ -281,6 +284,11 @@ def _hash_from(hashed: int, text: str) -> int:
     units = (
         text.encode() if text.isascii() else memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
     )
+    size = len(units)
+    if size <= _FACTORS_MAX:
+        return (
+            hashed * _FACTORS[-size - 1] + sum(map(mul, units, _FACTORS[_FACTORS_MAX + 1 - size :])) & _INT32
+        )
     for unit in units:
         hashed = hashed * 31 + unit & _INT32
     return hashed

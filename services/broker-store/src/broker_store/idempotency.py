@@ -104,6 +104,10 @@ class Window:
         found = self._read(self._slots[slot] - 1)
         return found if now_ms - found.store_ms < self._window_ms else None
 
+    def may_hold(self, digest: bytes) -> bool:
+        """Whether a key is remembered, however old it is."""
+        return self._slots[self._place_of(digest)] != _EMPTY
+
     def judge(self, digest: bytes, crc: int, now_ms: int) -> tuple[Verdict, Remembered | None]:
         """Decide about a send: new, a repeat of a remembered one, or the same key on other content."""
         found = self.find(digest, now_ms)

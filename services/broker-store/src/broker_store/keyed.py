@@ -4,52 +4,28 @@ A key is claimed when its message enters the group commit and remembered in the 
 key joins the group commit itself, so it is answered after the flush that the first message waits for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import cast
 from zlib import crc32
 
 from broker_store.appends import Appends
 from broker_store.idempotency import Remembered, Verdict, Window, content_crc, key_digest
+from broker_store.keyed_claims import Claim, Place, Repeat, Told
 from broker_store.log.errors import LogError
 from broker_store.message import (
-    FSYNC_FIELD,
-    WRITTEN_FIELD,
     Arrivals,
     IndexEntry,
     Message,
-    Mode,
     Placement,
-    ReplyTo,
-    refusal_frame,
 )
 from broker_store.send_batch import ItemResult, SendBatch
-from broker_store.special_message import json_fields
 from gantry_wire.codes import ResponseCode
-from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest, WireError
-from gantry_wire.ids import offset_message_id
 from gantry_wire.properties import GANTRY_KEY, UNIQ_KEY, parse_properties
 from gantry_wire.record import CRC_MASK, Record, decode_record
 
-DUPLICATE_FIELD = b',"duplicate":"true"'
-
-
-Told = tuple[int, dict[str, str]]
-
-
-class Claim:
-    """A key whose first message is on its way; `stored` is set when it became visible, None for ever if it failed.
-
-    `told` is what its sender is told with it: the queue, and further fields.
-    """
-
-    __slots__ = ("crc", "digest", "stored", "told", "unique_key")
-
-    def __init__(self, digest: bytes, crc: int, unique_key: str) -> None:
-        self.digest = digest
-        self.crc = crc
-        self.unique_key = unique_key
-        self.stored: Remembered | None = None
-        self.told: Told = (-1, {})
+_new = cast("Callable[[type[Remembered], tuple[bytes, int, int, int, int, int]], Remembered]", tuple.__new__)
+"""Makes the tuple in 0.15 us, which by its own name takes 0.4; there is one for each message."""
 
 
 class KeyedSends:
@@ -79,7 +55,7 @@ class KeyedSends:
         if verdict is Verdict.CONFLICT:
             raise conflict(properties[GANTRY_KEY])
         if verdict is Verdict.REPEAT:
-            self._appends.submit(_Repeat(message, claim))
+            self._appends.submit(Repeat(message.mode, message.peer, message.opaque, claim))
             return
         try:
             self._appends.submit(_KeyedMessage(message, claim, self), len(message.body))
@@ -115,8 +91,11 @@ class KeyedSends:
         claim = self._claims.get(digest)
         if claim is not None:
             return (Verdict.REPEAT if claim.crc == crc else Verdict.CONFLICT), claim
-        verdict, found = self.window.judge(digest, crc, self._now_ms())
         claim = Claim(digest, crc, unique_key)
+        if not self.window.may_hold(digest):
+            self._claims[digest] = claim
+            return Verdict.NEW, claim
+        verdict, found = self.window.judge(digest, crc, self._now_ms())
         if found is not None and not self._recall(claim, topic, found):
             verdict = Verdict.NEW
         if verdict is Verdict.NEW:
@@ -129,6 +108,15 @@ class KeyedSends:
         claim.told = told
         self._claims.pop(claim.digest, None)
         self.window.remember(entry)
+
+    def stored_all(self, claims: Sequence[Claim], places: Sequence[Place], store_ms: int) -> None:
+        """As `stored`, for messages that became visible together."""
+        forget, remember = self._claims.pop, self.window.remember
+        for claim, (position, offset, told) in zip(claims, places, strict=True):
+            entry = _new(Remembered, (claim.digest, claim.crc, store_ms, position, offset, told[0]))
+            claim.stored, claim.told = entry, told
+            forget(claim.digest, None)
+            remember(entry)
 
     def failed(self, claim: Claim) -> None:
         """Give a key free whose first message was not stored: the next one is new again."""
@@ -185,58 +173,6 @@ class _KeyedMessage:
     def refuse(self, refusal: RefusedRequest) -> None:
         self._keyed.failed(self._claim)
         self._message.refuse(refusal)
-
-
-class _Repeat:
-    """A message that was stored before, or is on its way: waits with the batch of its turn, stores nothing."""
-
-    count = 1
-
-    def __init__(self, message: Message, claim: Claim) -> None:
-        self.mode = Mode.SYNC if message.mode == Mode.EARLY else message.mode
-        self._peer: ReplyTo | None = message.peer
-        self._opaque = message.opaque
-        self._claim = claim
-
-    def place(self, at: Placement) -> None:
-        """Nothing to place."""
-
-    def take_back(self) -> None:
-        """Nothing to take back."""
-
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        """Nothing becomes visible."""
-
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
-        peer, self._peer = self._peer, None
-        if peer is None:
-            return
-        stored = self._claim.stored
-        if stored is None:
-            words = "the first message of this idempotency key is not known to be stored: send again with the same key"
-            peer.send(
-                encode_response(
-                    code or ResponseCode.SYSTEM_BUSY,
-                    self._opaque,
-                    {"gantryCode": "FIRST_UNKNOWN"},
-                    remark=words,
-                )
-            )
-            return
-        queue_id, more = self._claim.told
-        durability = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
-        extra = DUPLICATE_FIELD + durability + json_fields(more)
-        message_id = offset_message_id(at.store_host, stored.position)
-        peer.send(
-            encode_send_reply(
-                self._opaque, message_id, queue_id, stored.queue_offset, self._claim.unique_key, extra
-            )
-        )
-
-    def refuse(self, refusal: RefusedRequest) -> None:
-        peer, self._peer = self._peer, None
-        if peer is not None:
-            peer.send(refusal_frame(self._opaque, refusal))
 
 
 class _KeyedBatch(SendBatch):

@@ -35,7 +35,8 @@ class Lane:
     """What plain messages share that go to one queue with the same flags, their properties being of one size."""
 
     __slots__ = (
-        "flag", "is_oneway", "magic", "middle", "queue", "queue_id", "reconsume_times", "size", "suffix", "target", "topic",
+        "flag", "is_oneway", "magic", "middle", "queue", "queue_id", "reconsume_times", "size", "suffix", "target", "told",
+        "topic",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +47,8 @@ class Lane:
         self.topic = target.topic
         self.queue = queue
         self.queue_id = queue.queue_id
+        self.told: tuple[int, dict[str, str]] = (queue.queue_id, {})
+        """What the sender of a repeat is told beside the place: as `Message.told`."""
         self.flag = flag
         self.reconsume_times = reconsume_times
         self.is_oneway = is_oneway

@@ -58,13 +58,13 @@ class PlainSends:
         unique_key = plain_unique_key(raw)
         if not unique_key or header.sys_flag or len(command.body) > self.body_bytes_max:
             return False
-        lane = self._lane(target, header.queue_id, header, command.flag, len(raw))
+        lane = self.lane(target, header.queue_id, header, command.flag, len(raw))
         if lane is None:
             return False
         self._add(peer, lane, (lane, command.opaque, header.born_timestamp, raw, unique_key, command.body))
         return True
 
-    def _lane(
+    def lane(
         self, target: Target, queue_id: int, header: SendHeader, command_flag: int, text_size: int
     ) -> Lane | None:
         """Return where messages with this header, without a sys flag, go in this queue, None where they have to go the long way."""

@@ -109,14 +109,16 @@ def _checked_tag(tag: str, place: int, name_of: FieldNames) -> str:
 
 def _key_properties(item: MessageIn, place: int, name_of: FieldNames) -> tuple[str, int]:
     """Return keys, sharding key and idempotency key as properties, and how many they are."""
-    parts: list[str] = []
+    text, count = "", 0
     if item.keys:
-        parts.append(f"{KEYS}\x01{_joined(item.keys, place, name_of)}\x02")
+        text, count = f"{KEYS}\x01{_joined(item.keys, place, name_of)}\x02", 1
     if item.sharding_key is not None:
-        parts.append(f"{SHARDING_KEY}\x01{item.sharding_key}\x02")
+        text += f"{SHARDING_KEY}\x01{item.sharding_key}\x02"
+        count += 1
     if item.idempotency_key is not None:
-        parts.append(f"{GANTRY_KEY}\x01{_checked_key(item.idempotency_key, place, name_of)}\x02")
-    return "".join(parts), len(parts)
+        text += f"{GANTRY_KEY}\x01{_checked_key(item.idempotency_key, place, name_of)}\x02"
+        count += 1
+    return text, count
 
 
 def _body(item: MessageIn, place: int, name_of: FieldNames) -> bytes:

@@ -22,6 +22,21 @@ class Group(NamedTuple):
     places: list[int]
 
 
+def usual_queue(route: Route, draft: Draft, history: ListHistory) -> Queue | None:
+    """Return the queue of a draft with a key where nothing is unusual: the list did not change, its broker is there and takes messages.
+
+    Costs 1 us in place of the 6 of `QueueChoice`, which answers where this is None, and says what is wrong.
+    """
+    key = draft.hash_key
+    if key is None or draft.item.broker is not None or history.previous is not None:
+        return None
+    queue = history.current.queue_of(key)
+    data = route.brokers.get(queue[0])
+    if data is None or queue[1] >= data.write_queues or not data.perm & PERM_WRITE:
+        return None
+    return queue if queue[0] in route.addresses else None
+
+
 class QueueChoice:
     """Chooses for the messages of one request."""
 

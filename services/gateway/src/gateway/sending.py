@@ -16,7 +16,7 @@ from gateway.drafts import Draft
 from gateway.message_view import rfc3339
 from gateway.ports import Clocks, PeerAway, Store, Stored, StoreRefused, Stores
 from gateway.problems import Problem, refused, topic_missing, unanswered, unknown_whether_stored
-from gateway.queue_choice import Group, QueueChoice
+from gateway.queue_choice import Group, QueueChoice, usual_queue
 from gateway.queue_lists import ListHistory, Queue
 from gateway.route_cache import Route, RouteCache
 from gateway.schemas import SendRefusal, SendResult
@@ -110,7 +110,11 @@ class Sender:
             history = self._routes.listed(topic) if needs_list else None
             if needs_list and history is None:
                 return None
-            (group,) = self._groups(route, (draft,), history)
+            queue = usual_queue(route, draft, history) if history is not None else None
+            if queue is None:
+                (group,) = self._groups(route, (draft,), history)
+            else:
+                group = Group(queue, is_free=False, places=[0])
         return Placed(route, group, self._at(route, group.queue[0]))
 
     async def go_on(self, placed: Placed, draft: Draft, outcome: Stored | Exception) -> list[Result]:

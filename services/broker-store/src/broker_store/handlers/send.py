@@ -6,6 +6,7 @@ from typing import NamedTuple
 from broker_store.appends import Appends
 from broker_store.batch_items import Items, read_items
 from broker_store.keyed import KeyedSends
+from broker_store.keyed_run import PlainKeyed
 from broker_store.message import Message, Mode
 from broker_store.plain_sends import BORN_HOST, PlainSends, born_host
 from broker_store.ports import Commands, Peer
@@ -50,6 +51,7 @@ class SendHandler:
         self._keyed = parts.keyed
         self._special = parts.special
         self._plain = parts.plain
+        self._plain_keyed = PlainKeyed(parts.plain, parts.keyed, parts.appends)
         self._accept_after_ms = parts.accept_after_ms
         self._wall_ms = parts.wall_ms
 
@@ -71,7 +73,9 @@ class SendHandler:
             self._refuse_before_start()
         target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
         text = header.properties or ""
-        if self._plain.take_read(peer, command, header, target, text):
+        if self._plain.take_read(peer, command, header, target, text) or (
+            GANTRY_KEY in text and self._plain_keyed.take_read(peer, command, header, target, text)
+        ):
             return
         properties = parse_properties(text)
         queue_id = header.queue_id
