@@ -10,10 +10,16 @@ from gantry.errors import (
     Refused,
     TimedOut,
 )
+from gantry.hooks import SendContext, SendHook
 from gantry.message import Message, MessageQueue, ReceivedMessage, SendResult, SendStatus
+from gantry.producer.batches import BatchIncomplete
+from gantry.producer.producer import Producer
+from gantry.producer.replying import reply_to
+from gantry.producer.selectors import Selector, by_hash, by_machine_room, by_random
 from gantry.settings import ClientSettings
 
 __all__ = [
+    "BatchIncomplete",
     "ClientSettings",
     "ConfigurationError",
     "ConnectionFailed",
@@ -23,9 +29,17 @@ __all__ = [
     "MessageQueue",
     "NoRoute",
     "NotRunning",
+    "Producer",
     "ReceivedMessage",
     "Refused",
+    "Selector",
+    "SendContext",
+    "SendHook",
     "SendResult",
     "SendStatus",
     "TimedOut",
+    "by_hash",
+    "by_machine_room",
+    "by_random",
+    "reply_to",
 ]

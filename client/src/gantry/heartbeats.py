@@ -48,6 +48,10 @@ class Heartbeats:
         if has_members and set(self._addresses()) - self._told:
             self._wanted.set()
 
+    def all_told(self) -> bool:
+        """Whether every broker was told what we are now."""
+        return not self._wanted.is_set() and not set(self._addresses()) - self._told
+
     async def run(self) -> None:
         """Tell all brokers again and again, sooner where one could not be reached, until cancelled."""
         wait, retry = self._interval, RETRY_SECONDS_MIN

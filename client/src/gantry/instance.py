@@ -18,6 +18,7 @@ from gantry.heartbeats import Heartbeats
 from gantry.members import ConsumerMember, GroupMember, Members
 from gantry.message import MessageQueue
 from gantry.pushes import PushAnswer, Pushes, PushHandler, PushReply
+from gantry.replies import Replies
 from gantry.routing import Routing
 from gantry.settings import DEFAULT_INSTANCE, ClientSettings
 from gantry_link.connection import Connection, split_address
@@ -62,6 +63,8 @@ class ClientInstance:
         self._starting = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self.routing.changed.append(self._route_changed)
+        self.replies = Replies(settings.namespace)
+        self.pushes.on(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self.replies.receive)
         for code in (39, 40, 220, 221, 307, 309):
             self.pushes.on(code, self._group_push)
 
@@ -156,9 +159,10 @@ class ClientInstance:
         """Tell all brokers soon who we are and what we want: it has changed."""
         self._heartbeats.soon()
 
-    async def heartbeat_now(self) -> None:
-        """Tell all brokers now, and wait until those that can be reached have answered."""
-        await self._heartbeats.beat()
+    async def make_known(self) -> None:
+        """Return when every broker that can be reached knows this client: its answers would not find us before."""
+        if not self._heartbeats.all_told():
+            await self._heartbeats.beat()
 
     def on_push(self, code: int, handler: PushHandler) -> None:
         """Have a request of brokers answered. 39, 40, 220, 221, 307 and 309 go to the member of the group."""

@@ -18,8 +18,6 @@ from gantry_wire.names import AUTO_CREATE_TOPIC
 log = logging.getLogger("gantry")
 TEMPLATE_QUEUES = 4
 """Queues of a topic that a broker creates at the first send (RocketMQ's `defaultTopicQueueNums`)."""
-TEMPLATE_AGE_SECONDS = 1.0
-"""How long the template's route stands for a topic that is about to be created."""
 
 
 class Routing:
@@ -31,7 +29,7 @@ class Routing:
         self._routes: dict[str, TopicRouteData] = {}
         self._brokers: dict[str, BrokerData] = {}
         self._asking: dict[str, asyncio.Future[TopicRouteData]] = {}
-        self._template_until: dict[str, float] = {}
+        self._templates: set[str] = set()
 
     async def route(self, topic: str, *, fresh: bool = False) -> TopicRouteData:
         """Return a topic's route; NoRoute when no nameserver knows it, ConnectionFailed when none answers."""
@@ -58,10 +56,9 @@ class Routing:
         """Return the queues of a topic that can be read; NoRoute when no nameserver knows the topic."""
         return routes.subscribe_queues(topic, await self.route(topic))
 
-    def is_provisional(self, topic: str) -> bool:
-        """Whether the route is the template's and old enough to be asked for again."""
-        until = self._template_until.get(topic)
-        return until is not None and asyncio.get_running_loop().time() >= until
+    def has_template(self, topic: str) -> bool:
+        """Whether the route is the template's: the topic is still to be created."""
+        return topic in self._templates
 
     def brokers(self) -> list[str]:
         """Return the names of all brokers known."""
@@ -91,7 +88,7 @@ class Routing:
             try:
                 await self._ask_once(topic)
             except NoRoute:
-                if topic not in self._template_until:
+                if topic not in self._templates:
                     log.warning("topic %s is no longer known to the nameservers", topic)
             except (ConnectionFailed, Refused) as error:
                 log.warning("the routes cannot be asked for: %s", error)
@@ -105,7 +102,7 @@ class Routing:
                 f"no nameserver knows topic {topic}, and brokers do not create topics: create it first"
             ) from error
         route = routes.template_route(template, TEMPLATE_QUEUES)
-        self._template_until[topic] = asyncio.get_running_loop().time() + TEMPLATE_AGE_SECONDS
+        self._templates.add(topic)
         self._keep(topic, route)
         return route
 
@@ -137,7 +134,7 @@ class Routing:
                 f"no nameserver answered when asked for topic {topic} ({error}): is the address right, and does it run?",
                 sent=False,
             ) from error
-        self._template_until.pop(topic, None)
+        self._templates.discard(topic)
         self._keep(topic, route)
         return route
 

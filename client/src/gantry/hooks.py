@@ -1,0 +1,69 @@
+"""Code of users that runs around sends and consumption. A hook that raises is logged and changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from gantry.errors import GantryError
+from gantry.message import Message, SendResult
+
+log = logging.getLogger("gantry")
+ContextT = TypeVar("ContextT")
+
+
+@dataclass(slots=True)
+class SendContext:
+    """One message on its way. The same object is given to both calls of a hook."""
+
+    group: str
+    message: Message
+    broker: str
+    address: str
+    kind: str
+    """"normal", "batch", "half", "reply"."""
+    started_ms: int
+    """When it was sent (ms since 1970)."""
+    seconds: float = 0.0
+    """How long it took, all tries together."""
+    result: SendResult | None = None
+    error: GantryError | None = None
+    notes: dict[str, Any] = field(default_factory=dict[str, Any])
+    """For the hook itself."""
+
+
+@dataclass(slots=True)
+class EndContext:
+    """A transaction that was decided."""
+
+    group: str
+    message: Message
+    address: str
+    transaction_id: str
+    state: str
+    from_check: bool
+    """Decided because the broker asked."""
+    started_ms: int
+
+
+class SendHook(Protocol):
+    """Told of every message, before it leaves and when its outcome is known. Must not block: it runs in the event loop."""
+
+    def before_send(self, context: SendContext) -> None:
+        """Hear that a message is about to leave."""
+        ...
+
+    def after_send(self, context: SendContext) -> None:
+        """Hear what became of it."""
+        ...
+
+
+def run_hooks(calls: Sequence[Callable[[ContextT], None]], context: ContextT) -> None:
+    """Call each with the context; what one raises is logged."""
+    for call in calls:
+        try:
+            call(context)
+        except Exception:
+            log.exception("a hook failed")

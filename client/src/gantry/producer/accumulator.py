@@ -1,0 +1,101 @@
+"""Gathers concurrent sends to the same topic, or queue, into batches: one request for many. Owns the gathering, not the sending."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gantry.message import Message, MessageQueue, SendResult
+from gantry.producer.splitting import item_size
+from gantry_link.turn import Turn
+from gantry_wire.batch import BatchItem
+
+MESSAGES_MAX = 1000
+"""Of a gathered batch: the broker reads as many in one go."""
+
+
+class Gathered(NamedTuple):
+    """Messages that leave together, with who waits for each."""
+
+    topic: str
+    queue: MessageQueue | None
+    messages: list[Message]
+    items: list[BatchItem]
+    waiting: list[asyncio.Future[SendResult]]
+    deadline: float
+
+
+class _Pile:
+    __slots__ = ("deadline", "items", "messages", "size", "timer", "waiting")
+
+    def __init__(self, deadline: float) -> None:
+        self.messages: list[Message] = []
+        self.items: list[BatchItem] = []
+        self.waiting: list[asyncio.Future[SendResult]] = []
+        self.size = 0
+        self.deadline = deadline
+        self.timer: asyncio.TimerHandle | None = None
+
+
+PileKey = tuple[str, MessageQueue | None, bool]
+"""Topic, queue where one was chosen, whether the answer waits for the disk."""
+
+
+class Accumulator:
+    """One pile a topic or queue; it leaves when it is large enough, or after `linger` seconds."""
+
+    def __init__(self, linger: float, bytes_max: int, leave: Callable[[Gathered], None]) -> None:
+        """`leave` is called with every pile, in the event loop."""
+        self._linger = linger
+        self._bytes_max = bytes_max
+        self._leave = leave
+        self._piles: dict[PileKey, _Pile] = {}
+        self._loop = asyncio.get_running_loop()
+        self._turn = Turn.current()
+        self._leave_all_bound = self.leave_all
+
+    def add(
+        self,
+        message: Message,
+        properties: str,
+        queue: MessageQueue | None,
+        future: asyncio.Future[SendResult],
+        deadline: float,
+    ) -> None:
+        """Put a message on its pile."""
+        key = (message.topic, queue, message.wait_stored)
+        item = BatchItem(message.flag, message.body, properties.encode())
+        size = item_size(item.body, item.properties)
+        pile = self._piles.get(key)
+        if pile is not None and pile.size + size > self._bytes_max:
+            self._leave_now(key)
+            pile = None
+        if pile is None:
+            pile = self._piles[key] = _Pile(deadline)
+            if self._linger:
+                pile.timer = self._loop.call_later(self._linger, self._leave_now, key)
+            else:
+                self._turn.at_end(self._leave_all_bound)
+        pile.messages.append(message)
+        pile.items.append(item)
+        pile.waiting.append(future)
+        pile.size += size
+        if deadline < pile.deadline:  # noqa: PLR1730 - a call per message
+            pile.deadline = deadline
+        if pile.size >= self._bytes_max or len(pile.items) >= MESSAGES_MAX:
+            self._leave_now(key)
+
+    def leave_all(self) -> None:
+        """Have everything leave now."""
+        for key in list(self._piles):
+            self._leave_now(key)
+
+    def _leave_now(self, key: PileKey) -> None:
+        pile = self._piles.pop(key, None)
+        if pile is None:
+            return
+        if pile.timer is not None:
+            pile.timer.cancel()
+        topic, queue, _ = key
+        self._leave(Gathered(topic, queue, pile.messages, pile.items, pile.waiting, pile.deadline))

@@ -1,0 +1,121 @@
+"""A message becomes what travels: its properties as text, its body, compressed where that pays. Refuses what no broker takes. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gantry import namespaces
+from gantry.compression import COMPRESSED_FLAGS, compress
+from gantry.errors import InvalidMessage
+from gantry.message import Message
+from gantry.producer.settings import ProducerSettings
+from gantry.unique_ids import unique_ids
+from gantry_wire.errors import IllegalName
+from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.names import SEND_FORBIDDEN_TOPICS, check_topic
+from gantry_wire.properties import (
+    DELAY,
+    INSTANCE_ID,
+    KEYS,
+    SHARDING_KEY,
+    TAGS,
+    TIMER_DELAY_MS,
+    TIMER_DELIVER_MS,
+    UNIQ_KEY,
+    WAIT,
+)
+
+_CHARACTER_BYTES_MAX = 4
+
+
+class Prepared(NamedTuple):
+    """What travels of a message, beside its header."""
+
+    properties: str
+    body: bytes
+    sys_flag: int
+
+
+class Preparation:
+    """Prepares the messages of one producer."""
+
+    __slots__ = ("_compress_above", "_message_bytes_max", "_own", "namespace")
+
+    def __init__(self, settings: ProducerSettings, namespace: str) -> None:
+        self.namespace = namespace
+        self._compress_above = settings.compress_above or settings.message_bytes_max + 1
+        self._message_bytes_max = settings.message_bytes_max
+        self._own = f"{INSTANCE_ID}\x01{namespace}\x02" if namespace else ""
+
+    def topic(self, topic: str) -> str:
+        """Return a topic as the cluster knows it; InvalidMessage unless messages may be sent to it."""
+        wrapped = namespaces.wrap(self.namespace, topic)
+        try:
+            check_topic(wrapped)
+        except IllegalName as error:
+            raise InvalidMessage("topic", str(error)) from error
+        if wrapped in SEND_FORBIDDEN_TOPICS:
+            raise InvalidMessage("topic", f"{topic} belongs to the system: nothing can be sent to it")
+        return wrapped
+
+    def prepare(self, message: Message, now_ms: int, extra: dict[str, str] | None = None) -> Prepared:
+        """Return what travels of a message born now, with `extra` properties; InvalidMessage where it breaks a limit."""
+        body = message.body
+        size = len(body)
+        if not 0 < size <= self._message_bytes_max:
+            raise InvalidMessage("body", f"{size} bytes; a message has 1 to {self._message_bytes_max}")
+        properties = self.properties(message, now_ms, extra)
+        if size < self._compress_above:
+            return Prepared(properties, body, 0)
+        return Prepared(properties, compress(body), COMPRESSED_FLAGS)
+
+    def properties(self, message: Message, now_ms: int, extra: dict[str, str] | None = None) -> str:
+        """Return the properties as text, the unique id among them: it is made here unless the message has one."""
+        unique = message.unique_id
+        if unique is None:
+            unique = message.unique_id = unique_ids.next(now_ms)
+        text = (
+            f"{UNIQ_KEY}\x01{unique}\x02{WAIT}\x01{'true' if message.wait_stored else 'false'}\x02{self._own}"
+        )
+        count = 3 if self._own else 2
+        if message.tag:
+            text += f"{TAGS}\x01{message.tag}\x02"
+            count += 1
+        if message.keys:
+            text += f"{KEYS}\x01{message.keys}\x02"
+            count += 1
+        more = message.properties
+        if message.sharding_key or message.is_timed or extra:
+            more = {**(more or {}), **_special(message), **(extra or {})}
+        if more:
+            text += "".join([f"{key}\x01{value}\x02" for key, value in more.items()])
+            count += len(more)
+        if text.count("\x02") != count or text.count("\x01") != count:
+            raise InvalidMessage("properties", "tag, keys and properties hold no character 0x01 or 0x02")
+        if len(text) * _CHARACTER_BYTES_MAX > PROPERTIES_BYTES_MAX:
+            _check_size(text)
+        return text
+
+
+def _special(message: Message) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if message.sharding_key:
+        found[SHARDING_KEY] = message.sharding_key
+    if message.delay_level:
+        found[DELAY] = str(message.delay_level)
+    if message.delay_ms is not None:
+        found[TIMER_DELAY_MS] = str(message.delay_ms)
+    if message.deliver_at_ms is not None:
+        found[TIMER_DELIVER_MS] = str(message.deliver_at_ms)
+    return found
+
+
+def _check_size(text: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidMessage("properties", f"they are no text: {error}") from error
+    if size > PROPERTIES_BYTES_MAX:
+        raise InvalidMessage(
+            "properties", f"{size} bytes of tag, keys and properties; the limit is {PROPERTIES_BYTES_MAX}"
+        )

@@ -1,0 +1,310 @@
+"""The producer users hold: checks what they give it, and hands it to its sender. Starts and ends with `async with`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, Self, Unpack, cast
+
+from gantry import namespaces
+from gantry.errors import ConnectionFailed, GantryError, InvalidMessage
+from gantry.hooks import SendHook
+from gantry.instance import ClientInstance
+from gantry.members import check_group_name
+from gantry.message import Message, MessageQueue, SendResult
+from gantry.producer import recalls
+from gantry.producer.accumulator import Accumulator, Gathered
+from gantry.producer.batches import BatchIncomplete, batch_items
+from gantry.producer.preparing import Preparation, Prepared
+from gantry.producer.replying import is_reply, request_properties
+from gantry.producer.selectors import Selector, by_hash
+from gantry.producer.send import BatchSend, ReplySend, Send
+from gantry.producer.sender import Choice, Sender, not_running
+from gantry.producer.settings import ProducerOptions, ProducerSettings
+from gantry.pushes import PushAnswer
+from gantry.replies import Reply
+from gantry.settings import check_number, client_settings, make_settings, split_options
+from gantry.trace import PRODUCE, ProducerTrace, Tracer
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import Command
+
+CLOSE_SECONDS = 10.0
+"""How long `close` waits for messages on their way, beyond the time they have themselves."""
+
+
+class Producer:
+    """Sends messages of one group to one cluster. Options: ClientSettings and ProducerSettings.
+
+    Raises ConfigurationError at once for an option that is wrong; nothing is connected before `start`.
+    """
+
+    def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
+        check_group_name(group)
+        of_client, own = split_options(cast("dict[str, Any]", options))
+        self.group = group
+        self.client_settings = client_settings(of_client)
+        self.settings: ProducerSettings = make_settings(ProducerSettings, own)
+        self._preparation = Preparation(self.settings, self.client_settings.namespace)
+        self._wrapped_group = namespaces.wrap(self.client_settings.namespace, group)
+        self._hooks: list[SendHook] = []
+        self._instance: ClientInstance | None = None
+        self._sender: Sender | None = None
+        self._accumulator: Accumulator | None = None
+        self._tracer: Tracer | None = None
+
+    # Life
+
+    async def start(self) -> None:
+        """Become a member of the group. Needs no nameserver yet; ConfigurationError when the group has a producer here."""
+        if self._sender is not None:
+            return
+        instance = await ClientInstance.acquire(self.client_settings)
+        try:
+            instance.register_producer(self._wrapped_group, self)
+        except GantryError:
+            await instance.release()
+            raise
+        self._instance = instance
+        self._sender = Sender(instance, self._wrapped_group, self.settings, self._preparation, self._hooks)
+        if self.settings.linger is not None:
+            self._accumulator = Accumulator(
+                self.settings.linger, self.settings.batch_bytes_max, self._send_gathered
+            )
+        if self.settings.trace:
+            self._tracer = Tracer(self.client_settings, self.group, PRODUCE, self.settings.trace_topic)
+            await self._tracer.start()
+            self._hooks.append(ProducerTrace(self._tracer, self.client_settings.namespace))
+
+    async def close(self) -> None:
+        """Let what is on its way arrive, then leave the group. Safe to call twice."""
+        instance, sender = self._instance, self._sender
+        if instance is None or sender is None:
+            return
+        if self._accumulator is not None:
+            self._accumulator.leave_all()
+            self._accumulator = None
+        self._instance = self._sender = None
+        await sender.close(self.settings.send_timeout + CLOSE_SECONDS)
+        if self._tracer is not None:
+            await self._tracer.close()
+            self._hooks = [hook for hook in self._hooks if not isinstance(hook, ProducerTrace)]
+        await instance.unregister(self._wrapped_group, self)
+        await instance.release()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def add_hook(self, hook: SendHook) -> None:
+        """Have a hook told of every message; before `start`, or later."""
+        self._hooks.append(hook)
+
+    # Sending
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        argument: object = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send a message and wait until the broker has stored it.
+
+        The queue is the next in turn, unless `queue` is given, or a `selector` with its `argument`, or the message has a
+        sharding key; then only that queue is tried. `timeout` in seconds, all tries together.
+        Raises InvalidMessage before anything leaves, NoRoute, Refused, ConnectionFailed, TimedOut.
+        """
+        return await self.send_soon(
+            message, queue=queue, selector=selector, argument=argument, timeout=timeout
+        )
+
+    def send_soon(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        argument: object = None,
+        timeout: float | None = None,
+    ) -> asyncio.Future[SendResult]:
+        """Begin to send, and return what can be awaited, or be given a callback, for the result. As `send` otherwise."""
+        sender = self._running()
+        now_ms = int(time.time() * 1000)
+        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
+            raise InvalidMessage("message", f"a gantry.Message, not {type(message).__name__}")
+        prepared = self._preparation.prepare(message, now_ms)
+        loop = sender.loop
+        future: asyncio.Future[SendResult] = loop.create_future()
+        deadline = loop.time() + self._seconds(timeout)
+        choice = None
+        if queue is not None or selector is not None or message.sharding_key is not None:
+            choice = self._choice(message, queue, selector, argument)
+        gathers = self._accumulator
+        if gathers is not None and self._can_gather(message, prepared, queue, choice):
+            self._check_topic(message.topic)
+            gathers.add(message, prepared.properties, queue, future, deadline)
+            return future
+        kind = ReplySend if is_reply(message) else Send
+        sender.begin(kind(sender, message, prepared, future, deadline), choice)
+        return future
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        argument: object = None,
+    ) -> None:
+        """Send without waiting for an answer: nothing says whether it was stored. Raises what keeps it from leaving."""
+        sender = self._running()
+        prepared = self._preparation.prepare(message, int(time.time() * 1000))
+        future: asyncio.Future[SendResult] = sender.loop.create_future()
+        send = Send(sender, message, prepared, future, sender.loop.time() + self.settings.send_timeout)
+        send.kind = "oneway"
+        choice = None
+        if queue is not None or selector is not None or message.sharding_key is not None:
+            choice = self._choice(message, queue, selector, argument)
+        await sender.oneway(send, choice)
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+    ) -> list[SendResult]:
+        """Send messages of one topic to one queue, in their order, in as few requests as their size allows.
+
+        Each request is stored as a whole or not at all. Returns a result for each message. Raises BatchIncomplete, with the
+        results of what was stored, where a request fails after the first; else as `send`.
+        """
+        sender = self._running()
+        batches = batch_items(messages, self._preparation, self.settings.message_bytes_max)
+        chosen = queue
+        results: list[SendResult] = []
+        for part, items in batches:
+            future: asyncio.Future[list[SendResult]] = sender.loop.create_future()
+            deadline = sender.loop.time() + self._seconds(timeout)
+            try:
+                sender.begin(BatchSend(sender, part, items, future, deadline), _fixed(chosen))
+                results += await future
+            except GantryError as error:
+                if not results:
+                    raise
+                raise BatchIncomplete(results, len(messages), error) from error
+            chosen = results[-1].queue
+        return results
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues messages of a topic can go to; NoRoute, ConnectionFailed."""
+        return list((await self._running().targets_of(topic)).queues)
+
+    async def cancel(self, result: SendResult | str) -> str:
+        """Take back a message that waits for its time; returns its unique id.
+
+        `result` is that of its send, or its recall handle. Raises InvalidMessage for what is no handle, Refused with code 604
+        when it was delivered already.
+        """
+        sender = self._running()
+        return await recalls.recall(sender.instance, self._wrapped_group, result)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        timeout: float | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        argument: object = None,
+    ) -> Reply:
+        """Send a message and wait for a consumer's answer to it, `timeout` seconds in all; TimedOut when none came."""
+        sender = self._running()
+        instance = sender.instance
+        seconds = self._seconds(timeout)
+        deadline = sender.loop.time() + seconds
+        pending = instance.replies.expect(message.topic)
+        extra = request_properties(pending.correlation_id, instance.client_id, seconds)
+        prepared = self._preparation.prepare(message, int(time.time() * 1000), extra)
+        future: asyncio.Future[SendResult] = sender.loop.create_future()
+        choice = None
+        if queue is not None or selector is not None or message.sharding_key is not None:
+            choice = self._choice(message, queue, selector, argument)
+        try:
+            await sender.targets_of(message.topic)
+            await instance.make_known()
+            sender.begin(Send(sender, message, prepared, future, deadline), choice)
+            await future
+            return await pending.wait(deadline - sender.loop.time())
+        finally:
+            pending.forget()
+
+    def handle_push(self, command: Command, address: str) -> PushAnswer:
+        """Answer nothing: a plain producer knows no transactions (39)."""
+        del address
+        assert command.code == RequestCode.CHECK_TRANSACTION_STATE
+
+    # Within
+
+    def _running(self) -> Sender:
+        sender = self._sender
+        if sender is None:
+            raise not_running(type(self).__name__)
+        if sender.loop is not asyncio.get_running_loop():
+            raise ConnectionFailed("the producer belongs to another event loop", sent=False)
+        return sender
+
+    def _seconds(self, timeout: float | None) -> float:
+        if timeout is None:
+            return self.settings.send_timeout
+        check_number("timeout", timeout, 0.001, 86_400)
+        return timeout
+
+    def _check_topic(self, topic: str) -> None:
+        self._preparation.topic(topic)
+
+    def _choice(
+        self, message: Message, queue: MessageQueue | None, selector: Selector | None, argument: object
+    ) -> Choice:
+        """Return what chooses the queue of this message."""
+        if queue is not None:
+            if selector is not None:
+                raise InvalidMessage("queue", "give a queue or a selector, not both")
+            return lambda _queues: queue
+        if selector is None:
+            key = message.sharding_key
+            return lambda queues: by_hash(queues, message, key)
+        return lambda queues: selector(queues, message, argument)
+
+    def _can_gather(
+        self, message: Message, prepared: Prepared, queue: MessageQueue | None, choice: Choice | None
+    ) -> bool:
+        """Whether a message may be part of a batch: brokers take no compressed, timed or replying ones there."""
+        return not (
+            prepared.sys_flag
+            or message.is_timed
+            or (choice is not None and queue is None)
+            or len(message.body) >= self.settings.batch_bytes_max
+            or is_reply(message)
+        )
+
+    def _send_gathered(self, gathered: Gathered) -> None:
+        """Send what came together; called by the accumulator."""
+        sender = self._running()
+        future: asyncio.Future[Any] = sender.loop.create_future()
+        send = BatchSend(sender, gathered.messages, gathered.items, future, gathered.deadline)
+        send.waiting = gathered.waiting
+        try:
+            sender.begin(send, _fixed(gathered.queue))
+        except GantryError as error:
+            send.fail(error)
+
+
+def _fixed(queue: MessageQueue | None) -> Choice | None:
+    return None if queue is None else lambda _queues: queue

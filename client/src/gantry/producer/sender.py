@@ -1,0 +1,290 @@
+"""Sends and sends again: finds the target, hands the frame to its connection, decides what a failure means.
+
+A send whose route and connection are there costs no task, timer or lock; only what has to wait for one gets a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeAlias
+
+from gantry.errors import GantryError, NotRunning, TimedOut, sdk_error
+from gantry.faults import LatencyFaults
+from gantry.hooks import SendContext, SendHook, run_hooks
+from gantry.instance import ClientInstance
+from gantry.message import MessageQueue, SendResult
+from gantry.producer.preparing import Preparation
+from gantry.producer.retries import is_tried_again, pause_seconds
+from gantry.producer.send import Send
+from gantry.producer.settings import ProducerSettings
+from gantry.producer.targets import Target, TopicTargets
+from gantry_link.connection import Connection
+from gantry_link.errors import BrokerRefused, LinkError, NotConnected
+
+log = logging.getLogger("gantry")
+Choice: TypeAlias = "Callable[[Sequence[MessageQueue]], MessageQueue]"
+"""Chooses the queue of one message."""
+PROVISIONAL_SECONDS = 1.0
+"""How long the route of a topic that is about to be created is used before it is asked for again."""
+
+
+class Sender:
+    """The sends of one producer."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: ProducerSettings,
+        preparation: Preparation,
+        hooks: list[SendHook],
+    ) -> None:
+        """`group` as the cluster knows it."""
+        self.instance = instance
+        self.signer = instance.signer
+        self.tries = settings.retries
+        self.open_sends = 0
+        self.loop = asyncio.get_running_loop()
+        self._pool = instance.pool
+        self._group = group
+        self._settings = settings
+        self._preparation = preparation
+        self._hooks = hooks
+        self._faults = LatencyFaults() if settings.avoid_slow_brokers else None
+        self._topics: dict[str, TopicTargets] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle = asyncio.Event()
+        instance.routing.changed.append(self._route_changed)
+
+    # In
+
+    def begin(self, send: Send, choice: Choice | None = None) -> None:
+        """Send; the outcome goes to the send's future. Nothing waits here. Raises what `choice` raises, or NoRoute for its queue."""
+        self.open_sends += 1
+        targets = self._topics.get(send.topic)
+        if targets is None:
+            self._spawn(self._begin_unknown(send, choice))
+            return
+        now = self.loop.time()
+        if targets.refresh_at is not None and now >= targets.refresh_at:
+            self._refresh(targets)
+        try:
+            self._aim(send, targets, choice, now)
+        except BaseException:
+            self.open_sends -= 1
+            raise
+        self._launch(send)
+
+    async def targets_of(self, topic: str) -> TopicTargets:
+        """Return where messages of a topic go, asked for at once where it is unknown; NoRoute, ConnectionFailed."""
+        known = self._topics.get(topic)
+        if known is not None:
+            return known
+        wrapped = self._preparation.topic(topic)
+        queues = await self.instance.publish_queues(wrapped)
+        address = {queue.broker: self.instance.send_address(queue.broker) for queue in queues}
+        targets = [
+            Target(
+                MessageQueue(topic, queue.broker, queue.queue_id), address[queue.broker], self._group, wrapped
+            )
+            for queue in queues
+        ]
+        refresh_at = None
+        if self.instance.routing.has_template(wrapped):
+            refresh_at = self.loop.time() + PROVISIONAL_SECONDS
+        made = self._topics[topic] = TopicTargets(topic, targets, refresh_at)
+        return made
+
+    async def oneway(self, send: Send, choice: Choice | None) -> None:
+        """Send without an answer; raises what keeps it from leaving."""
+        targets = await self.targets_of(send.topic)
+        self._aim(send, targets, choice, self.loop.time())
+        try:
+            connection = await self._pool.get(send.target.address)
+            connection.send(send.frame(connection.next_opaque(), oneway=True))
+        except LinkError as error:
+            raise sdk_error(error, _doing(send)) from error
+
+    # What became of a send
+
+    def finished(self, send: Send) -> None:
+        """Count a send that ended well."""
+        self._count_down()
+        if self._faults is not None:
+            now = self.loop.time()
+            self._faults.answered(send.target.queue.broker, now - send.started, now)
+
+    def failed(self, send: Send, error: BrokerRefused | LinkError) -> None:
+        """Try a send again, or end it."""
+        now = self.loop.time()
+        if self._faults is not None:
+            self._faults.failed(send.target.queue.broker, now)
+        if not send.is_fixed and is_tried_again(error, send.tries_left, send.deadline - now):
+            send.tries_left -= 1
+            send.tries_done += 1
+            self._spawn(self._again(send, error))
+            return
+        self._end(send, sdk_error(error, _doing(send)))
+
+    def retries_unless_ok(self, send: Send) -> bool:
+        """Whether a message that was stored with less durability is to be sent again."""
+        return self._settings.retry_unless_ok and send.tries_left > 0 and not send.is_fixed
+
+    def after_send(self, send: Send, result: SendResult | None, error: GantryError | None) -> None:
+        """Tell the hooks."""
+        context = send.context
+        assert context is not None
+        context.seconds = self.loop.time() - (send.deadline - self._settings.send_timeout)
+        context.result, context.error = result, error
+        run_hooks([hook.after_send for hook in self._hooks], context)
+
+    async def close(self, within: float) -> None:
+        """Wait for what is on its way, at most `within` seconds, then end it."""
+        self.instance.routing.changed.remove(self._route_changed)
+        if self.open_sends:
+            try:
+                async with asyncio.timeout(within):
+                    while self.open_sends:
+                        self._idle.clear()
+                        await self._idle.wait()
+            except TimeoutError:
+                log.warning("%d messages were on their way when the producer was closed", self.open_sends)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # Within
+
+    def _aim(self, send: Send, targets: TopicTargets, choice: Choice | None, now: float) -> None:
+        """Give a send its target."""
+        if choice is not None:
+            send.is_fixed = True
+            send.target = targets.of(choice(targets.queues))
+        elif self._faults is None:
+            send.target = targets.next()
+        else:
+            send.target = targets.targets[self._faults.choose(targets.queues, targets.turn, now)]
+        send.started = now
+        send.born_ms = int(time.time() * 1000)
+        if self._hooks:
+            self._before_send(send)
+
+    def _launch(self, send: Send) -> None:
+        """Send over the connection that is open, or make one first."""
+        connection = self._pool.get_nowait(send.target.address)
+        if connection is None:
+            self._spawn(self._connect_and_ask(send))
+            return
+        self._ask(connection, send)
+
+    def _ask(self, connection: Connection, send: Send) -> None:
+        try:
+            opaque = connection.next_opaque()
+            connection.ask(opaque, send.frame(opaque), send, send.deadline - send.started)
+        except LinkError as error:
+            self.failed(send, error)
+
+    async def _begin_unknown(self, send: Send, choice: Choice | None) -> None:
+        """Send to a topic whose route is still to be asked for."""
+        try:
+            async with asyncio.timeout_at(send.deadline):
+                targets = await self.targets_of(send.topic)
+            self._aim(send, targets, choice, self.loop.time())
+        except TimeoutError:
+            self._end(send, TimedOut(f"{_doing(send)}: no route within the time", sent=False))
+        except GantryError as error:
+            self._end(send, error)
+        except Exception as error:  # noqa: BLE001 - a selector of the user; whoever waits must hear of it
+            self._end(send, error)
+        else:
+            self._launch(send)
+
+    async def _connect_and_ask(self, send: Send) -> None:
+        try:
+            async with asyncio.timeout_at(send.deadline):
+                connection = await self._pool.get(send.target.address)
+        except TimeoutError:
+            self.failed(send, NotConnected(f"no connection to {send.target.address} within the time"))
+        except LinkError as error:
+            self.failed(send, error)
+        else:
+            send.started = self.loop.time()
+            self._ask(connection, send)
+
+    async def _again(self, send: Send, error: BrokerRefused | LinkError) -> None:
+        """Send once more, to another broker where there is one; the same one gets a moment first."""
+        failed_broker = send.target.queue.broker
+        log.info("%s failed, trying again: %s", _doing(send), error)
+        try:
+            async with asyncio.timeout_at(send.deadline):
+                targets = await self.targets_of(send.topic)
+                if self._faults is None:
+                    send.target = targets.next_avoiding(failed_broker)
+                else:
+                    at = self._faults.choose(targets.queues, targets.turn, self.loop.time(), failed_broker)
+                    send.target = targets.targets[at]
+                if isinstance(error, LinkError) and targets.refresh_at is None:
+                    self._refresh(targets)  # the broker may have gone elsewhere
+                if send.target.queue.broker == failed_broker:
+                    await asyncio.sleep(pause_seconds(send.tries_done, send.deadline - self.loop.time()))
+        except TimeoutError:
+            self._end(send, sdk_error(error, _doing(send)))
+        except GantryError as no_route:
+            self._end(send, no_route)
+        else:
+            send.started = self.loop.time()
+            self._launch(send)
+
+    def _end(self, send: Send, error: Exception) -> None:
+        self._count_down()
+        if isinstance(error, GantryError):
+            send.fail(error)
+        elif not send.future.done():
+            send.future.set_exception(error)
+
+    def _count_down(self) -> None:
+        self.open_sends -= 1
+        if not self.open_sends:
+            self._idle.set()
+
+    def _before_send(self, send: Send) -> None:
+        send.context = SendContext(
+            self._group, send.message, send.target.queue.broker, send.target.address, send.kind, send.born_ms
+        )
+        run_hooks([hook.before_send for hook in self._hooks], send.context)
+
+    def _route_changed(self, topic: str) -> None:
+        for known in [name for name in self._topics if self._preparation.topic(name) == topic]:
+            del self._topics[known]
+
+    def _refresh(self, targets: TopicTargets) -> None:
+        targets.refresh_at = self.loop.time() + PROVISIONAL_SECONDS
+        self._spawn(self._ask_route(self._preparation.topic(targets.topic), targets))
+
+    async def _ask_route(self, topic: str, targets: TopicTargets) -> None:
+        try:
+            await self.instance.route(topic, fresh=True)
+        except GantryError as error:
+            log.debug("the route of %s is still unknown: %s", topic, error)
+        else:
+            targets.refresh_at = None
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _doing(send: Send) -> str:
+    target: Target | None = getattr(send, "target", None)
+    to = f" (broker {target.queue.broker} at {target.address})" if target is not None else ""
+    return f"sending to topic {send.topic}{to}"
+
+
+def not_running(what: str) -> NotRunning:
+    """Return the error for a producer that was not started, or is closed."""
+    return NotRunning(f"the {what} is not running: use it inside `async with`, or call start() first")
