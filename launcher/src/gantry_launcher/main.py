@@ -1,10 +1,11 @@
 """Which command was typed. Each imports only what it needs, so that `status` answers at once."""
 
+import os
 import sys
 from collections.abc import Callable
 
 from gantry_launcher.errors import EXIT_REFUSED, Refused
-from gantry_launcher.options import USAGE, parse_data, parse_up
+from gantry_launcher.options import CLIENT_WORDS, COMPLETING, USAGE, parse_data, parse_up
 from gantry_launcher.terminal import fill_standard_streams
 
 INTERRUPTED = 130
@@ -14,11 +15,13 @@ def main(words: list[str]) -> int:
     """Run one command line and return its exit status."""
     fill_standard_streams()
     command, *rest = words or ["help"]
-    # bench answers by itself: it knows the names of its programs.
-    if command in {"help", "-h", "--help"} or (command != "bench" and {"-h", "--help"} & set(rest[:1])):
-        sys.stdout.write(USAGE)
-        return 0
     try:
+        if command in CLIENT_WORDS or COMPLETING in os.environ:
+            return _client(words)
+        # bench answers by itself: it knows the names of its programs.
+        if command in {"help", "-h", "--help"} or (command != "bench" and {"-h", "--help"} & set(rest[:1])):
+            sys.stdout.write(USAGE)
+            return 0
         if command not in COMMANDS:
             raise Refused(f"no such command: {command} (see ./gantry --help)")
         return COMMANDS[command](rest)
@@ -72,6 +75,12 @@ def _bench(words: list[str]) -> int:
     from gantry_launcher.bench import bench
 
     return bench(words)
+
+
+def _client(words: list[str]) -> int:
+    from gantry_launcher.client import client
+
+    return client(words)
 
 
 def _refuse_words(command: str, words: list[str]) -> None:

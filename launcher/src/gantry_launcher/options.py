@@ -35,8 +35,19 @@ usage: ./gantry COMMAND [options]
   demo                             the main job in a minute, with a kill -9 of the store under load
   bench     [NAME...]              measure; without a name, all of it
 
-Exit status: 0 done, 1 failed or not running, 2 refused (one line on stderr says why).
+  send, pull, tail, receive, ack, nack, consume, topic, group, broker, cluster, lag, offsets, message, dlq, schedule,
+  txn, task, doctor, completion    use and look after a running system: ./gantry send --help, docs/cli.md
+
+Exit status: 0 done, 1 failed or not running, 2 refused (one line on stderr says why); of the words in the last block
+also 3 not found, 4 unreachable.
 """
+CLIENT_WORDS = (
+    "send", "pull", "tail", "receive", "ack", "nack", "consume", "topic", "group", "broker", "cluster", "lag", "offsets",
+    "message", "dlq", "schedule", "txn", "task", "doctor", "completion",
+)  # fmt: skip
+"""What the command line of the client knows; the launcher hands these to it."""
+COMPLETING = "_GANTRY_COMPLETE"
+"""Set by a shell that asks what may stand at the cursor: the client answers it."""
 
 
 @dataclass(frozen=True)

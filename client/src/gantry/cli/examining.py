@@ -1,0 +1,213 @@
+"""What `gantry doctor` looks at: the gateway, every nameserver, every broker at the address it tells to clients.
+
+Asks only; changes nothing. It speaks remoting itself, from here, because clients do: a gateway beside the brokers sees
+addresses that nobody else can reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gantry.cli.calls import Calls, path_of
+from gantry.cli.stops import Stop
+from gantry_link import BrokerRefused, ConnectionPool, LinkError, NameserverClient, StoreClient
+
+ANSWER_SECONDS = 5.0
+MASTER_ID = 0
+FAST_PORT_STEP = -2
+SECRETS = "or give the system's access control what it asks for"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing tried: what happened, and where it went wrong the words and the setting that mends it."""
+
+    part: str
+    address: str
+    is_well: bool
+    took_ms: float = 0.0
+    words: str = ""
+    remedy: str = ""
+
+    def shown(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            {"is_well": "ok", "took_ms": "tookMs"}.get(name, name): value
+            for name, value in asdict(self).items()
+        }
+
+
+async def examine(calls: Calls) -> list[Finding]:
+    """Try everything; an unreachable gateway ends it, since only it knows the rest."""
+    found = [await _tried("gateway", calls.base, lambda: _live(calls), "")]
+    if not found[0].is_well:
+        return [
+            _with_remedy(
+                found[0], "start one with ./gantry up, or name its address with --http or GANTRY_HTTP"
+            )
+        ]
+    found.append(await _round_trip(calls))
+    cluster = calls.call("GET", path_of("cluster"))
+    pool = ConnectionPool(connect_seconds=ANSWER_SECONDS)
+    try:
+        nameservers: list[dict[str, Any]] = cluster["nameservers"]
+        addresses = [one["address"] for one in nameservers]
+        seen, told = await _nameservers(pool, nameservers)
+        found += seen
+        brokers = await asyncio.to_thread(calls.call, "GET", path_of("brokers"))
+        found += await _brokers(pool, addresses, told, brokers["brokers"])
+    finally:
+        await pool.close()
+    return found
+
+
+async def _live(calls: Calls) -> None:
+    await asyncio.to_thread(calls.call, "GET", "/health/live")
+    await asyncio.to_thread(calls.call, "GET", path_of("topics"))  # takes the token, which health does not
+
+
+async def _round_trip(calls: Calls) -> Finding:
+    """Ask the gateway whether a message made the way through each broker."""
+    import httpx
+
+    began = time.perf_counter()
+    async with httpx.AsyncClient(base_url=calls.base, timeout=30) as client:
+        try:
+            body: dict[str, Any] = (await client.get("/health/ready")).json()
+        except (httpx.TransportError, ValueError) as error:
+            return Finding(
+                "round trip", calls.base, False, words=str(error) or type(error).__name__, remedy="try again"
+            )
+    took = (time.perf_counter() - began) * 1000
+    if body.get("status") == "ready":
+        return Finding("round trip", calls.base, True, took)
+    bad = "; ".join(f"{name}: {why}" for name, why in body.get("stores", {}).items() if why != "ok")
+    words = f"no message makes the round trip ({bad or body.get('status')})"
+    return Finding(
+        "round trip",
+        calls.base,
+        False,
+        words=words,
+        remedy="see below, and the log of the broker named: ./gantry status",
+    )
+
+
+async def _nameservers(
+    pool: ConnectionPool, listed: list[dict[str, Any]]
+) -> tuple[list[Finding], dict[str, dict[str, dict[int, str]]]]:
+    """Ask each nameserver for the brokers it knows: name → id → address, by nameserver."""
+    found: list[Finding] = []
+    told: dict[str, dict[str, dict[int, str]]] = {}
+    for one in listed:
+        address = one["address"]
+
+        async def ask(address: str = address) -> None:
+            info = await NameserverClient(pool, [address], ANSWER_SECONDS).cluster_info()
+            told[address] = {
+                data.broker_name: dict(data.broker_addrs) for data in info.broker_addr_table.values()
+            }
+
+        remedy = (
+            "the gateway reaches it and this machine does not: have it listen here (nameserver.listen), "
+            "open the port, or name an address that both reach (gateway.nameservers)"
+            if one["alive"]
+            else "the gateway does not reach it either: start it, or take it out of gateway.nameservers and of the brokers' nameservers"
+        )
+        found.append(await _tried("nameserver", address, ask, remedy))
+    return found, told
+
+
+async def _brokers(
+    pool: ConnectionPool,
+    nameservers: list[str],
+    told: dict[str, dict[str, dict[int, str]]],
+    listed: list[dict[str, Any]],
+) -> list[Finding]:
+    """Ask each broker at every address that is told, and say which nameserver does not tell of it."""
+    found: list[Finding] = []
+    alive = {one["broker"]: bool(one["alive"]) for one in listed}
+    places = {
+        (name, address) for held in told.values() for name, ids in held.items() for address in ids.values()
+    }
+    places |= {(one["broker"], one["address"]) for one in listed}
+    for name, address in sorted(places):
+        found.append(
+            await _tried(
+                name,
+                address,
+                lambda address=address: _ask_broker(pool, address),
+                _broker_remedy(name, address, alive),
+            )
+        )
+        fast = _fast_address(address)
+        if found[-1].is_well and fast is not None:
+            remedy = f"clients with the VIP channel send to it: open port {fast.rpartition(':')[2]} too, or switch that channel off in them"
+            found.append(
+                await _tried(f"{name} fast", fast, lambda fast=fast: _ask_broker(pool, fast), remedy)
+            )
+    for name in sorted({name for name, _ in places}):
+        silent = [address for address in nameservers if address in told and name not in told[address]]
+        if silent and alive.get(name):
+            words = f"{', '.join(silent)} does not know it, so clients that ask there do not find it"
+            found.append(
+                Finding(
+                    name,
+                    ", ".join(silent),
+                    False,
+                    words=words,
+                    remedy=f"{name}.nameservers must name every nameserver",
+                )
+            )
+    return found
+
+
+def _broker_remedy(name: str, address: str, alive: dict[str, bool]) -> str:
+    host = address.rpartition(":")[0]
+    if not alive.get(name, True):
+        return "the gateway does not reach it either: is it running? ./gantry status shows it; its log says why it ended"
+    if host.startswith("127.") or host in {"localhost", "::1"}:
+        return f"it tells clients an address that only its own machine has: set {name}.advertise to a host that clients reach, and {name}.listen to 0.0.0.0"
+    return f"it tells clients this address: set {name}.advertise to a host that clients reach, or open the port to this machine"
+
+
+async def _ask_broker(pool: ConnectionPool, address: str) -> None:
+    await StoreClient(pool, address, ANSWER_SECONDS).runtime_info()
+
+
+def _fast_address(address: str) -> str | None:
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + FAST_PORT_STEP}" if port.isdigit() else None
+
+
+async def _tried(part: str, address: str, do: Callable[[], Awaitable[None]], remedy: str) -> Finding:
+    began = time.perf_counter()
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS * 3):
+            await do()
+    except BrokerRefused as error:
+        return Finding(
+            part,
+            address,
+            False,
+            words=f"it answers, and refuses: {error.remark}",
+            remedy=f"{remedy}; {SECRETS}" if remedy else SECRETS,
+        )
+    except Stop as stop:
+        return Finding(part, address, False, words=stop.words, remedy=remedy)
+    except (LinkError, TimeoutError, OSError) as error:
+        return Finding(
+            part,
+            address,
+            False,
+            words=f"no way to it from here: {error or type(error).__name__}",
+            remedy=remedy,
+        )
+    return Finding(part, address, True, (time.perf_counter() - began) * 1000)
+
+
+def _with_remedy(finding: Finding, remedy: str) -> Finding:
+    return Finding(finding.part, finding.address, False, words=finding.words, remedy=finding.remedy or remedy)

@@ -1,0 +1,98 @@
+"""Runs a shell command for each message, several at once; knows no gateway."""
+
+import os
+import queue
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from gantry.cli.shapes import body_bytes
+
+WORDS_CHARS_MAX = 200
+
+
+class Finished(NamedTuple):
+    """A command that has ended. `words`: the end of what it said on standard error, or its exit status."""
+
+    handle: str
+    message_id: str
+    status: int
+    words: str
+
+
+class Worker:
+    """Up to `parallel` commands at once, each in a process of its own."""
+
+    def __init__(self, command: str, parallel: int) -> None:
+        self._command, self._parallel = command, parallel
+        self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="exec")
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._finished: queue.SimpleQueue[Finished] = queue.SimpleQueue()
+        self._begun = 0
+        self._is_stopped = False
+
+    @property
+    def room(self) -> int:
+        """How many more may begin."""
+        return self._parallel - self._begun
+
+    def begin(self, message: dict[str, Any]) -> None:
+        """Run the command for a message."""
+        self._begun += 1
+        self._pool.submit(self._run, message)
+
+    def finished(self, wait_seconds: float) -> list[Finished]:
+        """Return what has ended, at the latest after so long; nothing when nothing has."""
+        try:
+            ended = [self._finished.get(timeout=wait_seconds)]
+        except queue.Empty:
+            return []
+        while not self._finished.empty():
+            ended.append(self._finished.get())
+        self._begun -= len(ended)
+        return ended
+
+    def stop(self) -> None:
+        """End what still runs."""
+        self._is_stopped = True
+        for process in list(self._processes):
+            process.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _run(self, message: dict[str, Any]) -> None:
+        status, words = self._outcome(message)
+        self._finished.put(Finished(message["receiptHandle"], message["messageId"], status, words))
+
+    def _outcome(self, message: dict[str, Any]) -> tuple[int, str]:
+        with subprocess.Popen(  # noqa: S602 - to run the user's own command is what it is for
+            self._command, shell=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment(message)}
+        ) as process:  # fmt: skip
+            self._processes.add(process)
+            if self._is_stopped:  # it was begun while the others were ended
+                process.terminate()
+            try:
+                _, said = process.communicate(body_bytes(message))
+            finally:
+                self._processes.discard(process)
+        last = said.decode(errors="replace").strip().rpartition("\n")[2][-WORDS_CHARS_MAX:]
+        ended = (
+            f"exit status {process.returncode}"
+            if process.returncode >= 0
+            else f"ended by signal {-process.returncode}"
+        )
+        return process.returncode, f"{ended}: {last}" if last else ended
+
+
+def environment(message: dict[str, Any]) -> dict[str, str]:
+    """Return what a command finds in its environment."""
+    named = {
+        "MESSAGE_ID": message["messageId"], "TOPIC": message["topic"], "TAG": message.get("tag"), "KEYS": " ".join(message["keys"]),
+        "BROKER": message["broker"], "QUEUE": message["queueId"], "OFFSET": message["queueOffset"],
+        "ATTEMPT": message.get("deliveryAttempt"), "BORN": message["bornTimestamp"],
+    }  # fmt: skip
+    own = {
+        f"GANTRY_PROPERTY_{name}": value
+        for name, value in message["properties"].items()
+        if "\0" not in value and "=" not in name
+    }
+    return {f"GANTRY_{name}": str(value) for name, value in named.items() if value is not None} | own

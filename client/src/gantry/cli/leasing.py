@@ -1,0 +1,251 @@
+"""`gantry receive`, `ack`, `nack` and `consume`: messages on lease for a group."""
+
+from typing import Annotated, Any
+
+import typer
+
+from gantry.cli import values
+from gantry.cli.calls import path_of
+from gantry.cli.executing import Finished, Worker
+from gantry.cli.options import Group, Sql, Tag, Topic, filter_body, read_by
+from gantry.cli.session import Session, command
+from gantry.cli.shapes import message_line, one_line
+from gantry.cli.stops import FAILED, WRONG_USE, Stop
+
+BATCH_MAX = 256
+HOLD_SECONDS = 20
+Count = Annotated[int, typer.Option("--max", "-n", min=1, max=BATCH_MAX, help="How many at most.")]
+Hold = Annotated[
+    int,
+    typer.Option("--wait", min=0, max=30, metavar="SECONDS", help="How long to wait where there is nothing."),
+]
+Invisible = Annotated[
+    str,
+    typer.Option(
+        "--invisible", metavar="DURATION", help="How long nobody else of the group gets them: 1s to 12h."
+    ),
+]
+AckNow = Annotated[bool, typer.Option("--ack", help="Acknowledge what was shown.")]
+ChangeFilter = Annotated[
+    bool, typer.Option("--change-filter", help="Put this filter in place of the group's.")
+]
+Handles = Annotated[
+    list[str], typer.Argument(metavar="HANDLE...", help="Receipt handles, as receive --json shows them.")
+]
+DelayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delay", metavar="DURATION", help="Come again after so long; else as the group's policy says."
+    ),
+]
+Reason = Annotated[str | None, typer.Option("--reason", help="Kept with its dead letter.")]
+Exec = Annotated[
+    str,
+    typer.Option(
+        "--exec",
+        metavar="COMMAND",
+        help="Run for every message: the body on standard input, GANTRY_… in the environment.",
+    ),
+]
+Parallel = Annotated[int, typer.Option("--parallel", min=1, max=64, help="How many commands run at once.")]
+Limit = Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many messages.")]
+UntilEmpty = Annotated[bool, typer.Option("--until-empty", help="End when nothing is left to receive.")]
+CONSUME_EXAMPLES = """
+gantry consume orders billing --exec 'jq .total'
+gantry consume orders billing --exec './bill.sh "$GANTRY_KEYS"' --parallel 4
+gantry consume orders billing --exec 'cat >> orders.txt' --until-empty
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(
+        app,
+        "receive",
+        "gantry receive orders billing --wait 10\ngantry receive orders billing -n 1 --ack --json",
+    )(receive)
+    command(app, "ack", "gantry ack orders billing GzTfVAEAAAAAAQ…")(ack)
+    command(app, "nack", "gantry nack orders billing GzTfVAEAAAAAAQ… --delay 30s --reason 'no stock'")(nack)
+    command(app, "consume", CONSUME_EXAMPLES)(consume)
+
+
+def receive(
+    session: Session,
+    topic: Topic,
+    group: Group,
+    count: Count = 16,
+    wait: Hold = 0,
+    invisible: Invisible = "30s",
+    acknowledge: AckNow = False,
+    filter_: Tag = None,
+    sql: Sql = None,
+    change_filter: ChangeFilter = False,
+) -> None:
+    """Receive messages of a group on lease; what is not acknowledged in time comes again."""
+    body = {
+        "maxMessages": count, "waitSeconds": wait, "invisibleSeconds": lease_seconds(invisible),
+        "filter": filter_body(filter_, sql), "changeFilter": change_filter,
+    }  # fmt: skip
+    found = session.post(_path(topic, group, "receive"), body, hold_seconds=wait)["messages"]
+    screen = session.screen
+    for message in found:
+        words = f"{message_line(message, screen.paint)}\n  handle {message['receiptHandle']}  attempt {message['deliveryAttempt']}"
+        screen.show(message, lambda words=words: screen.line(words))
+    if not found:
+        screen.say(f"nothing to receive for {group} in {topic}")
+    elif acknowledge:
+        _settle(session, topic, group, {"acks": [{"receiptHandle": one["receiptHandle"]} for one in found]})
+
+
+def ack(session: Session, topic: Topic, group: Group, handles: Handles) -> None:
+    """Acknowledge messages: they are done for this group."""
+    _settle(session, topic, group, {"acks": [{"receiptHandle": one} for one in handles]})
+
+
+def nack(
+    session: Session,
+    topic: Topic,
+    group: Group,
+    handles: Handles,
+    delay: DelayOption = None,
+    reason: Reason = None,
+) -> None:
+    """Give messages back: they come again."""
+    seconds = None if delay is None else read_by(values.seconds_of)(delay)
+    _settle(
+        session,
+        topic,
+        group,
+        {"nacks": [{"receiptHandle": one, "delaySeconds": seconds, "reason": reason} for one in handles]},
+    )
+
+
+def consume(
+    session: Session,
+    topic: Topic,
+    group: Group,
+    exec_: Exec,
+    parallel: Parallel = 1,
+    invisible: Invisible = "30s",
+    limit: Limit = None,
+    until_empty: UntilEmpty = False,
+    filter_: Tag = None,
+    sql: Sql = None,
+    change_filter: ChangeFilter = False,
+) -> None:
+    """Run a command for every message: exit status 0 acknowledges it, any other gives it back. Leases are kept while it runs."""
+    if not exec_.strip():
+        raise Stop("--exec is empty: give the command to run", WRONG_USE)
+    seconds = lease_seconds(invisible)
+    worker = Worker(exec_, parallel)
+    consumer = _Consumer(session, topic, group, worker, seconds)
+    wanted = {"filter": filter_body(filter_, sql), "changeFilter": change_filter}
+    try:
+        consumer.run(wanted, limit, until_empty=until_empty)
+    finally:
+        worker.stop()
+        consumer.give_back()
+    session.screen.say(f"done {consumer.done}, given back {consumer.failed}")
+    if consumer.failed:
+        raise Stop(f"{consumer.failed} commands failed; their messages come again", FAILED)
+
+
+class _Consumer:
+    """Receives as much as can run, settles what has run, and keeps the leases of what runs."""
+
+    def __init__(self, session: Session, topic: str, group: str, worker: Worker, lease: int) -> None:
+        self._session, self._topic, self._group, self._worker, self._lease = (
+            session,
+            topic,
+            group,
+            worker,
+            lease,
+        )
+        self.done = self.failed = 0
+        self._held: set[str] = set()
+
+    def run(self, wanted: dict[str, Any], limit: int | None, *, until_empty: bool) -> None:
+        """Work until the limit, until there is nothing, or for ever."""
+        taken = 0
+        while True:
+            room = self._worker.room if limit is None else min(self._worker.room, limit - taken)
+            if room > 0:
+                taken += self._receive(wanted, room, hold=0 if until_empty or self._held else HOLD_SECONDS)
+            if not self._held and (until_empty or (limit is not None and taken >= limit)):
+                return
+            if self._held:
+                self._settle(self._worker.finished(self._lease / 3))
+
+    def give_back(self) -> None:
+        """Let others have at once what was not finished."""
+        if self._held:
+            nacks = [{"receiptHandle": handle, "delaySeconds": 0} for handle in self._held]
+            self._session.post(_path(self._topic, self._group, "ack"), {"nacks": nacks})
+            self._held.clear()
+
+    def _receive(self, wanted: dict[str, Any], room: int, hold: int) -> int:
+        body = {
+            "maxMessages": min(room, BATCH_MAX),
+            "waitSeconds": hold,
+            "invisibleSeconds": self._lease,
+            **wanted,
+        }
+        found = self._session.post(_path(self._topic, self._group, "receive"), body, hold_seconds=hold)[
+            "messages"
+        ]
+        for message in found:
+            self._held.add(message["receiptHandle"])
+            self._worker.begin(message)
+        return len(found)
+
+    def _settle(self, finished: list[Finished]) -> None:
+        if not finished:
+            extends = [{"receiptHandle": handle} for handle in self._held]
+            self._session.post(
+                _path(self._topic, self._group, "extend"),
+                {"extends": extends, "invisibleSeconds": self._lease},
+            )
+            return
+        acks = [{"receiptHandle": one.handle} for one in finished if one.status == 0]
+        nacks = [{"receiptHandle": one.handle, "reason": one.words} for one in finished if one.status]
+        self._held -= {one.handle for one in finished}
+        self.done += len(acks)
+        self.failed += len(nacks)
+        self._session.post(_path(self._topic, self._group, "ack"), {"acks": acks, "nacks": nacks})
+        for one in finished:
+            words = {
+                "messageId": one.message_id,
+                "exitStatus": one.status,
+                "result": "acked" if one.status == 0 else "nacked",
+            }
+            if self._session.screen.as_json:
+                self._session.screen.json(words)
+            elif one.status:
+                self._session.screen.say(f"{one.message_id}: {one_line(one.words)}; given back")
+
+
+def lease_seconds(text: str) -> int:
+    """Read how long a lease is. Raises BadParameter."""
+    seconds = read_by(values.seconds_of)(text)
+    if not 1 <= seconds <= 43_200:
+        raise typer.BadParameter(f"{text!r}: a lease is 1s to 12h")
+    return round(seconds)
+
+
+def _settle(session: Session, topic: str, group: str, body: dict[str, Any]) -> None:
+    results = session.post(_path(topic, group, "ack"), body)["results"]
+    bad = [one for one in results if one.get("status") not in {"acked", "nacked"}]
+    session.screen.say(f"{len(results) - len(bad)} settled")
+    if bad:
+        first = bad[0]
+        words = {
+            "leaseExpired": "the lease ended before: it comes again",
+            "invalidHandle": "the handle is not of this topic and group",
+        }
+        raise Stop(
+            f"{len(bad)} not settled: {words.get(first.get('status', ''), first.get('detail'))}", FAILED
+        )
+
+
+def _path(topic: str, group: str, verb: str) -> str:
+    return path_of("topics", topic, "groups", group, f"messages:{verb}")

@@ -1,0 +1,105 @@
+"""The command line: all its words, and the one place where an error becomes a line and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+
+from gantry.cli import (
+    brokers,
+    completion,
+    dead_letters,
+    doctor,
+    groups,
+    leasing,
+    messages,
+    offsets,
+    reading,
+    schedules,
+    sending,
+    tasks,
+    topics,
+    transactions,
+)  # fmt: skip
+from gantry.cli.stops import DONE, FAILED, INTERRUPTED, WRONG_USE, Stop
+
+HELP = """Send, read and look after messages of a running Gantry system.
+
+It speaks HTTP to the gateway: the one of --http or GANTRY_HTTP, else the system that ./gantry up started here, else http://127.0.0.1:8080.
+
+Exit status: 0 done, 1 failed, 2 wrong use, 3 not found, 4 unreachable.
+"""
+EPILOG = """\b
+Examples:
+  gantry topic create orders
+  gantry send orders 'one coffee' --tag counter --key o-1
+  gantry tail orders -f
+  gantry lag --watch
+  gantry doctor
+"""
+
+COMPLETING = "_GANTRY_COMPLETE"
+"""Set by a shell that asks what may stand at the cursor."""
+PARTS = (
+    sending, reading, leasing, topics, groups, brokers, offsets, messages, dead_letters, schedules, transactions, tasks, doctor, completion,
+)  # fmt: skip
+
+
+def make_app() -> typer.Typer:
+    """Return the command line."""
+    app = typer.Typer(
+        help=HELP, epilog=EPILOG, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=COMPLETING in os.environ,
+        no_args_is_help=True, context_settings={"help_option_names": ["--help", "-h"]},
+    )  # fmt: skip
+
+    @app.callback()
+    def everything() -> None:
+        pass
+
+    everything.__doc__ = HELP
+    for part in PARTS:
+        part.add_to(app)
+    return app
+
+
+def main(words: list[str], program: str = "gantry") -> int:
+    """Run one command line; returns its exit status."""
+    app = make_app()
+    if COMPLETING in os.environ:
+        app(prog_name=program)  # answers the shell and ends the process
+    try:
+        status: Any = typer.main.get_command(app).main(
+            words or ["--help"], prog_name=program, standalone_mode=False
+        )
+    except Stop as stop:
+        return _refused(stop.words, stop.status)
+    except typer.Abort:
+        return INTERRUPTED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # who reads has enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:
+        words_of = getattr(error, "format_message", None)  # of every refusal of typer
+        if words_of is None:
+            raise
+        return _refused(_one_line(words_of(), error), getattr(error, "exit_code", FAILED))
+    return status if isinstance(status, int) else DONE
+
+
+def _one_line(words: str, error: Exception) -> str:
+    """Return typer's refusal in one line that says where to read on."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        return f"{context.command_path}: a word is missing: {', '.join(context.command.commands)} (see {context.command_path} --help)"
+    path = context.command_path if context is not None else "gantry"
+    return f"{' '.join(words.split()).rstrip('.')} (see {path} --help)"
+
+
+def _refused(words: str, status: int) -> int:
+    sys.stderr.write(f"gantry: {words}\n")
+    return status if status != DONE else WRONG_USE

@@ -1,0 +1,103 @@
+"""What every command is given: the gateway to call and the screen to show on; and how a function becomes a command."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+from gantry.cli.calls import DEFAULT_HTTP, Calls, Query
+from gantry.cli.screen import Screen
+from gantry.cli.stops import FAILED, Stop
+
+Words = ParamSpec("Words")
+Http = Annotated[
+    str,
+    typer.Option(
+        "--http",
+        envvar="GANTRY_HTTP",
+        metavar="URL",
+        help="Address of the gateway.",
+        rich_help_panel="Everywhere",
+    ),
+]
+Token = Annotated[
+    str,
+    typer.Option(
+        "--token", envvar="GANTRY_TOKEN", metavar="TOKEN", help="The gateway's token, where it has one."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+class Session:
+    """One command line at work."""
+
+    def __init__(self, http: str, token: str, *, as_json: bool) -> None:
+        self.calls = Calls(http, token or None)
+        self.screen = Screen(as_json=as_json)
+
+    def get(self, path: str, *, hold_seconds: float = 0, **query: Query) -> Any:
+        """Call GET. Raises Stop."""
+        return self.calls.call("GET", path, hold_seconds=hold_seconds, **query)
+
+    def post(self, path: str, body: Any = None, *, hold_seconds: float = 0) -> Any:
+        """Call POST. Raises Stop."""
+        return self.calls.call("POST", path, {} if body is None else body, hold_seconds=hold_seconds)
+
+    def put(self, path: str, body: Any) -> Any:
+        """Call PUT. Raises Stop."""
+        return self.calls.call("PUT", path, body)
+
+    def warn_missing(self, missing: list[str]) -> None:
+        """Say who could not be asked."""
+        if missing:
+            self.screen.say(f"not asked, because away: {', '.join(missing)}")
+
+    def confirm(self, question: str, *, is_sure: bool) -> None:
+        """Ask a person; a program says --yes. Raises Stop."""
+        if is_sure:
+            return
+        if not sys.stdin.isatty():
+            raise Stop(f"{question} Nobody can be asked here: say --yes", FAILED)
+        if not typer.confirm(question, err=True):
+            raise Stop("nothing was done", FAILED)
+
+
+def command(
+    app: typer.Typer, name: str, examples: str
+) -> Callable[[Callable[Concatenate[Session, Words], None]], Callable[Concatenate[Session, Words], None]]:
+    """Make a function a command of `app`: it gets a session first; --http, --token and --json are added, `examples` end its --help."""
+
+    def add(
+        function: Callable[Concatenate[Session, Words], None],
+    ) -> Callable[Concatenate[Session, Words], None]:
+        do: Callable[..., None] = function
+
+        def run(*, http: str, token: str, as_json: bool, **words: Any) -> None:
+            session = Session(http, token, as_json=as_json)
+            try:
+                do(session, **words)
+            finally:
+                session.calls.close()
+
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        given = [(one.name, one.default, one.annotation) for one in own]
+        common = [("http", DEFAULT_HTTP, Http), ("token", "", Token), ("as_json", False, Json)]
+        parameters = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, default, annotation in [*given, *common]
+        ]
+        # typer reads these, as it would of a function that is written out
+        run.__dict__["__signature__"] = inspect.Signature(parameters)
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__doc__ = function.__doc__
+        lines = "\n".join(f"  {line}" for line in examples.strip().splitlines())
+        summary = (function.__doc__ or "").partition(".")[0]
+        app.command(name, short_help=summary, epilog=f"\b\nExamples:\n{lines}")(run)
+        return function
+
+    return add

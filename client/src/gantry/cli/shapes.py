@@ -1,0 +1,65 @@
+"""How a message looks on one line and in full. Pure."""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+BODY_CHARS_MAX = 2000
+"""What a line shows of a body; --json shows all of it."""
+Paint = Callable[[str, str], str]
+
+
+def body_text(message: dict[str, Any]) -> str:
+    """Return the body for people; bytes that are no text as base64, said so."""
+    if message.get("body") is not None:
+        return str(message["body"])
+    encoded = str(message.get("bodyBase64") or "")
+    return f"base64:{encoded}" if encoded else ""
+
+
+def body_bytes(message: dict[str, Any]) -> bytes:
+    """Return the body as it was sent."""
+    if message.get("body") is not None:
+        return str(message["body"]).encode()
+    return base64.b64decode(str(message.get("bodyBase64") or ""))
+
+
+def one_line(text: str, chars_max: int = BODY_CHARS_MAX) -> str:
+    """Return text without line breaks and control characters, cut where it is longer than a line should be."""
+    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:chars_max])
+    return shown if len(text) <= chars_max else f"{shown}… ({len(text)} characters)"
+
+
+def message_line(message: dict[str, Any], paint: Paint) -> str:
+    """Return a message on one line: when it was stored, where it lies, tag, keys, body."""
+    when = str(message["storeTimestamp"]).replace("T", " ").removesuffix("Z")
+    place = f"{message['broker']}:{message['queueId']}@{message['queueOffset']}"
+    words = [paint(when, "dim"), paint(place, "cyan")]
+    if message.get("tag"):
+        words.append(paint(f"[{message['tag']}]", "yellow"))
+    words += [paint(f"#{key}", "green") for key in message["keys"]]
+    return " ".join([*words, one_line(body_text(message))])
+
+
+def message_fields(message: dict[str, Any]) -> list[tuple[str, object]]:
+    """Return a message in full, as names and values."""
+    named: list[tuple[str, object]] = [
+        ("message id", message["messageId"]),
+        ("offset id", message["offsetMessageId"]),
+        ("topic", message["topic"]),
+        ("queue", f"{message['broker']}:{message['queueId']}"),
+        ("offset", message["queueOffset"]),
+        ("tag", message.get("tag")),
+        ("keys", message["keys"]),
+        ("born", message["bornTimestamp"]),
+        ("stored", message["storeTimestamp"]),
+        ("repeats", message["reconsumeTimes"]),
+    ]
+    for name, label in (("shardingKey", "sharding key"), ("idempotencyKey", "idempotency key")):
+        if message.get(name):
+            named.append((label, message[name]))
+    kinds = {"properties": "property", "systemProperties": "system property", "deadLetter": "dead letter"}
+    for group, kind in kinds.items():
+        values: dict[str, Any] = message.get(group) or {}
+        named += [(f"{kind} {name}", value) for name, value in values.items()]
+    return [*named, ("body", one_line(body_text(message)))]

@@ -1,0 +1,30 @@
+"""How a command ends: its exit statuses, and the exception that carries one with a line of words."""
+
+DONE, FAILED, WRONG_USE, NOT_FOUND, UNREACHABLE = 0, 1, 2, 3, 4
+INTERRUPTED = 130
+
+HINTS = {
+    "TOPIC_NOT_EXIST": "gantry topic list shows the topics, gantry topic create NAME makes one",
+    "SUBSCRIPTION_GROUP_NOT_EXIST": "gantry group list shows the groups, gantry group create NAME makes one",
+    "BROKER_NOT_EXIST": "gantry broker list shows the brokers",
+    "FILTER_CONFLICT": "--change-filter puts yours in its place, for all consumers of the group",
+    "UNAUTHORIZED": "give the gateway's token with --token or GANTRY_TOKEN",
+}
+"""What to type next, by the gateway's code; its own words name HTTP calls."""
+
+
+class Stop(Exception):
+    """The command ends here: one line that says what happened and what to do, and its exit status."""
+
+    def __init__(self, words: str, status: int = FAILED) -> None:
+        super().__init__(words)
+        self.words, self.status = words, status
+
+
+def status_of(http_status: int) -> int:
+    """Return the exit status for the gateway's answer."""
+    if http_status == 404:
+        return NOT_FOUND
+    if http_status in {400, 413, 415, 422}:
+        return WRONG_USE
+    return UNREACHABLE if http_status == 503 else FAILED

@@ -1,0 +1,194 @@
+"""The pieces of commands that need no system: lines, tables, batches, calls that fail, commands that run."""
+
+import io
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from gantry.cli import calls, groups, offsets, shapes
+from gantry.cli.executing import Worker, environment
+from gantry.cli.main import make_app
+from gantry.cli.screen import Screen
+from gantry.cli.sending import BATCH_MAX, batches, body_of
+from gantry.cli.stops import FAILED, NOT_FOUND, UNREACHABLE, WRONG_USE, Stop
+from gantry_launcher.options import CLIENT_WORDS
+
+MESSAGE: dict[str, Any] = {
+    "messageId": "A1", "offsetMessageId": "B2", "topic": "orders", "broker": "broker-a", "queueId": 3, "queueOffset": 17,
+    "keys": ["o-1", "o-2"], "properties": {"x": "1", "no=name": "1"}, "bornTimestamp": "2026-01-01T00:00:00.000Z",
+    "storeTimestamp": "2026-01-01T00:00:00.001Z", "reconsumeTimes": 0, "tag": "paid", "body": "two\nlines",
+    "receiptHandle": "H1", "deliveryAttempt": 2,
+}  # fmt: skip
+
+
+def plain(text: str, _colour: str) -> str:
+    return text
+
+
+def test_a_message_on_a_line() -> None:
+    line = shapes.message_line(MESSAGE, plain)
+    assert line == "2026-01-01 00:00:00.001 broker-a:3@17 [paid] #o-1 #o-2 two\\nlines"
+
+
+def test_a_line_takes_no_control_of_the_terminal() -> None:
+    assert shapes.one_line("a\x1b[2Jb\x07") == "a\\x1b[2Jb\\x07"
+    assert shapes.one_line("x" * 30, 10) == "x" * 10 + "… (30 characters)"
+
+
+def test_bytes_that_are_no_text() -> None:
+    assert body_of(b"\xff\x00") == {"bodyBase64": "/wA="}
+    binary = {**MESSAGE, "body": None, "bodyBase64": "/wA="}
+    assert shapes.body_bytes(binary) == b"\xff\x00"
+    assert shapes.body_text(binary) == "base64:/wA="
+
+
+def test_everything_of_a_message() -> None:
+    fields = dict(
+        shapes.message_fields({**MESSAGE, "deadLetter": {"reason": "no stock"}, "shardingKey": "s"})
+    )
+    assert fields["property x"] == "1"
+    assert fields["dead letter reason"] == "no stock"
+    assert fields["sharding key"] == "s"
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_lines_cut_anywhere(cut: int) -> None:
+    data = b"one\r\n\ntwo\nend"
+    pieces = iter([data[at : at + cut] for at in range(0, len(data), cut)] + [b""])
+    lines = [line for batch in batches(lambda: next(pieces)) for line in batch]
+    assert lines == [b"one", b"", b"two", b"end"]
+
+
+def test_many_lines_go_in_batches() -> None:
+    pieces = iter([b"x\n" * (BATCH_MAX * 2 + 1), b""])
+    assert [len(batch) for batch in batches(lambda: next(pieces))] == [BATCH_MAX, BATCH_MAX, 1]
+
+
+def test_a_table_in_a_pipe_is_plain_and_whole() -> None:
+    out = io.StringIO()
+    screen = Screen(as_json=False, out=out)
+    screen.table(("name", "count>"), [("a" * 300, 1), ("b", None)])
+    first, second, third = out.getvalue().splitlines()
+    assert first.split() == ["name", "count"]
+    assert second == "a" * 300 + "      1"
+    assert third.split() == ["b", "-"]
+    assert "\x1b" not in out.getvalue()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colours_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert Screen(as_json=False, out=Terminal()).paint("x", "red") == "\x1b[31mx\x1b[0m"
+    assert Screen(as_json=False, out=io.StringIO()).paint("x", "red") == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert Screen(as_json=False, out=Terminal()).paint("x", "red") == "x"
+
+
+def test_json_is_one_line_and_nothing_else() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    screen = Screen(as_json=True, out=out, err=err)
+    screen.show({"ä": [1, None]}, lambda: screen.line("for people"))
+    screen.say("beside")
+    assert json.loads(out.getvalue()) == {"ä": [1, None]}
+    assert out.getvalue().count("\n") == 1
+    assert err.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    "address", ["", "localhost:8080", "ftp://x", "http://", "http://a:b", "http://x:99999999"]
+)
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(Stop, match="is no address of a gateway: write it like") as stopped:
+        calls.base_of(address)
+    assert stopped.value.status == WRONG_USE
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "words", "exit_status"),
+    [
+        (404, {"code": "TOPIC_NOT_EXIST", "detail": "topic a does not exist; create it with PUT /v1/topics/a"},
+         "topic a does not exist; gantry topic list shows the topics, gantry topic create NAME makes one", NOT_FOUND),
+        (400, {"code": "INVALID_PARAMETER", "detail": "queueId is 0…7"}, "queueId is 0…7", WRONG_USE),
+        (422, {"code": "SUBSCRIPTION_PARSE_FAILED", "detail": "no condition", "column": 3, "expected": "a name"},
+         "no condition: expected a name at column 3", WRONG_USE),
+        (503, {"code": "SERVICE_NOT_AVAILABLE", "detail": "broker-a is away", "retryable": True},
+         "broker-a is away; try again", UNREACHABLE),
+        (401, {"code": "UNAUTHORIZED", "detail": "no token"},
+         "no token; give the gateway's token with --token or GANTRY_TOKEN", FAILED),
+    ],
+)  # fmt: skip
+def test_a_problem_becomes_a_line(status: int, problem: dict[str, Any], words: str, exit_status: int) -> None:
+    headers = {"content-type": "application/problem+json"}
+    with pytest.raises(Stop) as stopped:
+        calls.answer_of(httpx.Response(status, json=problem, headers=headers), "http://x")
+    assert (stopped.value.words, stopped.value.status) == (words, exit_status)
+
+
+def test_something_else_that_answers_is_named() -> None:
+    with pytest.raises(Stop, match=r"not as a gateway of Gantry \(status 200, text/html") as stopped:
+        calls.answer_of(httpx.Response(200, text="<html>", headers={"content-type": "text/html"}), "http://x")
+    assert stopped.value.status == UNREACHABLE
+
+
+def test_parameters_as_the_gateway_reads_them() -> None:
+    given = {"from_": "t", "offsets": False, "max": 3, "topic": None, "key": ""}
+    assert calls.query_of(given) == {"from": "t", "offsets": "false", "max": "3"}
+
+
+def test_paths_quote_what_users_name() -> None:
+    assert calls.path_of("topics", "%RETRY%g/..", "messages") == "/v1/topics/%25RETRY%25g%2F../messages"
+    assert calls.path_of("groups", "g:pause") == "/v1/groups/g:pause"
+
+
+def test_policies_and_ages_in_words() -> None:
+    assert groups.policy_words(None) == "levels"
+    assert groups.policy_words({"type": "list", "delaysMs": [1000, 90_000, 86_400_000, 5]}) == "1s,90s,1d,5ms"
+    grows = {"type": "exponential", "initialMs": 1000, "multiplier": 2.0, "maxMs": 60_000}
+    assert groups.policy_words(grows) == "1s*2<1m"
+    assert [offsets.age_words(ms) for ms in (0, 1500, 130_000, 8_000_000, 400_000_000)] == [
+        "",
+        "1.5s",
+        "2m",
+        "2h",
+        "4d",
+    ]
+
+
+def test_a_command_gets_the_message_and_its_end_is_told() -> None:
+    worker = Worker(
+        'read body; test "$body-$GANTRY_TAG-$GANTRY_KEYS" = "two-paid-o-1 o-2" || exit 9; echo said >&2; exit 3',
+        1,
+    )
+    worker.begin(MESSAGE)
+    assert worker.room == 0
+    finished = worker.finished(60)
+    worker.stop()
+    assert finished == [("H1", "A1", 3, "exit status 3: said")]
+    assert worker.room == 1
+
+
+def test_a_command_is_ended_with_its_worker() -> None:
+    worker = Worker("exec sleep 600", 1)
+    worker.begin(MESSAGE)
+    assert worker.finished(0.3) == []
+    worker.stop()
+    assert worker.finished(60) == [("H1", "A1", -15, "ended by signal 15")]
+
+
+def test_names_that_no_environment_takes_are_left_out() -> None:
+    found = environment(MESSAGE)
+    assert found["GANTRY_PROPERTY_x"] == "1"
+    assert found["GANTRY_ATTEMPT"] == "2"
+    assert not any("no=name" in name for name in found)
+
+
+def test_the_launcher_knows_every_word() -> None:
+    app = make_app()
+    words = [one.name for one in app.registered_commands] + [one.name for one in app.registered_groups]
+    assert sorted(map(str, words)) == sorted(CLIENT_WORDS)

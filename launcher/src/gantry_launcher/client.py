@@ -1,0 +1,26 @@
+"""The words that the command line of the client knows: handed to it, in the Python of .venv."""
+
+import os
+import sys
+
+from gantry_launcher import control, install
+from gantry_launcher.layout import PYTHON, ROOT
+from gantry_launcher.options import COMPLETING
+from gantry_launcher.terminal import say
+
+HTTP = "GANTRY_HTTP"
+
+
+def client(words: list[str]) -> int:
+    """Become the command line; with the address of the system that runs on the default data directory, unless one is given."""
+    install.ensure(install.RUN_LOCK, say)
+    environment = dict(os.environ)
+    if HTTP not in environment and COMPLETING not in environment:
+        running = control.ask(ROOT / "data", "status")
+        if running is not None:
+            state, connection = running
+            connection.close()
+            environment[HTTP] = state["http"]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(PYTHON, [str(PYTHON), "-m", "gantry.cli", *words], environment)  # noqa: S606 - no shell is wanted
