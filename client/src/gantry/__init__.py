@@ -16,6 +16,12 @@ from gantry.producer.batches import BatchIncomplete
 from gantry.producer.producer import Producer
 from gantry.producer.replying import reply_to
 from gantry.producer.selectors import Selector, by_hash, by_machine_room, by_random
+from gantry.producer.transactions import (
+    TransactionListener,
+    TransactionProducer,
+    TransactionResult,
+    TransactionState,
+)
 from gantry.settings import ClientSettings
 
 __all__ = [
@@ -38,6 +44,10 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "TimedOut",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
     "by_hash",
     "by_machine_room",
     "by_random",

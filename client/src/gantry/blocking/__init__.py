@@ -1,0 +1,5 @@
+"""The SDK without asyncio: the same names and arguments, called from any thread. An event loop in a thread of its own does the work."""
+
+from gantry.blocking.producer import Producer, TransactionProducer
+
+__all__ = ["Producer", "TransactionProducer"]

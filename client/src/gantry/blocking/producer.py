@@ -1,0 +1,127 @@
+"""Producers without asyncio: each method is its asyncio namesake, waited for. Owns nothing but the way into the loop."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Sequence
+from typing import Self, Unpack
+
+from gantry.blocking.loop import loop_thread
+from gantry.hooks import SendHook
+from gantry.message import Message, MessageQueue, SendResult
+from gantry.producer import producer as asynchronous
+from gantry.producer import transactions
+from gantry.producer.selectors import Selector
+from gantry.producer.settings import ProducerOptions
+from gantry.producer.transactions import TransactionListener, TransactionResult
+from gantry.replies import Reply
+
+
+class Producer:
+    """`gantry.Producer` for programs without asyncio: use it in `with`, from as many threads as you like."""
+
+    def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
+        self._inner = asynchronous.Producer(group, **options)
+
+    def start(self) -> None:
+        """As `gantry.Producer.start`."""
+        loop_thread.run(self._inner.start())
+
+    def close(self) -> None:
+        """As `gantry.Producer.close`."""
+        loop_thread.run(self._inner.close())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add_hook(self, hook: SendHook) -> None:
+        """As `gantry.Producer.add_hook`; the hook runs in the loop's thread."""
+        self._inner.add_hook(hook)
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        argument: object = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """As `gantry.Producer.send`."""
+        return loop_thread.run(
+            self._inner.send(message, queue=queue, selector=selector, argument=argument, timeout=timeout)
+        )
+
+    def send_soon(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        argument: object = None,
+        timeout: float | None = None,
+    ) -> concurrent.futures.Future[SendResult]:
+        """As `gantry.Producer.send_soon`: the future can be waited for in any thread."""
+        return loop_thread.begin(
+            self._inner.send(message, queue=queue, selector=selector, argument=argument, timeout=timeout)
+        )
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        argument: object = None,
+    ) -> None:
+        """As `gantry.Producer.send_oneway`."""
+        loop_thread.run(self._inner.send_oneway(message, queue=queue, selector=selector, argument=argument))
+
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+    ) -> list[SendResult]:
+        """As `gantry.Producer.send_batch`."""
+        return loop_thread.run(self._inner.send_batch(messages, queue=queue, timeout=timeout))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """As `gantry.Producer.queues`."""
+        return loop_thread.run(self._inner.queues(topic))
+
+    def cancel(self, result: SendResult | str) -> str:
+        """As `gantry.Producer.cancel`."""
+        return loop_thread.run(self._inner.cancel(result))
+
+    def request(
+        self,
+        message: Message,
+        *,
+        timeout: float | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        argument: object = None,
+    ) -> Reply:
+        """As `gantry.Producer.request`."""
+        return loop_thread.run(
+            self._inner.request(message, timeout=timeout, queue=queue, selector=selector, argument=argument)
+        )
+
+
+class TransactionProducer(Producer):
+    """`gantry.TransactionProducer` for programs without asyncio; plain methods of the listener run in threads."""
+
+    def __init__(self, group: str, listener: TransactionListener, **options: Unpack[ProducerOptions]) -> None:
+        self._inner = self._transactions = transactions.TransactionProducer(group, listener, **options)
+
+    def send_in_transaction(
+        self, message: Message, argument: object = None, *, timeout: float | None = None
+    ) -> TransactionResult:
+        """As `gantry.TransactionProducer.send_in_transaction`."""
+        return loop_thread.run(self._transactions.send_in_transaction(message, argument, timeout=timeout))

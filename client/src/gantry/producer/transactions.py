@@ -1,0 +1,200 @@
+"""Messages that consumers see only when a local transaction succeeded: half first, then the transaction, then the decision.
+
+The broker asks (39) about halves it heard no decision of; the listener's check answers, in this process or in another of the group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any, Protocol, TypeAlias, Unpack, cast
+
+import msgspec
+
+from gantry.errors import ConfigurationError, GantryError, InvalidMessage
+from gantry.hooks import EndContext
+from gantry.message import Message, ReceivedMessage, SendResult, SendStatus
+from gantry.producer.checks import checked_record
+from gantry.producer.producer import Producer
+from gantry.producer.send import Send
+from gantry.producer.sender import Sender
+from gantry.producer.settings import ProducerOptions
+from gantry.pushes import PushAnswer
+from gantry.trace import ended_record
+from gantry_link.errors import LinkError
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import Command
+from gantry_wire.headers import CheckTransactionHeader, EndTransactionHeader
+from gantry_wire.ids import parse_offset_message_id
+from gantry_wire.properties import PRODUCER_GROUP, TRANSACTION_PREPARED
+from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
+
+log = logging.getLogger("gantry")
+CHECKS_MAX = 16
+"""Questions of brokers that are answered at once; the others wait."""
+
+
+class TransactionState(StrEnum):
+    """What became of a local transaction, in RocketMQ's words. UNKNOW: ask again later."""
+
+    COMMIT_MESSAGE = "COMMIT_MESSAGE"
+    ROLLBACK_MESSAGE = "ROLLBACK_MESSAGE"
+    UNKNOW = "UNKNOW"
+
+
+_TYPE = {
+    TransactionState.COMMIT_MESSAGE: SYS_TRANSACTION_COMMIT,
+    TransactionState.ROLLBACK_MESSAGE: SYS_TRANSACTION_ROLLBACK,
+    TransactionState.UNKNOW: 0,
+}
+StateAnswer: TypeAlias = "TransactionState | Awaitable[TransactionState]"
+
+
+class TransactionListener(Protocol):
+    """Runs local transactions, and knows what became of them. Methods are async, or plain: those run in a thread of their own."""
+
+    def execute_local_transaction(self, message: Message, argument: Any) -> StateAnswer:
+        """Run the transaction of a message whose half is stored. UNKNOW, or an exception: the broker asks later."""
+        ...
+
+    def check_local_transaction(self, message: ReceivedMessage) -> StateAnswer:
+        """Return what became of the transaction of a message; `message.transaction_id` names it. May be asked more than once."""
+        ...
+
+
+class TransactionResult(msgspec.Struct, frozen=True):
+    """The half was stored, and the local transaction has run."""
+
+    result: SendResult
+    state: TransactionState
+    error: Exception | None = None
+    """What the listener raised; the state is UNKNOW then, and the broker will ask."""
+
+
+class TransactionProducer(Producer):
+    """A producer whose messages become visible when their local transaction is committed. Options as of Producer."""
+
+    def __init__(self, group: str, listener: TransactionListener, **options: Unpack[ProducerOptions]) -> None:
+        super().__init__(group, **options)
+        for name in ("execute_local_transaction", "check_local_transaction"):
+            if not callable(getattr(listener, name, None)):
+                raise ConfigurationError(f"listener: it has no method {name}")
+        self._listener = listener
+        self._checking = asyncio.Semaphore(CHECKS_MAX)
+
+    async def send_in_transaction(
+        self, message: Message, argument: object = None, *, timeout: float | None = None
+    ) -> TransactionResult:
+        """Store a message unseen, run its local transaction, tell the broker the outcome.
+
+        Raises as `send` when the half could not be stored: the transaction is not run then.
+        """
+        sender = self._running()
+        if message.is_timed:
+            raise InvalidMessage("message", "a message in a transaction cannot be delayed as well")
+        result = await self._send_half(sender, message, timeout)
+        state, error = TransactionState.ROLLBACK_MESSAGE, None
+        if result.status is SendStatus.SEND_OK:
+            state, error = await self._run(self._listener.execute_local_transaction, message, argument)
+        else:  # as safe as asked for or not at all: so does RocketMQ's client
+            log.warning("the half of %s was stored with %s only: rolled back", message, result.status)
+        address = sender.instance.broker_address(result.queue.broker)
+        header = EndTransactionHeader(
+            topic=self._preparation.topic(message.topic),
+            producer_group=self._wrapped_group,
+            tran_state_table_offset=result.queue_offset,
+            commit_log_offset=_position(result),
+            commit_or_rollback=_TYPE[state],
+            from_transaction_check=False,
+            msg_id=result.message_id,
+            transaction_id=result.transaction_id or result.message_id,
+        )
+        await self._tell(sender, address, header)
+        self._trace_end(message, result, address, state)
+        return TransactionResult(result, state, error)
+
+    def handle_push(self, command: Command, address: str) -> PushAnswer:
+        """Answer what a broker asks about a half (39)."""
+        return self._check(command, address)
+
+    async def _send_half(self, sender: Sender, message: Message, timeout: float | None) -> SendResult:
+        extra = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: self._wrapped_group}
+        prepared = self._preparation.prepare(message, int(time.time() * 1000), extra)
+        prepared = prepared._replace(sys_flag=prepared.sys_flag | SYS_TRANSACTION_PREPARED)
+        future: asyncio.Future[SendResult] = sender.loop.create_future()
+        send = Send(sender, message, prepared, future, sender.loop.time() + self._seconds(timeout))
+        send.kind = "half"
+        sender.begin(send)
+        return await future
+
+    async def _run(
+        self, function: Callable[..., StateAnswer], *arguments: Any
+    ) -> tuple[TransactionState, Exception | None]:
+        """Return what the listener says; UNKNOW for what raises or is no state."""
+        try:
+            if inspect.iscoroutinefunction(function):
+                said: object = await function(*arguments)
+            else:
+                said = await asyncio.to_thread(function, *arguments)
+                if inspect.isawaitable(said):
+                    said = await cast("Awaitable[object]", said)
+        except Exception as error:
+            log.exception("the transaction listener failed: the state is unknown, the broker will ask again")
+            return TransactionState.UNKNOW, error
+        if isinstance(said, TransactionState):
+            return said, None
+        words = f"the transaction listener returned {said!r}, which is no TransactionState"
+        log.error("%s: the state is unknown, the broker will ask again", words)
+        return TransactionState.UNKNOW, TypeError(words)
+
+    async def _check(self, command: Command, address: str) -> None:
+        sender = self._sender
+        if sender is None:
+            return
+        asked = command.read(CheckTransactionHeader)
+        broker = sender.instance.routing.broker_of(address) or ""
+        message = ReceivedMessage(checked_record(command), broker, namespace=self.client_settings.namespace)
+        async with self._checking:
+            state, _ = await self._run(self._listener.check_local_transaction, message)
+        header = EndTransactionHeader(
+            topic=asked.topic or message.stored_topic,
+            producer_group=self._wrapped_group,
+            tran_state_table_offset=asked.tran_state_table_offset,
+            commit_log_offset=asked.commit_log_offset,
+            commit_or_rollback=_TYPE[state],
+            from_transaction_check=True,
+            msg_id=message.message_id,
+            transaction_id=asked.transaction_id or message.transaction_id,
+        )
+        await self._tell(sender, address, header)
+
+    async def _tell(self, sender: Sender, address: str, header: EndTransactionHeader) -> None:
+        """37, one-way: when it is lost, the broker asks."""
+        try:
+            await sender.instance.store_at(address).tell(RequestCode.END_TRANSACTION, header)
+        except (LinkError, GantryError) as error:
+            log.warning(
+                "the decision about %s did not reach %s, which will ask: %s", header.msg_id, address, error
+            )
+
+    def _trace_end(self, message: Message, result: SendResult, address: str, state: TransactionState) -> None:
+        if self._tracer is None or result.region is None or not result.trace_on:
+            return
+        context = EndContext(
+            self.group,
+            message,
+            address,
+            result.transaction_id or "",
+            state.value,
+            False,
+            int(time.time() * 1000),
+        )
+        self._tracer.add(ended_record(context, result.region))
+
+
+def _position(result: SendResult) -> int:
+    return parse_offset_message_id(result.offset_message_id)[2]
