@@ -66,6 +66,7 @@ class MemoryStore:
         self.host = pack_host(host, int(port))
         self.kept_topics: dict[str, TopicSettings] = {}
         self.kept_groups: dict[str, GroupSettings] = {}
+        self.kept_settings = {"brokerName": broker, "maxTransferCountOnMessageInMemory": "32"}
         self.queues: dict[tuple[str, int], list[bytes]] = {}
         self.by_position: dict[int, bytes] = {}
         self.offsets: dict[tuple[str, str, int], int] = {}
@@ -287,3 +288,8 @@ class MemoryStore:
     async def runtime_info(self) -> dict[str, str]:
         self._enter("runtime_info")
         return {"brokerVersionDesc": "V5_3_3", "msgPutTotalTodayNow": "5", "msgPutTotalTodayMorning": "2"}
+
+    async def settings(self, changes: dict[str, str]) -> dict[str, str]:
+        self._enter("settings")
+        self.kept_settings |= changes
+        return self.kept_settings

@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(broker, name="broker")
     command(broker, "list", "gantry broker list")(list_brokers)
     command(broker, "show", "gantry broker show broker-a\ngantry broker show broker-a --settings")(show)
-    command(broker, "set", "gantry broker set broker-a maxTransferCountOnMessageInMemory=64")(change)
+    command(broker, "set", "gantry broker set broker-a fileReservedTime=96")(change)
     cluster = typer.Typer(help="Clusters: list, show.", no_args_is_help=True)
     app.add_typer(cluster, name="cluster")
     command(cluster, "list", "gantry cluster list")(list_clusters)

@@ -30,6 +30,7 @@ from gateway.queries import Queries
 from gateway.quick_send import QuickSends
 from gateway.receiving import Receiver
 from gateway.route_cache import RouteCache
+from gateway.routes.broker_settings import broker_settings_routes
 from gateway.routes.cluster import cluster_routes
 from gateway.routes.dead_letters import dead_letter_routes
 from gateway.routes.groups import group_routes
@@ -121,6 +122,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))))
     _add_message_routes(app, ports, fleet, routes, known)
     app.add_routes(cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic))
+    app.add_routes(broker_settings_routes(fleet))
     app.add_routes(
         health_routes(Probe(fleet, ports.ids, clocks.wall_ms), metrics, lambda: puller.is_draining)
     )

@@ -281,6 +281,13 @@ class LinkStore:
         with self._translated():
             return await self._client.runtime_info()
 
+    async def settings(self, changes: dict[str, str]) -> dict[str, str]:
+        """25 where there are changes, then 26."""
+        with self._translated():
+            if changes:
+                await self._client.update_broker_config(changes)
+            return await self._client.broker_config()
+
     def _send_header(self, topic: str, queue_id: int) -> SendHeaderV2:
         """Return the fields all sends share; no default topic, so that no send creates a topic."""
         return SendHeaderV2(

@@ -195,6 +195,10 @@ class Store(Protocol):
         """Return the broker's own figures."""
         ...
 
+    async def settings(self, changes: dict[str, str]) -> dict[str, str]:
+        """Change settings, all or none, and return all that are in force."""
+        ...
+
 
 class Stores(Protocol):
     """Makes the client of a broker; connections are kept and shared by address."""
