@@ -121,8 +121,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(group_routes(groups))
     app.add_routes(reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))))
     _add_message_routes(app, ports, fleet, routes, known)
-    app.add_routes(cluster_routes(ClusterView(fleet, names, known), topics, groups, clocks.monotonic))
-    app.add_routes(broker_settings_routes(fleet))
+    _add_cluster_routes(app, fleet, ClusterView(fleet, names, known), topics, groups, clocks.monotonic)
     app.add_routes(
         health_routes(Probe(fleet, ports.ids, clocks.wall_ms), metrics, lambda: puller.is_draining)
     )
@@ -170,6 +169,19 @@ def _add_message_routes(
     """Add the calls that look messages up."""
     queries = Queries(fleet, routes, ports.stores, known, ports.clocks.monotonic)
     app.add_routes(message_routes(queries, MessageHistory(fleet, queries, ports.histories)))
+
+
+def _add_cluster_routes(
+    app: GatewayApp,
+    fleet: Fleet,
+    view: ClusterView,
+    topics: TopicAdmin,
+    groups: GroupAdmin,
+    now: Callable[[], float],
+) -> None:
+    """Add the calls about brokers and the cluster."""
+    app.add_routes(cluster_routes(view, topics, groups, now))
+    app.add_routes(broker_settings_routes(fleet))
 
 
 def _add_scheduler_routes(
