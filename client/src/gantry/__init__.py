@@ -1,5 +1,17 @@
 """The Python SDK of Gantry, and of RocketMQ's own broker: producers and consumers over remoting or HTTP, asyncio first."""
 
+from gantry.consumer.hooks import ConsumeCall, ConsumeHook
+from gantry.consumer.outcomes import ConsumeContext, ConsumeResult
+from gantry.consumer.push import ConsumerState, PushConsumer
+from gantry.consumer.strategies import (
+    Averagely,
+    AveragelyByCircle,
+    ByConfig,
+    ConsistentHash,
+    MachineRoom,
+    MachineRoomNearby,
+    Strategy,
+)
 from gantry.errors import (
     ConfigurationError,
     ConnectionFailed,
@@ -23,19 +35,34 @@ from gantry.producer.transactions import (
     TransactionState,
 )
 from gantry.settings import ClientSettings
+from gantry_wire.client_bodies import ConsumeFromWhere, MessageModel
 
 __all__ = [
+    "Averagely",
+    "AveragelyByCircle",
     "BatchIncomplete",
+    "ByConfig",
     "ClientSettings",
     "ConfigurationError",
     "ConnectionFailed",
+    "ConsistentHash",
+    "ConsumeCall",
+    "ConsumeContext",
+    "ConsumeFromWhere",
+    "ConsumeHook",
+    "ConsumeResult",
+    "ConsumerState",
     "GantryError",
     "InvalidMessage",
+    "MachineRoom",
+    "MachineRoomNearby",
     "Message",
+    "MessageModel",
     "MessageQueue",
     "NoRoute",
     "NotRunning",
     "Producer",
+    "PushConsumer",
     "ReceivedMessage",
     "Refused",
     "Selector",
@@ -43,6 +70,7 @@ __all__ = [
     "SendHook",
     "SendResult",
     "SendStatus",
+    "Strategy",
     "TimedOut",
     "TransactionListener",
     "TransactionProducer",

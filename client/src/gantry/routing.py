@@ -75,6 +75,11 @@ class Routing:
             if slaves or number == routes.MASTER
         ]
 
+    def address_of(self, broker: str, broker_id: int) -> str | None:
+        """Return one address of a broker, None when it has no such; 0 is the master's."""
+        data = self._brokers.get(broker)
+        return None if data is None else data.broker_addrs.get(broker_id)
+
     def broker_of(self, address: str) -> str | None:
         """Return the name of the broker at an address, None when it is none's."""
         for name, data in self._brokers.items():

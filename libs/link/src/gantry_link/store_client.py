@@ -80,6 +80,8 @@ class Pulled(NamedTuple):
     remark: str
     records: bytes
     """The log's own bytes, one record after the other."""
+    suggested_broker_id: int = 0
+    """Which of the broker's addresses to pull from next; 0 is the master."""
 
 
 def stored_of(answer: Command) -> Stored:
@@ -132,6 +134,7 @@ class StoreClient(StoreAdminCalls):
             reply.max_offset,
             answer.remark or "",
             answer.body,
+            reply.suggest_which_broker_id,
         )
 
     async def view_message(self, position: int, topic: str | None = None) -> bytes:

@@ -110,6 +110,8 @@ class PullHeader(Header, kw_only=True, rename="camel", gc=False):
     sub_version: Int64 = 0
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
+    wide: bool | None = msgspec.field(default=None, name="gantryWide")
+    """Ours: more messages than RocketMQ's 32 are welcome, if `max_msg_nums` says so."""
 
 
 class PullReplyHeader(Header, kw_only=True, rename="camel", gc=False):

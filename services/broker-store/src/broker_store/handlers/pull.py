@@ -156,7 +156,8 @@ class Pulls:
         header = request.header
         queue = self._find_queue(request.topic, header.queue_id)
         settings = self._settings
-        limits = settings.gateway_limits if request.group == GATEWAY_GROUP else settings.limits
+        is_wide = header.wide or request.group == GATEWAY_GROUP
+        limits = settings.gateway_limits if is_wide else settings.limits
         ask = Ask(offset, header.max_msg_nums, request.wanted, limits)
         selection = select(queue, self._log, ask)
         if self._resets:

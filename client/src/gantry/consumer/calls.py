@@ -1,0 +1,126 @@
+"""One call of a listener: begun, perhaps waiting, ended with an outcome. Whoever calls decides what follows from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from time import monotonic
+from typing import Any
+
+from gantry.consumer.hooks import ConsumeCall, ConsumeHook, tell_after, tell_before
+from gantry.consumer.listeners import Listener, Waits, Way, begin
+from gantry.consumer.outcomes import SUCCEEDED, ConsumeContext, ConsumeResult, Outcome, understand
+from gantry.consumer.process_queue import ProcessQueue
+from gantry.message import ReceivedMessage
+
+RAISED = (Exception, asyncio.CancelledError)
+"""Whatever of these a listener raises means: again, later. Nothing that it raises may end the worker it ran in."""
+
+
+class Call:
+    """A call of the listener that is more than a success at once."""
+
+    __slots__ = ("context", "expired", "hooked", "messages", "outcome", "queue", "started", "waits")
+
+    def __init__(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        self.queue = queue
+        self.messages = messages
+        self.context: ConsumeContext | None = None
+        self.hooked: ConsumeCall | None = None
+        self.outcome: Outcome | None = None
+        self.waits: Waits | None = None
+        self.started = monotonic()
+        self.expired = False
+        """Its time was over: the messages were sent back, and whatever it returns comes too late."""
+
+    @property
+    def is_plain_success(self) -> bool:
+        """Whether all its messages are simply done."""
+        return self.outcome is SUCCEEDED and (self.context is None or self.context.ack_index is None)
+
+
+class Calling:
+    """Calls a listener, in the loop or in a thread, with the hooks around it. What a listener raises becomes an outcome."""
+
+    def __init__(self, listener: Listener, group: str, hooks: Sequence[ConsumeHook] = ()) -> None:
+        self.way = listener.way
+        self._listener = listener
+        self._function = listener.function
+        self._group = group
+        self._hooks = hooks
+        self._is_plain = not listener.wants_context and not hooks
+
+    def start(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
+        """Call the listener in the loop, up to its first wait. None: it succeeded, and there is nothing more to say."""
+        if not self._is_plain:
+            return self._start_with_context(queue, messages)
+        try:
+            returned: Any = self._function(messages)
+            if self.way is Way.COROUTINE:
+                returned = begin(returned)
+        except RAISED as error:
+            returned = failed(error)
+        if returned is None or returned is ConsumeResult.SUCCESS:
+            return None
+        call = Call(queue, messages)
+        _take(call, returned)
+        return call
+
+    def run(self, call: Call) -> None:
+        """Call the listener in a thread of its own, to its end."""
+        call.started = monotonic()
+        _take(call, self._call(call))
+        self._ended(call)
+
+    async def finish(self, call: Call) -> None:
+        """See a call through that waits."""
+        if call.waits is None:
+            return
+        try:
+            call.outcome = understand(await call.waits)
+        except RAISED as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise  # it is the worker that is to end
+            call.outcome = failed(error)
+        call.waits = None
+        self._ended(call)
+
+    def _start_with_context(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
+        call = Call(queue, messages)
+        _take(call, self._call(call))
+        if call.waits is None:
+            self._ended(call)
+        return None if call.is_plain_success else call
+
+    def _call(self, call: Call) -> Any:
+        listener = self._listener
+        if listener.wants_context:
+            call.context = ConsumeContext(call.queue.queue)
+        if self._hooks:
+            call.hooked = ConsumeCall(self._group, call.queue.queue, call.messages)
+            tell_before(self._hooks, call.hooked)
+        try:
+            returned: Any = listener.call(call.messages, call.context)
+            return begin(returned) if self.way is Way.COROUTINE else returned
+        except RAISED as error:
+            return failed(error)
+
+    def _ended(self, call: Call) -> None:
+        hooked = call.hooked
+        if hooked is not None and call.outcome is not None:
+            hooked.failure, hooked.success = call.outcome.failure, call.outcome.failure is None
+            hooked.seconds = monotonic() - call.started
+            tell_after(self._hooks, hooked)
+
+
+def failed(error: BaseException) -> Outcome:
+    """Return the outcome of a call that raised."""
+    return Outcome(f"the listener raised {type(error).__name__}: {error}", error)
+
+
+def _take(call: Call, returned: Any) -> None:
+    if isinstance(returned, Waits):
+        call.waits = returned
+    else:
+        call.outcome = returned if isinstance(returned, Outcome) else understand(returned)

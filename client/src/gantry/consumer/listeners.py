@@ -1,0 +1,133 @@
+"""A user's function, and how it is called: in the loop, as a coroutine, or in a thread. Knows no queue."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import coroutine
+from typing import Any, TypeAlias
+
+from gantry.consumer.outcomes import ConsumeContext, ConsumeResult
+from gantry.message import ReceivedMessage
+
+AsyncListener: TypeAlias = (
+    Callable[[list[ReceivedMessage]], Awaitable[ConsumeResult | None]]
+    | Callable[[list[ReceivedMessage], ConsumeContext], Awaitable[ConsumeResult | None]]
+)
+SyncListener: TypeAlias = (
+    Callable[[list[ReceivedMessage]], ConsumeResult | None]
+    | Callable[[list[ReceivedMessage], ConsumeContext], ConsumeResult | None]
+)
+MessageListener: TypeAlias = AsyncListener | SyncListener
+"""Gets messages of one queue, in order; with a second parameter also a ConsumeContext."""
+
+
+class Way(Enum):
+    """How a listener is called."""
+
+    COROUTINE = auto()
+    LOOP = auto()
+    """A function that never waits, called between two turns of the loop."""
+    THREAD = auto()
+
+
+@dataclass(slots=True, frozen=True)
+class Listener:
+    """A user's function, examined."""
+
+    function: Callable[..., Any]
+    way: Way
+    wants_context: bool
+
+    def call(self, messages: list[ReceivedMessage], context: ConsumeContext | None) -> Any:
+        """Call the function as it wants to be called."""
+        return self.function(messages, context) if self.wants_context else self.function(messages)
+
+
+def examine(function: Callable[..., Any], *, quick: bool) -> Listener:
+    """Return how a listener is to be called. TypeError when it takes no messages, ValueError when `quick` makes no sense."""
+    if not callable(function):
+        raise TypeError(f"a listener is a function of a list of messages, not {type(function).__name__}")
+    is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - a callable object with an async __call__
+    )
+    if quick and is_coroutine:
+        raise ValueError("quick is for plain functions; a coroutine runs in the loop anyway")
+    way = Way.COROUTINE if is_coroutine else Way.LOOP if quick else Way.THREAD
+    return Listener(function, way, _wants_context(function))
+
+
+def _wants_context(function: Callable[..., Any]) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a built-in without a signature, such as list.append
+        return False
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        pass
+    else:
+        return _has_second(signature)
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise TypeError(
+            f"a listener takes a list of messages, and perhaps a ConsumeContext; {function!r} takes {signature}"
+        ) from error
+    return False
+
+
+def _has_second(signature: inspect.Signature) -> bool:
+    """Whether the second parameter is there to be given: one with a default is the user's own."""
+    positional = [
+        each
+        for each in signature.parameters.values()
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    return len(positional) > 1 and positional[1].default is inspect.Parameter.empty
+
+
+class Waits:
+    """A coroutine that was begun and waits for something; `await` goes on where it stands.
+
+    Its first step ran without a task of its own, in that of the worker, which most often is all there is to do: a task per
+    call would cost more than the call.
+    """
+
+    __slots__ = ("_awaited", "_coroutine")
+
+    def __init__(self, begun: Coroutine[Any, Any, Any], awaited: Any) -> None:
+        self._coroutine = begun
+        self._awaited = awaited
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return _go_on(self._coroutine, self._awaited).__await__()
+
+
+def begin(call: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine to its first wait: return its result, or a Waits."""
+    try:
+        awaited = call.send(None)
+    except StopIteration as stop:
+        return stop.value
+    return Waits(call, awaited)
+
+
+@coroutine
+def _go_on(begun: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+    """Stand between a coroutine that was begun and the task that now awaits it: hand on what goes either way."""
+    try:
+        while True:
+            try:
+                sent = yield awaited
+            except GeneratorExit:
+                begun.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - a cancellation, most often: the coroutine decides
+                awaited = begun.throw(error)
+            else:
+                awaited = begun.send(sent)
+    except StopIteration as stop:
+        return stop.value

@@ -1,0 +1,187 @@
+"""How far a group is in each queue: kept in memory, written every few seconds to the broker or to a file of this machine.
+
+Clustering: the broker keeps them, so that another member can go on. Broadcasting: a file, as every member has its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from gantry.message import MessageQueue
+from gantry_link.errors import BrokerRefused
+from gantry_link.store_client import StoreClient
+from gantry_wire import cluster_bodies
+from gantry_wire.body import decode_body, encode_body
+from gantry_wire.client_bodies import ResetOffsetBody
+from gantry_wire.errors import MalformedBody
+
+log = logging.getLogger("gantry")
+
+BACKUP_SUFFIX = ".bak"
+
+
+class OffsetTable:
+    """The offsets in memory, and which of them are not yet written. Pure."""
+
+    __slots__ = ("_changed", "_offsets")
+
+    def __init__(self) -> None:
+        self._offsets: dict[MessageQueue, int] = {}
+        self._changed: set[MessageQueue] = set()
+
+    def get(self, queue: MessageQueue) -> int | None:
+        """Return the offset of a queue, None when it is not known here."""
+        return self._offsets.get(queue)
+
+    def advance(self, queue: MessageQueue, offset: int) -> None:
+        """Note progress; an offset never goes back by this."""
+        known = self._offsets.get(queue)
+        if known is None or offset > known:
+            self._offsets[queue] = offset
+            self._changed.add(queue)
+
+    def put(self, queue: MessageQueue, offset: int) -> None:
+        """Set an offset, forwards or back."""
+        self._offsets[queue] = offset
+        self._changed.add(queue)
+
+    def load(self, offsets: dict[MessageQueue, int]) -> None:
+        """Take offsets that are written already."""
+        self._offsets.update(offsets)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Drop a queue: another member has it now."""
+        self._offsets.pop(queue, None)
+        self._changed.discard(queue)
+
+    def take_changed(self, only: Collection[MessageQueue] | None = None) -> dict[MessageQueue, int]:
+        """Return what is to be written, and count it as written."""
+        taken = self._changed if only is None else self._changed & set(only)
+        self._changed = self._changed - taken
+        return {queue: self._offsets[queue] for queue in taken}
+
+    def not_written(self, queue: MessageQueue) -> None:
+        """Note that a write failed: it is due again."""
+        if queue in self._offsets:
+            self._changed.add(queue)
+
+    def snapshot(self) -> dict[MessageQueue, int]:
+        """Return all offsets."""
+        return dict(self._offsets)
+
+
+class OffsetStore(Protocol):
+    """Where offsets are kept beyond this process."""
+
+    @property
+    def table(self) -> OffsetTable:
+        """What is in memory."""
+        ...
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Return the kept offset of a queue, None when there is none. Raises BrokerRefused or LinkError."""
+        ...
+
+    async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> None:
+        """Write what changed. `wait`: until the keeper has it. What fails is due again, and is not raised."""
+        ...
+
+
+class BrokerOffsets:
+    """Offsets in the brokers, where every member of the group finds them."""
+
+    def __init__(self, group: str, store_of: Callable[[str], StoreClient]) -> None:
+        self.table = OffsetTable()
+        self._group = group
+        self._store_of = store_of
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """As `OffsetStore.read`."""
+        return await self._store_of(queue.broker).consumer_offset(self._group, queue.topic, queue.queue_id)
+
+    async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> None:
+        """As `OffsetStore.write`."""
+        changed = self.table.take_changed(only)
+        if changed:
+            await asyncio.gather(*[self._write_one(queue, offset, wait) for queue, offset in changed.items()])
+
+    async def _write_one(self, queue: MessageQueue, offset: int, wait: bool) -> None:
+        try:
+            store = self._store_of(queue.broker)
+            commit = store.commit_offset if wait else store.commit_offset_oneway
+            await commit(self._group, queue.topic, queue.queue_id, offset)
+        except BrokerRefused as error:
+            log.warning("offset %d of %s was refused: %s", offset, queue, error)
+        except Exception as error:  # noqa: BLE001 - a broker that is away must not end the writer of all offsets
+            self.table.not_written(queue)
+            log.debug("offset %d of %s is not written yet: %s", offset, queue, error)
+
+
+class FileOffsets:
+    """Offsets in a file of this machine, in the format of RocketMQ's Java client, with the one before as `.bak`."""
+
+    def __init__(self, path: Path) -> None:
+        self.table = OffsetTable()
+        self.path = path
+        self.table.load(load_offsets(path))
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """As `OffsetStore.read`."""
+        return self.table.get(queue)
+
+    async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> None:
+        """As `OffsetStore.write`; the file holds all offsets, so all are written, and always waited for."""
+        del wait
+        changed = self.table.take_changed(only)
+        if not changed:
+            return
+        try:
+            await asyncio.to_thread(save_offsets, self.path, self.table.snapshot())
+        except OSError as error:
+            for queue in changed:
+                self.table.not_written(queue)
+            log.warning("offsets are not written to %s: %s", self.path, error)
+
+
+def load_offsets(path: Path) -> dict[MessageQueue, int]:
+    """Return the offsets of a file, or of its backup when the file is missing or damaged; none when there is neither."""
+    for each in (path, backup_of(path)):
+        try:
+            table = decode_body(each.read_bytes(), ResetOffsetBody).offset_table
+        except FileNotFoundError:
+            continue
+        except (OSError, MalformedBody) as error:
+            log.warning("the offsets in %s cannot be read: %s", each, error)
+            continue
+        return {MessageQueue(key.topic, key.broker_name, key.queue_id): n for key, n in table.items()}
+    return {}
+
+
+def save_offsets(path: Path, offsets: dict[MessageQueue, int]) -> None:
+    """Write offsets so that a crash leaves the new file or the old one; the old one stays as backup. Raises OSError."""
+    table = {
+        cluster_bodies.MessageQueue(
+            broker_name=queue.broker, queue_id=queue.queue_id, topic=queue.topic
+        ): offset
+        for queue, offset in offsets.items()
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(path.name + ".tmp")
+    with fresh.open("wb") as file:
+        file.write(encode_body(ResetOffsetBody(offset_table=table)))
+        file.flush()
+        os.fsync(file.fileno())
+    with suppress(FileNotFoundError):
+        path.replace(backup_of(path))
+    fresh.replace(path)
+
+
+def backup_of(path: Path) -> Path:
+    """Return where the file before this one is kept."""
+    return path.with_name(path.name + BACKUP_SUFFIX)

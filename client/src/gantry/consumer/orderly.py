@@ -1,0 +1,172 @@
+"""Orderly consumption: one call at a time per queue, in the order of its offsets, while this member holds the queue's lock.
+
+One task per queue. What fails is tried again after a rest, and nothing behind it passes by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from time import monotonic
+from typing import Protocol
+
+from gantry.consumer.calls import Call, Calling
+from gantry.consumer.listeners import Way
+from gantry.consumer.outcomes import Outcome, plan_orderly
+from gantry.consumer.process_queue import ProcessQueue
+from gantry.consumer.threads import ListenerThreads
+from gantry.message import ReceivedMessage
+
+log = logging.getLogger("gantry")
+
+LOOP_SLICE_SECONDS = 0.004
+LOCK_LOOK_SECONDS = 0.1
+"""How often a queue without a valid lock looks whether it has one again."""
+
+
+class OrderlySink(Protocol):
+    """Where the ends of orderly calls go."""
+
+    def commit_orderly(self, queue: ProcessQueue, count: int, offset: int, seconds: float) -> None:
+        """Note messages as consumed; everything below `offset` is."""
+        ...
+
+    def suspend(self, queue: ProcessQueue, count: int, outcome: Outcome, seconds: float) -> None:
+        """Note that the queue rests after a failure."""
+        ...
+
+    async def bury(self, message: ReceivedMessage, reason: str) -> bool:
+        """Make a message a dead letter; False when that failed."""
+        ...
+
+
+class OrderlyConsumer:
+    """Serves queues one call at a time each, and at most so many calls at a time in all."""
+
+    def __init__(
+        self,
+        calling: Calling,
+        sink: OrderlySink,
+        *,
+        batch_size: int,
+        calls_max: int,
+        attempts_max: int,
+        rest_seconds: float,
+    ) -> None:
+        """`attempts_max` -1: tried for ever."""
+        self._calling = calling
+        self._sink = sink
+        self._batch_size = batch_size
+        self._attempts_max = attempts_max
+        self._rest_seconds = rest_seconds
+        self._free = asyncio.Semaphore(calls_max)
+        self._arrived: dict[ProcessQueue, asyncio.Event] = {}
+        self._ends: dict[Call, asyncio.Future[None]] = {}
+        self._in_hand = 0
+        self._threads: ListenerThreads | None = None
+        if calling.way is Way.THREAD:
+            self._threads = ListenerThreads(calling.run, self._threads_ended, calls_max)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call runs."""
+        return self._in_hand > 0
+
+    def arrived(self, queue: ProcessQueue) -> None:
+        """Hear that a queue has messages."""
+        event = self._arrived.get(queue)
+        if event is not None:
+            event.set()
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._threads is not None:
+            self._threads.close()
+
+    async def serve(self, queue: ProcessQueue) -> None:
+        """Consume a queue until it is dropped."""
+        arrived = self._arrived[queue] = asyncio.Event()
+        try:
+            while not queue.dropped:
+                if not len(queue):
+                    arrived.clear()
+                    await arrived.wait()
+                elif not queue.has_valid_lock(monotonic()):
+                    await asyncio.sleep(LOCK_LOOK_SECONDS)
+                else:
+                    async with self._free:
+                        rest = await self._serve_some(queue)
+                    await asyncio.sleep(rest)
+        finally:
+            del self._arrived[queue]
+
+    async def _serve_some(self, queue: ProcessQueue) -> float:
+        """Call the listener until the queue is empty, rests or must let others go first; return how long it rests."""
+        slice_end = monotonic() + LOOP_SLICE_SECONDS
+        while len(queue) and not queue.dropped and queue.has_valid_lock(monotonic()):
+            messages = queue.take(self._batch_size)
+            started = monotonic()
+            self._in_hand += 1
+            try:
+                call = await self._call(queue, messages)
+            except asyncio.CancelledError:
+                queue.give_back()
+                raise
+            finally:
+                self._in_hand -= 1
+            rest = await self._end(queue, messages, call, started)
+            if rest is not None:
+                return rest
+            if monotonic() > slice_end:
+                break
+        return 0.0
+
+    async def _call(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
+        if self._threads is None:
+            call = self._calling.start(queue, messages)
+            if call is not None:
+                await self._calling.finish(call)
+            return call
+        call = Call(queue, messages)
+        ended = self._ends[call] = asyncio.get_running_loop().create_future()
+        self._threads.submit([call])
+        await ended
+        return call
+
+    async def _end(
+        self, queue: ProcessQueue, messages: list[ReceivedMessage], call: Call | None, started: float
+    ) -> float | None:
+        """Do what follows from a call; return how long the queue rests, None when it goes on."""
+        seconds = monotonic() - started
+        if call is None or call.outcome is None or call.outcome.failure is None:
+            self._commit(queue, len(messages), seconds)
+            return None
+        outcome, context = call.outcome, call.context
+        rest = self._rest_seconds
+        if context is not None and context.suspend_seconds is not None:
+            rest = context.suspend_seconds
+        plan = plan_orderly(outcome, messages, self._attempts_max, rest)
+        if plan.bury:
+            buried = await asyncio.gather(
+                *[self._sink.bury(each, outcome.failure or "") for each in messages]
+            )
+            if all(buried):
+                self._commit(queue, len(messages), seconds)
+                return None
+        for message in messages:
+            message.reconsume_times += 1
+        queue.give_back()
+        self._sink.suspend(queue, len(messages), outcome, seconds)
+        return plan.rest_seconds if plan.rest_seconds is not None else self._rest_seconds
+
+    def _commit(self, queue: ProcessQueue, count: int, seconds: float) -> None:
+        offset = queue.commit()
+        if queue.on_room is not None:
+            queue.on_room()
+        self._sink.commit_orderly(queue, count, offset, seconds)
+
+    def _threads_ended(self, calls: list[Call]) -> None:
+        for call in calls:
+            ended = self._ends.pop(call, None)
+            if ended is not None and not ended.done():
+                ended.set_result(None)

@@ -1,0 +1,195 @@
+"""The pipeline of one queue: ask the broker, hand on what came, ask again at once; rest where too much waits or the broker fails.
+
+One task per queue; pulls that find nothing are held by the broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from time import monotonic
+from typing import Protocol
+
+from gantry.consumer.flow import FlowLimits, too_much
+from gantry.consumer.hooks import MessageFilter, passes
+from gantry.consumer.process_queue import ProcessQueue
+from gantry.consumer.statistics import TopicStatistics
+from gantry.consumer.subscriptions import Subscription
+from gantry.errors import GantryError
+from gantry.message import ReceivedMessage
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.store_client import Pulled, StoreClient
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import MalformedRecord
+from gantry_wire.headers import PullHeader
+from gantry_wire.record import scan_records
+
+log = logging.getLogger("gantry")
+
+FAILED_SECONDS = 1.0
+"""Rest after a pull that failed (pullTimeDelayMillsWhenException)."""
+FLOW_CONTROL_SECONDS = 0.02
+FLOW_LOOK_SECONDS = 0.05
+"""Room is told at once; this is how soon a change that tells nobody is seen, such as a queue that is dropped."""
+HOLD_MARGIN_SECONDS = 15.0
+COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4
+"""Bits of a pull's system flag."""
+_FLOW_CONTROL = 215
+
+
+class PullSource(Protocol):
+    """What a pipeline needs from its consumer."""
+
+    group: str
+    namespace: str
+    flow: FlowLimits
+    orderly: bool
+    pull_batch_size: int
+    pull_interval: float
+    hold_seconds: float
+    resumed: asyncio.Event
+    filters: Sequence[MessageFilter]
+
+    def store_to_pull(self, broker: str) -> StoreClient:
+        """Return the master, or the slave that the broker suggested."""
+        ...
+
+    def suggested(self, broker: str, broker_id: int) -> None:
+        """Hear from which of its addresses the broker wants to be read next."""
+        ...
+
+    def committed(self, queue: ProcessQueue) -> int | None:
+        """Return the offset to commit along with a pull, None for none."""
+        ...
+
+    def arrived(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Take messages, perhaps none."""
+        ...
+
+    def offset_moved(self, queue: ProcessQueue, offset: int) -> None:
+        """Begin the queue anew elsewhere: what was asked for does not exist."""
+        ...
+
+
+class Pipeline:
+    """Pulls one queue until it is dropped."""
+
+    def __init__(
+        self, source: PullSource, queue: ProcessQueue, subscription: Subscription, statistics: TopicStatistics
+    ) -> None:
+        self._source = source
+        self._queue = queue
+        self._subscription = subscription
+        self._statistics = statistics
+        self._is_retry = queue.queue.topic.startswith("%RETRY%")
+
+    async def run(self) -> None:
+        """Pull until dropped; failures are logged and tried again."""
+        queue, source = self._queue, self._source
+        while not queue.dropped:
+            if not source.resumed.is_set():
+                await source.resumed.wait()
+                continue
+            if too_much(queue, source.flow, orderly=source.orderly) is not None:
+                await self._wait_for_room()
+                continue
+            rest = source.pull_interval
+            try:
+                self._take(await self._pull())
+            except BrokerRefused as error:
+                rest = FLOW_CONTROL_SECONDS if error.code == _FLOW_CONTROL else FAILED_SECONDS
+                log.log(
+                    logging.DEBUG if rest < FAILED_SECONDS else logging.WARNING,
+                    "group %s: the pull of %s was refused, next one in %g s: %s",
+                    source.group, queue.queue, rest, error,
+                )  # fmt: skip
+            except (LinkError, GantryError) as error:
+                rest = FAILED_SECONDS
+                log.info(
+                    "group %s: %s cannot be pulled, next try in %g s: %s",
+                    source.group,
+                    queue.queue,
+                    rest,
+                    error,
+                )
+            except MalformedRecord as error:
+                rest = FAILED_SECONDS
+                log.warning("group %s: %s answered damaged records: %s", source.group, queue.queue, error)
+            if rest:
+                await asyncio.sleep(rest)
+
+    async def _pull(self) -> Pulled:
+        queue, source, subscription = self._queue, self._source, self._subscription
+        commit = source.committed(queue)
+        header = PullHeader(
+            consumer_group=source.group,
+            topic=queue.queue.topic,
+            queue_id=queue.queue.queue_id,
+            queue_offset=queue.next_offset,
+            max_msg_nums=source.pull_batch_size,
+            sys_flag=SUSPEND | SUBSCRIPTION | (COMMIT if commit is not None else 0),
+            commit_offset=commit or 0,
+            suspend_timeout_millis=round(source.hold_seconds * 1000),
+            subscription=subscription.expression,
+            sub_version=subscription.version,
+            expression_type=subscription.kind,
+            wide=True,
+        )
+        store = source.store_to_pull(queue.queue.broker)
+        queue.last_pulled = started = monotonic()
+        pulled = await store.pull(header, timeout_seconds=source.hold_seconds + HOLD_MARGIN_SECONDS)
+        if pulled.code == ResponseCode.SUCCESS:
+            self._statistics.pulls += 1
+            self._statistics.pull_seconds += monotonic() - started
+        return pulled
+
+    def _take(self, pulled: Pulled) -> None:
+        queue, source = self._queue, self._source
+        if queue.dropped:
+            return
+        source.suggested(queue.queue.broker, pulled.suggested_broker_id)
+        if pulled.code == ResponseCode.PULL_OFFSET_MOVED:
+            source.offset_moved(queue, pulled.next_offset)
+            return
+        if pulled.code != ResponseCode.SUCCESS:
+            queue.put((), pulled.next_offset)
+            source.arrived(queue, [])
+            return
+        messages = self._read(pulled)
+        self._statistics.pulled += len(messages)
+        queue.put(messages, pulled.next_offset)
+        source.arrived(queue, messages)
+
+    def _read(self, pulled: Pulled) -> list[ReceivedMessage]:
+        """Return the messages of a pull that are wanted: brokers compare hashes of tags, so the tag is looked at again."""
+        queue, source = self._queue.queue, self._source
+        broker, namespace = queue.broker, source.namespace
+        topic = None if self._is_retry or namespace else queue.topic
+        messages = [
+            ReceivedMessage(record, broker, namespace=namespace, topic=topic)
+            for record in scan_records(pulled.records)
+        ]
+        if self._subscription.tags:
+            is_wanted = self._subscription.is_wanted
+            messages = [message for message in messages if is_wanted(message)]
+        if source.filters:
+            messages = [message for message in messages if passes(source.filters, message)]
+        return messages
+
+    async def _wait_for_room(self) -> None:
+        queue, source = self._queue, self._source
+        room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def look() -> None:
+            if not room.done() and too_much(queue, source.flow, orderly=source.orderly) is None:
+                room.set_result(None)
+
+        queue.on_room = look
+        try:
+            async with asyncio.timeout(FLOW_LOOK_SECONDS):
+                await room
+        except TimeoutError:
+            pass
+        finally:
+            queue.on_room = None

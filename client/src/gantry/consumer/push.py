@@ -1,0 +1,273 @@
+"""PushConsumer: a member of a consumer group that has a function called for the messages of its topics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, cast
+
+from gantry.consumer.agreement import Agreement
+from gantry.consumer.answers import answer
+from gantry.consumer.hooks import ConsumeHook, MessageFilter
+from gantry.consumer.listeners import Listener, MessageListener, examine
+from gantry.consumer.running import Plan, Running
+from gantry.consumer.settings import ConsumerOptions, ConsumerSettings
+from gantry.consumer.statistics import Rates
+from gantry.consumer.subscribing import check_sql, find_routes, make_subscription
+from gantry.consumer.subscriptions import Subscription
+from gantry.errors import ConfigurationError, NotRunning
+from gantry.instance import ClientInstance
+from gantry.members import check_group_name
+from gantry.message import MessageQueue
+from gantry.namespaces import wrap
+from gantry.pushes import PushAnswer
+from gantry.settings import client_settings, make_settings, split_options
+from gantry_wire.client_bodies import ConsumerData, ConsumeType, MessageModel
+from gantry_wire.frame import Command
+from gantry_wire.names import retry_topic
+
+log = logging.getLogger("gantry")
+ListenerT = TypeVar("ListenerT", bound=Callable[..., Any])
+
+
+class ConsumerState(StrEnum):
+    """The life of a consumer, in RocketMQ's words (ServiceState)."""
+
+    CREATE_JUST = "CREATE_JUST"
+    RUNNING = "RUNNING"
+    SHUTDOWN_ALREADY = "SHUTDOWN_ALREADY"
+    START_FAILED = "START_FAILED"
+
+
+class PushConsumer:
+    """Consumes the topics it subscribes, together with the other members of its group.
+
+    Subscribe and name a listener, then `start`, or use it as `async with`. Options are those of ConsumerSettings and
+    ClientSettings. A listener that returns None has consumed its messages; one that raises gets them again later.
+    """
+
+    def __init__(self, group: str, **options: Unpack[ConsumerOptions]) -> None:
+        check_group_name(group)
+        of_client, of_consumer = split_options(cast("dict[str, Any]", options))
+        self._client_settings = client_settings(of_client)
+        self.settings = make_settings(ConsumerSettings, of_consumer)
+        self.group = group
+        self.state = ConsumerState.CREATE_JUST
+        namespace = self._client_settings.namespace
+        self._wire_group = wrap(namespace, group)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._listener: Listener | None = None
+        self._hooks: list[ConsumeHook] = []
+        self._filters: list[MessageFilter] = []
+        self._instance: ClientInstance | None = None
+        self._running: Running | None = None
+        self._agreement: asyncio.Task[None] | None = None
+        self._started_ms = 0
+        self._stopped: asyncio.Event | None = None
+
+    # What to consume, and by whom
+
+    def subscribe(self, topic: str, expression: str = "*", *, sql: str | None = None) -> None:
+        """Want messages of a topic: all, those with certain tags ("paid || shipped"), or those an SQL92 condition selects.
+
+        May be called again, also while running; the last word counts. Raises ConfigurationError.
+        """
+        subscription = make_subscription(self._client_settings.namespace, topic, expression, sql)
+        self._subscriptions[subscription.topic] = subscription
+        self._changed()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Want a topic no longer."""
+        self._subscriptions.pop(wrap(self._client_settings.namespace, topic), None)
+        self._changed()
+
+    def on_messages(self, listener: MessageListener, *, quick: bool = False) -> None:
+        """Have a function called with messages: a coroutine function in the loop, a plain one in a thread.
+
+        `quick` calls a plain function in the loop too: for functions that never wait and take microseconds. A function
+        with two parameters gets a ConsumeContext as the second.
+        """
+        if self.state is not ConsumerState.CREATE_JUST:
+            raise ConfigurationError("the listener is named before the consumer starts")
+        try:
+            self._listener = examine(listener, quick=quick)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"listener: {error}") from error
+
+    def listener(self, function: ListenerT) -> ListenerT:
+        """As `on_messages`, as a decorator."""
+        self.on_messages(function)
+        return function
+
+    def add_hook(self, hook: ConsumeHook) -> None:
+        """Have something told before and after each call of the listener."""
+        self._hooks.append(hook)
+
+    def add_filter(self, message_filter: MessageFilter) -> None:
+        """Keep messages from the listener for which this returns False; they count as consumed."""
+        self._filters.append(message_filter)
+
+    # Its life
+
+    async def start(self) -> None:
+        """Join the group and begin to consume. Raises GantryError when that cannot be; then nothing runs."""
+        if self.state is not ConsumerState.CREATE_JUST:
+            raise ConfigurationError(f"group {self.group}: a consumer starts once, this one is {self.state}")
+        if self._listener is None:
+            raise ConfigurationError("no listener: call on_messages, or use @consumer.listener, before start")
+        if not self._subscriptions:
+            raise ConfigurationError("no topic: call subscribe before start")
+        self.state = ConsumerState.START_FAILED
+        self._instance = await ClientInstance.acquire(self._client_settings)
+        try:
+            await self._join(self._instance, self._listener)
+        except BaseException:
+            await self._leave()
+            raise
+        self.state = ConsumerState.RUNNING
+
+    async def close(self) -> None:
+        """Leave the group: calls that run may end (`close_timeout`), offsets are written, queues go to others at once."""
+        if self.state is ConsumerState.RUNNING:
+            self.state = ConsumerState.SHUTDOWN_ALREADY
+            await self._leave()
+        if self._stopped is not None:
+            self._stopped.set()
+
+    async def run_until_stopped(self) -> None:
+        """Wait until `close` was called."""
+        if self._stopped is None:
+            self._stopped = asyncio.Event()
+        if self.state is ConsumerState.RUNNING:
+            await self._stopped.wait()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def pause(self) -> None:
+        """Pull no more; what was pulled is still consumed, queues stay in hand."""
+        self._at_work().resumed.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._at_work().resumed.set()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether `pause` was called last."""
+        return not self._at_work().resumed.is_set()
+
+    @property
+    def client_id(self) -> str:
+        """The name brokers know this process by."""
+        if self._instance is None:
+            raise NotRunning(f"group {self.group}: the consumer has no client id before it starts")
+        return self._instance.client_id
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues in hand now."""
+        return sorted(self._at_work().holding.queues)
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """What is subscribed."""
+        return list(self._subscriptions.values())
+
+    def rates(self) -> dict[str, Rates]:
+        """Return what was done in the last minute, by topic."""
+        now = time.monotonic()
+        return {topic: counts.rates(now) for topic, counts in self._at_work().statistics.items()}
+
+    # As the client and brokers see it
+
+    def heartbeat(self) -> ConsumerData:
+        """Return what goes into the heartbeat."""
+        return ConsumerData(
+            group_name=self._wire_group,
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            message_model=self.settings.model,
+            consume_from_where=self.settings.start,
+            subscription_data_set=[each.data() for each in self._subscriptions.values()],
+        )
+
+    def rebalance_soon(self) -> None:
+        """Hear that the group or the brokers changed."""
+        if self._running is not None:
+            self._running.rebalancer.soon()
+
+    def handle_push(self, command: Command, address: str) -> PushAnswer:
+        """Answer what a broker asks about the group."""
+        del address
+        return answer(self._at_work(), self._started_ms, command)
+
+    # Within
+
+    def _at_work(self) -> Running:
+        if self._running is None:
+            raise NotRunning(f"group {self.group}: the consumer is {self.state}, not RUNNING")
+        return self._running
+
+    def _changed(self) -> None:
+        if self._running is not None and self._instance is not None:
+            self._instance.heartbeat_soon()
+            self._running.rebalancer.soon()
+
+    async def _join(self, instance: ClientInstance, listener: Listener) -> None:
+        namespace = self._client_settings.namespace
+        if self.settings.model is MessageModel.CLUSTERING:
+            retries = retry_topic(self._wire_group)
+            self._subscriptions[retries] = Subscription(retries)
+        await find_routes(instance, self._subscriptions)
+        await check_sql(instance, self._wire_group, self._subscriptions)
+        plan = Plan(
+            self._wire_group,
+            namespace,
+            self.settings,
+            self._subscriptions,
+            listener,
+            self._hooks,
+            self._filters,
+        )
+        self._running = Running(instance, plan)
+        self._started_ms = round(time.time() * 1000)
+        instance.register_consumer(self._wire_group, self)
+        await instance.make_known()
+        self._running.start()
+        loop = asyncio.get_running_loop()
+        self._agreement = loop.create_task(
+            self._watch_agreement(Agreement(self._running)), name=f"gantry {self.group} agreement"
+        )
+
+    async def _leave(self) -> None:
+        running, self._running = self._running, None
+        agreement, self._agreement = self._agreement, None
+        if agreement is not None:
+            agreement.cancel()
+            await asyncio.gather(agreement, return_exceptions=True)
+        instance = self._instance
+        try:
+            if running is not None:
+                await running.stop()
+        finally:
+            if instance is not None:
+                await instance.unregister(self._wire_group, self)
+                await instance.release()
+
+    async def _watch_agreement(self, agreement: Agreement) -> None:
+        while True:
+            try:
+                await agreement.look()
+            except Exception:
+                log.exception("group %s: comparing the subscriptions of its members failed", self.group)
+            await asyncio.sleep(self.settings.rebalance_interval)

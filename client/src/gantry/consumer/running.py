@@ -1,0 +1,299 @@
+"""A push consumer at work: brings pulls, listener, offsets, rebalancing and returns together, and winds them up in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from gantry.consumer.calls import Call, Calling
+from gantry.consumer.concurrent import ConcurrentConsumer
+from gantry.consumer.holding import LOCK_RENEW_SECONDS, Holding
+from gantry.consumer.hooks import ConsumeHook, MessageFilter
+from gantry.consumer.listeners import Listener
+from gantry.consumer.locking import Locks
+from gantry.consumer.offsets import BrokerOffsets, FileOffsets, OffsetStore
+from gantry.consumer.orderly import OrderlyConsumer
+from gantry.consumer.outcomes import DEAD_LETTER_LEVEL, Outcome, attempts_max_of, split
+from gantry.consumer.process_queue import ProcessQueue
+from gantry.consumer.pulling import Pipeline
+from gantry.consumer.rebalancing import Rebalancer
+from gantry.consumer.returning import Failed, Returning
+from gantry.consumer.settings import ConsumerSettings, offsets_path
+from gantry.consumer.statistics import SAMPLE_SECONDS, ConsumerStatistics
+from gantry.consumer.subscriptions import Subscription
+from gantry.instance import ClientInstance
+from gantry.message import MessageQueue, ReceivedMessage
+from gantry.settings import DEFAULT_INSTANCE
+from gantry_link.store_client import StoreClient
+
+log = logging.getLogger("gantry")
+
+EXPIRED_LEVEL = 3
+"""Delay level (10 s) of messages whose call took too long (ProcessQueue.cleanExpiredMsg)."""
+EXPIRY_LOOKS = 10
+"""A call that takes too long is found out after a tenth of the time more at most."""
+STOP_LOOK_SECONDS = 0.005
+
+
+@dataclass(slots=True, frozen=True)
+class Plan:
+    """What a consumer is to do, fixed at its start. `group` and topics as the cluster knows them."""
+
+    group: str
+    namespace: str
+    settings: ConsumerSettings
+    subscriptions: Mapping[str, Subscription]
+    listener: Listener
+    hooks: Sequence[ConsumeHook]
+    filters: Sequence[MessageFilter]
+
+
+class Running:
+    """One started consumer. Its methods run in its loop."""
+
+    def __init__(self, instance: ClientInstance, plan: Plan) -> None:
+        settings = plan.settings
+        self.instance = instance
+        self.plan = plan
+        self.group, self.namespace = plan.group, plan.namespace
+        self.flow, self.orderly = settings.flow, settings.orderly
+        self.pull_batch_size, self.pull_interval = settings.pull_batch_size, settings.pull_interval
+        self.hold_seconds, self.filters = settings.hold_seconds, plan.filters
+        self.resumed = asyncio.Event()
+        self.resumed.set()
+        self.statistics = ConsumerStatistics()
+        self.offsets: OffsetStore = self._make_offsets()
+        self._suggested: dict[str, int] = {}
+        attempts_max = attempts_max_of(settings.attempts_max, orderly=settings.orderly)
+        calling = Calling(plan.listener, plan.group, plan.hooks)
+        self._concurrent: ConcurrentConsumer | None = None
+        self._orderly: OrderlyConsumer | None = None
+        if settings.orderly:
+            self._orderly = OrderlyConsumer(
+                calling, self, batch_size=settings.batch_size, calls_max=settings.concurrency,
+                attempts_max=attempts_max, rest_seconds=settings.suspend_seconds,
+            )  # fmt: skip
+        else:
+            self._concurrent = ConcurrentConsumer(calling, self, settings.batch_size, settings.concurrency)
+        told_max = -1 if settings.attempts_max is None else settings.attempts_max
+        self.returning = Returning(instance, plan.group, told_max, self._returned, self._again)
+        needs_locks = settings.orderly and not settings.is_broadcasting
+        locks = Locks(plan.group, instance.client_id, instance.store) if needs_locks else None
+        self.holding = Holding(instance, plan.group, settings, self.offsets, locks, self._work_of)
+        strategy = None if settings.is_broadcasting else settings.strategy
+        self.rebalancer = Rebalancer(
+            instance, self.holding, plan.group, plan.subscriptions, strategy, settings.rebalance_interval
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to work."""
+        settings = self.plan.settings
+        loop = asyncio.get_running_loop()
+        jobs: list[tuple[str, Coroutine[Any, Any, None]]] = [
+            ("rebalance", self.rebalancer.run()),
+            ("returns", self.returning.run()),
+            ("offsets", _every(settings.commit_interval, self.offsets.write)),
+            ("statistics", _every(SAMPLE_SECONDS, self._sample)),
+        ]
+        if self._orderly is not None and not settings.is_broadcasting:
+            jobs.append(("locks", _every(LOCK_RENEW_SECONDS, self._renew_locks)))
+        if self._concurrent is not None:
+            jobs.append(("expiry", _every(settings.consume_timeout / EXPIRY_LOOKS, self._expire)))
+        self._tasks = [loop.create_task(job, name=f"gantry {self.group} {name}") for name, job in jobs]
+
+    async def stop(self) -> None:
+        """Hand every queue over: no new calls, wait for those that run, write offsets, give locks back."""
+        settings = self.plan.settings
+        for task in self._tasks[:1]:
+            task.cancel()
+        await asyncio.gather(*self._tasks[:1], return_exceptions=True)
+        for held in self.holding.queues.values():
+            held.dropped = True
+        end = monotonic() + settings.close_timeout
+        if self._concurrent is not None:
+            self._concurrent.stop_taking()
+        while self._is_busy() and monotonic() < end:  # noqa: ASYNC110 - rare, and short
+            await asyncio.sleep(STOP_LOOK_SECONDS)
+        if self._is_busy():
+            log.warning(
+                "group %s stops while calls of its listener still run after %g s; their messages come again",
+                self.group, settings.close_timeout,
+            )  # fmt: skip
+        await self.holding.drop(list(self.holding.queues), within=0)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.returning.close()
+        if self._concurrent is not None:
+            await self._concurrent.close()
+        if self._orderly is not None:
+            self._orderly.close()
+        await self.holding.close()
+
+    # What pipelines need
+
+    def store_to_pull(self, broker: str) -> StoreClient:
+        """Return the master, the slave that was suggested, or any slave while the master is away."""
+        instance = self.instance
+        wanted = self._suggested.get(broker, 0)
+        address = instance.routing.address_of(broker, wanted) if wanted else None
+        return instance.store_at(address or instance.broker_address(broker, slave_ok=True))
+
+    def suggested(self, broker: str, broker_id: int) -> None:
+        """Hear from which of its addresses a broker wants to be read."""
+        self._suggested[broker] = broker_id
+
+    def committed(self, queue: ProcessQueue) -> int | None:
+        """Return the offset that goes along with a pull."""
+        if self.plan.settings.is_broadcasting:
+            return None
+        return self.offsets.table.get(queue.queue) or None
+
+    def arrived(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Give messages to the listener; where none is waiting, what was passed over counts as consumed."""
+        if not len(queue):
+            self.offsets.table.advance(queue.queue, queue.commit_offset)
+        elif self._orderly is not None:
+            self._orderly.arrived(queue)
+        elif self._concurrent is not None and messages:
+            self._concurrent.submit(queue, messages)
+
+    def offset_moved(self, queue: ProcessQueue, offset: int) -> None:
+        """Begin a queue where it begins or ends now: what was asked for is gone, or not yet there."""
+        log.warning(
+            "group %s: %s has no offset %d, it goes on at %d",
+            self.group,
+            queue.queue,
+            queue.next_offset,
+            offset,
+        )
+        self.offsets.table.put(queue.queue, offset)
+        self.holding.begin(queue.queue, offset)
+
+    # Where the ends of concurrent calls go
+
+    def done(
+        self, queue: ProcessQueue, messages: Sequence[ReceivedMessage], calls: int, seconds: float
+    ) -> None:
+        """Note messages as consumed."""
+        counts = self.statistics.of(queue.queue.topic, queue.last_consumed)
+        counts.consumed += len(messages)
+        counts.calls += calls
+        counts.call_seconds += seconds
+        self._remove(queue, messages)
+
+    def judge(self, call: Call, seconds: float) -> None:
+        """Part the messages of a call that did not simply succeed."""
+        outcome, context = call.outcome, call.context
+        assert outcome is not None, "a call is judged after its end"
+        parts = split(
+            outcome,
+            call.messages,
+            context.ack_index if context is not None else None,
+            broadcasting=self.plan.settings.is_broadcasting,
+        )
+        self._log_failure(call.queue.queue, len(call.messages), outcome)
+        self.done(call.queue, parts.done, 1, seconds)
+        if parts.again:
+            self.statistics.of(call.queue.queue.topic, monotonic()).failed += len(parts.again)
+            level = context.delay_level if context is not None else 0
+            reason = outcome.failure or "the listener acknowledged only those before it"
+            self.returning.put(Failed(call.queue, parts.again, level, reason))
+
+    # Where the ends of orderly calls go
+
+    def commit_orderly(self, queue: ProcessQueue, count: int, offset: int, seconds: float) -> None:
+        """Note messages as consumed in order; everything below `offset` is."""
+        counts = self.statistics.of(queue.queue.topic, monotonic())
+        counts.consumed += count
+        counts.calls += 1
+        counts.call_seconds += seconds
+        queue.last_consumed = monotonic()
+        if not queue.released:
+            self.offsets.table.advance(queue.queue, offset)
+
+    def suspend(self, queue: ProcessQueue, count: int, outcome: Outcome, seconds: float) -> None:
+        """Note that a queue rests after a failure."""
+        counts = self.statistics.of(queue.queue.topic, monotonic())
+        counts.failed += count
+        counts.calls += 1
+        counts.call_seconds += seconds
+        self._log_failure(queue.queue, count, outcome)
+
+    async def bury(self, message: ReceivedMessage, reason: str) -> bool:
+        """Make a message a dead letter."""
+        return await self.returning.send_back(message, DEAD_LETTER_LEVEL, reason)
+
+    # Within
+
+    def _make_offsets(self) -> OffsetStore:
+        plan, instance = self.plan, self.instance
+        if not plan.settings.is_broadcasting:
+            return BrokerOffsets(plan.group, instance.store)
+        host = instance.client_id.partition("@")[0]
+        names = (host, instance.settings.instance_name or DEFAULT_INSTANCE, instance.settings.unit)
+        return FileOffsets(offsets_path(plan.settings.offsets_dir, names, plan.group))
+
+    def _work_of(self, queue: ProcessQueue) -> list[Coroutine[Any, Any, None]]:
+        topic = queue.queue.topic
+        statistics = self.statistics.of(topic, monotonic())
+        pipeline = Pipeline(self, queue, self.plan.subscriptions[topic], statistics)
+        return [pipeline.run()] if self._orderly is None else [pipeline.run(), self._orderly.serve(queue)]
+
+    def _remove(self, queue: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+        offset = queue.remove(messages)
+        queue.last_consumed = monotonic()
+        if queue.on_room is not None:
+            queue.on_room()
+        if not queue.released:
+            self.offsets.table.advance(queue.queue, offset)
+
+    def _returned(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        self._remove(queue, messages)
+
+    def _again(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        if self._concurrent is not None and not queue.dropped:
+            self._concurrent.submit(queue, messages)
+
+    def _is_busy(self) -> bool:
+        consuming = self._concurrent or self._orderly
+        return self.returning.is_busy or (consuming is not None and consuming.is_busy)
+
+    def _log_failure(self, queue: MessageQueue, count: int, outcome: Outcome) -> None:
+        if outcome.failure is not None:
+            log.warning(
+                "group %s: %d messages of %s failed: %s", self.group, count, queue, outcome.failure,
+                exc_info=outcome.error,
+            )  # fmt: skip
+
+    async def _renew_locks(self) -> None:
+        if await self.holding.renew_locks():
+            self.rebalancer.soon()
+
+    async def _sample(self) -> None:
+        self.statistics.sample(monotonic())
+
+    async def _expire(self) -> None:
+        assert self._concurrent is not None
+        for call in self._concurrent.expire(monotonic() - self.plan.settings.consume_timeout):
+            log.warning(
+                "group %s: a call with %d messages of %s takes longer than %g s; they are sent back",
+                self.group, len(call.messages), call.queue.queue, self.plan.settings.consume_timeout,
+            )  # fmt: skip
+            words = f"the listener took longer than {self.plan.settings.consume_timeout:g} s"
+            self.returning.put(Failed(call.queue, call.messages, EXPIRED_LEVEL, words))
+
+
+async def _every(seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a job again and again; what it raises is logged."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await job()
+        except Exception:
+            log.exception("a repeated job of a consumer failed")

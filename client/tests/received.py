@@ -1,0 +1,30 @@
+"""Messages for tests, made of records as brokers store them."""
+
+from gantry.message import ReceivedMessage
+from gantry_wire.ids import pack_host
+from gantry_wire.properties import format_properties
+from gantry_wire.record import build_record, decode_record
+
+HOST = pack_host("127.0.0.1", 10911)
+
+
+def record_bytes(
+    offset: int,
+    body: bytes = b"hi",
+    *,
+    topic: str = "orders",
+    queue: int = 0,
+    reconsumed: int = 0,
+    **properties: str,
+) -> bytes:
+    return build_record(
+        topic.encode(), queue, offset, 1000 * offset, body, format_properties(properties), 0, 0, 1, HOST, 2, HOST,
+        reconsumed,
+    )  # fmt: skip
+
+
+def received(
+    offset: int, body: bytes = b"hi", *, topic: str = "orders", reconsumed: int = 0, **properties: str
+) -> ReceivedMessage:
+    record = decode_record(record_bytes(offset, body, topic=topic, reconsumed=reconsumed, **properties))
+    return ReceivedMessage(record, "broker-a")

@@ -1,0 +1,58 @@
+"""Offsets in memory never go back by progress, and survive a torn file by the one before."""
+
+from pathlib import Path
+
+import pytest
+
+from gantry.consumer.offsets import FileOffsets, OffsetTable, backup_of, load_offsets, save_offsets
+from gantry.message import MessageQueue
+
+A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)
+
+
+def test_progress_never_goes_back_and_is_written_once() -> None:
+    table = OffsetTable()
+    table.advance(A, 5)
+    table.advance(A, 3)
+    assert table.take_changed() == {A: 5}
+    assert table.take_changed() == {}
+    table.put(A, 3)
+    table.advance(B, 1)
+    assert table.take_changed([A]) == {A: 3}
+    table.not_written(A)
+    table.forget(B)
+    table.not_written(B)
+    assert table.take_changed() == {A: 3}
+
+
+def test_a_file_has_the_java_clients_format(tmp_path: Path) -> None:
+    path = tmp_path / "c" / "g" / "offsets.json"
+    save_offsets(path, {A: 7})
+    assert path.read_bytes() == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:7}}'
+    assert load_offsets(path) == {A: 7}
+
+
+def test_a_damaged_or_missing_file_is_replaced_by_its_backup(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    assert load_offsets(path) == {}
+    save_offsets(path, {A: 1})
+    save_offsets(path, {A: 2, B: 9})
+    assert load_offsets(path) == {A: 2, B: 9}
+    path.write_bytes(b'{"offsetTable":{{"brok')
+    assert load_offsets(path) == {A: 1}
+    path.unlink()
+    assert load_offsets(path) == {A: 1}
+    backup_of(path).write_bytes(b"\xff")
+    assert load_offsets(path) == {}
+
+
+@pytest.mark.anyio
+async def test_a_file_that_cannot_be_written_is_tried_again(tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file where a folder should be")
+    offsets = FileOffsets(blocked / "offsets.json")
+    offsets.table.advance(A, 4)
+    await offsets.write()
+    blocked.unlink()
+    await offsets.write()
+    assert load_offsets(offsets.path) == {A: 4}
