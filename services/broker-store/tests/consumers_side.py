@@ -30,11 +30,13 @@ class Consumers:
                 queues=store.queues, appends=sending.appends, delays=sending.delays, retries=sending.retries,
                 later=Later(self.side.classes["send"], self.side.clock.now_ms),
                 consumer_of=lambda peer, _group: f"client@{peer.id}", broker_ip="127.0.0.1",
+                on_sent_back=lambda topic, group: self.sent_back.append((topic, group)),
                 chance=lambda: 0.5,
             )
         )  # fmt: skip
         self.side.table.add_all(self.retrying.commands())
         self.peer = ScriptedPeer()
+        self.sent_back: list[tuple[str, str]] = []
 
     def stored(self, topic: str = "orders", properties: dict[str, str] | None = None, **more: object) -> int:
         """Send a message; returns its position."""

@@ -3,13 +3,14 @@
 import asyncio
 
 from broker_store.class_figures import watch_classes
+from broker_store.counts import TopicKind
 from broker_store.figures import LAG_ROWS_MAX, Figures, Lag, quantile
 from broker_store.protection import groups_too_far_behind
 from broker_store.rates import DAY_S
 from broker_store.requests import request_classes
 from broker_store.runtime_info import RuntimeState, distribution, runtime_info
 from gantry_chassis.metrics import Histogram, Metrics
-from gantry_wire.names import GATEWAY_GROUP
+from gantry_wire.names import GATEWAY_GROUP, TIMER_TOPIC
 
 
 def made():
@@ -27,7 +28,7 @@ def test_puts_and_gets_are_counted_by_topic_and_group():
     assert 'gantry_store_put_bytes_total{topic="t"} 500.0' in text
     assert 'gantry_store_get_messages_total{group="g",topic="t"} 4.0' in text
     assert 'gantry_store_group_behind_bytes{group="g",topic="t"} 1000.0' in text
-    assert (figures.put_total, figures.put_bytes_total, figures.get_total) == (5, 500, 4)
+    assert (figures.puts().told, figures.put_bytes_total, figures.gets().told) == (5, 500, 4)
 
 
 def test_lag_and_other_numbers_are_read_when_asked():
@@ -62,6 +63,27 @@ def test_what_was_deleted_is_not_shown_any_more():
     text = asyncio.run(metrics.text()).decode()
     assert 'topic="t"' not in text
     assert 'group="h"' not in text
+
+
+def test_totals_do_not_fall_when_something_is_deleted():
+    figures, _ = made()
+    figures.on_put("t", 7, 70)
+    figures.on_get("t", "g", 3, 30, 0)
+    figures.sample(100, 0)
+    figures.forget_topic("t")
+    figures.on_put("u", 1, 10)
+    figures.sample(110, 0)
+    assert (figures.puts(), figures.gets().told, figures.put_bytes_total) == ((8, 8), 3, 80)
+    assert figures.put_rate.per_second(110) == 0.1
+
+
+def test_rates_leave_out_what_is_ours_and_days_what_is_the_systems_too():
+    kinds = {"GANTRY_SYS_X": TopicKind.INTERNAL, "rmq_sys_x": TopicKind.SYSTEM}
+    figures = Figures(Metrics(), 0, lambda topic: kinds.get(topic, TopicKind.USER))
+    for topic in ("t", "rmq_sys_x", "GANTRY_SYS_X"):
+        figures.on_put(topic, 2, 20)
+        figures.on_get(topic, "g", 1, 10, 0)
+    assert (figures.puts(), figures.gets(), figures.put_bytes_total) == ((4, 2), (2, 1), 40)
 
 
 def test_flushes_and_latencies_fill_their_histograms():
@@ -101,6 +123,31 @@ def test_sums_in_the_table_are_those_counted():
     assert table["runtime"] == "[ 1 days, 1 hours, 1 minutes, 1 seconds ]"
     assert table["commitLogDirCapacity"] == "Total : 2.0 KiB, Free : 1.0 KiB."
     assert (table["commitLogMinOffset"], table["commitLogMaxOffset"]) == ("5", "9")
+
+
+def test_the_table_tells_what_waits_for_its_time():
+    figures, _ = made()
+    figures.sample(1_000, 0)
+    figures.on_put(TIMER_TOPIC, 30, 300)
+    figures.timer_rate.sample(1_000, 10)
+    figures.sample(1_010, 0)
+    figures.timer_rate.sample(1_010, 20)
+    figures.timers_waiting, figures.levels = 12, {3: (5, 9)}
+    table = runtime_info(figures, RuntimeState(1, 0, 5, 9, 7, 2048, 1024, "/s", 3, 2, 77))
+    assert (table["timerCongestNum"], table["timerEnqueueTps"], table["timerDequeueTps"]) == (
+        "12",
+        "3.0",
+        "1.0",
+    )
+    assert (table["scheduleMessageOffset_3"], table["startAcceptSendRequestTimeStamp"]) == ("5,9", "77")
+
+
+def test_messages_before_the_first_sample_of_a_topic_are_in_its_rates():
+    figures, _ = made()
+    figures.sample(1_000, 0)
+    figures.on_put("t", 30, 300)
+    figures.sample(1_010, 0)
+    assert figures.topics["t"].messages_meter.minute(1_010) == (30, 3.0)
 
 
 def test_groups_beyond_the_limit_are_named_once_with_their_worst_topic():

@@ -5,6 +5,7 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store import own_figures
+from broker_store.rates import Triple
 
 pytestmark = pytest.mark.anyio
 
@@ -13,6 +14,8 @@ class Puts:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         self.bytes: dict[str, int] = {}
+        self.timer_rate = Triple()
+        self.sampled_s = 0
 
     def on_put(self, topic: str, count: int, size: int) -> None:
         self.counts[topic] = self.counts.get(topic, 0) + count
@@ -24,7 +27,7 @@ async def test_what_was_put_is_counted_by_topic_once(monkeypatch):
     side, peer, puts = SendingSide(), ScriptedPeer(), Puts()
     side.send(peer, "before")
     side.flush()
-    task = asyncio.ensure_future(own_figures.count_puts(side.queues, puts))
+    task = asyncio.ensure_future(own_figures.count_puts(side.queues, puts, side.store.states.settled))
     await asyncio.sleep(0.05)
     for number in range(5):
         side.send(peer, "orders", queue_id=number % 2)
@@ -37,6 +40,7 @@ async def test_what_was_put_is_counted_by_topic_once(monkeypatch):
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+    assert (puts.timers_waiting, puts.levels) == (0, {})
     assert {topic: puts.counts.get(topic) for topic in ("orders", "before")} == {"orders": 6, "before": 1}
     sizes = [record.size for queue_id in range(2) for record in side.records(queue_id=queue_id)]
     assert puts.bytes["orders"] == sum(sizes)

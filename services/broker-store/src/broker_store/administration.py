@@ -10,6 +10,7 @@ from broker_store.handlers.forbidden import ForbiddenHandlers
 from broker_store.handlers.progress import ProgressHandlers
 from broker_store.handlers.replication import ReplicationHandlers
 from broker_store.handlers.request_modes import RequestModeHandlers
+from broker_store.handlers.statistics import StatisticsHandlers
 from broker_store.handlers.units import UnitHandlers
 from broker_store.kept_config import KeptConfig
 from broker_store.later import Later
@@ -41,12 +42,14 @@ class Administration:
         self._modes = RequestModeHandlers(store.topics, consuming.groups)
         self._kept = kept
         self._configuration = ConfigurationHandlers(kept.config)
+        self._statistics = StatisticsHandlers(consuming.figures, around.settings.cluster_name)
         self._forbidden = ForbiddenHandlers(consuming.groups, consuming.group_saver)
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
         parts = (
-            self._progress, self._units, self._cleaning, self._replication, self._modes, self._configuration, self._forbidden,
+            self._progress, self._units, self._cleaning, self._replication, self._modes,
+            self._statistics, self._configuration, self._forbidden,
         )  # fmt: skip
         return {code: entry for part in parts for code, entry in part.commands().items()}
 

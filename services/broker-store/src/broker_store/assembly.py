@@ -212,7 +212,7 @@ class StoreProcess:
             "space": care.watch_space,
             "retention": care.delete_old,
             "hints": self._hints.run,
-            "puts": partial(count_puts, store.queues, consuming.figures),
+            "puts": partial(count_puts, store.queues, consuming.figures, store.states.settled),
         }
         if self._registration is not None:
             loops["registration"] = self._registration.run

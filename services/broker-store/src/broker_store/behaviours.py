@@ -104,6 +104,7 @@ def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consum
             later=Later(around.classes["send"], around.now_ms),
             consumer_of=consuming.clients.consumer_name,
             broker_ip=around.address.rpartition(":")[0],
+            on_sent_back=consuming.figures.on_sent_back,
         )
     )
 

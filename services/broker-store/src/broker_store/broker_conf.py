@@ -7,6 +7,7 @@ from typing import NamedTuple
 from broker_store.log.settings import QUEUE_UNIT_BYTES
 from broker_store.settings import Settings
 from gantry_chassis.settings import SettingsRefused, read_toml
+from gantry_wire.names import TRACE_TOPIC
 
 
 class BrokerConf(NamedTuple):
@@ -185,5 +186,6 @@ def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, 
     for key, name in RENAMED.items():
         value: object = getattr(settings, name)
         values[key] = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    values |= {"msgTraceTopicName": TRACE_TOPIC, "slaveReadEnable": "false", "useTLS": "false"}
     ports = {"listenPort": str(port), "fastListenPort": str(fast_port)}
     return values | ports | {"shortPollingTimeMills": str(SHORT_POLLING_MS)}

@@ -16,6 +16,7 @@ from broker_store.broker_config import BrokerConfig
 from broker_store.class_figures import watch_classes
 from broker_store.clients import ClientTable
 from broker_store.config_files import ConfigFile, DataVersionCounter
+from broker_store.counts import TopicKind
 from broker_store.figures import Figures, Lag
 from broker_store.filters.keeping import Filters
 from broker_store.groups import GroupTable, groups_from
@@ -47,6 +48,7 @@ from gantry_chassis.metrics import Metrics
 from gantry_chassis.process import StartRefused
 from gantry_wire import fastjson
 from gantry_wire.errors import MalformedBody
+from gantry_wire.names import SYSTEM_TOPIC_PREFIX
 
 READER_THREADS = 2
 """Threads that wait for the disk on behalf of pulls and queries: the loop never does."""
@@ -91,7 +93,7 @@ class Consuming:
         self._parts = parts
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
         self._config_thread = ThreadPoolExecutor(1, thread_name_prefix="groups")
-        self.figures = Figures(parts.metrics, _local_s(parts.now_ms()))
+        self.figures = Figures(parts.metrics, _local_s(parts.now_ms()), self._kind_of)
         self.clients = ClientTable()
         self.groups, self.group_saver = self._load_groups()
         self.offsets = OffsetTable()
@@ -279,7 +281,6 @@ class Consuming:
             searching=self.searching,
             later=self._admin,
             broker_name=parts.broker_name,
-            cluster_name=parts.cluster_name,
             address=parts.address,
         )
 
@@ -294,6 +295,12 @@ class Consuming:
             later=self._admin,
             in_thread=self._in_thread,
         )
+
+    def _kind_of(self, topic: str) -> TopicKind:
+        if self._parts.topics.is_internal(topic):
+            return TopicKind.INTERNAL
+        is_system = topic.startswith(SYSTEM_TOPIC_PREFIX) or topic in self._parts.topics.system_names()
+        return TopicKind.SYSTEM if is_system else TopicKind.USER
 
     def _show_figures(self) -> None:
         watch = self.figures.watch

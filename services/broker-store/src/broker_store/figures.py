@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from heapq import nlargest
 from typing import NamedTuple
 
+from broker_store.counts import GroupFigures, KindOf, SentBack, Sums, TopicFigures, TopicKind, sums
 from broker_store.rates import MINUTE_STEP_S, Meter, Mornings, Triple
-from gantry_chassis.metrics import Counter, Histogram, Metrics
+from gantry_chassis.metrics import Histogram, Metrics
 
 Labels = tuple[str, ...]
 PUT_SECONDS = (
@@ -37,32 +38,6 @@ LAG_ROWS_MAX = 2000
 BATCH_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 
 
-class TopicFigures:
-    """What came into one topic."""
-
-    __slots__ = ("bytes", "messages", "messages_meter", "size_meter")
-
-    def __init__(self, messages: Counter, size: Counter) -> None:
-        self.messages = messages
-        self.bytes = size
-        self.messages_meter = Meter()
-        self.size_meter = Meter()
-
-
-class GroupFigures:
-    """What one group read of one topic."""
-
-    __slots__ = ("behind_bytes", "bytes", "messages", "messages_meter", "size_meter")
-
-    def __init__(self, messages: Counter, size: Counter) -> None:
-        self.messages = messages
-        self.bytes = size
-        self.messages_meter = Meter()
-        self.size_meter = Meter()
-        self.behind_bytes = 0
-        """Log bytes between what it read last and the end."""
-
-
 class Lag(NamedTuple):
     """How far a group is behind in one queue."""
 
@@ -75,10 +50,18 @@ class Lag(NamedTuple):
 class Figures:
     """All counters of one store."""
 
-    def __init__(self, metrics: Metrics, local_s: int) -> None:
+    def __init__(
+        self, metrics: Metrics, local_s: int, kind_of: KindOf = lambda _topic: TopicKind.USER
+    ) -> None:
         self._metrics = metrics
+        self._kind_of = kind_of
+        self._forgotten_puts, self._forgotten_gets = [0, 0, 0], [0, 0, 0]
+        self._forgotten_bytes = 0
+        # Counts, by kind, of what was deleted since: totals never fall, and no rate goes below zero.
         self.topics: dict[str, TopicFigures] = {}
         self.groups: dict[tuple[str, str], GroupFigures] = {}
+        """By (topic, group)."""
+        self.sent_back: dict[tuple[str, str], SentBack] = {}
         """By (topic, group)."""
         self._put_messages = metrics.counters("gantry_store_put_messages", "Messages stored.", ("topic",))
         self._put_bytes = metrics.counters("gantry_store_put_bytes", "Record bytes stored.", ("topic",))
@@ -99,6 +82,21 @@ class Figures:
         self.get_found = 0
         self.cold_reads = 0
         self.damaged_records = 0
+        self.put_rate, self.get_rate = Triple(), Triple()
+        self.found_rate, self.miss_rate = Triple(), Triple()
+        self.timer_rate = Triple()
+        """Timed messages delivered or taken back; this and what follows is set by who knows of them."""
+        self.timers_waiting = 0
+        self.levels: dict[int, tuple[int, int]] = {}
+        """By delay level: lowest offset of its queue that is not delivered, and the queue's end."""
+        self.put_meter, self.get_meter = Meter(), Meter()
+        self.put_mornings, self.get_mornings = Mornings(local_s), Mornings(local_s)
+        self.sampled_s = 0
+        """When the rates were last sampled."""
+        self._show()
+
+    def _show(self) -> None:
+        metrics = self._metrics
         for name, words, read in (
             ("gantry_store_pulls_found", "Pulls answered with messages.", lambda: self.get_found),
             ("gantry_store_pulls_empty", "Pulls answered without a message.", lambda: self.get_misses),
@@ -114,12 +112,8 @@ class Figures:
             "gantry_store_group_behind_bytes",
             "Log bytes a group is behind its last read.",
             self._behind,
-            labels,
+            ("topic", "group"),
         )
-        self.put_rate, self.get_rate = Triple(), Triple()
-        self.found_rate, self.miss_rate = Triple(), Triple()
-        self.put_meter, self.get_meter = Meter(), Meter()
-        self.put_mornings, self.get_mornings = Mornings(local_s), Mornings(local_s)
         for name, words, read in (
             ("gantry_store_put_messages_today", "Messages stored since midnight.", self._puts_today),
             ("gantry_store_put_messages_yesterday", "Messages stored the day before.", self._puts_yesterday),
@@ -127,8 +121,6 @@ class Figures:
             ("gantry_store_get_messages_yesterday", "Messages read the day before.", self._gets_yesterday),
         ):
             metrics.gauge(name, words, read)
-        self.sampled_s = 0
-        """When the rates were last sampled."""
 
     # The hot path
 
@@ -154,19 +146,29 @@ class Figures:
         figures.messages.value += count
         figures.bytes.value += size
         figures.behind_bytes = behind_bytes
+        figures.pulls += 1
         self.get_found += 1
+
+    def on_sent_back(self, topic: str, group: str) -> None:
+        """Count a message that a group sent back."""
+        known = self.sent_back.get((topic, group))
+        if known is None:
+            known = self.sent_back[(topic, group)] = SentBack()
+            self._begin(known.meter)
+        known.count += 1
 
     # Once a second
 
     def sample(self, now_s: int, local_s: int) -> None:
         """Take the rates' samples. `local_s` is local time in seconds, for midnights."""
-        puts, gets = self.put_total, self.get_total
+        put_sums, get_sums = self.puts(), self.gets()
+        puts, gets = put_sums.told, get_sums.told
         self.put_rate.sample(now_s, puts)
         self.get_rate.sample(now_s, gets)
         self.found_rate.sample(now_s, self.get_found)
         self.miss_rate.sample(now_s, self.get_misses)
-        self.put_mornings.pass_time(local_s, puts)
-        self.get_mornings.pass_time(local_s, gets)
+        self.put_mornings.pass_time(local_s, put_sums.users)
+        self.get_mornings.pass_time(local_s, get_sums.users)
         if now_s // MINUTE_STEP_S > self.sampled_s // MINUTE_STEP_S:
             self._sample_meters(now_s // MINUTE_STEP_S * MINUTE_STEP_S, puts, gets)
         self.sampled_s = now_s
@@ -177,23 +179,26 @@ class Figures:
         for figures in (*self.topics.values(), *self.groups.values()):
             figures.messages_meter.sample(now_s, int(figures.messages.value))
             figures.size_meter.sample(now_s, int(figures.bytes.value))
+        for figures in self.groups.values():
+            figures.pulls_meter.sample(now_s, figures.pulls)
+        for sent_back in self.sent_back.values():
+            sent_back.meter.sample(now_s, sent_back.count)
 
     # Readings
 
-    @property
-    def put_total(self) -> int:
-        """Messages stored since the start."""
-        return int(sum(figures.messages.value for figures in self.topics.values()))
+    def puts(self) -> Sums:
+        """Return how many messages were stored since the start."""
+        return sums(self._forgotten_puts, self.topics.values())
+
+    def gets(self) -> Sums:
+        """Return how many messages were read since the start."""
+        return sums(self._forgotten_gets, self.groups.values())
 
     @property
     def put_bytes_total(self) -> int:
-        """Record bytes stored since the start."""
-        return int(sum(figures.bytes.value for figures in self.topics.values()))
-
-    @property
-    def get_total(self) -> int:
-        """Messages read since the start."""
-        return int(sum(figures.messages.value for figures in self.groups.values()))
+        """Record bytes stored since the start, those of Gantry's own topics left out."""
+        told = (figures for figures in self.topics.values() if figures.kind is not TopicKind.INTERNAL)
+        return self._forgotten_bytes + int(sum(figures.bytes.value for figures in told))
 
     def put_latency_us(self, share: float) -> int:
         """Return the upper bound, in µs, under which this share of the puts was answered."""
@@ -227,40 +232,56 @@ class Figures:
 
     def forget_topic(self, topic: str) -> None:
         """Drop the figures of a topic that was deleted."""
-        if self.topics.pop(topic, None) is not None:
+        figures = self.topics.pop(topic, None)
+        if figures is not None:
+            self._forgotten_puts[figures.kind] += int(figures.messages.value)
+            self._forgotten_bytes += int(figures.bytes.value)
             self._put_messages.forget(topic)
             self._put_bytes.forget(topic)
         for key in [key for key in self.groups if key[0] == topic]:
             self._forget_group(key)
+        for key in [key for key in self.sent_back if key[0] == topic]:
+            del self.sent_back[key]
 
     def forget_group(self, group: str) -> None:
         """Drop the figures of a group that was deleted."""
         for key in [key for key in self.groups if key[1] == group]:
             self._forget_group(key)
+        for key in [key for key in self.sent_back if key[1] == group]:
+            del self.sent_back[key]
 
     def _forget_group(self, key: tuple[str, str]) -> None:
-        del self.groups[key]
+        figures = self.groups.pop(key)
+        self._forgotten_gets[figures.kind] += int(figures.messages.value)
         self._get_messages.forget(*key)
         self._get_bytes.forget(*key)
 
     def _add_topic(self, topic: str) -> TopicFigures:
-        figures = TopicFigures(self._put_messages.labels(topic), self._put_bytes.labels(topic))
+        figures = TopicFigures(
+            self._put_messages.labels(topic), self._put_bytes.labels(topic), self._kind_of(topic)
+        )
+        self._begin(figures.messages_meter, figures.size_meter)
         self.topics[topic] = figures
         return figures
 
     def _add_group(self, topic: str, group: str) -> GroupFigures:
         messages, size = self._get_messages.labels(topic, group), self._get_bytes.labels(topic, group)
-        figures = self.groups[(topic, group)] = GroupFigures(messages, size)
+        figures = self.groups[(topic, group)] = GroupFigures(messages, size, self._kind_of(topic))
+        self._begin(figures.messages_meter, figures.size_meter, figures.pulls_meter)
         return figures
 
+    def _begin(self, *meters: Meter) -> None:
+        for meter in meters:
+            meter.begin(self.sampled_s)
+
     def _puts_today(self) -> int:
-        return self.put_total - self.put_mornings.today
+        return self.puts().users - self.put_mornings.today
 
     def _puts_yesterday(self) -> int:
         return self.put_mornings.today - self.put_mornings.yesterday
 
     def _gets_today(self) -> int:
-        return self.get_total - self.get_mornings.today
+        return self.gets().users - self.get_mornings.today
 
     def _gets_yesterday(self) -> int:
         return self.get_mornings.today - self.get_mornings.yesterday

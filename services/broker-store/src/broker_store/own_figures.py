@@ -7,14 +7,16 @@ from broker_store.figures import Figures
 from broker_store.opening import OpenedStore
 from broker_store.queues import Queue, QueueTable
 from broker_store.sending import Sending
+from broker_store.settling.table import SettledTable
 from gantry_chassis.metrics import Metrics
 from gantry_link.server import RemotingServer
+from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 COUNT_SECONDS = 1.0
 
 
-async def count_puts(queues: QueueTable, figures: Figures) -> None:
-    """Turn the growth of every queue into counts by topic, once a second. Supervised."""
+async def count_puts(queues: QueueTable, figures: Figures, delayed: SettledTable) -> None:
+    """Turn the growth of every queue into counts by topic, once a second; note what waits for its time. Supervised."""
     seen: dict[Queue, tuple[int, int]] = {
         queue: (queue.next_offset, queue.put_bytes) for queue in queues.all()
     }
@@ -27,6 +29,20 @@ async def count_puts(queues: QueueTable, figures: Figures) -> None:
             if queue.next_offset > offset:
                 figures.on_put(queue.topic, queue.next_offset - offset, queue.put_bytes - size)
         seen = now
+        note_delays(queues, figures, delayed)
+
+
+def note_delays(queues: QueueTable, figures: Figures, delayed: SettledTable) -> None:
+    """Note what waits for its time, and how fast that is delivered or taken back."""
+    settled = delayed.of((TIMER_TOPIC, 0, ""))
+    decided = settled.cursor + settled.settled_above
+    timers = queues.find(TIMER_TOPIC, 0)
+    figures.timers_waiting = 0 if timers is None else timers.max_offset - decided
+    figures.timer_rate.sample(figures.sampled_s, decided)
+    figures.levels = {
+        queue.queue_id + 1: (delayed.of((SCHEDULE_TOPIC, queue.queue_id, "")).cursor, queue.max_offset)
+        for queue in queues.of_topic(SCHEDULE_TOPIC)
+    }
 
 
 def show_figures(

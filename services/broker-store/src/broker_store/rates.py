@@ -80,6 +80,11 @@ class Meter:
         if now_s % DAY_STEP_S < MINUTE_STEP_S:
             self._day.sample(now_s, count)
 
+    def begin(self, now_s: int) -> None:
+        """Note that nothing was counted before: what is counted until the first sample belongs to it."""
+        for series in (self._minute, self._hour, self._day):
+            series.sample(now_s, 0)
+
     def minute(self, now_s: int) -> Rate:
         """Return the last minute."""
         return self._minute.rate(now_s, MINUTE_KEEP_S)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from broker_store.figures import Figures
 from gantry_chassis.metrics import Histogram
+from gantry_wire.names import TIMER_TOPIC
 
 VERSION_NAME = "V5_3_3"
 _NO_RATE = "0.0 0.0 0.0"
@@ -38,6 +39,7 @@ class RuntimeState(NamedTuple):
     store_dir: str
     dispatch_behind: int
     unflushed_bytes: int
+    accept_sends_after_ms: int = 0
 
 
 def runtime_info(figures: Figures, state: RuntimeState) -> dict[str, str]:
@@ -51,7 +53,7 @@ def runtime_info(figures: Figures, state: RuntimeState) -> dict[str, str]:
         "brokerVersion": 479,
         "brokerActive": "true",
         "bootTimestamp": state.boot_ms,
-        "startAcceptSendRequestTimeStamp": 0,
+        "startAcceptSendRequestTimeStamp": state.accept_sends_after_ms,
         "runtime": _duration(state.now_ms - state.boot_ms),
         "earliestMessageTimeStamp": state.earliest_ms,
         "dispatchBehindBytes": state.dispatch_behind,
@@ -63,9 +65,7 @@ def runtime_info(figures: Figures, state: RuntimeState) -> dict[str, str]:
         "remainHowManyDataToFlush": f"{state.unflushed_bytes} B",
         "timerReadBehind": 0,
         "timerOffsetBehind": 0,
-        "timerCongestNum": 0,
-        "timerEnqueueTps": "0.0",
-        "timerDequeueTps": "0.0",
+        **_timers(figures),
         "os": platform.platform(),
     }
     return {key: str(value) for key, value in info.items()}
@@ -84,19 +84,35 @@ def _rates(figures: Figures) -> dict[str, str]:
     }
 
 
+def _timers(figures: Figures) -> dict[str, str | int]:
+    """Return what waits for its time. Who delivers it, the scheduler, has the figures of being late."""
+    waiting = figures.topics.get(TIMER_TOPIC)
+    taken = 0.0 if waiting is None else waiting.messages_meter.minute(figures.sampled_s).per_second
+    levels = {
+        f"scheduleMessageOffset_{level}": f"{delivered},{end}"
+        for level, (delivered, end) in sorted(figures.levels.items())
+    }
+    return {
+        "timerCongestNum": figures.timers_waiting,
+        "timerEnqueueTps": f"{taken:.1f}",
+        "timerDequeueTps": f"{figures.timer_rate.per_second(figures.sampled_s):.1f}",
+        **levels,
+    }
+
+
 def _totals(figures: Figures) -> dict[str, int]:
     return {
         "msgPutTotalYesterdayMorning": figures.put_mornings.yesterday,
         "msgPutTotalTodayMorning": figures.put_mornings.today,
-        "msgPutTotalTodayNow": figures.put_total,
+        "msgPutTotalTodayNow": figures.puts().users,
         "msgGetTotalYesterdayMorning": figures.get_mornings.yesterday,
         "msgGetTotalTodayMorning": figures.get_mornings.today,
-        "msgGetTotalTodayNow": figures.get_total,
+        "msgGetTotalTodayNow": figures.gets().users,
     }
 
 
 def _puts(figures: Figures) -> dict[str, str | int | float]:
-    count, size = figures.put_total, figures.put_bytes_total
+    count, size = figures.puts().told, figures.put_bytes_total
     return {
         "putMessageTimesTotal": count,
         "putMessageFailedTimes": 0,

@@ -33,6 +33,7 @@ class RuntimeReader:
             store_dir=store.directory,
             dispatch_behind=log.written_end - self._appends.appeared_end,
             unflushed_bytes=log.written_end - log.durable_end,
+            accept_sends_after_ms=store.settings.accept_sends_after_ms,
         )
 
     def _earliest_ms(self, now_ms: int) -> int:

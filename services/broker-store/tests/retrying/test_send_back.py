@@ -33,6 +33,13 @@ async def test_a_message_sent_back_waits_out_level_three_for_the_retry_topic(con
     assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (1, 1, 6)
 
 
+async def test_a_message_sent_back_is_counted_for_the_topic_it_was_first_in(consumers):
+    await consumers.back(consumers.stored())
+    await consumers.back(consumers.stored(properties={"RETRY_TOPIC": "first", "UNIQ_KEY": "U2"}))
+    await consumers.back(consumers.stored(), group="unknown")
+    assert consumers.sent_back == [("orders", "g"), ("first", "g")]
+
+
 async def test_the_level_is_three_and_the_attempts_up_to_the_last(consumers):
     position = consumers.stored(reconsume_times=14)
     await consumers.back(position)

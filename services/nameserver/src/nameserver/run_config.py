@@ -36,6 +36,7 @@ class RunConfig:
         current = masked(self._settings) | msgspec.structs.asdict(self.switches)
         current["http_port"] = self._settings.http_port_or_next
         shown = {theirs.get(name, name): _text(value) for name, value in current.items()}
+        shown["configBlackList"] = ";".join(sorted(self._black_list))
         shown["kvConfigPath"] = str(self._settings.data_dir / KV_FILE)
         shown["configStorePath"] = str(self._settings.data_dir / CONFIG_FILE)
         return dict(sorted(shown.items()))
@@ -82,4 +83,6 @@ class RunConfig:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # RocketMQ has whole seconds
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -79,7 +79,7 @@ class ConnectionHandlers:
                         client_id=client.client_id,
                         language=_language(client),
                         last_update_timestamp=client.updated_ms,
-                        remote_ip=_address(client),
+                        remote_ip=f"/{_address(client)}",  # as Java prints an address
                         version=client.version,
                     )
                     for client in clients.values()

@@ -105,10 +105,11 @@ class QueryHandlers:
         found = await self.in_thread(_read_records, self.log, positions, is_meant)
         records: list[bytes] = []
         size = 0
-        for record, data in sorted(found, key=lambda pair: pair[0].position):
+        for record, data in sorted(found, key=lambda pair: -pair[0].position):  # the newest, if not all
             if len(records) < count_max and size + len(data) <= REPLY_BYTES_MAX and self._is_readable(record):
                 records.append(data)
                 size += len(data)
+        records.reverse()
         if not records:
             words = "can not find message, maybe time range not correct"
             raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, words)

@@ -1,4 +1,4 @@
-"""202, 208, 315, 317: bounds of topics, progress of groups, counters by name. Questions of tools; nothing is changed."""
+"""202, 208, 317: bounds of topics, progress of groups. Questions of tools; nothing is changed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,12 +10,9 @@ from broker_store.handlers.topics import TopicHeader
 from broker_store.later import Later
 from broker_store.offsets import OffsetTable
 from broker_store.ports import Commands, Peer, QueueReader, QueueTable, TopicTable
-from broker_store.rates import Meter, Rate
 from broker_store.searching import Searching, position_of
-from gantry_wire.admin_headers import BrokerConsumeStatsHeader, ConsumeStatsHeader, StatsHeader
+from gantry_wire.admin_headers import BrokerConsumeStatsHeader, ConsumeStatsHeader
 from gantry_wire.bodies import (
-    BrokerStatsData,
-    BrokerStatsItem,
     ConsumeStats,
     ConsumeStatsList,
     MessageQueue,
@@ -44,7 +41,6 @@ class StatsHandlers:
     searching: Searching
     later: Later
     broker_name: str
-    cluster_name: str
     address: str
 
     def commands(self) -> Commands:
@@ -52,7 +48,6 @@ class StatsHandlers:
         return {
             202: ("adminBroker", self.topic_stats),
             208: ("adminBroker", self.consume_stats),
-            315: ("adminBroker", self.stats_data),
             317: ("adminBroker", self.all_consume_stats),
         }
 
@@ -72,41 +67,10 @@ class StatsHandlers:
         topics = [topic for topic in wanted if topic] or self.offsets.topics_of(group)
         self.later.answer(peer, command, self._consume_stats(command, group, topics))
 
-    def stats_data(self, _peer: Peer, command: Command) -> bytes:
-        """315: one counter over the last minute, hour and day."""
-        header = command.read(StatsHeader)
-        meter = self._meter(header.stats_name, header.stats_key)
-        if meter is None:
-            words = f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
-            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
-        now_s = self.figures.sampled_s
-        body = BrokerStatsData(
-            stats_minute=_item(meter.minute(now_s)),
-            stats_hour=_item(meter.hour(now_s)),
-            stats_day=_item(meter.day(now_s)),
-        )
-        return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
-
     def all_consume_stats(self, peer: Peer, command: Command) -> None:
         """317: progress of every group."""
         command.read(BrokerConsumeStatsHeader)
         self.later.answer(peer, command, self._all_consume_stats(command))
-
-    def _meter(self, name: str, key: str) -> Meter | None:
-        if name in ("BROKER_PUT_NUMS", "BROKER_GET_NUMS"):
-            if key != self.cluster_name:
-                return None
-            return self.figures.put_meter if name == "BROKER_PUT_NUMS" else self.figures.get_meter
-        if name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"):
-            figures = self.figures.topics.get(key)
-        elif name in ("GROUP_GET_NUMS", "GROUP_GET_SIZE"):
-            topic, _, group = key.partition("@")
-            figures = self.figures.groups.get((topic, group))
-        else:
-            return None
-        if figures is None:
-            return None
-        return figures.messages_meter if name.endswith("_NUMS") else figures.size_meter
 
     async def _topic_stats(self, command: Command, config: TopicConfig) -> bytes:
         topic = config.topic_name
@@ -183,7 +147,3 @@ class StatsHandlers:
 
     def _name(self, topic: str, queue_id: int) -> MessageQueue:
         return MessageQueue(broker_name=self.broker_name, queue_id=queue_id, topic=topic)
-
-
-def _item(rate: Rate) -> BrokerStatsItem:
-    return BrokerStatsItem(sum=rate.sum, tps=rate.per_second, avgpt=1.0 if rate.sum else 0.0)

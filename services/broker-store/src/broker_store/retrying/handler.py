@@ -30,6 +30,7 @@ from gantry_wire.frame import Command
 from gantry_wire.headers import ConsumerSendBackHeader
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import retry_topic
+from gantry_wire.properties import RETRY_TOPIC
 from gantry_wire.record import Record, decode_record
 
 
@@ -54,6 +55,8 @@ class RetryingParts:
     consumer_of: Callable[[Peer, str], str]
     """Name of the group's member behind a connection."""
     broker_ip: str
+    on_sent_back: Callable[[str, str], None]
+    """Told of each copy that is taken: topic the message was first in, group."""
     chance: Callable[[], float] = random.random
     pick_below: Callable[[int], int] = random.randrange
 
@@ -123,6 +126,7 @@ class Retrying:
             message = parts.delays.by_wait(message, wait_ms)
         entry = _SendBack(message, command.opaque)
         parts.appends.submit(entry, len(message.body))
+        parts.on_sent_back(record.property_map().get(RETRY_TOPIC) or record.topic.decode(), header.group)
         return await entry.answered
 
     def _retry_target(self, group: SubscriptionGroupConfig, header: ConsumerSendBackHeader) -> Target:
