@@ -80,6 +80,9 @@ async def test_topics_a_connected_group_left_are_not_told(side):
     await side.ask(34, body=HEARTBEAT)
     stats = decode_body((await side.ask(208, {"consumerGroup": "readers"})).body, ConsumeStats)
     assert stats.offset_table == {}
+    listed = {"consumerGroup": "readers", "topicList": "left;orders"}
+    stats = decode_body((await side.ask(208, listed)).body, ConsumeStats)
+    assert {queue.topic for queue in stats.offset_table} == {"left", "orders"}
 
 
 async def test_progress_of_every_group_at_once(side):
@@ -88,7 +91,12 @@ async def test_progress_of_every_group_at_once(side):
     side.consuming.offsets.commit("g", "orders", 0, 0)
     body = decode_body((await side.ask(317, {"isOrder": "false"})).body, ConsumeStatsList)
     assert [list(each) for each in body.consume_stats_list] == [["g"]]
-    assert body.total_diff == 1
+    assert (body.total_diff, body.total_inflight_diff) == (1, 0)
+    body = decode_body((await side.ask(317, {"isOrder": "true"})).body, ConsumeStatsList)
+    assert body.consume_stats_list == []
+    side.store.topics.find("orders").order = True
+    body = decode_body((await side.ask(317, {"isOrder": "true"})).body, ConsumeStatsList)
+    assert [list(each) for each in body.consume_stats_list] == [["g"]]
 
 
 async def test_clients_of_groups_are_told_with_what_they_subscribe_to(side):

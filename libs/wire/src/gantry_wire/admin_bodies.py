@@ -183,7 +183,6 @@ class HAClientRuntimeInfo(Body, kw_only=True, rename="camel"):
     master_flush_offset: int = 0
     max_offset: int = 0
     transferred_byte_in_second: int = 0
-    is_activated: bool = field(name="activated", default=False)
 
 
 class HAConnectionInfo(Body, kw_only=True, rename="camel"):

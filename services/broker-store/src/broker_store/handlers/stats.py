@@ -60,17 +60,17 @@ class StatsHandlers:
         self.later.answer(peer, command, self._topic_stats(command, config))
 
     def consume_stats(self, peer: Peer, command: Command) -> None:
-        """208: how far a group is, in one topic or in all in which it has committed."""
+        """208: how far a group is, in the topics listed, in one topic, or in all in which it has committed."""
         header = command.read(ConsumeStatsHeader)
         group = header.consumer_group
-        wanted = [header.topic] if header.topic else (header.topic_list or "").split(";")
-        topics = [topic for topic in wanted if topic] or self.offsets.topics_of(group)
-        self.later.answer(peer, command, self._consume_stats(command, group, topics))
+        listed = [topic for topic in (header.topic_list or "").split(";") if topic]
+        topics = listed or ([header.topic] if header.topic else self.offsets.topics_of(group))
+        self.later.answer(peer, command, self._consume_stats(command, group, topics, any_topic=bool(listed)))
 
     def all_consume_stats(self, peer: Peer, command: Command) -> None:
-        """317: progress of every group."""
-        command.read(BrokerConsumeStatsHeader)
-        self.later.answer(peer, command, self._all_consume_stats(command))
+        """317: progress of every group, in all topics or in the order topics only."""
+        only_order = command.read(BrokerConsumeStatsHeader).is_order
+        self.later.answer(peer, command, self._all_consume_stats(command, only_order=only_order))
 
     async def _topic_stats(self, command: Command, config: TopicConfig) -> bytes:
         topic = config.topic_name
@@ -94,15 +94,19 @@ class StatsHandlers:
         )
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
-    async def _consume_stats(self, command: Command, group: str, topics: Iterable[str]) -> bytes:
-        stats = await self._stats_of(group, topics)
+    async def _consume_stats(
+        self, command: Command, group: str, topics: Iterable[str], *, any_topic: bool
+    ) -> bytes:
+        stats = await self._stats_of(group, topics, any_topic=any_topic)
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(stats))
 
-    async def _all_consume_stats(self, command: Command) -> bytes:
+    async def _all_consume_stats(self, command: Command, *, only_order: bool) -> bytes:
         all_stats: list[dict[str, list[ConsumeStats]]] = []
-        difference = 0
+        difference = in_flight = 0
         for group in self.groups.names():
-            topics = self.offsets.topics_of(group)
+            topics = [
+                topic for topic in self.offsets.topics_of(group) if not only_order or self._is_order(topic)
+            ]
             if topics:
                 stats = [await self._stats_of(group, [topic]) for topic in topics]
                 all_stats.append({group: stats})
@@ -111,12 +115,26 @@ class StatsHandlers:
                     for one in stats
                     for entry in one.offset_table.values()
                 )
-        body = ConsumeStatsList(broker_addr=self.address, consume_stats_list=all_stats, total_diff=difference)
+                in_flight += sum(
+                    entry.pull_offset - entry.consumer_offset
+                    for one in stats
+                    for entry in one.offset_table.values()
+                )
+        body = ConsumeStatsList(
+            broker_addr=self.address,
+            consume_stats_list=all_stats,
+            total_diff=difference,
+            total_inflight_diff=in_flight,
+        )
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
-    async def _stats_of(self, group: str, topics: Iterable[str]) -> ConsumeStats:
-        """Return a group's progress. Topics a connected group does not subscribe to any more are left out."""
-        entry = self.clients.consumers.get(group)
+    def _is_order(self, topic: str) -> bool:
+        config = self.topics.find(topic)
+        return config is not None and config.order
+
+    async def _stats_of(self, group: str, topics: Iterable[str], *, any_topic: bool = False) -> ConsumeStats:
+        """Return a group's progress. Unless `any_topic`, topics a connected group does not subscribe to any more are left out."""
+        entry = None if any_topic else self.clients.consumers.get(group)
         table: dict[MessageQueue, OffsetWrapper] = {}
         positions: list[int | None] = []
         per_second = 0.0

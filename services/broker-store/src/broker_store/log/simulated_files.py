@@ -181,7 +181,7 @@ class SimulatedFiles:
         self.step("sync_dir", path)
         prefix = path.rstrip("/") + "/"
         kept = {name: inode for name, inode in self._durable_names.items() if not _is_in(name, prefix)}
-        kept.update({name: inode for name, inode in self._names.items() if _is_in(name, prefix)})
+        kept.update({name: inode for name, inode in tuple(self._names.items()) if _is_in(name, prefix)})
         self._durable_names = kept
         self._name_versions.pop(prefix, None)
 
@@ -292,7 +292,7 @@ class SimulatedFiles:
 
     def _name_changed(self, path: str) -> None:
         prefix = path.rpartition("/")[0] + "/"
-        entries = {name: inode for name, inode in self._names.items() if _is_in(name, prefix)}
+        entries = {name: inode for name, inode in tuple(self._names.items()) if _is_in(name, prefix)}
         self._name_versions.setdefault(prefix, []).append(entries)
 
     def _require_directory(self, path: str) -> None:
