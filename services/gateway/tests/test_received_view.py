@@ -59,6 +59,75 @@ def test_the_quick_way_says_what_the_slow_way_says(messages, attempt):
         assert said == slow
 
 
+HEADS = st.sampled_from(
+    [
+        "",
+        "TAGS\x01t\x02",
+        "ü%s\x01%d\x02",
+        "KEYS\x01k1 k2\x02",
+        "UNIQ_KEY\x01AA\x02",
+        "XUNIQ_KEY\x01AA\x02",
+        "x",
+    ]
+)
+TAILS = st.sampled_from(["\x02", "\x02WAIT\x01true\x02", "\x02%\x01%s\x02", "\x02UNIQ_KEY\x01B\x02", ""])
+TEXTS = st.sampled_from([b"hello", b"w%s\xc3\xbc", b'a"b\\c', b"\xff\xfe\xfd\xfc\xfb", b"12\n\x0045"])
+
+
+@given(
+    HEADS,
+    TAILS,
+    st.lists(
+        st.tuples(TEXTS, st.integers(0, 2**40), st.sampled_from([5, 1_700_000_000_123])),
+        min_size=3,
+        max_size=9,
+    ),
+    st.one_of(st.none(), st.sampled_from(["key", "tail", "queue", "host", "flag", "reconsumed", "topic"])),
+    HOSTS,
+)
+def test_messages_that_are_shown_together_are_shown_as_each_alone(head, tail, messages, differs, host):
+    records: list[bytes] = []
+    for number, (body, offset, born_ms) in enumerate(messages):
+        odd = differs if number == 1 else None
+        key = "a-b" if odd == "key" else f"{number:03d}"
+        raw = f"{head}UNIQ_KEY\x01{key}{'#' * (odd == 'tail')}{tail}".encode()
+        records.append(
+            build_record(
+                b"ordera" if odd == "topic" else b"orders", 4 if odd == "queue" else 3, offset, 1000 + number, body, raw, 0,
+                2 if odd == "flag" else 0, born_ms, pack_host("10.0.0.1", 1) if odd == "host" else host, born_ms + number, host,
+                int(odd == "reconsumed"),
+            )
+        )  # fmt: skip
+    data, until = b"".join(records), 1_700_000_030_000
+    together = shown(data, [LeasedRun(len(records), 7 << 32, 3)], "b%ä", "orders", until, RECEIPTS)
+    alone = [shown(one, [LeasedRun(1, 7 << 32, 3)], "b%ä", "orders", until, RECEIPTS) for one in records]
+    assert together.parts == [one.parts[0] for one in alone]
+    assert [tuple(place) for place in together.places] == [tuple(one.places[0]) for one in alone]
+
+
+@pytest.mark.parametrize("damage", [b"hello-1", b"UNIQ_KEY"])
+def test_a_damaged_record_among_others_is_never_shown(damage):
+    host = pack_host("127.0.0.1", 1)
+    data = bytearray().join(
+        build_record(b"orders", 0, n, n, b"hello-%d" % n, b"UNIQ_KEY\x01%d\x02" % n, 0, 0, 1, host, 1, host)
+        for n in range(4)
+    )
+    runs = [LeasedRun(4, 1, 1)]
+    assert len(shown(bytes(data), runs, "b", "orders", 1, RECEIPTS).parts) == 4
+    assert [
+        json.loads(part)["body"] for part in shown(bytes(data), runs, "b", "orders", 1, RECEIPTS).parts
+    ] == [f"hello-{n}" for n in range(4)]
+    if damage == b"hello-1":
+        data[data.index(damage)] ^= 1
+    else:
+        del data[data.rindex(damage)]
+    with pytest.raises(MalformedRecord):
+        shown(bytes(data), runs, "b", "orders", 1, RECEIPTS)
+    for cut in (-1, -40, 30):
+        with pytest.raises(MalformedRecord):
+            shown(bytes(data[:cut]), runs, "b", "orders", 1, RECEIPTS)
+
+
 def test_a_damaged_record_is_never_shown():
     host = pack_host("127.0.0.1", 1)
     record = bytearray(
@@ -99,3 +168,40 @@ def test_a_handle_that_was_changed_is_none(place, letter):
     assert changed == handle or RECEIPTS.read(changed) is None
     assert RECEIPTS.read(handle[:place]) is None
     assert RECEIPTS.read(handle + "A" * HANDLE_CHARS_MAX) is None
+
+
+@given(
+    st.binary(max_size=12),
+    st.integers(0, 2**31 - 1),
+    st.lists(st.integers(0, 2**63 - 1), min_size=1, max_size=8),
+    st.integers(0, 2**63 - 1),
+)
+def test_handles_made_together_are_those_made_one_by_one_and_are_read_together(
+    broker, queue_id, offsets, lease
+):
+    made = RECEIPTS.make_all(broker, queue_id, offsets, lease)
+    assert made == [RECEIPTS.make(broker, 0, queue_id, offset, lease) for offset in offsets]
+    read = RECEIPTS.read_all([handle.decode() for handle in made])
+    count = len(offsets)
+    assert read == (broker, (0,) * count, (queue_id,) * count, tuple(offsets), (lease,) * count)
+    assert Receipts("orders", "other").read_all([handle.decode() for handle in made]) is None
+
+
+@given(
+    st.integers(0, 3),
+    st.one_of(
+        st.tuples(st.integers(0, 60), st.sampled_from("+/=!ä\n AB")),
+        st.sampled_from(["", "A", "AAAA", "A" * HANDLE_CHARS_MAX]),
+    ),
+    st.sampled_from([b"broker-a", b"broker-bc", b"broker-bcd"]),
+)
+def test_handles_with_a_wrong_one_among_them_are_read_one_by_one(number, wrong, broker):
+    handles = [handle.decode() for handle in RECEIPTS.make_all(broker, 1, range(4), 3)]
+    if isinstance(wrong, str):
+        changed = wrong
+    else:
+        place = wrong[0] % len(handles[number])
+        changed = handles[number][:place] + wrong[1] + handles[number][place + 1 :]
+    right, handles[number] = handles[number], changed
+    together = RECEIPTS.read_all(handles)
+    assert (together is not None) == (RECEIPTS.read(changed) is not None and len(changed) == len(right))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import NamedTuple, cast
 
 from gantry_wire.codes import ResponseCode
@@ -18,6 +19,8 @@ Result = AckResult | Problem
 _new = cast("Callable[[type[LeaseItem], tuple[int, int, int, int, int, int]], LeaseItem]", tuple.__new__)
 """As in `receipts`: one item for each handle."""
 
+TOGETHER_MIN = 3
+"""Fewer handles are read one by one."""
 _ACKED, _NACKED = AckResult("acked"), AckResult("nacked")
 _EXPIRED, _INVALID = AckResult("leaseExpired"), AckResult("invalidHandle")
 _DONE = {ItemKind.ACK: _ACKED, ItemKind.NACK: _NACKED}
@@ -37,9 +40,8 @@ class Part:
 
     __slots__ = ("items", "places", "reasons")
 
-    def __init__(self) -> None:
-        self.items: list[LeaseItem] = []
-        self.places: list[int] = []
+    def __init__(self, items: list[LeaseItem], places: list[int]) -> None:
+        self.items, self.places = items, places
         self.reasons: dict[int, str] = {}
 
 
@@ -108,6 +110,9 @@ class Acker:
         except (StoreRefused, PeerAway, Problem) as error:
             _fail(part, results, self._failure(topic, broker, error))
             return
+        if statuses.count(ItemStatus.DONE) == len(results) == len(part.places):
+            results[:] = [_DONE[one.kind] for one in wanted]
+            return
         for place, status in zip(part.places, statuses, strict=True):
             done = status == ItemStatus.DONE
             results[place] = _DONE[wanted[place].kind] if done else _other(status)
@@ -129,6 +134,13 @@ def _parts(topic: str, group: str, wanted: Sequence[Wanted]) -> tuple[list[Resul
     """Read all handles; return results (of those that are none, `invalidHandle`) and what goes to which broker."""
     receipts = Receipts(topic, group)
     results: list[Result] = [_INVALID] * len(wanted)
+    handles, kinds, delays, reasons = zip(*wanted, strict=True)
+    together = receipts.read_all(handles) if len(handles) >= TOGETHER_MIN else None
+    if together is not None:
+        rows = zip(kinds, *together[1:], delays, strict=True)
+        part = Part(list(map(_new, repeat(LeaseItem), rows)), list(range(len(wanted))))
+        part.reasons = {number: reason for number, reason in enumerate(reasons) if reason}
+        return results, {together.broker.decode(errors="replace"): part}
     by_broker: dict[bytes, Part] = {}
     read = receipts.read
     for place, (handle, kind, delay_ms, reason) in enumerate(wanted):
@@ -138,7 +150,7 @@ def _parts(topic: str, group: str, wanted: Sequence[Wanted]) -> tuple[list[Resul
         broker, is_retry, queue_id, offset, lease = receipt
         part = by_broker.get(broker)
         if part is None:
-            part = by_broker[broker] = Part()
+            part = by_broker[broker] = Part([], [])
         if reason:
             part.reasons[len(part.items)] = reason
         part.items.append(_new(LeaseItem, (kind, is_retry, queue_id, offset, lease, delay_ms)))

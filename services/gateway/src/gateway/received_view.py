@@ -1,11 +1,10 @@
 """From leased records to the JSON of a receive's answer, message by message. Pure.
 
-Most messages of a topic differ in body, id, place and times only: what their properties become in JSON is kept by the property bytes
-without the unique key. What is not of the plain kind goes the way of `message_view`.
+Most messages of a topic differ in body, id, place and times only: what their properties become in JSON is kept (`received_kept`), and
+those of one size are shown together (`received_even`). What is not of the plain kind goes the way of `message_view`.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - an exception
 from typing import NamedTuple
@@ -14,36 +13,27 @@ from zlib import crc32
 import msgspec
 
 from gantry_wire.errors import MalformedRecord
-from gantry_wire.ids import offset_message_id
 from gantry_wire.lease_headers import LeasedRun
 from gantry_wire.names import RETRY_PREFIX
 from gantry_wire.record import CRC_MASK, MAGIC_V1, Buffer, decode_record
 from gateway.message_view import message, rfc3339
 from gateway.receipts import Receipts
-
-KEPT_MAX = 4096
-"""Property bytes whose JSON is kept; then all are forgotten and the next ones kept."""
+from gateway.received_even import Said, even_run
+from gateway.received_kept import host_part, kept, shown_time
 
 _FIXED = Struct(">iIiiiqqiq8sq8siqi")
 _UNIQUE = b"UNIQ_KEY\x01"
 _RETRY = RETRY_PREFIX.encode()
 _PLAIN_FLAGS_NOT = 0x1 | 0x10 | 0x20
 """Compressed, or with an IPv6 host."""
-_BODY_FIELD = b',"body":'
 _END = 2
-POSITION_CHARS = 16
 
 _encode = msgspec.json.encode
 
-Kept = tuple[bytes, bytes, bytes]
-"""JSON of keys and properties; of what stands before the body; of what stands behind it."""
 Text = tuple[int, int, int, int, bytes]
 """1 for the retry topic, size, queue id, offset, and the JSON of a record without its closing brace."""
 Place = tuple[int, int, int, int]
 """1 for the retry topic, queue id, offset, lease."""
-
-
-_kept: dict[tuple[bytes, bytes], Kept] = {}
 
 
 class Shown(NamedTuple):
@@ -60,9 +50,17 @@ def shown(
     data = bytes(records)
     broker_bytes, wanted_topic = broker.encode(), topic.encode()
     until, shown_broker, make = rfc3339(until_ms).encode(), _encode(broker), receipts.make
+    said = Said(wanted_topic, shown_broker, broker_bytes, until, receipts)
     parts, places = list[bytes](), list[Place]()
     at = 0
-    for count, lease, attempt in runs:
+    for run in runs:
+        count, lease, attempt = run
+        even = even_run(data, at, run, said)
+        if even is not None:
+            parts += even.parts
+            places += even.places
+            at += even.size
+            continue
         for _ in range(count):
             plain = _plain(data, at, wanted_topic, shown_broker)
             is_retry, size, queue_id, offset, text = plain or _closer(data, at, broker, topic)
@@ -123,8 +121,8 @@ def _plain(data: bytes, at: int, wanted_topic: bytes, broker: bytes) -> Text | N
     if not unique.isalnum():  # may it stand in JSON as it is?
         return None
     others = properties[:start] + behind
-    found = _kept.get((others, wanted_topic)) or _keep(others, wanted_topic, data, at)
-    id_ = b"%s%016X" % (_host(host), position)
+    found = kept(others, wanted_topic, data, at)
+    id_ = b"%s%016X" % (host_part(host), position)
     return (
         0,
         size,
@@ -139,8 +137,8 @@ def _plain(data: bytes, at: int, wanted_topic: bytes, broker: bytes) -> Text | N
             queue_id,
             offset,
             found[0],
-            _time(born_ms),
-            _time(stored_ms),
+            shown_time(born_ms),
+            shown_time(stored_ms),
             reconsume_times,
             id_,
             found[1],
@@ -148,29 +146,3 @@ def _plain(data: bytes, at: int, wanted_topic: bytes, broker: bytes) -> Text | N
             found[2],
         ),
     )
-
-
-@lru_cache(maxsize=KEPT_MAX)
-def _time(timestamp_ms: int) -> bytes:
-    return rfc3339(timestamp_ms).encode()
-
-
-@lru_cache(maxsize=1024)
-def _host(packed: bytes) -> bytes:
-    """Return the part of an offset message id that is the store's."""
-    return offset_message_id(packed, 0).encode()[:-POSITION_CHARS]
-
-
-def _keep(others: bytes, topic: bytes, data: bytes, at: int) -> Kept:
-    """Have the slow way show a record, and keep what its properties became: keys and properties; and all around the body."""
-    one = message(decode_record(data, at), "")
-    one.body = ""
-    text = _encode(one)
-    head_at, head_end = text.index(b',"keys":'), text.index(b',"bornTimestamp":')
-    tail_at = text.index(b'"', text.index(b'"offsetMessageId":"') + len(b'"offsetMessageId":"')) + 1
-    tail = text[tail_at:-1]
-    before, _, after = tail.rpartition(b',"body":""')
-    if len(_kept) >= KEPT_MAX:
-        _kept.clear()
-    found = _kept[others, topic] = (text[head_at:head_end], before + _BODY_FIELD, after)
-    return found
