@@ -100,9 +100,12 @@ class SendingSide:
             callback()
 
     def flush(self) -> None:
-        """End the turn, then do what the sync thread does."""
+        """End the turn, then do what the sync thread does, also for what waited for the flush under way."""
         self.end_turn()
         self.appends.synced(self.log.sync())
+        while self._work:
+            self.end_turn()
+            self.appends.synced(self.log.sync())
 
     def ask(
         self, peer: ScriptedPeer, code: int, header: Any = None, body: bytes = b"", *, oneway: bool = False

@@ -201,3 +201,84 @@ async def test_switching_a_topic_to_async_never_lets_a_message_overtake(side, pe
     side.send(peer, body=b"third")
     side.end_turn()
     assert reply(peer).durability == "written"
+
+
+async def test_what_comes_while_a_flush_is_under_way_is_written_once_when_it_ends(side, peer):
+    side.send(peer, body=b"first")
+    side.end_turn()
+    written_end = side.log.written_end
+    for body in (b"second", b"third"):
+        side.send(peer, body=body)
+        side.end_turn()
+    assert side.log.written_end == written_end
+    side.appends.synced(side.log.sync())
+    assert len(peer.answers) == 1
+    side.end_turn()
+    assert (side.appends.batches, side.wishes) == (2, 2)
+    assert len(peer.answers) == 1
+    side.appends.synced(side.log.sync())
+    assert [answer.read(SendReplyHeader).queue_offset for answer in peer.answers] == [0, 1, 2]
+    assert [record.body for record in side.records()] == [b"first", b"second", b"third"]
+
+
+async def test_what_need_not_be_durable_is_not_held_back_by_a_flush(side, peer):
+    side.topics.ensure("fast", 1).attributes = {"gantry.flush": "async"}
+    side.send(peer, "slow")
+    side.end_turn()
+    side.send(peer, "slow")
+    side.send(peer, "fast")
+    side.end_turn()
+    assert [answer.read(SendReplyHeader).durability for answer in peer.answers] == ["written"]
+    side.flush()
+    assert len(peer.answers) == 3
+
+
+async def test_a_flush_that_hangs_holds_nothing_back_and_late_ones_are_answered(side, peer):
+    side.send(peer, body=b"first")
+    side.end_turn()
+    side.send(peer, body=b"held")
+    side.end_turn()
+    side.pass_time(0.1)
+    side.appends.answer_late()
+    assert side.appends.batches == 2
+    side.pass_time(5.1)
+    side.appends.answer_late()
+    assert [answer.code for answer in peer.answers] == [ResponseCode.FLUSH_DISK_TIMEOUT] * 2
+    side.flush()
+    assert [record.body for record in side.records()] == [b"first", b"held"]
+
+
+async def test_what_was_held_back_when_a_flush_failed_is_surely_not_stored(side, peer):
+    from broker_store.log.errors import LogStopped
+
+    side.send(peer)
+    side.end_turn()
+    side.send(peer)
+    side.end_turn()
+    side.files.faults.append(Fault("sync", errno.EIO, "commitlog"))
+    with pytest.raises(LogStopped) as stopped:
+        side.log.sync()
+    side.appends.failed(stopped.value)
+    assert [answer.ext["gantryCode"] for answer in peer.answers] == ["RESULT_UNKNOWN", "STORE_STOPPED"]
+    assert side.classes["send"].in_flight == 0
+
+
+async def test_after_a_flush_of_many_the_next_one_waits_for_them_and_a_timer_ends_that(side, peer):
+    timers = []
+    side.appends.later = lambda _seconds, callback: timers.append(callback)
+    for _ in range(20):
+        side.send(peer)
+    side.end_turn()
+    side.pass_time(0.001)
+    side.appends.synced(side.log.sync())
+    assert len(peer.answers) == 20
+    side.send(peer)
+    side.end_turn()
+    assert side.appends.batches == 1
+    assert len(timers) == 1
+    side.pass_time(0.001)
+    timers.pop()()
+    assert side.appends.batches == 2
+    side.appends.synced(side.log.sync())
+    assert len(peer.answers) == 21
+    assert side.appends.is_idle

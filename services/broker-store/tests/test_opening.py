@@ -264,7 +264,7 @@ async def test_a_deletion_that_topics_json_does_not_know_of_is_repeated(peer):
     side.pass_time(0.002)
     for topic in ("orders", "other"):
         side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
-    side.end_turn()
+    side.appends.flush()
     side.log.sync()
     again = side.reopen()
     assert again.topics.find("orders") is None

@@ -1,79 +1,33 @@
 """Group commit: what arrived in one turn of the loop is written together, flushed together, then answered.
 
 Order of a batch: place, write, [flush], appear, answer. Nothing is answered before what its topic promises is true, nothing is
-readable before it is durable where flush=sync. Knows no topic and no header.
+readable before it is durable where flush=sync: there a batch stays open while a flush is under way, and a moment longer while
+more is expected (`flush_pace.py`). Knows no topic and no header.
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from broker_store.append_refusals import disk_full, no_descriptor_left, stopped, unknown
 from broker_store.clock import StoreClock
 from broker_store.dispatch import Dispatch
+from broker_store.flush_pace import GATHER_S_MAX, FlushPace
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.errors import DiskFull, LogError, LogStopped, NoDescriptorLeft
 from broker_store.message import Entry, Mode
+from broker_store.ports import CommitFigures
 from broker_store.requests import OVERLOAD, RequestClass, waited_too_long
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
-
-def disk_full() -> RefusedRequest:
-    """Surely not stored: there is no room."""
-    return RefusedRequest(
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        "the disk of this broker is full: nothing was stored, try another broker or free space",
-        {"gantryCode": "DISK_FULL"},
-    )
-
-
-def no_descriptor_left() -> RefusedRequest:
-    """Surely not stored: the next segment could not be opened; a moment later it may."""
-    return RefusedRequest(
-        ResponseCode.SYSTEM_BUSY,
-        "this broker has too many files open to open its next segment: nothing was stored, try again; "
-        "raise its limit of open files (ulimit -n)",
-    )
-
-
-def stopped(reason: str) -> RefusedRequest:
-    """Surely not stored: the disk failed earlier."""
-    return RefusedRequest(
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        f"this store is stopped ({reason}): nothing was stored, restart it to have its log checked",
-        {"gantryCode": "STORE_STOPPED"},
-    )
-
-
-def unknown() -> RefusedRequest:
-    """Perhaps stored: written, but the flush failed."""
-    return RefusedRequest(
-        ResponseCode.SYSTEM_ERROR,
-        "the message was written but its flush failed: whether it is stored is unknown until the store was restarted",
-        {"gantryCode": "RESULT_UNKNOWN"},
-    )
-
-
 OPEN_BYTES_MAX = 16 * 1024 * 1024
 """A turn that gathered more body bytes than this is written before it ends: bounds memory, not durability."""
-
-
 WAITING_BYTES_MAX = 256 * 1024 * 1024
 """Log bytes whose senders wait for a flush; more are refused as busy."""
 AtTurnEnd = Callable[[Callable[[], None]], None]
 """Has a callback run once at the end of this turn of the loop, however often it is asked for."""
-
-
-class CommitFigures(Protocol):
-    """Where the group commit counts."""
-
-    def put_took_us(self, us: int, count: int) -> None:
-        """`count` entries were answered `us` after the first of them arrived."""
-        ...
-
-    def on_flush(self, us: int, batch_count: int) -> None:
-        """One flush answered `batch_count` entries."""
-        ...
+Later = Callable[[float, Callable[[], None]], object]
 
 
 class _Waiting(NamedTuple):
@@ -106,6 +60,8 @@ class Appends:
         """Store time of the batch being placed."""
         self.figures: CommitFigures | None = None
         self.request_sync: Callable[[], None] = _no_sync_thread
+        self.later: Later = _nothing
+        """Runs a callback after some seconds: call_later."""
         self.on_disk_full: Callable[[], None] = _nothing
         """Told when a write met the end of the disk."""
         self._dispatch = dispatch
@@ -114,9 +70,15 @@ class Appends:
         self.sends = sends
         sends.head_wait = self._head_wait_ms
         self._flush_timeout_s = flush_timeout_s
-        self._flush = self.flush
+        self._end_turn_bound = self._end_turn
+        self._pace = FlushPace()
+        self._is_timed = False
+        self._turn_s: float | None = None
+        """When the first entry of this turn came, None before it."""
         self._open: list[Entry] = []
         self._open_bytes = 0
+        self._may_hold = True
+        """Whether all that is open waits for a flush anyway."""
         self._opened_s = 0.0
         self._placed: list[Entry] = []
         self._waiting: deque[_Waiting] = deque()
@@ -159,9 +121,10 @@ class Appends:
 
     def enqueue(self, entry: Entry, body_bytes: int = 0) -> None:
         """As `submit`, for the store's own records: never refused for load."""
-        if not self._open:
-            self._opened_s = self._clock.monotonic()
-            self._at_turn_end(self._flush)
+        if self._turn_s is None:
+            self._begin_turn()
+        if entry.mode != Mode.SYNC:
+            self._may_hold = False
         self._open.append(entry)
         self.sends.in_flight += 1
         self._open_bytes += body_bytes
@@ -173,6 +136,8 @@ class Appends:
         sends = self.sends
         if not self._open or self._open[-1] is not entry or sends.in_flight >= sends.capacity:
             return False
+        if self._turn_s is None:
+            self._begin_turn()
         sends.in_flight += 1
         self._open_bytes += body_bytes
         return True
@@ -182,17 +147,48 @@ class Appends:
         self._placed.append(entry)
         self.sends.in_flight += 1
 
+    def _begin_turn(self) -> None:
+        self._turn_s = self._clock.monotonic()
+        if not self._open:
+            self._opened_s = self._turn_s
+        self._at_turn_end(self._end_turn_bound)
+
+    def _end_turn(self) -> None:
+        """Write the open batch, unless it had better wait for more."""
+        began_s, self._turn_s = self._turn_s, None
+        if began_s is not None:
+            waited_ms = int((self._clock.monotonic() - began_s) * 1000)
+            if waited_ms > self.sends.wait_ms_max:
+                self._refuse_late(waited_ms)
+        if self._open and not (self._may_hold and self._is_better_later()):
+            self.flush()
+
+    def _is_better_later(self) -> bool:
+        now_s = self._clock.monotonic()
+        if self._waiting:
+            return self._pace.holds(now_s)  # written at the end of the flush under way
+        if not self._pace.gathers(now_s, self.sends.in_flight):
+            return False
+        if (
+            not self._is_timed
+        ):  # the turns to come look at the time themselves: this is for when there are none
+            self._is_timed = True
+            self.later(GATHER_S_MAX, self._gathered)
+        return True
+
+    def _gathered(self) -> None:
+        self._is_timed = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Look again at what was left open: something it waited for may be over."""
+        if self._open and self._turn_s is None:
+            self._end_turn()
+
     def flush(self) -> None:
-        """Write the open batch; runs at the end of each turn that submitted something."""
-        entries, self._open, self._open_bytes = self._open, [], 0
+        """Write the open batch now, whatever it might wait for."""
+        entries = self._take_open()
         if not entries:
-            return
-        waited_ms = int((self._clock.monotonic() - self._opened_s) * 1000)
-        if waited_ms > self.sends.wait_ms_max:
-            count = messages_of(entries)
-            self.sends.refused_late += count
-            words = waited_too_long(waited_ms, count)
-            self._refuse(entries, RefusedRequest(ResponseCode.SYSTEM_BUSY, words))
             return
         self.store_ms = self._clock.now_ms()
         start = self.log.written_end
@@ -201,6 +197,16 @@ class Appends:
             self.batches += 1
             self.written += messages_of(placed)
             self._after_write(start, placed)
+
+    def _take_open(self) -> list[Entry]:
+        entries, self._open, self._open_bytes, self._may_hold = self._open, [], 0, True
+        return entries
+
+    def _refuse_late(self, waited_ms: int) -> None:
+        entries = self._take_open()
+        count = messages_of(entries)
+        self.sends.refused_late += count
+        self._refuse(entries, RefusedRequest(ResponseCode.SYSTEM_BUSY, waited_too_long(waited_ms, count)))
 
     def _head_wait_ms(self) -> int:
         if self._waiting:
@@ -261,6 +267,8 @@ class Appends:
         for entry in placed:
             if entry.mode == Mode.EARLY:
                 entry.answer(self)
+        if not self._waiting:
+            self._pace.began(self._clock.monotonic())
         self._waiting_bytes += end - start
         self._waiting.append(_Waiting(start, end, self._opened_s, self.store_ms, placed))
         self.request_sync()
@@ -286,17 +294,22 @@ class Appends:
         if entries:
             self._appear(max(position, self.log.visible_end), entries)
             self._answer(entries, opened_s)
+            now_s, count = self._clock.monotonic(), messages_of(entries)
+            self._pace.ended(now_s, count, self.sends.in_flight)
             if self.figures is not None:
-                took_us = int((self._clock.monotonic() - opened_s) * 1e6)
-                self.figures.on_flush(took_us, messages_of(entries))
+                self.figures.on_flush(int((now_s - opened_s) * 1e6), count)
+        if self._open:
+            self._at_turn_end(self._end_turn_bound)
 
     def failed(self, _error: LogStopped) -> None:
         """Answer what waited when a flush failed: whether it is stored, nobody knows. Called in the loop."""
         while self._waiting:
             self._refuse(self._waiting.popleft().entries, unknown())
+        self._go_on()
 
     def answer_late(self) -> None:
         """Answer FLUSH_DISK_TIMEOUT to those that waited too long; they stay in the log and appear when flushed."""
+        self._go_on()
         latest_s = self._clock.monotonic() - self._flush_timeout_s
         for waiting in self._waiting:
             if waiting.opened_s > latest_s:
@@ -333,5 +346,5 @@ def _no_sync_thread() -> None:
     raise AssertionError("appends need a sync thread before they can wait for a flush")
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     pass

@@ -1,4 +1,4 @@
-"""What the reading side of the store needs from outside, in its own words. Protocols only: no code, no drivers."""
+"""What the reading side of the store and the group commit need from outside, in their own words. Protocols only: no code, no drivers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -187,4 +187,16 @@ class InternalAppend(Protocol):
 
     def __call__(self, topic: str, queue_id: int, body: bytes, *, tags: str = "", keys: str = "") -> None:
         """Append one message."""
+        ...
+
+
+class CommitFigures(Protocol):
+    """Where the group commit counts."""
+
+    def put_took_us(self, us: int, count: int) -> None:
+        """`count` entries were answered `us` after the first of them arrived."""
+        ...
+
+    def on_flush(self, us: int, batch_count: int) -> None:
+        """One flush answered `batch_count` entries."""
         ...

@@ -68,7 +68,7 @@ class Sending:
         self._sync = SyncThread(
             store.log.sync, self._loop.call_soon_threadsafe, self.appends.synced, self.appends.failed
         )
-        self.appends.request_sync = self._sync.request
+        self.appends.request_sync, self.appends.later = self._sync.request, self._loop.call_later
         stamp = build_stamp(store)
         self.targets = Targets(
             store.topics, store.queues, flush_sync=settings.flush == "sync",

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_store.appends import Appends, stopped
+from broker_store.append_refusals import stopped
+from broker_store.appends import Appends
 from broker_store.figures import Figures
 from broker_store.groups import GroupTable
 from broker_store.later import Later

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from broker_store.appends import Appends, AtTurnEnd, stopped
+from broker_store.append_refusals import stopped
+from broker_store.appends import Appends, AtTurnEnd
 from broker_store.clock import StoreClock
 from broker_store.delays.levels import LevelList
 from broker_store.log.commit_log import CommitLog, LogState
