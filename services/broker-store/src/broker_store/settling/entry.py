@@ -17,6 +17,7 @@ from broker_store.settling.mark import Source
 from broker_store.settling.placed import Placed, show, unit_code
 from broker_store.settling.planning import CannotPlan, FindTarget, Plan, Planner
 from broker_store.settling.states import ANSWERS, ItemState, ask_of
+from broker_store.settling.straight import Straight
 from broker_store.settling.table import Decision, SettledTable
 from broker_store.targets import Target
 from gantry_wire.codes import ResponseCode
@@ -90,7 +91,9 @@ class SettleEntry:
                 return
         rules, source = self._rules, self._source
         marks = rules.marks()
-        planner = Planner(source, rules.targets(), marks, at.store_host)
+        find_target = rules.targets()
+        planner = Planner(source, find_target, marks, at.store_host)
+        straight = Straight(source, find_target, at, self._placed, self._part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
         is_settled = rules.table.decided_of(source)
         self._store_ms = at.store_ms
@@ -103,7 +106,7 @@ class SettleEntry:
             # whatever is asked of a due item settles it: two lookups by members of enumerations are saved
             status = _SETTLED if state is _DUE else ANSWERS[state][ask_of(gathered.item)]
             if status == _SETTLED:
-                self._results.append(self._place_item(gathered, at, planner, deciding))
+                self._results.append(self._place_item(gathered, at, straight, planner, deciding))
             else:
                 self._results.append(self._left(gathered, status, deciding))
         self._items = []
@@ -151,12 +154,19 @@ class SettleEntry:
         return _DUE
 
     def _place_item(
-        self, gathered: Gathered, at: Placement, planner: Planner, deciding: dict[int, Decision]
+        self,
+        gathered: Gathered,
+        at: Placement,
+        straight: Straight,
+        planner: Planner,
+        deciding: dict[int, Decision],
     ) -> SettleResult:
         item = gathered.item
         try:
-            plan = planner.plan(gathered)
-            position = at.log.reserve(plan[1])
+            places = straight.put(gathered)
+            if places is None:
+                plan = planner.plan(gathered)
+                places = self._put(gathered, plan, at.log.reserve(plan[1]), at)
         except CannotPlan as error:
             return SettleResult(item.offset, error.status, detail=error.detail)
         except RecordTooLarge as error:
@@ -167,7 +177,6 @@ class SettleEntry:
             if not self._decided:
                 raise
             return SettleResult(item.offset, SettleStatus.NO_SPACE, detail="the store has stopped")
-        places = self._put(gathered, plan, position, at)
         decision = deciding[item.offset] = Decision(places, item.outcome, at.store_ms)
         self._decided.append((item.offset, decision))
         return SettleResult(item.offset, _SETTLED, places, item.outcome)

@@ -1,12 +1,17 @@
 """Records of settled items that lie in the log: what their units hold, and how they become readable."""
 
+from collections.abc import Iterator
+
 from broker_store.delays.levels import LevelList
 from broker_store.message import Arrivals, IndexEntry, key_entries
 from broker_store.queues import Queue
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import DELAY, find_property, index_key_hash, tags_code
+from gantry_wire.properties import DELAY, UNIQ_KEY, find_property, index_key_hashes, tags_code
 
 _DELAY = DELAY.encode()
+_UNIQUE_KEY = UNIQ_KEY.encode() + b"\x01"
+_OTHER_UNIQUE_KEY = b"\x02" + _UNIQUE_KEY
+_UNIQUE_KEY_AT = len(_UNIQUE_KEY)
 
 Placed = tuple[Queue, int, int, int, int, bytes | None, bytes | None]
 """One record in the open batch: queue, offset, position, size, code of its unit, unique key, keys."""
@@ -20,15 +25,30 @@ def unit_code(topic: str, properties: bytes, levels: LevelList, store_ms: int) -
     return tags_code(tag) if tag else 0
 
 
+def unique_key_of(properties: bytes) -> bytes | None:
+    """Return the unique key in stored properties that end with a separator. Most clients put it first."""
+    if properties.startswith(_UNIQUE_KEY) and _OTHER_UNIQUE_KEY not in properties:
+        return properties[_UNIQUE_KEY_AT : properties.find(b"\x02", _UNIQUE_KEY_AT)] or None
+    return find_property(properties, UNIQ_KEY.encode())
+
+
 def show(placed: list[Placed], store_ms: int, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
     """Make records readable."""
+    unique = _unique_hashes(placed)
     for queue, offset, position, size, code, unique_key, keys in placed:
         queue.units.append(offset, position, size, code)
         if unique_key:
-            index.append(
-                (index_key_hash(queue.topic, unique_key.decode(errors="replace")), position, store_ms)
-            )
+            index.append((next(unique[queue.topic]), position, store_ms))
         if keys:
             index += key_entries(queue.topic, keys.decode(errors="replace"), position, store_ms)
         if arrivals is not None:
             arrivals.setdefault(queue, []).append(code)
+
+
+def _unique_hashes(placed: list[Placed]) -> dict[str, Iterator[int]]:
+    """Return the hashes of the unique keys, by topic and in order: those of one topic cost less together."""
+    keys: dict[str, list[str]] = {}
+    for queue, _, _, _, _, unique_key, _ in placed:
+        if unique_key:
+            keys.setdefault(queue.topic, []).append(unique_key.decode(errors="replace"))
+    return {topic: iter(index_key_hashes(topic, of_topic)) for topic, of_topic in keys.items()}
