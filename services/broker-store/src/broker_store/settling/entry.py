@@ -78,6 +78,7 @@ class SettleEntry:
         self._decided: list[tuple[int, Decision]] = []
         self._placed: list[Placed] = []
         self._part = SettledPart()
+        self._planner: Planner | None = None
         self._store_ms = 0
 
     # --- placing -------------------------------------------------------------------------------------------
@@ -90,10 +91,7 @@ class SettleEntry:
                 self._refused = refusal
                 return
         rules, source = self._rules, self._source
-        marks = rules.marks()
-        find_target = rules.targets()
-        planner = Planner(source, find_target, marks, at.store_host)
-        straight = Straight(source, find_target, at, self._placed, self._part.take(at.store_ms))
+        straight = Straight(source, rules.targets(), at, self._placed, self._part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
         is_settled = rules.table.decided_of(source)
         self._store_ms = at.store_ms
@@ -106,7 +104,7 @@ class SettleEntry:
             # whatever is asked of a due item settles it: two lookups by members of enumerations are saved
             status = _SETTLED if state is _DUE else ANSWERS[state][ask_of(gathered.item)]
             if status == _SETTLED:
-                self._results.append(self._place_item(gathered, at, straight, planner, deciding))
+                self._results.append(self._place_item(gathered, at, straight, deciding))
             else:
                 self._results.append(self._left(gathered, status, deciding))
         self._items = []
@@ -120,7 +118,7 @@ class SettleEntry:
         elif part.placed:
             self.mode = Mode.ASYNC
         elif waits:
-            self.mode = marks[0].mode
+            self.mode = rules.marks()[0].mode
 
     def _left(self, gathered: Gathered, status: str, deciding: dict[int, Decision]) -> SettleResult:
         """Return why nothing is done about an item."""
@@ -158,14 +156,13 @@ class SettleEntry:
         gathered: Gathered,
         at: Placement,
         straight: Straight,
-        planner: Planner,
         deciding: dict[int, Decision],
     ) -> SettleResult:
         item = gathered.item
         try:
             places = straight.put(gathered)
             if places is None:
-                plan = planner.plan(gathered)
+                plan = self._plan(gathered, at, straight)
                 places = self._put(gathered, plan, at.log.reserve(plan[1]), at)
         except CannotPlan as error:
             return SettleResult(item.offset, error.status, detail=error.detail)
@@ -180,6 +177,13 @@ class SettleEntry:
         decision = deciding[item.offset] = Decision(places, item.outcome, at.store_ms)
         self._decided.append((item.offset, decision))
         return SettleResult(item.offset, _SETTLED, places, item.outcome)
+
+    def _plan(self, gathered: Gathered, at: Placement, straight: Straight) -> Plan:
+        planner = self._planner
+        if planner is None:
+            marks = self._rules.marks()
+            planner = self._planner = Planner(self._source, straight.find_target, marks, at.store_host)
+        return planner.plan(gathered)
 
     def _put(self, gathered: Gathered, plan: Plan, position: int, at: Placement) -> list[OutputPlace]:
         """Build the records of an item at their places and put them into the open batch as one piece."""

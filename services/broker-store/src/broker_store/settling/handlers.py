@@ -109,7 +109,7 @@ class SettlingHandlers:
             if isinstance(result, RefusedRequest):
                 frame = encode_response(result.code, opaque, result.fields, remark=result.remark)
             else:
-                cursor, _ = settling.state_of((topic, queue_id, header.group))
+                cursor = settling.table.cursor((topic, queue_id, header.group))
                 body = SettleReplyBody(result, self._now_ms(), cursor)
                 frame = encode_response(ResponseCode.SUCCESS, opaque, body=_encode(body))
             if not command.is_oneway and not peer.is_closing:

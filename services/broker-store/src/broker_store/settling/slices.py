@@ -56,6 +56,12 @@ class Slices:
         """
         if len(self._line) >= REQUESTS_MAX:
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
+        count = len(items)
+        if not self._line and self._has_room() and count <= self._room:
+            self._room -= max(count, 1)
+            settle(items, done)  # few are due: no more is asked of a request that is decided in one go
+            self._ended_s = self._seconds()
+            return
         request = _Request(items, settle, done)
         if self._line or not self._has_room() or not self._cut(request):
             self._line.append(request)

@@ -66,7 +66,7 @@ class Straight:
     ) -> None:
         """`held` gets the records that wait for a flush, `shown` those that are visible as soon as they are written."""
         self._before, self._behind = mark_parts(source)
-        self._find_target = find_target
+        self.find_target = find_target
         self._at = at
         self._held, self._shown = held, shown
         self._lanes: dict[tuple[str, int], _Lane | None] = {}
@@ -117,7 +117,7 @@ class Straight:
             return None
         if output.topic == SCHEDULE_TOPIC:
             return None
-        return _Lane(output, *self._find_target(output.topic, output.queue_id))
+        return _Lane(output, *self.find_target(output.topic, output.queue_id))
 
     def _put_message(
         self, gathered: Gathered, lane: _Lane, properties: bytes, mark: bytes
@@ -141,7 +141,7 @@ class Straight:
         """As `_put_message`, with the op message behind it, in one piece of the log."""
         record = gathered.record
         assert record is not None
-        target, queue = self._find_target(op.topic, op.queue_id)
+        target, queue = self.find_target(op.topic, op.queue_id)
         op_body, at, layout = op.body_base64 or b"", self._at, self._layout
         op_magic, op_middle = behind_body(queue.topic_bytes)
         text = properties_length(len(properties) + len(mark) + len(_SUFFIX_FIRST))

@@ -75,6 +75,11 @@ class SettledTable:
             _pass_holes(settled, queue)
         return settled
 
+    def cursor(self, source: Source) -> int:
+        """Return the lowest undecided offset as the decisions alone say; `of` also looks at the queue, for each answer too dear."""
+        settled = self._settled.get(source)
+        return 0 if settled is None else settled.cursor
+
     def is_settled(self, source: Source, offset: int) -> bool:
         """Whether an item is decided, by a record that is visible."""
         settled = self._settled.get(source)
