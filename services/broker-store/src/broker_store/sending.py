@@ -80,8 +80,8 @@ class Sending:
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
             self.delays.told_of,
         )  # fmt: skip
-        self.halves = HalfSends(store.queues, store.clock.now_ms, self.delays.horizon_ms)
-        self.special = SpecialSends(self.delays.prepare, self.halves.prepare)
+        self.halves = HalfSends(store.queues, self.appends, store.clock.now_ms, self.delays.horizon_ms)
+        self.special = SpecialSends(self.delays.prepare, self.halves.prepare, self.halves.take)
         self.internal = InternalSends(
             store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms
         )

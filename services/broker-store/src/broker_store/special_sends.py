@@ -7,7 +7,9 @@ same group commit: another queue, other properties, another entry in the queue. 
 from collections.abc import Callable
 
 from broker_store.message import Message
+from broker_store.ports import Peer
 from gantry_wire.codes import ResponseCode
+from gantry_wire.command import Command
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.properties import (
     DELAY,
@@ -28,13 +30,17 @@ SPECIAL = frozenset({TRANSACTION_PREPARED, GANTRY_SETTLED, *DELAYS})
 
 Prepare = Callable[[Message, dict[str, str]], Message]
 """Takes a message that is ready to be stored as plain, and its sender's properties; returns what is stored. May refuse."""
+TakeHalf = Callable[[Peer, Command, Message, dict[str, str]], bool]
+"""Stores the half of a message in the shortest way; False when it has to be prepared. May refuse."""
 
 
 class SpecialSends:
     """Hands a special message to the part that knows its kind."""
 
-    def __init__(self, delayed: Prepare, half: Prepare) -> None:
+    def __init__(self, delayed: Prepare, half: Prepare, take_half: TakeHalf) -> None:
         """`half` is given transactional messages and clears the transaction bits of their sys flag; `delayed` all with a delay's property."""
+        self.take_half = take_half
+        """Stores an ordinary half by itself; asked first."""
         self._half = half
         self._delayed = delayed
 

@@ -50,6 +50,7 @@ class SendHandler:
         self._retries = parts.retries
         self._keyed = parts.keyed
         self._special = parts.special
+        self._take_half = parts.special.take_half
         self._plain = parts.plain
         self._plain_keyed = PlainKeyed(parts.plain, parts.keyed, parts.appends)
         self._accept_after_ms = parts.accept_after_ms
@@ -111,11 +112,16 @@ class SendHandler:
             header.reconsume_times or 0,
         )
         if header.sys_flag or not SPECIAL.isdisjoint(properties):
+            if self._take_half(peer, command, message, properties):
+                return
             message = self._special.prepare(message, properties)
+        self._submit(message, len(body), target, properties)
+
+    def _submit(self, message: Message, body_size: int, target: Target, properties: dict[str, str]) -> None:
         if GANTRY_KEY in properties:
             self._keyed.submit(message, target.topic, properties)
         else:
-            self._appends.submit(message, len(body))
+            self._appends.submit(message, body_size)
 
     def _batch(self, peer: Peer, command: Command, header: SendHeader) -> None:
         """Store the messages of a batch together."""

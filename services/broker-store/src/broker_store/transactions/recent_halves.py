@@ -40,6 +40,17 @@ class RecentHalves:
         return self._newer.pop(position, None) or self._older.pop(position, None)
 
 
+def named_of(message: Message, named: dict[str, str]) -> dict[str, str]:
+    """Return the properties of a message's half by name, from those its sender gave."""
+    target = message.queue
+    return {
+        **named,
+        UNIQ_KEY: message.unique_key,
+        REAL_TOPIC: target.topic,
+        REAL_QUEUE_ID: str(target.queue_id),
+    }
+
+
 class HalfMessage(SpecialMessage):
     """A half on its way into the log."""
 
@@ -52,13 +63,7 @@ class HalfMessage(SpecialMessage):
         super().__init__(message, queue, properties)
         self._recent = recent
         self._body, self._raw = message.body, properties
-        target = message.queue
-        self._named = {
-            **named,
-            UNIQ_KEY: message.unique_key,
-            REAL_TOPIC: target.topic,
-            REAL_QUEUE_ID: str(target.queue_id),
-        }
+        self._named = named_of(message, named)
         self._store_host = b""
 
     def place(self, at: Placement) -> None:
