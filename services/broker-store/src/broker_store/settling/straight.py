@@ -34,6 +34,7 @@ _OP_TEXT = format_properties(OP_PROPERTIES)
 _OP_CODE = tags_code(OP_PROPERTIES["TAGS"])
 _END = b"\x02"
 _END_BYTE = 2
+_LENGTH_BYTES = len(properties_length(0))
 _SUFFIX_ALONE = MARK_SUFFIXES[1][1]
 _SUFFIX_FIRST, _SUFFIX_OP = MARK_SUFFIXES[2][1], MARK_SUFFIXES[2][2]
 
@@ -124,15 +125,12 @@ class Straight:
     ) -> list[OutputPlace]:
         record = gathered.record
         assert record is not None
-        text = properties_length(len(properties) + len(mark) + len(_SUFFIX_ALONE))
-        size = (
-            self._layout.size + len(record.body) + len(lane.middle)
-            + len(text) + len(properties) + len(mark) + len(_SUFFIX_ALONE)
-        )  # fmt: skip
-        log = self._at.log
+        body, middle, log = record.body, lane.middle, self._at.log
+        text_size = len(properties) + len(mark) + len(_SUFFIX_ALONE)
+        size = self._layout.size + len(body) + len(middle) + _LENGTH_BYTES + text_size
         position = log.reserve(size)
         head = self._head(gathered, lane, size, position)
-        log.put(b"".join((head, record.body, lane.middle, text, properties, mark, _SUFFIX_ALONE)))
+        log.put(b"".join((head, body, middle, properties_length(text_size), properties, mark, _SUFFIX_ALONE)))
         return [self._note(lane, position, size, properties)]
 
     def _put_both(
@@ -142,14 +140,12 @@ class Straight:
         record = gathered.record
         assert record is not None
         target, queue = self.find_target(op.topic, op.queue_id)
-        op_body, at, layout = op.body_base64 or b"", self._at, self._layout
+        op_body, at, layout, body = op.body_base64 or b"", self._at, self._layout, record.body
+        mark_size, fixed_size = len(mark) + len(_SUFFIX_FIRST), layout.size
+        text_size = len(properties) + mark_size
         op_magic, op_middle = behind_body(queue.topic_bytes)
-        text = properties_length(len(properties) + len(mark) + len(_SUFFIX_FIRST))
-        op_text = properties_length(len(_OP_TEXT) + len(mark) + len(_SUFFIX_OP))
-        behind = b"".join((lane.middle, text, properties, mark, _SUFFIX_FIRST))
-        op_behind = b"".join((op_body, op_middle, op_text, _OP_TEXT, mark, _SUFFIX_OP))
-        size = layout.size + len(record.body) + len(behind)
-        op_size = layout.size + len(op_behind)
+        size = fixed_size + len(body) + len(lane.middle) + _LENGTH_BYTES + text_size
+        op_size = fixed_size + len(op_body) + len(op_middle) + _LENGTH_BYTES + len(_OP_TEXT) + mark_size
         position = at.log.reserve(size + op_size)
         head = self._head(gathered, lane, size, position)
         place = self._note(lane, position, size, properties)
@@ -158,7 +154,14 @@ class Straight:
             op_size, op_magic, crc32(op_body) & CRC_MASK, queue.queue_id, record.flag, op_offset, op_position,
             self._host_bits, record.born_timestamp, record.born_host, at.store_ms, at.store_host, 0, 0, len(op_body),
         )  # fmt: skip
-        at.log.put(b"".join((head, record.body, behind, op_head, op_behind)))
+        at.log.put(
+            b"".join(
+                (
+                    head, body, lane.middle, properties_length(text_size), properties, mark, _SUFFIX_FIRST,
+                    op_head, op_body, op_middle, properties_length(len(_OP_TEXT) + mark_size), _OP_TEXT, mark, _SUFFIX_OP,
+                )
+            )
+        )  # fmt: skip
         queue.next_offset = op_offset + 1
         queue.put_bytes += op_size
         placed = self._held if target.mode != Mode.ASYNC else self._shown

@@ -15,6 +15,8 @@ from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 COMMITTED, ROLLED_BACK = "committed", "rolledBack"
 CHECKED, PARKED, RESUMED = "checked", "parked", "resumed"
 """Outcomes of a half. Only the first two decide its transaction: after the others it goes on elsewhere."""
+_NOT_ORDINARY = frozenset({*DELAYS, BEGUN_PROPERTY})
+"""Properties of a half whose message is not simply what was sent."""
 _QUEUE_DIGITS_MAX = 9
 
 
@@ -37,6 +39,8 @@ def message_output(named: dict[str, str], rules: DelayRules, now_ms: int) -> Set
     The property bytes stay as they lie, TRAN_MSG and REAL_TOPIC among them: RocketMQ does the same. Raises RefusedRequest for a
     delay that cannot be had.
     """
+    if _NOT_ORDINARY.isdisjoint(named):
+        return _ordinary_output(named.get(REAL_TOPIC, ""), real_queue_id(named))
     drop = (BEGUN_PROPERTY,) if BEGUN_PROPERTY in named else ()
     if not DELAYS.isdisjoint(named):
         level = level_of(named)
@@ -48,6 +52,12 @@ def message_output(named: dict[str, str], rules: DelayRules, now_ms: int) -> Set
             put = {TIMER_OUT_MS: str(deliver_ms)}
             return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, transaction="commit")
     return SettleOutput(named.get(REAL_TOPIC, ""), real_queue_id(named), drop=drop, transaction="commit")
+
+
+@lru_cache(maxsize=4096)
+def _ordinary_output(topic: str, queue_id: int) -> SettleOutput:
+    """Return the message of a half as it was sent; nobody changes an output, so all of a queue share one."""
+    return SettleOutput(topic, queue_id, transaction="commit")
 
 
 def real_queue_id(named: dict[str, str]) -> int:

@@ -33,9 +33,9 @@ class TurnBatch:
 
     def add(self, item: Gathered, size: int, done: Done) -> None:
         """Take one decision in; `done` is called once, in the loop. Raises RefusedRequest when nothing can be taken now."""
-        self._settling.refuse_unless_able()
         items = self._items
         if items is None or self._bytes > ENTRY_BYTES_MAX or len(items) >= ENTRY_ITEMS_MAX:
+            self._settling.refuse_unless_able()  # once for what is one entry: a log that stops meanwhile refuses it
             items = self._begin()
         items.append(item)
         self._bytes += size

@@ -1,0 +1,82 @@
+"""The short way of ordinary decisions: not a byte differs from what the long way writes, and what is not ordinary goes the long way."""
+
+import pytest
+from sending_side import ScriptedPeer
+from settling_side import SettlingSide, deliver
+
+from broker_store.settling.straight import Straight
+from gantry_wire.half_message import OP_PROPERTIES, op_body
+from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from gantry_wire.settle_headers import SettleOutput
+
+pytestmark = pytest.mark.anyio
+
+TIMER_DROP = ("REAL_TOPIC", "REAL_QID", "TIMER_OUT_MS", "TIMER_DELIVER_MS", "", "]^-\\")
+MESSAGES = (
+    {"UNIQ_KEY": "U0"},
+    {"TAGS": "a", "KEYS": "k1 k2", "UNIQ_KEY": "U1"},
+    {"x": "y", "UNIQ_KEY": "own"},
+    {"UNIQ_KEY": "U3", "]^-\\": "gone"},
+    {"KEYS": "only", "REAL_QID": "made up", "ä": "ö", "UNIQ_KEY": "U4"},
+)
+LARGE = {"UNIQ_KEY": "U5", "large": "v" * 32_590}
+"""With its mark behind it, this has no room."""
+
+
+def log_bytes(side: SettlingSide) -> bytes:
+    data = side.log.read_nowait(0, side.log.visible_end)
+    assert data is not None
+    return data
+
+
+def op_of(offset: int) -> SettleOutput:
+    return SettleOutput(
+        OP_HALF_TOPIC, 0, body=None, body_base64=op_body(offset), set=OP_PROPERTIES, properties="none"
+    )
+
+
+def lived(flush: str, ip: str) -> tuple[bytes, list[object]]:
+    """Return the log and the answers of a life in which delayed messages, timed ones and halves are settled."""
+    side, peer = SettlingSide(flush=flush), ScriptedPeer(ip)
+    side.topics.ensure("orders", 4)
+    for queue_id, own in enumerate(MESSAGES):
+        instant = {"TIMER_DELIVER_MS": str(int(side.wall_s * 1000) + 1500)}
+        half = {"TRAN_MSG": "true", "PGROUP": "pg"}
+        for asked in ({"DELAY": "1"}, instant, half):
+            side.send(
+                peer, body=b"m%d" % queue_id, queue_id=queue_id % 4, properties={**own, **asked}, flag=7
+            )
+    side.send(peer, body=b"large", properties={**LARGE, "DELAY": "1"})
+    side.flush()
+    side.pass_time(2)
+    answers: list[object] = []
+    count = len(MESSAGES)
+    levels = [side.item(n, deliver(queue_id=n % 3), outcome="delivered") for n in range(count)]
+    levels.append(side.item(count, deliver(drop=())))
+    answers += side.settled(levels)
+    timers = [side.item(n, deliver(drop=TIMER_DROP), topic=TIMER_TOPIC) for n in range(count)]
+    answers += side.settled(timers, topic=TIMER_TOPIC)
+    commit = SettleOutput("orders", 1, transaction="commit")
+    halves = [side.item(n, commit, op_of(n), topic=HALF_TOPIC) for n in range(count)]
+    answers += side.settled(halves, topic=HALF_TOPIC)
+    again = [side.item(0, SettleOutput(SCHEDULE_TOPIC, 1, set={"DELAY": "2"}), topic=HALF_TOPIC, force=True)]
+    answers += side.settled(again, topic=HALF_TOPIC)
+    return log_bytes(side), answers
+
+
+@pytest.mark.parametrize("ip", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("flush", ["sync", "async"])
+async def test_both_ways_write_the_same_log_and_say_the_same(flush, ip, monkeypatch):
+    taken: list[bool] = []
+    put = Straight.put
+
+    def counted(self, gathered):
+        places = put(self, gathered)
+        taken.append(places is not None)
+        return places
+
+    monkeypatch.setattr(Straight, "put", counted)
+    short = lived(flush, ip)
+    monkeypatch.setattr(Straight, "put", lambda _self, _gathered: None)
+    assert lived(flush, ip) == short
+    assert taken.count(True) > taken.count(False) > 0
