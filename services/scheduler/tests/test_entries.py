@@ -9,6 +9,7 @@ from schedule_records import HOST, V6, record
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.record import scan_records
+from scheduler import entries
 from scheduler.entries import (
     NEVER_MS,
     PARKED,
@@ -104,3 +105,44 @@ def test_levels_are_read_as_the_store_writes_them():
     for text in ("", "1x", "s", "1s,2s"):
         with pytest.raises(ValueError, match="no list of delay levels"):
             level_durations_ms(text)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                ("UNIQ_KEY", "a"), ("UNIQ_KEY", "b"), ("KEYS", "k"), ("x", "y"), ("REAL_TOPIC", "made up"), ("REAL_TOPIC", "orders"),
+                ("REAL_QID", "3"), ("REAL_QID", "x"), ("TIMER_OUT_MS", "77"), ("TIMER_OUT_MS", "late"), ("TIMER_DELAY_MS", "5"),
+                ("TIMER_DEL_UNIQKEY", "t+u"), ("UNIQ_KEY", "c\x01d"),
+            ]
+        ),
+        max_size=7,
+    ),
+    st.sampled_from([0, 1, TIMER, PARKED]),
+    st.booleans(),
+)  # fmt: skip
+def test_the_short_way_of_reading_properties_finds_what_the_long_way_does(front, source, is_usual):
+    front = (
+        [*front, ("REAL_TOPIC", "orders"), ("REAL_QID", "12"), ("TIMER_OUT_MS", "99")] if is_usual else front
+    )
+    properties = "".join(f"{name}\x01{value}\x02" for name, value in front).encode()
+    item = (7, 4096, 100, properties)
+    short = entries._plain_entry(item, source, LEVELS)
+    if short is not None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(entries, "_plain_entry", lambda *_: None)
+            assert entry_of(item, source, LEVELS) == short
+
+
+def test_what_clients_and_the_store_write_is_read_the_short_way():
+    ours = b"MSG_REGION\x01r\x02REAL_TOPIC\x01orders\x02REAL_QID\x013\x02"
+    item = (
+        7,
+        4096,
+        100,
+        b"UNIQ_KEY\x01U\x02TAGS\x01t\x02TIMER_DELIVER_MS\x019\x02" + ours + b"TIMER_OUT_MS\x0177\x02",
+    )
+    assert entries._plain_entry(item, TIMER, LEVELS) == entry_of(item, TIMER, LEVELS)
+    assert (
+        entries._plain_entry((7, 4096, 100, b"UNIQ_KEY\x01U\x02DELAY\x012\x02" + ours), 1, LEVELS) is not None
+    )

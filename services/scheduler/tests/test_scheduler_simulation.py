@@ -36,7 +36,7 @@ class Scheduler:
         data, following = self.store.records(key, self.next[key])
         source = source_of(*key)
         for item in scan_items(data):
-            if not self.settled[key].holds(item.offset):
+            if not self.settled[key].holds(item[0]):
                 entry = entry_of(item, source, LEVEL_MS)
                 lane = source == TIMER
                 if not self.lanes[lane].arm(entry, self.now(lane, steady)):

@@ -172,3 +172,16 @@ async def test_a_file_of_no_use_ends_the_term(index):
     index.add(0, 5, entry(1, 5))
     with pytest.raises(sqlite3.Error):
         await asyncio.wait_for(index.run(), 60)
+
+
+async def test_rows_that_are_being_written_are_found_by_id(index):
+    many = [entry(offset, offset, uniq=b"same" if offset < 3 else None) for offset in range(BATCH_ROWS + 300)]
+    index.add_all([(0, one.due_ms, one) for one in many])
+    assert {one.offset for one in await index.find(b"same")} == {0, 1, 2}
+    assert [one.offset for one in await index.find(b"u%d" % (BATCH_ROWS + 299))] == [BATCH_ROWS + 299]
+    index.add(0, 7, entry(-7 + BATCH_ROWS * 2, 7, uniq=b"same"))
+    assert len(await index.find(b"same")) == 4
+    taken = await index.load(0, BATCH_ROWS * 2, BATCH_ROWS * 2)
+    assert len(taken) == len(many) + 1
+    assert index.has_room
+    assert await index.find(b"same") == []

@@ -86,7 +86,7 @@ class CatchingUp:
             entries = [
                 entry_of(item, source, self._level_ms)
                 for item in scan_items(pulled.records)
-                if ranges.is_over or not ranges.holds(item.offset)
+                if ranges.is_over or not ranges.holds(item[0])
             ]
             if source == TIMER:
                 pause.read(entries, self._lanes.now_ms(DELAYS))

@@ -72,11 +72,21 @@ class DueIndex:
 
     def arm(self, entry: Entry, now_ms: float) -> bool:
         """Take a message; False when it is due so late that the caller has to keep it afar."""
-        if entry.due_ms > self._edge(now_ms):
-            self.far_count += 1
-            return False
-        self._put(entry, entry.due_ms)
-        return True
+        return not self.arm_all((entry,), now_ms)
+
+    def arm_all(self, entries: Iterable[Entry], now_ms: float) -> list[Entry]:
+        """As `arm` for each; returns those that the caller has to keep afar."""
+        far: list[Entry] = []
+        near, edge_ms = self.near, self._edge(now_ms)
+        for entry in entries:
+            if entry.due_ms > edge_ms:
+                far.append(entry)
+                continue
+            self._put(entry, entry.due_ms)
+            if len(near) >= self._near_max:
+                edge_ms = self._edge(now_ms)
+        self.far_count += len(far)
+        return far
 
     def take_due(self, now_ms: float, count_max: int) -> list[Entry]:
         """Return what is due, the earliest first; it is in flight until it is `decided` or `put_back`."""

@@ -51,16 +51,12 @@ class Lanes:
 
     def arm(self, entries: Iterable[Entry], lane: int) -> None:
         """Take messages that were read."""
-        add = self.far.add
         if lane == SET_ASIDE:
-            for entry in entries:
-                self.parked_count += 1
-                add(lane, entry.due_ms, entry)
-            return
-        now_ms, arm = self.now_ms(lane), self.due[lane].arm
-        for entry in entries:
-            if not arm(entry, now_ms):
-                add(lane, entry.due_ms, entry)
+            far = list(entries)
+            self.parked_count += len(far)
+        else:
+            far = self.due[lane].arm_all(entries, self.now_ms(lane))
+        self.far.add_all([(lane, entry.due_ms, entry) for entry in far])
 
     def put_back(self, lane: int, key: int, wait_ms: float, error: str = "") -> None:
         """Try a message in flight again after a while."""

@@ -11,7 +11,7 @@ from gantry_wire.ids import parse_offset_message_id
 from gantry_wire.limits import INT64_MAX
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.record import Record, decode_record, scan_records
-from scheduler.entries import COPIES_MAX, Entry, RawItem, entry_of, source_of
+from scheduler.entries import COPIES_MAX, Entry, entry_of, source_of
 from scheduler.system_names import PARKED_TOPIC
 from scheduler.term import Term
 
@@ -72,6 +72,6 @@ def _entry(term: Term, record: Record) -> Entry | None:
     source = source_of(record.topic.decode("utf-8", "replace"), record.queue_id)
     if source is None or source not in term.catching_up.sources:
         return None
-    raw = RawItem(record.queue_offset, record.position, record.store_timestamp, record.properties)
+    raw = record.queue_offset, record.position, record.store_timestamp, record.properties
     entry = entry_of(raw, source, term.level_ms)
     return None if entry.cancels else entry

@@ -21,8 +21,8 @@ from scheduler import far_rows
 from scheduler.entries import COPIES_MAX, Entry
 from scheduler.far_rows import Place, Row, Wanted
 
-BATCH_ROWS = 8192
-BACKLOG_ROWS_MAX = 32_768
+BATCH_ROWS = 16_384
+BACKLOG_ROWS_MAX = 65_536
 WRITE_SECONDS = 0.5
 """Rows wait at most so long for others to be written with: rows of one slot that are written together share their pages."""
 FULL_SECONDS = 1.0
@@ -30,6 +30,25 @@ FULL_SECONDS = 1.0
 T = TypeVar("T")
 
 _log = get_logger()
+
+
+class Unwritten:
+    """Rows that are not in the file yet. Looked through by id only when somebody asks: most are written without."""
+
+    def __init__(self, rows: list[Row] | None = None) -> None:
+        self.rows: list[Row] = rows or []
+        """May grow; never shrinks."""
+        self._ids: dict[bytes, list[Entry]] = {}
+        self._known = 0
+        """How many of `rows` are in `_ids`."""
+
+    def find(self, uniq: bytes) -> list[Entry]:
+        """Return the messages with a unique key, the first ones when there are very many."""
+        for _, _, entry in self.rows[self._known :]:
+            if entry.uniq:
+                self._ids.setdefault(entry.uniq, []).append(entry)
+        self._known = len(self.rows)
+        return self._ids.get(uniq, [])[:COPIES_MAX]
 
 
 class SqliteIndex:
@@ -46,9 +65,9 @@ class SqliteIndex:
         self._write_to = far_rows.create(path)
         self._list_from = far_rows.open_to_read(path)
         self._find_in = far_rows.open_to_read(path)
-        self._rows: list[tuple[int, int, Entry]] = []
-        self._unwritten: dict[int, Entry] = {}
-        self._unwritten_ids: dict[bytes, tuple[int, ...]] = {}
+        self._open = Unwritten()
+        self._writing: list[Unwritten] = []
+        """What the thread works on, oldest first."""
         self._timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -62,15 +81,16 @@ class SqliteIndex:
 
     def add(self, lane: int, at_ms: int, entry: Entry) -> None:
         """Keep a message; written with others soon."""
-        self._rows.append((lane, at_ms, entry))
-        self._unwritten[entry.key] = entry
-        if uniq := entry.uniq:
-            same = self._unwritten_ids.get(uniq, ())
-            if len(same) < COPIES_MAX:
-                self._unwritten_ids[uniq] = (*same, entry.key)
-        if len(self._unwritten) >= BACKLOG_ROWS_MAX:
+        self.add_all([(lane, at_ms, entry)])
+
+    def add_all(self, rows: list[Row]) -> None:
+        """Keep messages, as `add`."""
+        if not rows:
+            return
+        self._open.rows += rows
+        if self._backlog >= BACKLOG_ROWS_MAX:
             self._room.clear()
-        if len(self._rows) >= BATCH_ROWS and not self._is_full:
+        if len(self._open.rows) >= BATCH_ROWS and not self._is_full:
             self._write()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._write)
@@ -104,7 +124,7 @@ class SqliteIndex:
                 if not self._is_full:
                     raise
             else:
-                if not self._rows:
+                if not self._open.rows:
                     self._note(None)
             if taken or not self._is_full:
                 return taken
@@ -112,7 +132,8 @@ class SqliteIndex:
 
     async def find(self, uniq: bytes) -> list[Entry]:
         """Return the messages with a unique key."""
-        found = {key: self._unwritten[key] for key in self._unwritten_ids.get(uniq, ())}
+        unwritten = (*self._writing, self._open)
+        found = {entry.key: entry for batch in unwritten for entry in batch.find(uniq)}
         loop = asyncio.get_running_loop()
         for entry in await loop.run_in_executor(self._finder, far_rows.find, self._find_in, uniq):
             found[entry.key] = entry
@@ -160,33 +181,35 @@ class SqliteIndex:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._broken.done() or not self._rows:
+        batch = self._open
+        if self._broken.done() or not batch.rows:
             return
-        rows, self._rows = self._rows, []
-        done = asyncio.get_running_loop().run_in_executor(self._writer, far_rows.insert, self._write_to, rows)
-        done.add_done_callback(lambda future: self._written(rows, future.exception()))
+        self._open = Unwritten()
+        self._writing.append(batch)
+        done = asyncio.get_running_loop().run_in_executor(
+            self._writer, far_rows.insert, self._write_to, batch.rows
+        )
+        done.add_done_callback(lambda future: self._written(batch, future.exception()))
 
     async def _all_written(self) -> None:
         """Wait until what was added before is in the file."""
         self._write()
         await self._in_writer(lambda: None)
 
-    def _written(self, rows: list[Row], failure: BaseException | None) -> None:
+    @property
+    def _backlog(self) -> int:
+        return len(self._open.rows) + sum([len(batch.rows) for batch in self._writing])
+
+    def _written(self, batch: Unwritten, failure: BaseException | None) -> None:
         self._note(failure)
+        self._writing.remove(batch)
         if failure is not None:
-            self._rows[:0] = rows
+            self._open = Unwritten([*batch.rows, *self._open.rows])
             if self._timer is None and not self._broken.done():
                 self._timer = asyncio.get_running_loop().call_later(FULL_SECONDS, self._write)
             return
-        count, unwritten, ids = 0, self._unwritten, self._unwritten_ids
-        for _, _, entry in rows:
-            unwritten.pop(entry.key, None)
-            keys = ids.pop(entry.uniq, ())
-            if len(keys) > 1:
-                ids[entry.uniq] = tuple(other for other in keys if other != entry.key)
-            count += 1
-        self.rows_written += count
-        if len(self._unwritten) < BACKLOG_ROWS_MAX:
+        self.rows_written += len(batch.rows)
+        if self._backlog < BACKLOG_ROWS_MAX:
             self._room.set()
 
     def _noted(self, writing: asyncio.Future[Any]) -> None:
