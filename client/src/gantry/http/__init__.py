@@ -1,0 +1,12 @@
+"""Producers and consumers for those who may only speak HTTP: over the gateway, with the names of the remoting ones where the meaning is the same.
+
+Differences: messages are received on lease and acknowledged one by one (no offsets, no connection); an idempotency key lets every send be
+repeated safely. `gantry.http.blocking` has the same without asyncio.
+"""
+
+from gantry.http.consumer import Consumer, LeaseExpired
+from gantry.http.leased import LeasedMessage
+from gantry.http.problems import GatewayRefused
+from gantry.http.producer import Producer
+
+__all__ = ["Consumer", "GatewayRefused", "LeaseExpired", "LeasedMessage", "Producer"]

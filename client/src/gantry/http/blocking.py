@@ -1,0 +1,111 @@
+"""The clients over HTTP without asyncio: each method is its asyncio namesake, waited for. Owns nothing but the way into the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self, Unpack
+
+from gantry.blocking.loop import loop_thread
+from gantry.http import consumer as consumers
+from gantry.http import producer as producers
+from gantry.http.leased import LeasedMessage
+from gantry.http.settings import HttpOptions
+from gantry.message import Message, MessageQueue, SendResult
+
+
+class Producer:
+    """`gantry.http.Producer` for programs without asyncio: use it in `with`, from as many threads as you like."""
+
+    def __init__(self, *, idempotent: bool = True, **options: Unpack[HttpOptions]) -> None:
+        self._inner = producers.Producer(idempotent=idempotent, **options)
+
+    def start(self) -> None:
+        """As `gantry.http.Producer.start`."""
+        loop_thread.run(self._inner.start())
+
+    def close(self) -> None:
+        """As `gantry.http.Producer.close`."""
+        loop_thread.run(self._inner.close())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        idempotency_key: str | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """As `gantry.http.Producer.send`."""
+        return loop_thread.run(
+            self._inner.send(message, queue=queue, idempotency_key=idempotency_key, timeout=timeout)
+        )
+
+    def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> list[SendResult]:
+        """As `gantry.http.Producer.send_batch`."""
+        return loop_thread.run(self._inner.send_batch(messages, queue=queue, timeout=timeout))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """As `gantry.http.Producer.queues`."""
+        return loop_thread.run(self._inner.queues(topic))
+
+    def cancel(self, result: SendResult | str) -> str:
+        """As `gantry.http.Producer.cancel`."""
+        return loop_thread.run(self._inner.cancel(result))
+
+
+class Consumer:
+    """`gantry.http.Consumer` for programs without asyncio: use it in `with`, from as many threads as you like."""
+
+    def __init__(
+        self,
+        group: str,
+        topic: str,
+        expression: str | None = None,
+        *,
+        sql: bool = False,
+        change_filter: bool = False,
+        **options: Unpack[HttpOptions],
+    ) -> None:
+        self._inner = consumers.Consumer(
+            group, topic, expression, sql=sql, change_filter=change_filter, **options
+        )
+
+    def start(self) -> None:
+        """As `gantry.http.Consumer.start`."""
+        loop_thread.run(self._inner.start())
+
+    def close(self) -> None:
+        """As `gantry.http.Consumer.close`."""
+        loop_thread.run(self._inner.close())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def receive(self, max_messages: int = 16, *, wait: int = 10, invisible: int = 30) -> list[LeasedMessage]:
+        """As `gantry.http.Consumer.receive`."""
+        return loop_thread.run(self._inner.receive(max_messages, wait=wait, invisible=invisible))
+
+    def ack(self, *messages: LeasedMessage) -> None:
+        """As `gantry.http.Consumer.ack`."""
+        loop_thread.run(self._inner.ack(*messages))
+
+    def nack(self, *messages: LeasedMessage, delay: float | None = None, reason: str | None = None) -> None:
+        """As `gantry.http.Consumer.nack`."""
+        loop_thread.run(self._inner.nack(*messages, delay=delay, reason=reason))
+
+    def extend(self, *messages: LeasedMessage, invisible: int = 30) -> None:
+        """As `gantry.http.Consumer.extend`."""
+        loop_thread.run(self._inner.extend(*messages, invisible=invisible))

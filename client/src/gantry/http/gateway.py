@@ -1,0 +1,131 @@
+"""Calls of one gateway: over httpx, tried again where the caller says that it is safe, within one deadline.
+
+Knows no message. What may be repeated is decided by who calls: a send only with idempotency keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from gantry.errors import ConnectionFailed, GantryError, NotRunning, TimedOut
+from gantry.http.problems import error_of, failure_of, problem_of
+from gantry.http.settings import HttpSettings
+
+FIRST_PAUSE_SECONDS = 0.1
+PAUSE_SECONDS_MAX = 2.0
+
+
+def path_of(*parts: str) -> str:
+    """Return /v1/… of these parts, each quoted; a verb (`messages:ack`) keeps its colon."""
+    return "/v1/" + "/".join(quote(part, safe=":") for part in parts)
+
+
+class Gateway:
+    """One gateway, from `start` to `close`."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        self.settings = settings
+        self._client: httpx.AsyncClient | None = None
+
+    async def start(self) -> None:
+        """Make ready for calls; connects with the first one."""
+        if self._client is None:
+            headers = {"content-type": "application/json"}
+            if self.settings.token:
+                headers["authorization"] = f"Bearer {self.settings.token}"
+            limits = httpx.Limits(
+                max_connections=self.settings.connections, max_keepalive_connections=self.settings.connections
+            )
+            self._client = httpx.AsyncClient(base_url=self.settings.http, headers=headers, limits=limits)
+
+    async def close(self) -> None:
+        """Close the connections. Safe to call twice."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def call(  # noqa: PLR0913 - each says something else of a call
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        doing: str,
+        seconds: float,
+        params: dict[str, str] | None = None,
+        is_send: bool = False,
+        is_safe: bool = True,
+        anew: Callable[[], Any] | None = None,
+    ) -> bytes:
+        """Return the body of a successful answer; `seconds` for all tries together.
+
+        Tried again after what is worth it; unless `is_safe`, only where nothing can have been done. As long as that is so, `anew` makes
+        another body for the next try. Raises GantryError.
+        """
+        content = None if body is None else msgspec.json.encode(body)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        failure: GantryError | None = None
+        is_in_doubt = False
+        for attempt in range(self.settings.retries + 1):
+            if failure is not None:
+                pause = _pause(attempt, failure)
+                if loop.time() + pause >= deadline:
+                    raise failure
+                await asyncio.sleep(pause)
+                if anew is not None and not is_in_doubt:
+                    content = msgspec.json.encode(anew())
+            left = deadline - loop.time()
+            try:
+                return await self._once(method, path, content, params, doing, left, is_send=is_send)
+            except GantryError as error:
+                if not error.retryable or (was_sent(error) and not is_safe):
+                    raise
+                failure = error
+                is_in_doubt = is_in_doubt or was_sent(error)
+        assert failure is not None
+        raise failure
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None,
+        params: dict[str, str] | None,
+        doing: str,
+        seconds: float,
+        *,
+        is_send: bool,
+    ) -> bytes:
+        if self._client is None:
+            raise NotRunning(f"{doing}: the client is not running; use it in `async with`, or start it")
+        try:
+            response = await self._client.request(
+                method, path, content=content, params=params, timeout=max(0.001, seconds)
+            )
+        except httpx.TransportError as error:
+            raise failure_of(error, doing, self.settings.http) from error
+        if response.is_success:
+            return response.content
+        raise error_of(problem_of(response), doing, is_send=is_send)
+
+
+def was_sent(error: GantryError) -> bool:
+    """Whether what failed may have been done all the same."""
+    return isinstance(error, ConnectionFailed | TimedOut) and error.sent
+
+
+def _pause(attempt: int, failure: GantryError) -> float:
+    """Return how long to wait before another try: as the gateway says, else twice as long each time, varied by a half."""
+    told = getattr(failure, "retry_after_ms", None)
+    if told is not None:
+        return told / 1000
+    longest = min(PAUSE_SECONDS_MAX, FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads repeats, guards nothing

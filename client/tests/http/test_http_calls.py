@@ -1,0 +1,258 @@
+"""Calls over HTTP without a system: what is tried again, with which keys, and which error a refusal becomes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import httpx
+import msgspec
+import pytest
+
+import gantry
+from gantry.errors import ConfigurationError, ConnectionFailed, InvalidMessage, NoRoute, NotRunning, TimedOut
+from gantry.http import Consumer, GatewayRefused, LeasedMessage, LeaseExpired, Producer
+from gantry.http.leased import message_body
+
+pytestmark = pytest.mark.anyio
+STORED = {
+    "status": "SEND_OK", "messageId": "A1", "offsetMessageId": "B2", "broker": "broker-a", "queueId": 3, "queueOffset": 17,
+    "durability": "fsync",
+}  # fmt: skip
+AWAY = {
+    "code": "SERVICE_NOT_AVAILABLE",
+    "detail": "broker-a is away",
+    "status": 503,
+    "retryable": True,
+    "retryAfterMs": 1,
+}
+MESSAGE = {
+    "messageId": "A1", "topic": "orders", "broker": "broker-a", "queueId": 3, "queueOffset": 17, "offsetMessageId": "B2", "keys": ["o-1"],
+    "properties": {"x": "1"}, "reconsumeTimes": 0, "bornTimestamp": "2026-01-01T00:00:00.000Z", "storeTimestamp": "2026-01-01T00:00:00.001Z",
+    "receiptHandle": "H1", "invisibleUntil": "2026-01-01T00:00:30.000Z", "deliveryAttempt": 1, "body": "hi",
+}  # fmt: skip
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Script:
+    """A gateway that answers what a test says, one call after the other, and remembers what it was asked."""
+
+    def __init__(self, *answers: httpx.Response | type[httpx.TransportError]) -> None:
+        self.answers, self.asked, self.bodies = list(answers), [], []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(f"{request.method} {request.url.raw_path.decode()}")
+        self.bodies.append(json.loads(request.content or b"{}"))
+        answer = self.answers.pop(0)
+        if isinstance(answer, httpx.Response):
+            return answer
+        raise answer("gone", request=request)
+
+    @property
+    def keys(self) -> list[str]:
+        return [body["messages"][0].get("idempotencyKey") for body in self.bodies]
+
+
+async def started(client: Producer | Consumer, script: Script) -> None:
+    await client.start()
+    await client._gateway.close()
+    client._gateway._client = httpx.AsyncClient(base_url="http://x", transport=httpx.MockTransport(script))
+
+
+def ok(body: object) -> httpx.Response:
+    return httpx.Response(200, json=body)
+
+
+def stored(**fields: object) -> httpx.Response:
+    return ok({"results": [{**STORED, **fields}]})
+
+
+async def send(script: Script, **options: object) -> gantry.SendResult:
+    own = {name: options.pop(name) for name in ("idempotency_key", "timeout") if name in options}
+    producer = Producer(http="http://x", **options)
+    await started(producer, script)
+    try:
+        return await producer.send(gantry.Message("orders", b"hi"), **own)
+    finally:
+        await producer.close()
+
+
+async def test_a_send_gives_what_was_stored() -> None:
+    result = await send(script := Script(stored()))
+    assert (result.message_id, result.queue, result.queue_offset) == ("A1", ("orders", "broker-a", 3), 17)
+    assert script.asked == ["POST /v1/topics/orders/messages"]
+    assert script.bodies[0]["messages"][0]["body"] == "hi"
+    assert script.keys[0]
+
+
+async def test_after_a_lost_answer_the_same_key_is_sent_again() -> None:
+    result = await send(
+        script := Script(httpx.ReadError, httpx.Response(503, json=AWAY), stored(duplicate=True))
+    )
+    assert result.duplicate
+    assert len(set(script.keys)) == 1
+
+
+async def test_where_nothing_was_stored_another_key_leads_to_another_queue() -> None:
+    await send(script := Script(httpx.Response(503, json=AWAY), httpx.ConnectError, stored()))
+    assert len(set(script.keys)) == 3
+
+
+async def test_a_key_of_ones_own_stays() -> None:
+    await send(script := Script(httpx.Response(503, json=AWAY), stored()), idempotency_key="payment-1")
+    assert script.keys == ["payment-1", "payment-1"]
+
+
+async def test_without_a_key_a_doubtful_send_is_not_repeated() -> None:
+    with pytest.raises(ConnectionFailed) as failed:
+        await send(script := Script(httpx.ReadError), idempotent=False)
+    assert failed.value.sent
+    assert script.keys == [None]
+    await send(script := Script(httpx.ConnectError, stored()), idempotent=False)
+    assert script.keys == [None, None]
+
+
+async def test_tries_end() -> None:
+    with pytest.raises(GatewayRefused) as refused:
+        await send(script := Script(*[httpx.Response(503, json=AWAY)] * 3), retries=2)
+    assert (refused.value.name, refused.value.status, refused.value.retryable) == (
+        "SERVICE_NOT_AVAILABLE",
+        503,
+        True,
+    )
+    assert refused.value.code == 14
+    assert len(script.asked) == 3
+    with pytest.raises(GatewayRefused):
+        await send(script := Script(httpx.Response(429, json={**AWAY, "retryAfterMs": 60_000})), timeout=5.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "problem", "kind"),
+    [
+        (404, {"code": "TOPIC_NOT_EXIST", "detail": "no orders"}, NoRoute),
+        (400, {"code": "INVALID_PARAMETER", "detail": "too many", "field": "messages[0].keys"}, InvalidMessage),
+        (422, {"code": "IDEMPOTENCY_CONFLICT", "detail": "another content"}, GatewayRefused),
+        (401, {"code": "UNAUTHORIZED", "detail": "no token"}, GatewayRefused),
+        (504, {"code": "UNKNOWN_WHETHER_STORED", "detail": "no answer", "retryable": True}, TimedOut),
+    ],
+)  # fmt: skip
+async def test_a_refusal_becomes_the_kind_it_is(
+    status: int, problem: dict[str, object], kind: type[Exception]
+) -> None:
+    with pytest.raises(kind) as raised:
+        await send(Script(httpx.Response(status, json=problem)), retries=0)
+    assert str(problem["detail"]) in str(raised.value)
+    assert getattr(raised.value, "field", "keys") in {"keys", ""}
+
+
+async def test_something_between_us_and_the_gateway_answers() -> None:
+    with pytest.raises(GatewayRefused, match="502") as refused:
+        await send(Script(httpx.Response(502, text="<html>")), retries=0)
+    assert refused.value.retryable
+
+
+async def test_a_batch_tells_what_was_stored_and_what_was_not() -> None:
+    refused = {"code": "NO_PERMISSION", "detail": "may not be written", "retryable": False}
+    producer = Producer(http="http://x")
+    await started(producer, Script(ok({"results": [STORED, refused]})))
+    with pytest.raises(gantry.BatchIncomplete, match="1 of 2 messages were stored") as incomplete:
+        await producer.send_batch([gantry.Message("orders", b"1"), gantry.Message("orders", b"2")])
+    assert [one.message_id for one in incomplete.value.results] == ["A1"]
+    with pytest.raises(InvalidMessage, match="number 1 is for topic other"):
+        await producer.send_batch([gantry.Message("orders", b"1"), gantry.Message("other", b"2")])
+    with pytest.raises(InvalidMessage, match="a batch has 1 to 1000"):
+        await producer.send_batch([])
+    await producer.close()
+
+
+async def test_received_messages_have_the_names_of_others() -> None:
+    consumer = Consumer("g", "orders", "a || b", http="http://x")
+    await started(consumer, script := Script(ok({"messages": [MESSAGE]})))
+    [message] = await consumer.receive(4, wait=1, invisible=60)
+    assert script.asked == ["POST /v1/topics/orders/groups/g/messages:receive"]
+    assert script.bodies[0]["filter"] == {"type": "tag", "expression": "a || b"}
+    assert (message.body, message.keys, message.queue, message.tag) == (
+        b"hi",
+        ["o-1"],
+        ("orders", "broker-a", 3),
+        None,
+    )
+    assert message.store_timestamp_ms - message.born_timestamp_ms == 1
+    assert message.invisible_until == datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
+    await consumer.close()
+
+
+async def test_what_becomes_of_handles() -> None:
+    message = msgspec.convert(MESSAGE, LeasedMessage)
+    consumer = Consumer("g", "orders", http="http://x")
+    away = {"code": "SERVICE_NOT_AVAILABLE", "detail": "away", "retryable": True}
+    answers: list[Callable[[], httpx.Response]] = [
+        lambda: ok({"results": [{"status": "acked"}]}),
+        lambda: ok({"results": [{"status": "leaseExpired"}]}),
+        lambda: ok({"results": [{"status": "invalidHandle"}]}),
+        lambda: ok({"results": [away]}),
+    ]
+    await started(consumer, script := Script(*(make() for make in answers)))
+    await consumer.ack(message)
+    with pytest.raises(LeaseExpired) as late:
+        await consumer.nack(message, delay=1.5, reason="no stock")
+    assert late.value.messages == [message]
+    assert script.bodies[1] == {"nacks": [{"receiptHandle": "H1", "delaySeconds": 1.5, "reason": "no stock"}]}
+    with pytest.raises(InvalidMessage, match="not of g in orders"):
+        await consumer.extend(message, invisible=9)
+    assert script.bodies[2] == {"extends": [{"receiptHandle": "H1"}], "invisibleSeconds": 9}
+    with pytest.raises(GatewayRefused, match="away"):
+        await consumer.ack(message)
+    with pytest.raises(InvalidMessage, match="give at least one"):
+        await consumer.ack()
+    await consumer.close()
+
+
+def test_what_http_does_not_carry_is_refused_before_it_leaves() -> None:
+    with pytest.raises(InvalidMessage, match="flag: HTTP carries none"):
+        message_body(gantry.Message("t", b"x", flag=1), None, None)
+    with pytest.raises(InvalidMessage, match="4194305 bytes; the limit is 4194304"):
+        message_body(gantry.Message("t", b"x" * 4_194_305), None, None)
+    with pytest.raises(InvalidMessage, match="a queue or a sharding key"):
+        message_body(
+            gantry.Message("t", b"x", sharding_key="k"), gantry.MessageQueue("t", "broker-a", 0), None
+        )
+    with pytest.raises(InvalidMessage, match="it is one of other"):
+        message_body(gantry.Message("t", b"x"), gantry.MessageQueue("other", "broker-a", 0), None)
+    binary = message_body(
+        gantry.Message("t", b"\xff", deliver_at=datetime(2026, 1, 1, tzinfo=UTC)), None, "k"
+    )
+    assert binary == {"bodyBase64": "/w==", "deliverAt": "2026-01-01T00:00:00.000Z", "idempotencyKey": "k"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, 'pass http="http://127.0.0.1:8080" or set GANTRY_HTTP'),
+        ({"http": "localhost:8080"}, "http: an address as"),
+        ({"http": "http://x", "timeout": 0}, "timeout: 0 is outside"),
+        ({"http": "http://x", "retries": True}, "retries: a number"),
+        ({"http": "http://x", "tries": 3}, "unknown option tries; there are http, token"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_named(
+    options: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GANTRY_HTTP", raising=False)
+    with pytest.raises(ConfigurationError) as wrong:
+        Producer(**options)
+    assert words in str(wrong.value)
+
+
+async def test_a_client_that_was_not_started_says_so() -> None:
+    with pytest.raises(NotRunning, match="use it in `async with`"):
+        await Producer(http="http://x").send(gantry.Message("t", b"x"))
+    with pytest.raises(InvalidMessage, match="idempotency_key: a text of 1 to 100 bytes"):
+        await Producer(http="http://x").send(gantry.Message("t", b"x"), idempotency_key="ä" * 51)
+    with pytest.raises(ConfigurationError, match="wait: 31 is outside 0 to 30"):
+        await Consumer("g", "t", http="http://x").receive(wait=31)
