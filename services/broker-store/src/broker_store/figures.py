@@ -115,10 +115,26 @@ class Figures:
             ("topic", "group"),
         )
         for name, words, read in (
-            ("gantry_store_put_messages_today", "Messages stored since midnight.", self._puts_today),
-            ("gantry_store_put_messages_yesterday", "Messages stored the day before.", self._puts_yesterday),
-            ("gantry_store_get_messages_today", "Messages read since midnight.", self._gets_today),
-            ("gantry_store_get_messages_yesterday", "Messages read the day before.", self._gets_yesterday),
+            (
+                "gantry_store_put_messages_today",
+                "Messages of user topics stored since midnight.",
+                self._puts_today,
+            ),
+            (
+                "gantry_store_put_messages_yesterday",
+                "Messages of user topics stored the day before.",
+                self._puts_yesterday,
+            ),
+            (
+                "gantry_store_get_messages_today",
+                "Messages of user topics read since midnight.",
+                self._gets_today,
+            ),
+            (
+                "gantry_store_get_messages_yesterday",
+                "Messages of user topics read the day before.",
+                self._gets_yesterday,
+            ),
         ):
             metrics.gauge(name, words, read)
 
