@@ -44,12 +44,12 @@ async def test_a_topic_is_answered_once_it_is_on_disk(side, peer):
 
 
 async def test_a_change_keeps_attributes_and_takes_effect_at_the_next_send(side, peer):
-    side.ask(peer, RequestCode.UPDATE_AND_CREATE_TOPIC, header(attributes="+a=b"))
+    side.ask(peer, RequestCode.UPDATE_AND_CREATE_TOPIC, header(attributes="+message.type=FIFO"))
     side.send(peer, queue_id=3)
     side.ask(peer, RequestCode.UPDATE_AND_CREATE_TOPIC, header(queues=2))
     side.send(peer, queue_id=3)
     assert peer.answers[-1].code == ResponseCode.INVALID_PARAMETER
-    assert side.topics.find("orders").attributes == {"a": "b"}
+    assert side.topics.find("orders").attributes == {"message.type": "FIFO"}
     side.flush()
     assert len(side.records(queue_id=3)) == 1
 
@@ -102,6 +102,21 @@ async def test_a_list_is_taken_whole_or_not_at_all(side, peer):
     await saved(side)
     assert peer.answers[1].code == 0
     assert side.topics.find("good") is not None
+
+
+async def test_attributes_of_a_list_are_changes_and_checked(side, peer):
+    def put(attributes):
+        topic = TopicConfig(topic_name="listed", attributes=attributes)
+        body = encode_body(TopicConfigList(topic_config_list=[topic]))
+        side.ask(peer, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, body)
+
+    put({"+gantry.flush": "async", "+message.type": "FIFO"})
+    put({"-gantry.flush": ""})
+    put({"+cleanup.policy": "COMPACTION"})
+    assert side.topics.find("listed").attributes == {"message.type": "FIFO"}
+    assert peer.answers[0].code == ResponseCode.INVALID_PARAMETER
+    words = "topic listed: attribute cleanup.policy=COMPACTION: write DELETE"
+    assert peer.answers[0].remark == words
 
 
 async def test_all_topics_are_told_without_our_own(side, peer):

@@ -104,12 +104,17 @@ def test_a_topic_whose_deletion_is_on_its_way_cannot_be_made():
 
 
 def test_attributes_are_added_and_taken_away():
-    assert change_attributes({}, "+gantry.flush=async,+a=b") == {"gantry.flush": "async", "a": "b"}
+    assert change_attributes({}, "+gantry.flush=async,+message.type=FIFO") == {
+        "gantry.flush": "async",
+        "message.type": "FIFO",
+    }
     assert change_attributes({"a": "b", "c": "d"}, "-a") == {"c": "d"}
     assert change_attributes({"a": "b"}, "") == {"a": "b"}
 
 
-@pytest.mark.parametrize("text", ["a=b", "+a", "+=b", "-a=b", "-", "+gantry.flush=never"])
+@pytest.mark.parametrize(
+    "text", ["a=b", "+a", "+=b", "-a=b", "-", "+gantry.flush=never", "+nonsense=x", "+queue.type=BatchCQ"]
+)
 def test_malformed_attributes_are_refused(text):
     with pytest.raises(IllegalAttributes):
         change_attributes({}, text)

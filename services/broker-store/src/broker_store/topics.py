@@ -1,6 +1,6 @@
 """Topics of this broker: which exist, with how many queues and which permission, and how a send may make one. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from broker_store.config_files import DataVersionCounter
@@ -47,7 +47,14 @@ PINNED_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, TASKS_TOPIC)
 """System queues whose undecided items retention never deletes."""
 
 FLUSH_ATTRIBUTE = "gantry.flush"
-FLUSH_VALUES = frozenset({"sync", "async"})
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    FLUSH_ATTRIBUTE: ("sync", "async"),
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
+    "queue.type": ("SimpleCQ",),
+    "cleanup.policy": ("DELETE",),
+    "reserve.time": ("-1",),
+}
+"""Attributes a topic may have, and their values: ours, and those of RocketMQ's that ask for what is done here."""
 
 
 class TopicPolicy(NamedTuple):
@@ -221,15 +228,32 @@ def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
 
 def change_attributes(present: dict[str, str], text: str) -> dict[str, str]:
     """Apply `+name=value,-name` to a topic's attributes. Raises IllegalAttributes, whose words say what to write."""
-    attributes = dict(present)
+    changes: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         sign, name, equals, value = part[0], *part[1:].partition("=")
-        if sign == "+" and name and equals and value:
-            if name == FLUSH_ATTRIBUTE and value not in FLUSH_VALUES:
-                raise IllegalAttributes(f"attribute {name}={value}: write sync or async")
-            attributes[name] = value
-        elif sign == "-" and name and not equals:
-            attributes.pop(name, None)
+        if (sign == "+" and name and equals and value) or (sign == "-" and name and not equals):
+            changes[sign + name] = value
         else:
             raise IllegalAttributes(f"attribute {part!r}: write +name=value or -name")
+    return merge_attributes(present, changes)
+
+
+def merge_attributes(present: dict[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """As `change_attributes`, for changes that stand as `+name` and `-name` in a map; a plain name sets too."""
+    attributes = dict(present)
+    for key, value in changes.items():
+        name = key.lstrip("+-")
+        if key.startswith("-"):
+            attributes.pop(name, None)
+        else:
+            _check_attribute(name, value)
+            attributes[name] = value
     return attributes
+
+
+def _check_attribute(name: str, value: str) -> None:
+    allowed = ATTRIBUTES.get(name)
+    if allowed is None:
+        raise IllegalAttributes(f"unsupported key: {name}; there are {', '.join(sorted(ATTRIBUTES))}")
+    if value not in allowed:
+        raise IllegalAttributes(f"attribute {name}={value}: write {' or '.join(allowed)}")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from broker_store.ports import Commands, Peer
 from broker_store.saver import Saver
 from broker_store.topic_removal import TopicRemoval
-from broker_store.topics import QUEUES_MAX, IllegalAttributes, TopicTable, change_attributes
+from broker_store.topics import QUEUES_MAX, IllegalAttributes, TopicTable, change_attributes, merge_attributes
 from gantry_wire.admin_headers import AllTopicConfigHeader, AllTopicConfigReplyHeader, CreateTopicHeader
 from gantry_wire.bodies import (
     TopicConfig,
@@ -84,7 +84,15 @@ class TopicHandler:
 
     def update_list(self, peer: Peer, command: Command) -> None:
         """Make or change several topics, all or none."""
-        self._put(decode_body(command.body, TopicConfigList).topic_config_list)
+        topics = decode_body(command.body, TopicConfigList).topic_config_list
+        for topic in topics:
+            present = self._topics.find(topic.topic_name)
+            try:
+                topic.attributes = merge_attributes(present.attributes if present else {}, topic.attributes)
+            except IllegalAttributes as error:
+                words = f"topic {topic.topic_name}: {error}"
+                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words) from error
+        self._put(topics)
         self._answer_when_saved(peer, command)
 
     def delete(self, peer: Peer, command: Command) -> bytes | None:
