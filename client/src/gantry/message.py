@@ -111,7 +111,7 @@ class Message:
         self.topic = topic
         self.body = body
         self.tag = tag
-        self.keys: str = keys if isinstance(keys, str) else _joined(keys)
+        self.keys: str = keys if isinstance(keys, str) else _joined(keys) if keys else ""
         self.sharding_key = sharding_key
         self.delay_level = delay_level
         self.delay_ms: int | None = None
@@ -133,7 +133,7 @@ class Message:
     @property
     def is_timed(self) -> bool:
         """Whether it is to be consumed later."""
-        return bool(self.delay_level) or self.delay_ms is not None or self.deliver_at_ms is not None
+        return self.delay_level != 0 or self.delay_ms is not None or self.deliver_at_ms is not None
 
     def __repr__(self) -> str:
         return f"Message({self.topic!r}, {len(self.body)} bytes, tag={self.tag!r}, keys={self.keys!r})"

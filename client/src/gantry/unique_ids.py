@@ -14,30 +14,24 @@ _IP_BYTES = 4
 class ProcessIds:
     """Makes ids for all producers of this process; starts anew after a fork, so that no two processes make the same."""
 
-    __slots__ = ("_ids", "_pid")
+    __slots__ = ("next",)
 
     def __init__(self) -> None:
-        self._renew()
+        self.renew()
 
-    def next(self, now_ms: int) -> str:
-        """Return a new id for a message born now (ms since 1970)."""
-        return self._ids.next(now_ms)
-
-    def _renew(self) -> None:
-        self._pid = os.getpid()
+    def renew(self) -> None:
+        """Make other ids from now on."""
         chance = random.SystemRandom()
         # The address only tells machines apart: chance does that as well, and needs no look at the network.
-        self._ids = UniqueIds(chance.randbytes(_IP_BYTES), self._pid, chance.getrandbits(32))
-
-    def after_fork(self) -> None:
-        """Make other ids than the parent."""
-        self._renew()
+        ids = UniqueIds(chance.randbytes(_IP_BYTES), os.getpid(), chance.getrandbits(32))
+        self.next = ids.next
+        """Return a new id for a message born now (ms since 1970)."""
 
 
 unique_ids = ProcessIds()
-os.register_at_fork(after_in_child=unique_ids.after_fork)
+os.register_at_fork(after_in_child=unique_ids.renew)
 
 
-def new_id() -> str:
-    """Return a new unique id for now."""
-    return unique_ids.next(int(time.time() * 1000))
+def now_ms() -> int:
+    """Return the time messages born now have (ms since 1970)."""
+    return int(time.time() * 1000)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 from gantry.errors import GantryError, InvalidMessage
 from gantry.message import Message, SendResult
 from gantry.producer.preparing import Preparation
 from gantry.producer.splitting import item_size, split
+from gantry.unique_ids import now_ms
 from gantry_wire.batch import BatchItem
 
 
@@ -28,7 +28,7 @@ def batch_items(
     """Yield messages and their items, as many together as fit a request. InvalidMessage before anything is yielded."""
     if not messages:
         raise InvalidMessage("messages", "a batch has at least one")
-    topic, wait_stored, now_ms = messages[0].topic, messages[0].wait_stored, int(time.time() * 1000)
+    topic, wait_stored, born_ms = messages[0].topic, messages[0].wait_stored, now_ms()
     preparation.topic(topic)
     made: list[tuple[tuple[Message, BatchItem], int]] = []
     for number, message in enumerate(messages):
@@ -44,7 +44,7 @@ def batch_items(
             raise InvalidMessage("messages", f"number {number} differs from the first in wait_stored")
         if not message.body:
             raise InvalidMessage("body", f"0 bytes in number {number}; a message has at least 1")
-        item = BatchItem(message.flag, message.body, preparation.properties(message, now_ms).encode())
+        item = BatchItem(message.flag, message.body, preparation.properties(message, born_ms).encode())
         size = item_size(item.body, item.properties)
         if size > bytes_max:
             raise InvalidMessage("body", f"number {number} takes {size} bytes, a request {bytes_max}")

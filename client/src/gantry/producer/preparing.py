@@ -25,7 +25,10 @@ from gantry_wire.properties import (
     WAIT,
 )
 
+TOPICS_MAX = 10_000
+"""Names that are remembered as checked."""
 _CHARACTER_BYTES_MAX = 4
+_WAITS, _WAITS_NOT = f"\x02{WAIT}\x01true\x02", f"\x02{WAIT}\x01false\x02"
 
 
 class Prepared(NamedTuple):
@@ -39,16 +42,20 @@ class Prepared(NamedTuple):
 class Preparation:
     """Prepares the messages of one producer."""
 
-    __slots__ = ("_compress_above", "_message_bytes_max", "_own", "namespace")
+    __slots__ = ("_compress_above", "_message_bytes_max", "_own", "_topics", "namespace")
 
     def __init__(self, settings: ProducerSettings, namespace: str) -> None:
         self.namespace = namespace
         self._compress_above = settings.compress_above or settings.message_bytes_max + 1
         self._message_bytes_max = settings.message_bytes_max
+        self._topics: dict[str, str] = {}
         self._own = f"{INSTANCE_ID}\x01{namespace}\x02" if namespace else ""
 
     def topic(self, topic: str) -> str:
         """Return a topic as the cluster knows it; InvalidMessage unless messages may be sent to it."""
+        known = self._topics.get(topic)
+        if known is not None:
+            return known
         wrapped = namespaces.wrap(self.namespace, topic)
         try:
             check_topic(wrapped)
@@ -56,6 +63,8 @@ class Preparation:
             raise InvalidMessage("topic", str(error)) from error
         if wrapped in SEND_FORBIDDEN_TOPICS:
             raise InvalidMessage("topic", f"{topic} belongs to the system: nothing can be sent to it")
+        if len(self._topics) < TOPICS_MAX:
+            self._topics[topic] = wrapped
         return wrapped
 
     def prepare(self, message: Message, now_ms: int, extra: dict[str, str] | None = None) -> Prepared:
@@ -74,19 +83,19 @@ class Preparation:
         unique = message.unique_id
         if unique is None:
             unique = message.unique_id = unique_ids.next(now_ms)
-        text = (
-            f"{UNIQ_KEY}\x01{unique}\x02{WAIT}\x01{'true' if message.wait_stored else 'false'}\x02{self._own}"
-        )
-        count = 3 if self._own else 2
-        if message.tag:
-            text += f"{TAGS}\x01{message.tag}\x02"
-            count += 1
-        if message.keys:
-            text += f"{KEYS}\x01{message.keys}\x02"
-            count += 1
-        more = message.properties
+        text = f"{UNIQ_KEY}\x01{unique}{_WAITS if message.wait_stored else _WAITS_NOT}{self._own}"
+        tag, keys, more = message.tag, message.keys, message.properties
         if message.sharding_key or message.is_timed or extra:
             more = {**(more or {}), **_special(message), **(extra or {})}
+        if not (tag or keys or more):
+            return text
+        count = 3 if self._own else 2
+        if tag:
+            text += f"{TAGS}\x01{tag}\x02"
+            count += 1
+        if keys:
+            text += f"{KEYS}\x01{keys}\x02"
+            count += 1
         if more:
             text += "".join([f"{key}\x01{value}\x02" for key, value in more.items()])
             count += len(more)

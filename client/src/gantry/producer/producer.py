@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from typing import Any, Self, Unpack, cast
 
@@ -26,6 +25,7 @@ from gantry.pushes import PushAnswer
 from gantry.replies import Reply
 from gantry.settings import check_number, client_settings, make_settings, split_options
 from gantry.trace import PRODUCE, ProducerTrace, Tracer
+from gantry.unique_ids import now_ms
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import Command
 
@@ -135,10 +135,10 @@ class Producer:
     ) -> asyncio.Future[SendResult]:
         """Begin to send, and return what can be awaited, or be given a callback, for the result. As `send` otherwise."""
         sender = self._running()
-        now_ms = int(time.time() * 1000)
+        born_ms = now_ms()
         if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
             raise InvalidMessage("message", f"a gantry.Message, not {type(message).__name__}")
-        prepared = self._preparation.prepare(message, now_ms)
+        prepared = self._preparation.prepare(message, born_ms)
         loop = sender.loop
         future: asyncio.Future[SendResult] = loop.create_future()
         deadline = loop.time() + self._seconds(timeout)
@@ -147,11 +147,11 @@ class Producer:
             choice = self._choice(message, queue, selector, argument)
         gathers = self._accumulator
         if gathers is not None and self._can_gather(message, prepared, queue, choice):
-            self._check_topic(message.topic)
+            self._preparation.topic(message.topic)
             gathers.add(message, prepared.properties, queue, future, deadline)
             return future
         kind = ReplySend if is_reply(message) else Send
-        sender.begin(kind(sender, message, prepared, future, deadline), choice)
+        sender.begin(kind(sender, message, prepared, future, deadline, born_ms), choice)
         return future
 
     async def send_oneway(
@@ -164,9 +164,12 @@ class Producer:
     ) -> None:
         """Send without waiting for an answer: nothing says whether it was stored. Raises what keeps it from leaving."""
         sender = self._running()
-        prepared = self._preparation.prepare(message, int(time.time() * 1000))
+        born_ms = now_ms()
+        prepared = self._preparation.prepare(message, born_ms)
         future: asyncio.Future[SendResult] = sender.loop.create_future()
-        send = Send(sender, message, prepared, future, sender.loop.time() + self.settings.send_timeout)
+        send = Send(
+            sender, message, prepared, future, sender.loop.time() + self.settings.send_timeout, born_ms
+        )
         send.kind = "oneway"
         choice = None
         if queue is not None or selector is not None or message.sharding_key is not None:
@@ -193,7 +196,7 @@ class Producer:
             future: asyncio.Future[list[SendResult]] = sender.loop.create_future()
             deadline = sender.loop.time() + self._seconds(timeout)
             try:
-                sender.begin(BatchSend(sender, part, items, future, deadline), _fixed(chosen))
+                sender.begin(BatchSend(sender, part, items, future, deadline, now_ms()), _fixed(chosen))
                 results += await future
             except GantryError as error:
                 if not results:
@@ -231,7 +234,8 @@ class Producer:
         deadline = sender.loop.time() + seconds
         pending = instance.replies.expect(message.topic)
         extra = request_properties(pending.correlation_id, instance.client_id, seconds)
-        prepared = self._preparation.prepare(message, int(time.time() * 1000), extra)
+        born_ms = now_ms()
+        prepared = self._preparation.prepare(message, born_ms, extra)
         future: asyncio.Future[SendResult] = sender.loop.create_future()
         choice = None
         if queue is not None or selector is not None or message.sharding_key is not None:
@@ -239,7 +243,7 @@ class Producer:
         try:
             await sender.targets_of(message.topic)
             await instance.make_known()
-            sender.begin(Send(sender, message, prepared, future, deadline), choice)
+            sender.begin(Send(sender, message, prepared, future, deadline, born_ms), choice)
             await future
             return await pending.wait(deadline - sender.loop.time())
         finally:
@@ -265,9 +269,6 @@ class Producer:
             return self.settings.send_timeout
         check_number("timeout", timeout, 0.001, 86_400)
         return timeout
-
-    def _check_topic(self, topic: str) -> None:
-        self._preparation.topic(topic)
 
     def _choice(
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, argument: object
@@ -298,7 +299,7 @@ class Producer:
         """Send what came together; called by the accumulator."""
         sender = self._running()
         future: asyncio.Future[Any] = sender.loop.create_future()
-        send = BatchSend(sender, gathered.messages, gathered.items, future, gathered.deadline)
+        send = BatchSend(sender, gathered.messages, gathered.items, future, gathered.deadline, now_ms())
         send.waiting = gathered.waiting
         try:
             sender.begin(send, _fixed(gathered.queue))

@@ -52,6 +52,7 @@ class Send:
         prepared: Prepared,
         future: asyncio.Future[Any],
         deadline: float,
+        born_ms: int,
     ) -> None:
         self.sender = sender
         self.message = message
@@ -59,14 +60,14 @@ class Send:
         self.future = future
         self.deadline = deadline
         self.started = 0.0
-        self.born_ms = 0
+        self.born_ms = born_ms
         self.target: Target
         self.tries_left = sender.tries
         self.tries_done = 0
         self.is_fixed = False
         """The queue was chosen by the user: no other will do."""
         self.code: int = RequestCode.SEND_MESSAGE_V2
-        self.is_special = bool(prepared.sys_flag or message.flag)
+        self.is_special = prepared.sys_flag != 0 or message.flag != 0 or sender.signer is not None
         """Its header is not its target's pattern."""
         self.kind = "normal"
         self.context: SendContext | None = None
@@ -79,10 +80,11 @@ class Send:
     def frame(self, opaque: int, *, oneway: bool = False) -> bytes:
         """Return the request."""
         properties, body, sys_flag = self.prepared
-        target, signer = self.target, self.sender.signer
-        if not self.is_special and signer is None and not oneway:
+        target = self.target
+        if not self.is_special and not oneway:
             return target.pattern.frame(opaque, self.born_ms, properties, body)
         header = target.header(self.born_ms, sys_flag, self.message.flag, properties)
+        signer = self.sender.signer
         fields = header if signer is None else signer(header, body)
         return encode_request(self.code, opaque, fields, body, oneway=oneway)
 
@@ -94,6 +96,11 @@ class Send:
 
     def set_result(self, answer: Command, /) -> None:
         """Take the broker's answer."""
+        reply = answer.fields
+        if answer.code == 0 and type(reply) is SendReplyHeader:  # nearly always: the rest is for what is not
+            self.sender.finished(self)
+            self.stored(_OK, reply)
+            return
         if answer.code not in STORED:
             self.sender.failed(self, refusal(answer))
             return
@@ -160,8 +167,9 @@ class ReplySend(Send):
         prepared: Prepared,
         future: asyncio.Future[Any],
         deadline: float,
+        born_ms: int,
     ) -> None:
-        super().__init__(sender, message, prepared, future, deadline)
+        super().__init__(sender, message, prepared, future, deadline, born_ms)
         self.code = RequestCode.SEND_REPLY_MESSAGE_V2
         self.is_special = True
         self.kind = "reply"
@@ -179,11 +187,12 @@ class BatchSend(Send):
         items: Sequence[BatchItem],
         future: asyncio.Future[Any],
         deadline: float,
+        born_ms: int,
     ) -> None:
         """`future` gets the results in the order of the messages."""
         properties = f"WAIT\x01{'true' if messages[0].wait_stored else 'false'}\x02"
         body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX)
-        super().__init__(sender, messages[0], Prepared(properties, body, 0), future, deadline)
+        super().__init__(sender, messages[0], Prepared(properties, body, 0), future, deadline, born_ms)
         self.items = messages
         self.waiting: list[asyncio.Future[SendResult]] | None = None
         """Where each message has somebody waiting: they are told one by one in place of `future`."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
@@ -71,11 +70,19 @@ class Sender:
         now = self.loop.time()
         if targets.refresh_at is not None and now >= targets.refresh_at:
             self._refresh(targets)
-        try:
-            self._aim(send, targets, choice, now)
-        except BaseException:
-            self.open_sends -= 1
-            raise
+        if choice is None and self._faults is None and not self._hooks:
+            send.started = now
+            target = send.target = targets.next()
+            connection = self._pool.get_nowait(target.address)
+            if connection is not None:
+                self._ask(connection, send)
+                return
+        else:
+            try:
+                self._aim(send, targets, choice, now)
+            except BaseException:
+                self.open_sends -= 1
+                raise
         self._launch(send)
 
     async def targets_of(self, topic: str) -> TopicTargets:
@@ -169,7 +176,6 @@ class Sender:
         else:
             send.target = targets.targets[self._faults.choose(targets.queues, targets.turn, now)]
         send.started = now
-        send.born_ms = int(time.time() * 1000)
         if self._hooks:
             self._before_send(send)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, Unpack, cast
@@ -25,6 +24,7 @@ from gantry.producer.sender import Sender
 from gantry.producer.settings import ProducerOptions
 from gantry.pushes import PushAnswer
 from gantry.trace import ended_record
+from gantry.unique_ids import now_ms
 from gantry_link.errors import LinkError
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import Command
@@ -123,10 +123,11 @@ class TransactionProducer(Producer):
 
     async def _send_half(self, sender: Sender, message: Message, timeout: float | None) -> SendResult:
         extra = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: self._wrapped_group}
-        prepared = self._preparation.prepare(message, int(time.time() * 1000), extra)
+        born_ms = now_ms()
+        prepared = self._preparation.prepare(message, born_ms, extra)
         prepared = prepared._replace(sys_flag=prepared.sys_flag | SYS_TRANSACTION_PREPARED)
         future: asyncio.Future[SendResult] = sender.loop.create_future()
-        send = Send(sender, message, prepared, future, sender.loop.time() + self._seconds(timeout))
+        send = Send(sender, message, prepared, future, sender.loop.time() + self._seconds(timeout), born_ms)
         send.kind = "half"
         sender.begin(send)
         return await future
@@ -191,7 +192,7 @@ class TransactionProducer(Producer):
             result.transaction_id or "",
             state.value,
             False,
-            int(time.time() * 1000),
+            now_ms(),
         )
         self._tracer.add(ended_record(context, result.region))
 
