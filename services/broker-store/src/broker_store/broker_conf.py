@@ -186,6 +186,11 @@ def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, 
     for key, name in RENAMED.items():
         value: object = getattr(settings, name)
         values[key] = ("true" if value else "false") if isinstance(value, bool) else str(value)
-    values |= {"msgTraceTopicName": TRACE_TOPIC, "slaveReadEnable": "false", "useTLS": "false"}
+    values |= {
+        "msgTraceTopicName": TRACE_TOPIC,
+        "slaveReadEnable": "false",
+        "useTLS": "false",
+        "filterServerNums": "0",
+    }
     ports = {"listenPort": str(port), "fastListenPort": str(fast_port)}
     return values | ports | {"shortPollingTimeMills": str(SHORT_POLLING_MS)}

@@ -31,6 +31,8 @@ class ConfigurationHandlers:
         self.config.update(parse_config_text(command.body))
 
         def answer(error: OSError | None) -> None:
+            if command.is_oneway:
+                return
             if error is None:
                 peer.send(encode_response(ResponseCode.SUCCESS, command.opaque))
             else:

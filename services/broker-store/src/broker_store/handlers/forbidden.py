@@ -34,6 +34,8 @@ class ForbiddenHandlers:
         )
 
         def answer(error: OSError | None) -> None:
+            if command.is_oneway:
+                return
             if error is None:
                 peer.send(encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body)))
             else:
