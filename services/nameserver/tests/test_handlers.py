@@ -17,6 +17,7 @@ from gantry_wire.codes import RequestCode
 from gantry_wire.config_text import parse_config_text
 from gantry_wire.errors import MissingField, RefusedRequest
 from gantry_wire.register_body import body_crc, encode_register_body
+from nameserver.handlers import COMMANDS
 
 IDENTITY = {
     "brokerName": "broker-a",
@@ -24,6 +25,16 @@ IDENTITY = {
     "clusterName": "DefaultCluster",
     "brokerId": "0",
 }
+
+
+ASKED = {
+    100, 101, 102, 103, 104, 105, 106, 205, 206, 216, 217, 219, 224, 304, 311, 312, 313, 318, 319, 322, 327, 901, 904,
+}  # fmt: skip
+"""Every code that brokers, clients and tools of RocketMQ 5.3.3 send to a nameserver."""
+
+
+def test_no_code_is_without_its_handler():
+    assert COMMANDS.keys() == ASKED
 
 
 def register(desk, content=None, *, compressed=False, **fields):
