@@ -1,7 +1,9 @@
 """The Python SDK of Gantry, and of RocketMQ's own broker: producers and consumers over remoting or HTTP, asyncio first."""
 
 from gantry.consumer.hooks import ConsumeCall, ConsumeHook
+from gantry.consumer.lite import LitePullConsumer
 from gantry.consumer.outcomes import ConsumeContext, ConsumeResult
+from gantry.consumer.pull import PullConsumer, PullResult, PullStatus
 from gantry.consumer.push import ConsumerState, PushConsumer
 from gantry.consumer.strategies import (
     Averagely,
@@ -54,6 +56,7 @@ __all__ = [
     "ConsumerState",
     "GantryError",
     "InvalidMessage",
+    "LitePullConsumer",
     "MachineRoom",
     "MachineRoomNearby",
     "Message",
@@ -62,6 +65,9 @@ __all__ = [
     "NoRoute",
     "NotRunning",
     "Producer",
+    "PullConsumer",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
     "ReceivedMessage",
     "Refused",

@@ -127,7 +127,8 @@ async def consume_directly(running: Running, command: Command) -> PushReply:
     calling = Calling(plan.listener, plan.group, plan.hooks)
     started = monotonic()
     if plan.listener.way is Way.THREAD:
-        await asyncio.to_thread(calling.run, call)
+        await asyncio.to_thread(calling.run, calling.prepare(call))
+        calling.conclude(call)
         ended: Call | None = call
     else:
         ended = calling.start(call.queue, call.messages)

@@ -20,7 +20,17 @@ RAISED = (Exception, asyncio.CancelledError)
 class Call:
     """A call of the listener that is more than a success at once."""
 
-    __slots__ = ("context", "expired", "hooked", "messages", "outcome", "queue", "started", "waits")
+    __slots__ = (
+        "context",
+        "expired",
+        "hooked",
+        "messages",
+        "outcome",
+        "queue",
+        "seconds",
+        "started",
+        "waits",
+    )
 
     def __init__(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         self.queue = queue
@@ -30,6 +40,8 @@ class Call:
         self.outcome: Outcome | None = None
         self.waits: Waits | None = None
         self.started = monotonic()
+        self.seconds = 0.0
+        """How long the listener took."""
         self.expired = False
         """Its time was over: the messages were sent back, and whatever it returns comes too late."""
 
@@ -37,6 +49,13 @@ class Call:
     def is_plain_success(self) -> bool:
         """Whether all its messages are simply done."""
         return self.outcome is SUCCEEDED and (self.context is None or self.context.ack_index is None)
+
+    def take(self, returned: Any) -> None:
+        """Note what the listener returned, or that it waits."""
+        if isinstance(returned, Waits):
+            self.waits = returned
+        else:
+            self.outcome = returned if isinstance(returned, Outcome) else understand(returned)
 
 
 class Calling:
@@ -63,14 +82,8 @@ class Calling:
         if returned is None or returned is ConsumeResult.SUCCESS:
             return None
         call = Call(queue, messages)
-        _take(call, returned)
+        call.take(returned)
         return call
-
-    def run(self, call: Call) -> None:
-        """Call the listener in a thread of its own, to its end."""
-        call.started = monotonic()
-        _take(call, self._call(call))
-        self._ended(call)
 
     async def finish(self, call: Call) -> None:
         """See a call through that waits."""
@@ -84,43 +97,46 @@ class Calling:
                 raise  # it is the worker that is to end
             call.outcome = failed(error)
         call.waits = None
-        self._ended(call)
+        call.seconds = monotonic() - call.started
+        self.conclude(call)
 
-    def _start_with_context(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
-        call = Call(queue, messages)
-        _take(call, self._call(call))
-        if call.waits is None:
-            self._ended(call)
-        return None if call.is_plain_success else call
-
-    def _call(self, call: Call) -> Any:
-        listener = self._listener
-        if listener.wants_context:
+    def prepare(self, call: Call) -> Call:
+        """Get a call ready for a thread, in the loop: contexts and hooks belong there."""
+        if self._listener.wants_context:
             call.context = ConsumeContext(call.queue.queue)
         if self._hooks:
             call.hooked = ConsumeCall(self._group, call.queue.queue, call.messages)
             tell_before(self._hooks, call.hooked)
-        try:
-            returned: Any = listener.call(call.messages, call.context)
-            return begin(returned) if self.way is Way.COROUTINE else returned
-        except RAISED as error:
-            return failed(error)
+        return call
 
-    def _ended(self, call: Call) -> None:
+    def run(self, call: Call) -> None:
+        """Call the listener to its end, or to its first wait: in a thread, or in the loop."""
+        call.started = monotonic()
+        try:
+            returned: Any = self._listener.call(call.messages, call.context)
+            if self.way is Way.COROUTINE:
+                returned = begin(returned)
+        except RAISED as error:
+            returned = failed(error)
+        call.take(returned)
+        call.seconds = monotonic() - call.started
+
+    def conclude(self, call: Call) -> None:
+        """Tell the hooks that a call has ended, in the loop."""
         hooked = call.hooked
         if hooked is not None and call.outcome is not None:
             hooked.failure, hooked.success = call.outcome.failure, call.outcome.failure is None
-            hooked.seconds = monotonic() - call.started
+            hooked.seconds = call.seconds
             tell_after(self._hooks, hooked)
+
+    def _start_with_context(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
+        call = self.prepare(Call(queue, messages))
+        self.run(call)
+        if call.waits is None:
+            self.conclude(call)
+        return None if call.is_plain_success else call
 
 
 def failed(error: BaseException) -> Outcome:
     """Return the outcome of a call that raised."""
     return Outcome(f"the listener raised {type(error).__name__}: {error}", error)
-
-
-def _take(call: Call, returned: Any) -> None:
-    if isinstance(returned, Waits):
-        call.waits = returned
-    else:
-        call.outcome = returned if isinstance(returned, Outcome) else understand(returned)

@@ -36,7 +36,7 @@ class Sink(Protocol):
         """Note messages as consumed."""
         ...
 
-    def judge(self, call: Call, seconds: float) -> None:
+    def judge(self, call: Call) -> None:
         """Decide what follows from a call that is more than a success."""
         ...
 
@@ -76,9 +76,9 @@ class ConcurrentConsumer:
         """Have messages consumed."""
         size = self._batch_size
         if self._threads is not None:
-            self._threads.submit(
-                [Call(queue, messages[at : at + size]) for at in range(0, len(messages), size)]
-            )
+            prepare = self._calling.prepare
+            parts = [messages[at : at + size] for at in range(0, len(messages), size)]
+            self._threads.submit([prepare(Call(queue, part)) for part in parts])
         else:
             self._ready.append(Chunk(queue, messages))
             self._wake_worker()
@@ -170,13 +170,13 @@ class ConcurrentConsumer:
 
     def _threads_ended(self, calls: list[Call]) -> None:
         for call in calls:
+            self._calling.conclude(call)
             self._end(call)
 
     def _end(self, call: Call) -> None:
         if call.expired:
             return
-        seconds = monotonic() - call.started
         if call.is_plain_success:
-            self._sink.done(call.queue, call.messages, 1, seconds)
+            self._sink.done(call.queue, call.messages, 1, call.seconds)
         else:
-            self._sink.judge(call, seconds)
+            self._sink.judge(call)

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
 from enum import Enum, auto
-from types import coroutine
 from typing import Any, TypeAlias
 
 from gantry.consumer.outcomes import ConsumeContext, ConsumeResult
@@ -103,7 +102,7 @@ class Waits:
         self._awaited = awaited
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        return _go_on(self._coroutine, self._awaited).__await__()
+        return _go_on(self._coroutine, self._awaited)
 
 
 def begin(call: Coroutine[Any, Any, Any]) -> Any:
@@ -115,7 +114,6 @@ def begin(call: Coroutine[Any, Any, Any]) -> Any:
     return Waits(call, awaited)
 
 
-@coroutine
 def _go_on(begun: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
     """Stand between a coroutine that was begun and the task that now awaits it: hand on what goes either way."""
     try:

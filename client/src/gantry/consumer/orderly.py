@@ -127,7 +127,7 @@ class OrderlyConsumer:
             if call is not None:
                 await self._calling.finish(call)
             return call
-        call = Call(queue, messages)
+        call = self._calling.prepare(Call(queue, messages))
         ended = self._ends[call] = asyncio.get_running_loop().create_future()
         self._threads.submit([call])
         await ended
@@ -167,6 +167,7 @@ class OrderlyConsumer:
 
     def _threads_ended(self, calls: list[Call]) -> None:
         for call in calls:
+            self._calling.conclude(call)
             ended = self._ends.pop(call, None)
             if ended is not None and not ended.done():
                 ended.set_result(None)

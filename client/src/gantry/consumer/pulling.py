@@ -17,12 +17,13 @@ from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.statistics import TopicStatistics
 from gantry.consumer.subscriptions import Subscription
 from gantry.errors import GantryError
-from gantry.message import ReceivedMessage
+from gantry.message import MessageQueue, ReceivedMessage
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.headers import PullHeader
+from gantry_wire.names import RETRY_PREFIX
 from gantry_wire.record import scan_records
 
 log = logging.getLogger("gantry")
@@ -48,8 +49,11 @@ class PullSource(Protocol):
     pull_batch_size: int
     pull_interval: float
     hold_seconds: float
-    resumed: asyncio.Event
     filters: Sequence[MessageFilter]
+
+    def gate(self, queue: ProcessQueue) -> asyncio.Event:
+        """Return what is set while the queue may be pulled."""
+        ...
 
     def store_to_pull(self, broker: str) -> StoreClient:
         """Return the master, or the slave that the broker suggested."""
@@ -82,14 +86,14 @@ class Pipeline:
         self._queue = queue
         self._subscription = subscription
         self._statistics = statistics
-        self._is_retry = queue.queue.topic.startswith("%RETRY%")
 
     async def run(self) -> None:
         """Pull until dropped; failures are logged and tried again."""
         queue, source = self._queue, self._source
         while not queue.dropped:
-            if not source.resumed.is_set():
-                await source.resumed.wait()
+            gate = source.gate(queue)
+            if not gate.is_set():
+                await gate.wait()
                 continue
             if too_much(queue, source.flow, orderly=source.orderly) is not None:
                 await self._wait_for_room()
@@ -156,26 +160,12 @@ class Pipeline:
             queue.put((), pulled.next_offset)
             source.arrived(queue, [])
             return
-        messages = self._read(pulled)
+        messages = read_messages(pulled.records, queue.queue, self._subscription, source.namespace)
+        if source.filters:
+            messages = [message for message in messages if passes(source.filters, message)]
         self._statistics.pulled += len(messages)
         queue.put(messages, pulled.next_offset)
         source.arrived(queue, messages)
-
-    def _read(self, pulled: Pulled) -> list[ReceivedMessage]:
-        """Return the messages of a pull that are wanted: brokers compare hashes of tags, so the tag is looked at again."""
-        queue, source = self._queue.queue, self._source
-        broker, namespace = queue.broker, source.namespace
-        topic = None if self._is_retry or namespace else queue.topic
-        messages = [
-            ReceivedMessage(record, broker, namespace=namespace, topic=topic)
-            for record in scan_records(pulled.records)
-        ]
-        if self._subscription.tags:
-            is_wanted = self._subscription.is_wanted
-            messages = [message for message in messages if is_wanted(message)]
-        if source.filters:
-            messages = [message for message in messages if passes(source.filters, message)]
-        return messages
 
     async def _wait_for_room(self) -> None:
         queue, source = self._queue, self._source
@@ -193,3 +183,17 @@ class Pipeline:
             pass
         finally:
             queue.on_room = None
+
+
+def read_messages(
+    records: bytes, queue: MessageQueue, subscription: Subscription, namespace: str
+) -> list[ReceivedMessage]:
+    """Return the messages of a pull that are wanted: brokers compare hashes of tags, so tags are looked at again."""
+    broker = queue.broker
+    topic = None if namespace or queue.topic.startswith(RETRY_PREFIX) else queue.topic
+    messages = [
+        ReceivedMessage(record, broker, namespace=namespace, topic=topic) for record in scan_records(records)
+    ]
+    if subscription.tags:
+        messages = [message for message in messages if subscription.is_wanted(message)]
+    return messages

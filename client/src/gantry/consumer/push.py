@@ -19,6 +19,7 @@ from gantry.consumer.settings import ConsumerOptions, ConsumerSettings
 from gantry.consumer.statistics import Rates
 from gantry.consumer.subscribing import check_sql, find_routes, make_subscription
 from gantry.consumer.subscriptions import Subscription
+from gantry.consumer.tracing import ConsumeTrace
 from gantry.errors import ConfigurationError, NotRunning
 from gantry.instance import ClientInstance
 from gantry.members import check_group_name
@@ -26,6 +27,7 @@ from gantry.message import MessageQueue
 from gantry.namespaces import wrap
 from gantry.pushes import PushAnswer
 from gantry.settings import client_settings, make_settings, split_options
+from gantry.trace import CONSUME, Tracer
 from gantry_wire.client_bodies import ConsumerData, ConsumeType, MessageModel
 from gantry_wire.frame import Command
 from gantry_wire.names import retry_topic
@@ -67,6 +69,7 @@ class PushConsumer:
         self._running: Running | None = None
         self._agreement: asyncio.Task[None] | None = None
         self._started_ms = 0
+        self._tracer: Tracer | None = None
         self._stopped: asyncio.Event | None = None
 
     # What to consume, and by whom
@@ -243,6 +246,10 @@ class PushConsumer:
         self._started_ms = round(time.time() * 1000)
         instance.register_consumer(self._wire_group, self)
         await instance.make_known()
+        if self.settings.trace:
+            self._tracer = Tracer(self._client_settings, self.group, CONSUME, self.settings.trace_topic)
+            await self._tracer.start()
+            self._hooks.insert(0, ConsumeTrace(self._tracer, self.group))
         self._running.start()
         loop = asyncio.get_running_loop()
         self._agreement = loop.create_task(
@@ -260,6 +267,8 @@ class PushConsumer:
             if running is not None:
                 await running.stop()
         finally:
+            if self._tracer is not None:
+                await self._tracer.close()
             if instance is not None:
                 await instance.unregister(self._wire_group, self)
                 await instance.release()

@@ -97,13 +97,13 @@ class Running:
         jobs: list[tuple[str, Coroutine[Any, Any, None]]] = [
             ("rebalance", self.rebalancer.run()),
             ("returns", self.returning.run()),
-            ("offsets", _every(settings.commit_interval, self.offsets.write)),
-            ("statistics", _every(SAMPLE_SECONDS, self._sample)),
+            ("offsets", repeat(settings.commit_interval, self.offsets.write)),
+            ("statistics", repeat(SAMPLE_SECONDS, self._sample)),
         ]
         if self._orderly is not None and not settings.is_broadcasting:
-            jobs.append(("locks", _every(LOCK_RENEW_SECONDS, self._renew_locks)))
+            jobs.append(("locks", repeat(LOCK_RENEW_SECONDS, self._renew_locks)))
         if self._concurrent is not None:
-            jobs.append(("expiry", _every(settings.consume_timeout / EXPIRY_LOOKS, self._expire)))
+            jobs.append(("expiry", repeat(settings.consume_timeout / EXPIRY_LOOKS, self._expire)))
         self._tasks = [loop.create_task(job, name=f"gantry {self.group} {name}") for name, job in jobs]
 
     async def stop(self) -> None:
@@ -136,6 +136,11 @@ class Running:
         await self.holding.close()
 
     # What pipelines need
+
+    def gate(self, queue: ProcessQueue) -> asyncio.Event:
+        """Return what is set while queues may be pulled."""
+        del queue
+        return self.resumed
 
     def store_to_pull(self, broker: str) -> StoreClient:
         """Return the master, the slave that was suggested, or any slave while the master is away."""
@@ -187,7 +192,7 @@ class Running:
         counts.call_seconds += seconds
         self._remove(queue, messages)
 
-    def judge(self, call: Call, seconds: float) -> None:
+    def judge(self, call: Call) -> None:
         """Part the messages of a call that did not simply succeed."""
         outcome, context = call.outcome, call.context
         assert outcome is not None, "a call is judged after its end"
@@ -198,7 +203,7 @@ class Running:
             broadcasting=self.plan.settings.is_broadcasting,
         )
         self._log_failure(call.queue.queue, len(call.messages), outcome)
-        self.done(call.queue, parts.done, 1, seconds)
+        self.done(call.queue, parts.done, 1, call.seconds)
         if parts.again:
             self.statistics.of(call.queue.queue.topic, monotonic()).failed += len(parts.again)
             level = context.delay_level if context is not None else 0
@@ -289,7 +294,7 @@ class Running:
             self.returning.put(Failed(call.queue, call.messages, EXPIRED_LEVEL, words))
 
 
-async def _every(seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def repeat(seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a job again and again; what it raises is logged."""
     while True:
         await asyncio.sleep(seconds)

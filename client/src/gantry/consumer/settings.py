@@ -13,6 +13,7 @@ from gantry.errors import ConfigurationError
 from gantry.settings import ClientOptions, check_number
 from gantry_wire.client_bodies import ConsumeFromWhere, MessageModel
 from gantry_wire.limits import PULL_MESSAGES_MAX
+from gantry_wire.names import TRACE_TOPIC
 
 HOLD_SECONDS_MAX = 30.0
 
@@ -40,6 +41,8 @@ class ConsumerOptions(ClientOptions, total=False):
     commit_interval: float
     hold_seconds: float
     offsets_dir: str | Path
+    trace: bool
+    trace_topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,10 @@ class ConsumerSettings:
     """How long a broker holds a pull that finds nothing."""
     offsets_dir: str | Path | None = None
     """Where a broadcasting consumer keeps its offsets; default: .rocketmq_offsets in the home folder."""
+
+    trace: bool = False
+    """Send a record of every message consumed to the trace topic."""
+    trace_topic: str = TRACE_TOPIC
 
     def __post_init__(self) -> None:
         check_number("concurrency", self.concurrency, 1, 10_000)

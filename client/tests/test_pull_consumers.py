@@ -1,0 +1,116 @@
+"""Consumers that ask: offsets in the user's hand, and polling with a share of the group's queues or chosen ones."""
+
+from datetime import UTC, datetime
+
+import pytest
+from consuming import fill, fresh, make_topic
+
+from gantry import (
+    ConfigurationError,
+    ConsumeFromWhere,
+    LitePullConsumer,
+    NotRunning,
+    PullConsumer,
+    PullStatus,
+    ReceivedMessage,
+)
+from gantry.testing import System
+
+pytestmark = pytest.mark.anyio
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+
+
+async def poll_all(lite: LitePullConsumer, count: int) -> list[int]:
+    seen: list[int] = []
+    for _ in range(600):
+        seen += [int(message.body) for message in await lite.poll(0.1)]
+        if len(seen) >= count:
+            break
+    return seen
+
+
+async def test_offsets_are_in_the_users_hand(gantry_broker: System) -> None:
+    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
+    await fill(gantry_broker, topic, 10, tag="a")
+    await fill(gantry_broker, topic, 2, first=10, tag="b")
+    consumer = PullConsumer(group, nameservers=gantry_broker.nameserver)
+    with pytest.raises(NotRunning):
+        await consumer.queues(topic)
+    async with consumer:
+        queue, _ = await consumer.queues(topic)
+        found = await consumer.pull(queue, 0, max_messages=2)
+        assert (found.status, found.next_offset, found.max_offset) == (PullStatus.FOUND, 2, 6)
+        assert [message.queue_offset for message in found.messages] == [0, 1]
+        assert (await consumer.pull(queue, 0, tags="b")).messages[0].tag == "b"
+        assert (await consumer.pull(queue, 0, tags="c")).status is PullStatus.NO_MATCHED_MSG
+        assert (await consumer.pull(queue, 6, wait=0.01)).status is PullStatus.NO_NEW_MSG
+        wrong = await consumer.pull(queue, 99)
+        assert (wrong.status, wrong.next_offset) == (PullStatus.OFFSET_ILLEGAL, 6)
+        assert await consumer.committed(queue) is None or await consumer.committed(queue) == 0
+        await consumer.commit(queue, 4)
+        assert await consumer.committed(queue) == 4
+        assert (await consumer.min_offset(queue), await consumer.max_offset(queue)) == (0, 6)
+        assert await consumer.offset_at(queue, datetime(2000, 1, 1, tzinfo=UTC)) == 0
+        assert await consumer.send_back(found.messages[0], delay_level=1)
+        with pytest.raises(ConfigurationError, match="max_messages"):
+            await consumer.pull(queue, 0, max_messages=0)
+
+
+async def test_a_subscriber_shares_the_queues_and_goes_on_where_it_committed(gantry_broker: System) -> None:
+    topic, group = await make_topic(gantry_broker), fresh("g")
+    await fill(gantry_broker, topic, 40)
+
+    def member(name: str, **options: bool) -> LitePullConsumer:
+        lite = LitePullConsumer(
+            group, nameservers=gantry_broker.nameserver, instance_name=name, start=FIRST, **options
+        )
+        lite.subscribe(topic)
+        return lite
+
+    async with member("one", auto_commit=False) as lite:
+        assert sorted(await poll_all(lite, 40)) == list(range(40))
+        await lite.commit()
+        await fill(gantry_broker, topic, 8, first=40)
+        assert sorted(await poll_all(lite, 8)) == list(range(40, 48)), "given out, but not committed"
+    async with member("two") as lite:
+        assert sorted(await poll_all(lite, 8)) == list(range(40, 48))
+    await fill(gantry_broker, topic, 4, first=48)
+    async with member("three") as lite:
+        assert sorted(await poll_all(lite, 4)) == list(range(48, 52)), "the one before committed by itself"
+        assert await lite.poll(0.0) == []
+
+
+async def test_assigned_queues_are_sought_and_paused(gantry_broker: System) -> None:
+    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
+    await fill(gantry_broker, topic, 20)
+    lite = LitePullConsumer(group, nameservers=gantry_broker.nameserver, start=FIRST, auto_commit=False)
+    async with PullConsumer(fresh("g"), nameservers=gantry_broker.nameserver) as admin:
+        first, second = await admin.queues(topic)
+    await lite.assign([first])
+    with pytest.raises(ConfigurationError, match="one or the other"):
+        lite.subscribe(topic)
+    async with lite:
+        assert lite.assignment == [first]
+        assert await poll_all(lite, 10) == list(range(0, 20, 2))
+        assert lite.position(first) == 10
+        lite.seek(first, 7)
+        assert lite.position(first) == 7
+        assert await poll_all(lite, 3) == [14, 16, 18]
+        await lite.seek_to_begin(first)
+        assert (await lite.poll(30.0, max_messages=1))[0].queue_offset == 0
+        await lite.seek_to_end(first)
+        assert await lite.poll(0.2) == []
+        lite.seek(first, 0)
+        lite.pause([first])
+        assert await lite.poll(0.3) == []
+        lite.resume([first])
+        assert len(await poll_all(lite, 10)) == 10
+        await lite.assign([first, second])
+        got: list[ReceivedMessage] = []
+        while len(got) < 10:
+            got += await lite.poll(30.0)
+        assert {message.queue for message in got} == {second}
+        await lite.commit([second])
+        assert await lite.committed(second) == 10
+        with pytest.raises(ConfigurationError, match="not read"):
+            lite.seek(second._replace(queue_id=99), 0)

@@ -1,0 +1,281 @@
+"""Push consumers against a real system: everything is consumed, what fails comes again, order is kept, queues change hands."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from consuming import client_of, fill, fresh, make_topic, until
+
+from gantry import (
+    ConfigurationError,
+    ConsumeContext,
+    ConsumeFromWhere,
+    ConsumeResult,
+    ConsumerState,
+    MessageModel,
+    PushConsumer,
+    ReceivedMessage,
+)
+from gantry.testing import System
+from gantry_wire.bodies import decode_body
+from gantry_wire.codes import RequestCode
+from gantry_wire.consumer_bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, DirectResult
+from gantry_wire.headers import ConsumeDirectlyHeader, ConsumerRunningInfoHeader, ResetOffsetHeader
+
+pytestmark = pytest.mark.anyio
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+
+
+def consumer_of(
+    system: System, group: str, topic: str, expression: str = "*", **options: object
+) -> PushConsumer:
+    consumer = PushConsumer(group, **{"nameservers": system.nameserver, "start": FIRST, **options})  # type: ignore[arg-type]
+    consumer.subscribe(topic, expression)
+    return consumer
+
+
+def number(message: ReceivedMessage) -> int:
+    return int(message.body)
+
+
+@pytest.mark.parametrize("way", ["coroutine", "waiting", "quick", "thread"])
+async def test_each_kind_of_listener_consumes_what_it_wants_and_commits_it(
+    gantry_broker: System, way: str
+) -> None:
+    topic, group = await make_topic(gantry_broker), fresh("g")
+    await fill(gantry_broker, topic, 40, tag="paid")
+    await fill(gantry_broker, topic, 20, first=40, tag="open")
+    seen: list[int] = []
+
+    async def coroutine(messages: list[ReceivedMessage]) -> None:
+        seen.extend(map(number, messages))
+
+    async def waiting(messages: list[ReceivedMessage], context: ConsumeContext) -> ConsumeResult:
+        await asyncio.sleep(0.001)
+        assert messages[0].queue == context.queue
+        seen.extend(map(number, messages))
+        return ConsumeResult.SUCCESS
+
+    def plain(messages: list[ReceivedMessage]) -> None:
+        seen.extend(map(number, messages))
+
+    consumer = consumer_of(gantry_broker, group, topic, "paid", batch_size=3)
+    listener = {"coroutine": coroutine, "waiting": waiting}.get(way, plain)
+    consumer.on_messages(listener, quick=way == "quick")
+    async with consumer:
+        await until(lambda: len(seen) >= 40)
+        await until(lambda: len(consumer.queues) == 6)  # of two brokers, the retry topic's among them
+        held = [queue for queue in consumer.queues if queue.topic == topic]
+    assert sorted(seen) == list(range(40))
+    async with client_of(gantry_broker) as client:
+        await client.route(topic)
+        ends = [await client.store(q.broker).max_offset(q.topic, q.queue_id) for q in held]
+        kept = [await client.store(q.broker).consumer_offset(group, q.topic, q.queue_id) for q in held]
+    assert kept == ends, "what was passed over is committed too"
+
+
+async def test_what_fails_comes_again_with_its_topic_and_the_rest_is_done(gantry_broker: System) -> None:
+    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
+    await fill(gantry_broker, topic, 6)
+    tries: dict[int, list[int]] = defaultdict(list)
+    topics: set[str] = set()
+
+    def listener(messages: list[ReceivedMessage], context: ConsumeContext) -> None:
+        context.delay_level = 1
+        for index, message in enumerate(messages):
+            topics.add(message.topic)
+            tries[number(message)].append(message.reconsume_times)
+            if number(message) % 2 and not message.reconsume_times:
+                context.ack_index = index - 1
+                return
+
+    consumer = consumer_of(gantry_broker, group, topic, batch_size=1)
+    consumer.on_messages(listener)
+    async with consumer:
+        await until(lambda: sum(map(len, tries.values())) >= 9)
+    assert dict(tries) == {n: [0, 1] if n % 2 else [0] for n in range(6)}
+    assert topics == {topic}
+
+
+async def test_a_listener_that_raises_does_not_hold_up_others_and_its_messages_die_at_last(
+    gantry_broker: System,
+) -> None:
+    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
+    await fill(gantry_broker, topic, 4)
+    seen: list[int] = []
+
+    async def listener(messages: list[ReceivedMessage], context: ConsumeContext) -> None:
+        context.delay_level = -1
+        if number(messages[0]) == 1:
+            raise RuntimeError("one is none")
+        seen.extend(map(number, messages))
+
+    consumer = consumer_of(gantry_broker, group, topic)
+    consumer.on_messages(listener)
+    dead: list[ReceivedMessage] = []
+    async with consumer:
+        await until(lambda: len(seen) == 3)
+        undertaker = consumer_of(gantry_broker, fresh("g"), f"%DLQ%{group}", rebalance_interval=0.2)
+        undertaker.on_messages(dead.extend, quick=True)
+        async with undertaker:
+            await until(lambda: len(dead) >= 1)
+    assert [number(message) for message in dead][:1] == [1]
+    assert "one is none" in dead[0].properties.get("__GANTRY_DLQ_REASON", "")
+
+
+async def test_orderly_consumers_keep_the_order_while_queues_change_hands(gantry_broker: System) -> None:
+    topic, group = await make_topic(gantry_broker, queues=2), fresh("g")
+    seen: dict[tuple[str, int], list[int]] = defaultdict(list)
+    failed: set[int] = set()
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        for message in messages:
+            if number(message) % 10 == 3 and number(message) not in failed:
+                failed.add(number(message))
+                raise RuntimeError("not yet")
+            seen[message.queue.broker, message.queue.queue_id].append(number(message))
+        await asyncio.sleep(0.001)
+
+    members = [
+        consumer_of(gantry_broker, group, topic, orderly=True, suspend_seconds=0.01, instance_name=name)
+        for name in ("one", "two")
+    ]
+    for member in members:
+        member.on_messages(listener)
+    async with members[0]:
+        await fill(gantry_broker, topic, 60)
+        async with members[1]:
+            await until(lambda: 0 < len([q for q in members[1].queues if q.topic == topic]) < 4)
+            await fill(gantry_broker, topic, 60, first=60)
+            await until(lambda: sum(map(len, seen.values())) >= 120)
+        await until(lambda: len([q for q in members[0].queues if q.topic == topic]) == 4)
+        await fill(gantry_broker, topic, 20, first=120)
+        await until(lambda: sum(map(len, seen.values())) >= 140)
+    assert len(failed) == 14
+    for of_queue in seen.values():
+        assert of_queue == sorted(of_queue), "orderly, and nothing twice: no member died"
+    assert sum(map(len, seen.values())) == 140
+
+
+async def test_broadcasting_members_each_get_all_and_go_on_where_their_file_says(
+    gantry_broker: System, tmp_path: Path
+) -> None:
+    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
+    await fill(gantry_broker, topic, 10)
+    seen: dict[str, list[int]] = defaultdict(list)
+
+    def member(name: str) -> PushConsumer:
+        consumer = consumer_of(
+            gantry_broker,
+            group,
+            topic,
+            model=MessageModel.BROADCASTING,
+            instance_name=name,
+            offsets_dir=tmp_path,
+        )
+        consumer.on_messages(lambda messages: seen[name].extend(map(number, messages)), quick=True)
+        return consumer
+
+    async with member("one"), member("two"):
+        await until(lambda: len(seen["one"]) >= 10 and len(seen["two"]) >= 10)
+    await fill(gantry_broker, topic, 4, first=10)
+    async with member("one"):
+        await until(lambda: len(seen["one"]) >= 14)
+    assert sorted(seen["one"]) == list(range(14))
+    assert sorted(seen["two"]) == list(range(10))
+
+
+async def test_what_the_life_of_a_consumer_refuses(gantry_broker: System) -> None:
+    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
+    consumer = consumer_of(gantry_broker, group, topic)
+    with pytest.raises(ConfigurationError, match="listener"):
+        await consumer.start()
+    consumer.on_messages(lambda messages: None, quick=True)
+    with pytest.raises(ConfigurationError, match="topic"):
+        await consumer_without_topic(gantry_broker).start()
+    assert consumer.state is ConsumerState.CREATE_JUST
+    async with consumer:
+        assert consumer.state is ConsumerState.RUNNING
+        second = consumer_of(gantry_broker, group, topic)
+        second.on_messages(lambda messages: None, quick=True)
+        with pytest.raises(ConfigurationError, match="in this process already"):
+            await second.start()
+        assert second.state is ConsumerState.START_FAILED
+    assert consumer.state is ConsumerState.SHUTDOWN_ALREADY
+    with pytest.raises(ConfigurationError, match="once"):
+        await consumer.start()
+
+
+def consumer_without_topic(system: System) -> PushConsumer:
+    consumer = PushConsumer(fresh("g"), nameservers=system.nameserver)
+    consumer.on_messages(lambda messages: None, quick=True)
+    return consumer
+
+
+async def test_members_that_want_different_things_are_warned_loudly(
+    gantry_broker: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
+    members = [
+        consumer_of(gantry_broker, group, topic, tag, instance_name=tag, rebalance_interval=0.2)
+        for tag in ("paid", "open")
+    ]
+    for member in members:
+        member.on_messages(lambda messages: None, quick=True)
+    with caplog.at_level(logging.ERROR, "gantry"):
+        async with members[0], members[1]:
+            await until(lambda: "DIFFERENT THINGS" in caplog.text)
+    assert "'paid'" in caplog.text
+    assert "'open'" in caplog.text
+
+
+async def test_tools_see_move_and_use_a_consumer(gantry_broker: System) -> None:
+    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
+    await fill(gantry_broker, topic, 10)
+    seen: list[ReceivedMessage] = []
+    consumer = consumer_of(gantry_broker, group, topic)
+    consumer.on_messages(seen.extend, quick=True)
+    async with consumer, client_of(gantry_broker) as client:
+        await until(lambda: len(seen) == 10)
+        await client.route(topic)
+        store = client.store(seen[0].broker)
+        info_header = ConsumerRunningInfoHeader(
+            consumer_group=group, client_id=consumer.client_id, jstack_enable=True
+        )
+        answer = await store.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, info_header)
+        info = decode_body(answer.body, ConsumerRunningInfo)
+        assert sorted((key.topic, key.queue_id) for key in info.mq_table) == [
+            (q.topic, q.queue_id) for q in consumer.queues
+        ]
+        assert "thread" in (info.jstack or "")
+        directly = ConsumeDirectlyHeader(
+            consumer_group=group, client_id=consumer.client_id, msg_id=seen[0].offset_message_id,
+            broker_name=seen[0].broker,
+        )  # fmt: skip
+        answer = await store.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, directly)
+        result = decode_body(answer.body, ConsumeMessageDirectlyResult)
+        assert result.consume_result is DirectResult.CR_SUCCESS
+        await until(lambda: len(seen) == 11)
+        for place in gantry_broker.brokers:
+            header = ResetOffsetHeader(topic=topic, group=group, timestamp=0, is_force=True)
+            await client.store_at(place.address).reset_offsets(header)
+        await until(lambda: len(seen) == 21)
+    assert sorted(map(number, seen[11:])) == list(range(10))
+
+
+async def test_pause_holds_pulls_and_resume_goes_on(gantry_broker: System) -> None:
+    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
+    seen: list[int] = []
+    consumer = consumer_of(gantry_broker, group, topic, hold_seconds=0.1)
+    consumer.on_messages(lambda messages: seen.extend(map(number, messages)), quick=True)
+    async with consumer:
+        await until(lambda: len(consumer.queues) == 4)  # the retry topic's among them
+        consumer.pause()
+        await asyncio.sleep(0.5)  # what was on its way may still come
+        await fill(gantry_broker, topic, 4)
+        await asyncio.sleep(0.5)
+        assert seen == []
+        consumer.resume()
+        await until(lambda: len(seen) == 4)
