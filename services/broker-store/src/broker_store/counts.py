@@ -1,11 +1,13 @@
 """What is counted of one topic, of one group in it, and whose messages these are. Plain numbers; figures.py makes rates of them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from broker_store.rates import Meter
 from gantry_chassis.metrics import Counter
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class TopicKind(IntEnum):
@@ -73,10 +75,33 @@ class GroupFigures:
         """Log bytes between what it read last and the end."""
 
 
-def sums(forgotten: Sequence[int], counted: Iterable[TopicFigures | GroupFigures]) -> Sums:
-    """Add up messages by whose they are; `forgotten` are those of what was deleted, by kind."""
-    by_kind = [*forgotten]
-    for figures in counted:
-        by_kind[figures.kind] += int(figures.messages.value)
-    users = by_kind[TopicKind.USER]
-    return Sums(told=users + by_kind[TopicKind.SYSTEM], users=users)
+class Totals(Generic[Key]):
+    """Messages of all keys by whose they are; they never fall, whatever is deleted."""
+
+    __slots__ = ("_counted", "_forgotten", "_others")
+
+    def __init__(self, counted: Mapping[Key, "TopicFigures | GroupFigures"]) -> None:
+        self._counted = counted
+        self._others: dict[Key, TopicFigures | GroupFigures] = {}
+        """Those of no user's topic: few, so that a sum over ten thousand topics looks at a kind only here."""
+        self._forgotten = [0, 0, 0]
+
+    def add(self, key: Key, figures: "TopicFigures | GroupFigures") -> None:
+        """Know of a key that is counted from now on."""
+        if figures.kind is not TopicKind.USER:
+            self._others[key] = figures
+
+    def forget(self, key: Key, figures: "TopicFigures | GroupFigures") -> None:
+        """Keep the count of a key that is not counted any more."""
+        self._others.pop(key, None)
+        self._forgotten[figures.kind] += int(figures.messages.value)
+
+    def sums(self) -> Sums:
+        """Return how many messages were counted since the start."""
+        by_kind = [*self._forgotten]
+        for figures in self._others.values():
+            by_kind[figures.kind] += int(figures.messages.value)
+        others = by_kind[TopicKind.SYSTEM] + by_kind[TopicKind.INTERNAL] - sum(self._forgotten[1:])
+        users = by_kind[TopicKind.USER] - others
+        users += int(sum([figures.messages.value for figures in self._counted.values()]))
+        return Sums(told=users + by_kind[TopicKind.SYSTEM], users=users)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from heapq import nlargest
 from typing import NamedTuple
 
-from broker_store.counts import GroupFigures, KindOf, SentBack, Sums, TopicFigures, TopicKind, sums
+from broker_store.counts import GroupFigures, KindOf, SentBack, Sums, TopicFigures, TopicKind, Totals
 from broker_store.rates import MINUTE_STEP_S, Meter, Mornings, Triple
 from gantry_chassis.metrics import Histogram, Metrics
 
@@ -55,12 +55,11 @@ class Figures:
     ) -> None:
         self._metrics = metrics
         self._kind_of = kind_of
-        self._forgotten_puts, self._forgotten_gets = [0, 0, 0], [0, 0, 0]
         self._forgotten_bytes = 0
-        # Counts, by kind, of what was deleted since: totals never fall, and no rate goes below zero.
         self.topics: dict[str, TopicFigures] = {}
         self.groups: dict[tuple[str, str], GroupFigures] = {}
         """By (topic, group)."""
+        self._puts, self._gets = Totals(self.topics), Totals(self.groups)
         self.sent_back: dict[tuple[str, str], SentBack] = {}
         """By (topic, group)."""
         self._put_messages = metrics.counters("gantry_store_put_messages", "Messages stored.", ("topic",))
@@ -204,11 +203,11 @@ class Figures:
 
     def puts(self) -> Sums:
         """Return how many messages were stored since the start."""
-        return sums(self._forgotten_puts, self.topics.values())
+        return self._puts.sums()
 
     def gets(self) -> Sums:
         """Return how many messages were read since the start."""
-        return sums(self._forgotten_gets, self.groups.values())
+        return self._gets.sums()
 
     @property
     def put_bytes_total(self) -> int:
@@ -250,7 +249,7 @@ class Figures:
         """Drop the figures of a topic that was deleted."""
         figures = self.topics.pop(topic, None)
         if figures is not None:
-            self._forgotten_puts[figures.kind] += int(figures.messages.value)
+            self._puts.forget(topic, figures)
             self._forgotten_bytes += int(figures.bytes.value)
             self._put_messages.forget(topic)
             self._put_bytes.forget(topic)
@@ -268,7 +267,7 @@ class Figures:
 
     def _forget_group(self, key: tuple[str, str]) -> None:
         figures = self.groups.pop(key)
-        self._forgotten_gets[figures.kind] += int(figures.messages.value)
+        self._gets.forget(key, figures)
         self._get_messages.forget(*key)
         self._get_bytes.forget(*key)
 
@@ -278,11 +277,13 @@ class Figures:
         )
         self._begin(figures.messages_meter, figures.size_meter)
         self.topics[topic] = figures
+        self._puts.add(topic, figures)
         return figures
 
     def _add_group(self, topic: str, group: str) -> GroupFigures:
         messages, size = self._get_messages.labels(topic, group), self._get_bytes.labels(topic, group)
         figures = self.groups[(topic, group)] = GroupFigures(messages, size, self._kind_of(topic))
+        self._gets.add((topic, group), figures)
         self._begin(figures.messages_meter, figures.size_meter, figures.pulls_meter)
         return figures
 
