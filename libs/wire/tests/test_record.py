@@ -20,7 +20,6 @@ from gantry_wire.record import (
     Record,
     build_blank,
     build_record,
-    build_records,
     decode_record,
     peek_header,
     rebuild_record,
@@ -180,22 +179,3 @@ def test_a_record_tells_who_sent_it_and_what_it_is_called():
     assert record.store_address == ("127.0.0.1", 10911)
     assert record.message_id == "7F00000100002A9F0000000000001234"
     assert record.property_map() == {"TAGS": "a"}
-
-
-@pytest.mark.parametrize("topic", [b"orders", b"t" * 127, b"t" * 128])
-@pytest.mark.parametrize("hosts", [(V4, V4), (V6, V4), (V4, V6), (V6, V6)])
-def test_records_built_together_are_those_built_one_by_one(topic, hosts):
-    born, store = hosts
-    messages = [(0, b"", b""), (7, b"body", b"a\x01b\x02"), (-1, bytes(300), b"k\x01v\x02" * 9)]
-    singles, positions, position = [], [], 4096
-    for number, (flag, body, properties) in enumerate(messages):
-        positions.append(position)
-        singles.append(
-            build_record(
-                topic, 3, 40 + number, position, body, properties, flag, 0x31, 11, born, 22, store, 2
-            )
-        )
-        position += len(singles[-1])
-    assert build_records(
-        topic, 3, 40, positions, *zip(*messages, strict=True), 0x31, 11, born, 22, store, 2
-    ) == b"".join(singles)

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from struct import Struct
+from struct import Struct, pack
 
 from gantry_wire.errors import MalformedMessageId
 
@@ -46,8 +46,9 @@ def offset_message_ids(host_bytes: bytes, positions: Sequence[int]) -> str:
     """Return the ids of a batch's records, joined by commas; that of a position below 0 is empty: its message has no record."""
     if min(positions) < 0:
         return ",".join([offset_message_id(host_bytes, at) if at >= 0 else "" for at in positions])
-    packed = [host_bytes + position for position in map(_POSITION.pack, positions)]
-    return b"".join(packed).hex(",", len(packed[0])).upper()
+    store = _hex(host_bytes)
+    texts = pack(f">{len(positions)}q", *positions).hex(",", _POSITION.size).upper()
+    return store + texts.replace(",", f",{store}")
 
 
 def parse_offset_message_id(text: str) -> tuple[str, int, int]:

@@ -9,8 +9,7 @@ Integers are big-endian. A blank (size, magic) fills the end of a segment. Knows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, count, repeat
+from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple, TypeAlias, cast
 from zlib import crc32
@@ -199,41 +198,6 @@ def behind_body(topic: bytes) -> tuple[int, bytes]:
 def properties_length(size: int) -> bytes:
     """Return what stands before the properties: their length."""
     return _PUT_SHORT(size)
-
-
-def build_records(  # noqa: PLR0913, PLR0917 - as build_record
-    topic: bytes,
-    queue_id: int,
-    first_offset: int,
-    positions: Sequence[int],
-    flags: Sequence[int],
-    bodies: Sequence[bytes],
-    properties: Sequence[bytes],
-    sys_flag: int,
-    born_timestamp: int,
-    born_host: bytes,
-    store_timestamp: int,
-    store_host: bytes,
-    reconsume_times: int = 0,
-) -> bytes:
-    """Return the bytes of records that follow each other, of one topic and queue. As `build_record`, column by column.
-
-    Whatever can be is done by `map`: a loop of our own takes twice as long.
-    """
-    layout, host_bits = fixed_layout(born_host, store_host)
-    pack, sys_flag = layout.pack, sys_flag & _NO_HOST_BITS | host_bits
-    magic, middle = behind_body(topic)
-    fixed_size = layout.size + len(middle) + _SHORT.size
-    body_sizes, properties_sizes = list(map(len, bodies)), list(map(len, properties))
-    sizes = [fixed_size + body + own for body, own in zip(body_sizes, properties_sizes, strict=True)]
-    crcs = [crc32(body) & CRC_MASK for body in bodies]
-    fixed = map(
-        pack, sizes, repeat(magic), crcs, repeat(queue_id), flags, count(first_offset), positions, repeat(sys_flag),
-        repeat(born_timestamp), repeat(born_host), repeat(store_timestamp), repeat(store_host), repeat(reconsume_times),
-        repeat(0), body_sizes,
-    )  # fmt: skip
-    rows = zip(fixed, bodies, repeat(middle), map(_PUT_SHORT, properties_sizes), properties, strict=False)
-    return b"".join(chain.from_iterable(rows))
 
 
 def rebuild_record(record: Record) -> bytes:

@@ -24,7 +24,7 @@ from gantry_wire.encode import encode_response, encode_send_reply
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.ids import offset_message_ids
 from gantry_wire.properties import index_key_hashes
-from gantry_wire.record import build_records
+from gantry_wire.records import build_records, record_sizes
 
 
 class ItemResult(msgspec.Struct, rename="camel"):
@@ -105,10 +105,7 @@ class SendBatch:
         store_ms, store_host, sys_flag = at.store_ms, at.store_host, self.sys_flag
         fixed = fixed_bytes(born_host, store_host, len(topic)) + len(topic)
         items = self.items
-        self.sizes = [
-            fixed + len(body) + len(properties)
-            for body, properties in zip(items.bodies, items.properties, strict=True)
-        ]
+        self.sizes = record_sizes(fixed, items.bodies, items.properties)
         self.size = sum(self.sizes)
         start = at.log.reserve(self.size)
         self.positions = list(accumulate(self.sizes[:-1], initial=start))
