@@ -11,7 +11,7 @@ _ADVICE: dict[int, str] = {
     3: "the broker does not know this request: it is older than the feature asked for",
     13: "shorten the message or its topic, or choose an earlier instant: the remark names the limit",
     14: "the broker takes nothing now (disk full, a slave, or stopping): look at its health",
-    16: "the topic, the group or the account lacks this permission: change it with the admin tool",
+    16: "the topic, the group or the account lacks this permission, or the access or secret key is wrong",
     17: "create the topic (`gantry topic create NAME`), or allow brokers to create topics",
     22: "the broker has nothing under this name",
     23: "correct the subscription expression",

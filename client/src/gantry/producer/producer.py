@@ -146,7 +146,8 @@ class Producer:
         if queue is not None or selector is not None or message.sharding_key is not None:
             choice = self._choice(message, queue, selector, argument)
         gathers = self._accumulator
-        if gathers is not None and self._can_gather(message, prepared, queue, choice):
+        is_chosen_later = choice is not None and queue is None
+        if gathers is not None and not is_chosen_later and self._can_gather(message, prepared):
             self._preparation.topic(message.topic)
             gathers.add(message, prepared.properties, queue, future, deadline)
             return future
@@ -283,16 +284,13 @@ class Producer:
             return lambda queues: by_hash(queues, message, key)
         return lambda queues: selector(queues, message, argument)
 
-    def _can_gather(
-        self, message: Message, prepared: Prepared, queue: MessageQueue | None, choice: Choice | None
-    ) -> bool:
+    def _can_gather(self, message: Message, prepared: Prepared) -> bool:
         """Whether a message may be part of a batch: brokers take no compressed, timed or replying ones there."""
         return not (
             prepared.sys_flag
             or message.is_timed
-            or (choice is not None and queue is None)
             or len(message.body) >= self.settings.batch_bytes_max
-            or is_reply(message)
+            or (message.properties and is_reply(message))
         )
 
     def _send_gathered(self, gathered: Gathered) -> None:

@@ -75,23 +75,26 @@ def _hex(host_bytes: bytes) -> str:
 class UniqueIds:
     """Makes UNIQ_KEYs: address, process and salt fixed, then milliseconds of the month and a counter."""
 
-    __slots__ = ("_counter", "_month_end_ms", "_month_start_ms", "_prefix")
+    __slots__ = ("_counter", "_head", "_head_ms", "_month_end_ms", "_month_start_ms", "_prefix")
 
     def __init__(self, ip_bytes: bytes, pid: int, salt: int) -> None:
         """`ip_bytes` are 4 or 16 address bytes, `salt` any number that tells two makers in one process apart."""
         assert len(ip_bytes) in (4, 16)
         self._prefix = f"{ip_bytes.hex()}{pid & 0xFFFF:04x}{salt & 0xFFFFFFFF:08x}".upper()
         self._counter = 0
+        self._head, self._head_ms = "", -1
         self._month_start_ms = 0
         self._month_end_ms = 0
 
     def next(self, now_ms: int) -> str:
         """Return a new key; no two are equal unless 65,536 are made in one millisecond."""
-        if not self._month_start_ms <= now_ms < self._month_end_ms:
-            self._turn_month(now_ms)
+        if now_ms != self._head_ms:
+            if not self._month_start_ms <= now_ms < self._month_end_ms:
+                self._turn_month(now_ms)
+            self._head, self._head_ms = f"{self._prefix}{now_ms - self._month_start_ms:08X}", now_ms
         counter = self._counter
         self._counter = counter + 1 & _COUNTER_MASK
-        return f"{self._prefix}{now_ms - self._month_start_ms:08X}{counter:04X}"
+        return f"{self._head}{counter:04X}"
 
     def _turn_month(self, now_ms: int) -> None:
         first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(

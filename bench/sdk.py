@@ -1,0 +1,134 @@
+"""The Python SDK from one process: acknowledged sends of 128 B at 32 and 256 in flight, sync and async flush, and gathered into batches.
+
+    python bench/sdk.py [--seconds 5] [--only producer] [--flush sync|async|both] [--body 128]
+
+Starts a system for each kind of flush. Beside the rate: CPU time a message of this process and of the broker.
+A part is a coroutine `part(system, options)` that yields one line a measurement; PARTS names them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import uvloop
+from system import System, cpu_seconds, provenance, started
+
+from gantry import Message, Producer
+from gantry.producer.settings import ProducerOptions
+
+TOPIC = "SdkBench"
+WARM_SECONDS = 1.0
+SEND_SECONDS = 30.0
+"""Longer than any stall of a shared machine: a time-out would be measured as an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One measurement. CPU in microseconds a message."""
+
+    what: str
+    rate: int
+    goal: int
+    client_us: float
+    broker_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is measured, and for how long."""
+
+    flush: str
+    seconds: float
+    body: int
+
+
+Part = Callable[[System, Options], AsyncIterator[Line]]
+
+
+async def measured(
+    system: System, what: str, goal: int, seconds: float, work: Callable[[float], asyncio.Future[int]]
+) -> Line:
+    """Run `work(until)` after a moment of warming up; it returns how many messages it did until that time."""
+    await work(time.perf_counter() + WARM_SECONDS)
+    began, own, broker = time.perf_counter(), time.process_time(), cpu_seconds(system.store_pid)
+    done = await work(began + seconds)
+    took = time.perf_counter() - began
+    own, broker = time.process_time() - own, cpu_seconds(system.store_pid) - broker
+    return Line(what, round(done / took), goal, round(own / done * 1e6, 1), round(broker / done * 1e6, 1))
+
+
+def sends(producer: Producer, in_flight: int, body: bytes) -> Callable[[float], asyncio.Future[int]]:
+    """Return work that keeps so many sends on their way, each by a caller that waits for its answer."""
+
+    async def caller(until: float) -> int:
+        done = 0
+        while time.perf_counter() < until:
+            await producer.send(Message(TOPIC, body))
+            done += 1
+        return done
+
+    async def all_callers(until: float) -> int:
+        return sum(await asyncio.gather(*(caller(until) for _ in range(in_flight))))
+
+    return lambda until: asyncio.ensure_future(all_callers(until))
+
+
+async def producer_part(system: System, options: Options) -> AsyncIterator[Line]:
+    """Single sends at two windows, then with the accumulator."""
+    body = bytes(options.body)
+    goals = {32: 15_000, 256: 25_000} if options.flush == "sync" else {32: 25_000, 256: 35_000}
+    async with Producer("sdk-bench", nameservers=system.nameserver, send_timeout=SEND_SECONDS) as producer:
+        await producer.send(Message(TOPIC, body))
+        for in_flight, goal in goals.items():
+            work = sends(producer, in_flight, body)
+            yield await measured(system, f"send, {in_flight} in flight", goal, options.seconds, work)
+    gathering: ProducerOptions = {
+        "nameservers": system.nameserver,
+        "send_timeout": SEND_SECONDS,
+        "linger": 0.002,
+        "batch_bytes_max": 128 * 1024,
+    }
+    async with Producer("sdk-bench", **gathering) as producer:
+        await producer.send(Message(TOPIC, body))
+        work = sends(producer, 2048, body)
+        yield await measured(
+            system, "send, gathered for 2 ms, 2,048 in flight", 80_000, options.seconds, work
+        )
+
+
+PARTS: dict[str, Part] = {"producer": producer_part}
+
+
+async def run(system: System, options: Options, only: str | None) -> None:
+    for name, part in PARTS.items():
+        if only not in (None, name):
+            continue
+        async for line in part(system, options):
+            print(json.dumps({"flush": options.flush, "part": name, **asdict(line)}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--body", type=int, default=128)
+    parser.add_argument("--flush", choices=("sync", "async", "both"), default="both")
+    parser.add_argument("--only", choices=sorted(PARTS))
+    chosen = parser.parse_args()
+    print(provenance(chosen.flush))
+    for flush in ("sync", "async") if chosen.flush == "both" else (chosen.flush,):
+        with started("--flush", flush) as system:
+            uvloop.run(run(system, Options(flush, chosen.seconds, chosen.body), chosen.only))
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    main()
