@@ -4,7 +4,6 @@ import io
 import json
 from typing import Any
 
-import httpx
 import pytest
 
 from gantry.cli import calls, groups, offsets, shapes
@@ -124,15 +123,14 @@ def test_an_address_that_is_none(address: str) -> None:
     ],
 )  # fmt: skip
 def test_a_problem_becomes_a_line(status: int, problem: dict[str, Any], words: str, exit_status: int) -> None:
-    headers = {"content-type": "application/problem+json"}
     with pytest.raises(Stop) as stopped:
-        calls.answer_of(httpx.Response(status, json=problem, headers=headers), "http://x")
+        calls.answer_of(status, "application/problem+json", json.dumps(problem).encode(), "http://x")
     assert (stopped.value.words, stopped.value.status) == (words, exit_status)
 
 
 def test_something_else_that_answers_is_named() -> None:
     with pytest.raises(Stop, match=r"not as a gateway of Gantry \(status 200, text/html") as stopped:
-        calls.answer_of(httpx.Response(200, text="<html>", headers={"content-type": "text/html"}), "http://x")
+        calls.answer_of(200, "text/html; charset=utf-8", b"<html>", "http://x")
     assert stopped.value.status == UNREACHABLE
 
 

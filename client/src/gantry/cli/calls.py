@@ -1,16 +1,20 @@
-"""One call of the gateway: made over httpx, which is imported with the first one; every way it fails is a Stop with words."""
+"""Calls of the gateway, one after the other: every way one fails is a Stop with words.
+
+Over http.client, because a command is over before httpx is imported (230 ms of CPU against 50).
+"""
 
 from __future__ import annotations
 
 import json
+import select
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
-from gantry.cli.stops import FAILED, HINTS, UNREACHABLE, WRONG_USE, Stop, status_of
+from gantry.cli.stops import HINTS, UNREACHABLE, WRONG_USE, Stop, status_of
 
 if TYPE_CHECKING:
-    import httpx
+    from http.client import HTTPConnection
 
 DEFAULT_HTTP = "http://127.0.0.1:8080"
 CALL_SECONDS = 60.0
@@ -45,16 +49,16 @@ def query_of(query: Mapping[str, Query]) -> dict[str, str]:
     }
 
 
-def answer_of(response: httpx.Response, base: str) -> Any:
+def answer_of(status: int, content_type: str, content: bytes, base: str) -> Any:
     """Return the JSON of an answer. Raises Stop for a problem, and for what is no answer of a gateway."""
-    kind = response.headers.get("content-type", "").partition(";")[0]
+    kind = content_type.partition(";")[0]
     if kind not in {"application/json", "application/problem+json"}:
-        words = f"{base} answers, but not as a gateway of Gantry (status {response.status_code}, {kind or 'no type'})"
+        words = f"{base} answers, but not as a gateway of Gantry (status {status}, {kind or 'no type'})"
         raise Stop(f"{words}: check the address", UNREACHABLE)
-    body: Any = json.loads(response.content)
-    if response.is_success:
+    body: Any = json.loads(content)
+    if 200 <= status < 300:
         return body
-    raise problem_stop(body, response.status_code)
+    raise problem_stop(body, status)
 
 
 def problem_stop(body: dict[str, Any], http_status: int) -> Stop:
@@ -74,41 +78,66 @@ def problem_stop(body: dict[str, Any], http_status: int) -> Stop:
 
 def unreached(error: Exception, base: str) -> Stop:
     """Return the Stop for a call without an answer."""
-    import httpx
-
-    if isinstance(error, httpx.TimeoutException):
-        return Stop(
-            f"the gateway at {base} does not answer in time; gantry doctor looks for the reason", FAILED
-        )
-    why = str(error).strip() or type(error).__name__
+    if isinstance(error, TimeoutError):
+        words = f"the gateway at {base} does not answer in time; gantry doctor looks for the reason"
+        return Stop(words, UNREACHABLE)
+    why = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
     words = f"cannot reach the gateway at {base} ({why}): start a system with ./gantry up"
     return Stop(f"{words}, or name its address with --http or GANTRY_HTTP", UNREACHABLE)
 
 
 class Calls:
-    """Calls of one gateway, one after the other, over connections that are kept."""
+    """Calls of one gateway, one after the other, over a connection that is kept."""
 
     def __init__(self, base: str, token: str | None) -> None:
         self.base = base_of(base)
         self.headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._client: httpx.Client | None = None
+        self._connection: HTTPConnection | None = None
 
     def call(
-        self, method: str, path: str, body: Any = None, *, hold_seconds: float = 0, **query: Query
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        hold_seconds: float = 0,
+        is_report: bool = False,
+        **query: Query,
     ) -> Any:
-        """Return the JSON that is answered. Raises Stop."""
-        import httpx
+        """Return the JSON that is answered. Raises Stop; `is_report`: whatever the status, what is answered is wanted."""
+        import http.client
 
-        client = self._client = self._client or httpx.Client(base_url=self.base, headers=self.headers)
+        content = None if body is None else json.dumps(body).encode()
+        headers = self.headers if content is None else {**self.headers, "content-type": "application/json"}
+        given = urlencode(query_of(query))
         try:
-            response = client.request(
-                method, path, json=body, params=query_of(query), timeout=CALL_SECONDS + hold_seconds
-            )
-        except httpx.TransportError as error:
+            connection = self._connected(CALL_SECONDS + hold_seconds)
+            target = urlsplit(self.base).path + path + (f"?{given}" if given else "")
+            connection.request(method, target, content, headers)
+            response = connection.getresponse()
+            answered = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
             raise unreached(error, self.base) from error
-        return answer_of(response, self.base)
+        status = 200 if is_report else response.status
+        return answer_of(status, response.headers.get("content-type", ""), answered, self.base)
 
     def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            self._client.close()
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _connected(self, seconds: float) -> HTTPConnection:
+        """Return the connection; a new one where there is none, or where the gateway has closed it meanwhile."""
+        import http.client
+
+        kept = self._connection
+        if kept is not None and kept.sock is not None and not select.select([kept.sock], [], [], 0)[0]:
+            kept.sock.settimeout(seconds)
+            return kept
+        self.close()
+        place = urlsplit(self.base)
+        kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(place.hostname or "", place.port, timeout=seconds)
+        return self._connection

@@ -163,7 +163,7 @@ def _duration(milliseconds: int) -> str:
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
         if milliseconds and milliseconds % size == 0:
             return f"{milliseconds // size}{unit}"
-    return f"{milliseconds}ms"
+    return f"{milliseconds}ms" if milliseconds else "0s"
 
 
 def _act(session: Session, group: str, verb: str) -> None:

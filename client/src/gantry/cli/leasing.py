@@ -147,7 +147,7 @@ def consume(
         consumer.give_back()
     session.screen.say(f"done {consumer.done}, given back {consumer.failed}")
     if consumer.failed:
-        raise Stop(f"{consumer.failed} commands failed; their messages come again", FAILED)
+        raise Stop(f"{consumer.failed} commands failed; their messages were given back", FAILED)
 
 
 class _Consumer:

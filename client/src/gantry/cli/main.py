@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 import typer
 
-from gantry.cli import (
-    brokers,
-    completion,
-    dead_letters,
-    doctor,
-    groups,
-    leasing,
-    messages,
-    offsets,
-    reading,
-    schedules,
-    sending,
-    tasks,
-    topics,
-    transactions,
-)  # fmt: skip
 from gantry.cli.stops import DONE, FAILED, INTERRUPTED, WRONG_USE, Stop
 
 HELP = """Send, read and look after messages of a running Gantry system.
@@ -43,13 +28,27 @@ Examples:
 
 COMPLETING = "_GANTRY_COMPLETE"
 """Set by a shell that asks what may stand at the cursor."""
-PARTS = (
-    sending, reading, leasing, topics, groups, brokers, offsets, messages, dead_letters, schedules, transactions, tasks, doctor, completion,
-)  # fmt: skip
+PARTS = {
+    "sending": ("send",),
+    "reading": ("pull", "tail"),
+    "leasing": ("receive", "ack", "nack", "consume"),
+    "topics": ("topic",),
+    "groups": ("group",),
+    "brokers": ("broker", "cluster"),
+    "offsets": ("lag", "offsets"),
+    "messages": ("message",),
+    "dead_letters": ("dlq",),
+    "schedules": ("schedule",),
+    "transactions": ("txn",),
+    "tasks": ("task",),
+    "doctor": ("doctor",),
+    "completion": ("completion",),
+}
+"""Modules and their words: only the module of the word that was typed is loaded, all of them for --help and completion."""
 
 
-def make_app() -> typer.Typer:
-    """Return the command line."""
+def make_app(word: str = "") -> typer.Typer:
+    """Return the command line; with a word only the part that knows it, where one does."""
     app = typer.Typer(
         help=HELP, epilog=EPILOG, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=COMPLETING in os.environ,
         no_args_is_help=True, context_settings={"help_option_names": ["--help", "-h"]},
@@ -60,14 +59,15 @@ def make_app() -> typer.Typer:
         pass
 
     everything.__doc__ = HELP
-    for part in PARTS:
-        part.add_to(app)
+    knowing = [part for part, words in PARTS.items() if word in words]
+    for part in knowing or PARTS:
+        import_module(f"gantry.cli.{part}").add_to(app)
     return app
 
 
 def main(words: list[str], program: str = "gantry") -> int:
     """Run one command line; returns its exit status."""
-    app = make_app()
+    app = make_app(words[0] if words and COMPLETING not in os.environ else "")
     if COMPLETING in os.environ:
         app(prog_name=program)  # answers the shell and ends the process
     try:

@@ -133,7 +133,12 @@ class _Following:
         calls = self._session.calls
         limits = httpx.Limits(max_connections=TAILED_QUEUES_MAX, max_keepalive_connections=TAILED_QUEUES_MAX)
         async with (
-            httpx.AsyncClient(base_url=calls.base, headers=calls.headers, limits=limits) as client,
+            httpx.AsyncClient(
+                base_url=calls.base,
+                headers=calls.headers,
+                limits=limits,
+                verify=calls.base.startswith("https:"),
+            ) as client,
             asyncio.TaskGroup() as tasks,
         ):
             for broker, queue_id, _first, end in queues:
@@ -162,7 +167,9 @@ class _Following:
             return None
         if response.status_code in {429, 503, 504}:
             return None
-        answer: dict[str, Any] = answer_of(response, self._session.calls.base)
+        kind = response.headers.get("content-type", "")
+        base = self._session.calls.base
+        answer: dict[str, Any] = answer_of(response.status_code, kind, response.content, base)
         return answer
 
 

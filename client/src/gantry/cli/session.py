@@ -42,7 +42,7 @@ class Session:
 
     def get(self, path: str, *, hold_seconds: float = 0, **query: Query) -> Any:
         """Call GET. Raises Stop."""
-        return self.calls.call("GET", path, hold_seconds=hold_seconds, **query)
+        return self.calls.call("GET", path, hold_seconds=hold_seconds, is_report=False, **query)
 
     def post(self, path: str, body: Any = None, *, hold_seconds: float = 0) -> Any:
         """Call POST. Raises Stop."""

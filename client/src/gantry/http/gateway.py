@@ -43,7 +43,12 @@ class Gateway:
             limits = httpx.Limits(
                 max_connections=self.settings.connections, max_keepalive_connections=self.settings.connections
             )
-            self._client = httpx.AsyncClient(base_url=self.settings.http, headers=headers, limits=limits)
+            self._client = httpx.AsyncClient(
+                base_url=self.settings.http,
+                headers=headers,
+                limits=limits,
+                verify=self.settings.http.startswith("https:"),
+            )
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
