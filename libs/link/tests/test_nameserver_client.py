@@ -6,7 +6,7 @@ from scripted_broker import Script
 from scripted_link import eventually, serving
 
 from gantry_link import nameserver_client
-from gantry_link.errors import BrokerRefused, LinkError, NotConnected, RequestTimedOut
+from gantry_link.errors import BrokerRefused, LinkError, NotConnected, RequestTimedOut, UnreadableAnswer
 from gantry_link.nameserver_client import NameserverClient, Registered
 from gantry_link.pool import ConnectionPool
 from gantry_wire.bodies import (
@@ -103,6 +103,18 @@ async def test_the_next_nameserver_is_asked_when_one_does_not_know():
         for _ in range(2):
             assert await client.route("T") == ROUTE
         assert client._first == 0  # it will know as soon as brokers register with it
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"[]", b'{"queueDatas":[1]}', b"[" * 100_000])
+async def test_the_next_nameserver_is_asked_when_one_answers_what_nobody_can_read(body):
+    broken = {105: (0, None, body), 101: (0, None, b"")}
+    async with nameservers(broken, KNOWS) as (client, scripts, _):
+        assert (await client.route("T")).queue_datas == ROUTE.queue_datas
+        assert [len(script.asked) for script in scripts] == [1, 1]
+    async with nameservers(broken) as (client, _, addresses):
+        with pytest.raises(UnreadableAnswer, match=addresses[0]) as failure:
+            await client.route("T")
+        assert failure.value.sent
 
 
 async def test_unknown_everywhere_is_a_refusal_also_when_another_one_is_down():

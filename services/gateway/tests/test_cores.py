@@ -60,6 +60,16 @@ def test_what_is_no_list_is_none(text):
     assert parse(text) is None
 
 
+@pytest.mark.parametrize("text", ["a:65537", "a:2147483648", f"a:{'9' * 5000}", "a:40000;b:40000"])
+def test_a_list_of_more_queues_than_are_kept_is_refused(text):
+    with pytest.raises(Problem, match="correct it there") as failure:
+        parse(text)
+    assert (failure.value.status, failure.value.retryable) == (503, True)
+    with pytest.raises(Problem):
+        parse_previous(f"{text}@5")
+    assert parse_previous(f"a:4@{'9' * 5000}") is None
+
+
 def test_the_list_before_is_in_use_until_the_window_is_over():
     old, new = of_counts({"a": 1}), of_counts({"a": 2})
     assert old is not None

@@ -21,7 +21,9 @@ from gateway.ports import (
     QueueProgress,
     StoreRefused,
     TopicSettings,
+    Unusable,
 )
+from gateway.queue_lists import QUEUES_MAX
 
 pytestmark = pytest.mark.anyio
 
@@ -254,6 +256,29 @@ async def test_an_unknown_topic_is_none_and_silent_nameservers_are_an_error():
     async with names_of({}) as (_script, names, _address):
         with pytest.raises(PeerAway):
             await names.route("orders")
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"{", b"[]", b'{"queueDatas":[1]}'])
+async def test_an_answer_of_a_nameserver_that_nobody_can_read_is_none(body):
+    async with names_of({105: (0, {}, body), 106: (0, {}, body), 206: (0, {}, body)}) as (_, names, address):
+        for asked in (names.route("orders"), names.route_at(address, "orders")):
+            with pytest.raises(Unusable, match="nobody can read"):
+                await asked
+        if body != b'{"queueDatas":[1]}':  # no field of theirs: an empty cluster
+            for asked in (names.brokers(), names.topics()):
+                with pytest.raises(Unusable):
+                    await asked
+
+
+@pytest.mark.parametrize("field", ["readQueueNums", "writeQueueNums"])
+@pytest.mark.parametrize("count", [QUEUES_MAX + 1, 2**31, 10**30])
+async def test_a_route_of_more_queues_than_are_kept_is_not_taken(field, count):
+    route = json.loads(json.dumps(ROUTE))
+    route["queueDatas"][0][field] = count
+    async with names_of({105: (0, {}, json.dumps(route).encode())}) as (_script, names, address):
+        for asked in (names.route("orders"), names.route_at(address, "orders")):
+            with pytest.raises(Unusable, match=f"at most {QUEUES_MAX}"):
+                await asked
 
 
 async def test_brokers_are_masters_with_the_hosts_their_address_means():

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gateway.brokers import KnownBrokers
-from gateway.ports import Broker, QueueData, RouteData
+from gateway.ports import Broker, QueueData, RouteData, Unusable
 from gateway.problems import Problem
 from gateway.route_cache import RouteCache
 
@@ -28,6 +28,20 @@ class Names:
 
     async def value(self, namespace: str, key: str) -> str | None:
         return "broker-a:4"
+
+
+class BrokenNames(Names):
+    """Nameservers that, once broken, answer what cannot be used."""
+
+    is_broken = True
+
+    async def route(self, topic: str) -> RouteData | None:
+        if self.is_broken:
+            raise Unusable("nameservers", "the nameserver 127.0.0.1:9876 gave an answer nobody can read")
+        return await super().route(topic)
+
+    async def value(self, namespace: str, key: str) -> str | None:
+        return "broker-a:2147483648" if self.is_broken else await super().value(namespace, key)
 
 
 class SlowNames(Names):
@@ -73,3 +87,21 @@ def test_a_hint_that_overtakes_an_answer_is_not_lost() -> None:
         return len((await routes.get("orders")).writable)
 
     assert asyncio.run(scenario()) == 8
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_cannot_be_used_is_503_and_what_was_known_before_is_kept():
+    names = BrokenNames(ROUTE)
+    routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+    with pytest.raises(Problem, match="nobody can read") as failure:
+        await routes.get("orders")
+    assert (failure.value.status, failure.value.retryable) == (503, True)
+    with pytest.raises(Problem, match="2147483648 queues") as failure:
+        await routes.queue_list("orders")
+    assert (failure.value.status, failure.value.retryable) == (503, True)
+    names.is_broken = False
+    route, history = await routes.get("orders"), await routes.queue_list("orders")
+    names.is_broken = True
+    routes.forget("orders")
+    assert await routes.get("orders") is route
+    assert await routes.queue_list("orders") is history

@@ -36,6 +36,13 @@ class RequestTimedOut(LinkError):
     """No answer within the time the caller gave."""
 
 
+class UnreadableAnswer(LinkError):
+    """An answer came whose body is not what its request has: nothing can be said of what it meant."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words, sent=True)
+
+
 class BrokerRefused(Exception):
     """The other side answered with an error code. `code` is a ResponseCode or a number unknown to us."""
 

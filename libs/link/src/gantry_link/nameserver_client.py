@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from gantry_link.addresses import Addresses
 from gantry_link.connection import REQUEST_SECONDS
-from gantry_link.errors import BrokerRefused, LinkError, NotConnected, RequestTimedOut
+from gantry_link.errors import BrokerRefused, LinkError, NotConnected, RequestTimedOut, UnreadableAnswer
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_calls import Fields, StoreCalls
 from gantry_wire.bodies import (
@@ -26,8 +26,10 @@ from gantry_wire.bodies import (
     decode_body,
     encode_body,
 )
+from gantry_wire.body import BodyT
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.config_text import format_config_text, parse_config_text
+from gantry_wire.errors import WireError
 from gantry_wire.frame import Command
 from gantry_wire.headers import (
     BrokerHeartbeatHeader,
@@ -45,6 +47,8 @@ from gantry_wire.headers import (
     RouteHeader,
 )
 from gantry_wire.register_body import body_crc, encode_register_body
+
+T = TypeVar("T")
 
 UNKNOWN = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.QUERY_NOT_FOUND})
 """Codes after which another nameserver may know better."""
@@ -84,45 +88,43 @@ class NameserverClient:
     async def route(self, topic: str) -> TopicRouteData:
         """105: where a topic's queues are; BrokerRefused with code 17 when no nameserver knows the topic."""
         header = RouteHeader(topic=topic, accept_standard_json_only=True)
-        return decode_body(
-            (await self._ask_any(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)).body, TopicRouteData
-        )
+        return await self._ask_any(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, _body_of(TopicRouteData))
 
     async def cluster_info(self) -> ClusterInfo:
         """106: brokers by name, broker names by cluster."""
-        return decode_body((await self._ask_any(RequestCode.GET_BROKER_CLUSTER_INFO)).body, ClusterInfo)
+        return await self._ask_any(RequestCode.GET_BROKER_CLUSTER_INFO, None, _body_of(ClusterInfo))
 
     async def topics(self) -> list[str]:
         """206: every topic."""
-        answer = await self._ask_any(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        return decode_body(answer.body, TopicList).topic_list
+        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+        return (await self._ask_any(code, None, _body_of(TopicList))).topic_list
 
     async def topics_of_cluster(self, cluster: str) -> list[str]:
         """224: the topics of one cluster."""
-        answer = await self._ask_any(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterHeader(cluster=cluster))
-        return decode_body(answer.body, TopicList).topic_list
+        header = ClusterHeader(cluster=cluster)
+        return (
+            await self._ask_any(RequestCode.GET_TOPICS_BY_CLUSTER, header, _body_of(TopicList))
+        ).topic_list
 
     async def kv_get(self, namespace: str, key: str) -> str | None:
         """101: a value of the KV configuration; None when there is none."""
         header = KvKeyHeader(namespace=namespace, key=key)
         try:
-            answer = await self._ask_any(RequestCode.GET_KV_CONFIG, header)
+            return await self._ask_any(RequestCode.GET_KV_CONFIG, header, _value_of)
         except BrokerRefused as refused:
             if refused.code == ResponseCode.QUERY_NOT_FOUND:
                 return None
             raise
-        return answer.read(KvValueReplyHeader).value
 
     async def kv_list(self, namespace: str) -> dict[str, str]:
         """219: every key of a namespace; empty when there are none."""
         header = NamespaceHeader(namespace=namespace)
         try:
-            answer = await self._ask_any(RequestCode.GET_KVLIST_BY_NAMESPACE, header)
+            return (await self._ask_any(RequestCode.GET_KVLIST_BY_NAMESPACE, header, _body_of(KVTable))).table
         except BrokerRefused as refused:
             if refused.code == ResponseCode.QUERY_NOT_FOUND:
                 return {}
             raise
-        return decode_body(answer.body, KVTable).table
 
     # To every nameserver
 
@@ -211,34 +213,47 @@ class NameserverClient:
         except (BrokerRefused, LinkError) as error:
             return error
 
-    async def _ask_any(self, code: int, header: Fields = None) -> Command:
-        """Ask one nameserver; the next when it cannot be reached, does not answer soon, or does not know.
+    async def _ask_any(self, code: int, header: Fields, read: Callable[[Command], T]) -> T:
+        """Ask one nameserver; the next when it cannot be reached, does not answer soon or readably, or does not know.
 
         Who did not answer soon is asked once more, with patience, before the question fails.
         """
         addresses = await self.addresses.current()
         seconds = min(SOON_SECONDS, self._timeout_seconds) if len(addresses) > 1 else self._timeout_seconds
-        failure, silent = await self._ask_in_turn(addresses, code, header, seconds)
+        failure, silent = await self._ask_in_turn(addresses, code, header, seconds, read)
         if isinstance(failure, LinkError) and silent and seconds < self._timeout_seconds:
-            failure, _ = await self._ask_in_turn(silent, code, header, self._timeout_seconds)
-        if isinstance(failure, Command):
-            return failure
-        raise failure
+            failure, _ = await self._ask_in_turn(silent, code, header, self._timeout_seconds, read)
+        if isinstance(failure, BrokerRefused | LinkError):
+            raise failure
+        return failure[0]
 
     async def _ask_in_turn(
-        self, addresses: Sequence[str], code: int, header: Fields, seconds: float
-    ) -> tuple[Command | BrokerRefused | LinkError, list[str]]:
-        """Return the first answer, or why there is none; and the addresses that said nothing within the time."""
+        self,
+        addresses: Sequence[str],
+        code: int,
+        header: Fields,
+        seconds: float,
+        read: Callable[[Command], T],
+    ) -> tuple[tuple[T] | BrokerRefused | LinkError, list[str]]:
+        """Return what the first answer says, or why there is none; and the addresses that said nothing within the time."""
         failure: BrokerRefused | LinkError = NotConnected("no nameserver is known")
         silent: list[str] = []
         first = self._first
         for n in range(len(addresses)):
             index = (first + n) % len(addresses)
-            answer = await self._ask_one(addresses[index], code, header, b"", seconds)
+            address = addresses[index]
+            answer = await self._ask_one(address, code, header, b"", seconds)
             if isinstance(answer, Command):
-                if not isinstance(failure, BrokerRefused):
-                    self._first = index  # stay with the one that answers
-                return answer, silent
+                try:
+                    said = (read(answer),)
+                except WireError as error:
+                    answer = UnreadableAnswer(
+                        f"the nameserver {address} gave an answer nobody can read: {error}"
+                    )
+                else:
+                    if not isinstance(failure, BrokerRefused):
+                        self._first = index  # stay with the one that answers
+                    return said, silent
             if isinstance(answer, BrokerRefused):
                 if answer.code not in UNKNOWN:
                     return answer, silent
@@ -249,6 +264,15 @@ class NameserverClient:
             if not isinstance(failure, BrokerRefused):
                 failure = answer
         return failure, silent
+
+
+def _body_of(kind: type[BodyT]) -> Callable[[Command], BodyT]:
+    """Return what reads an answer whose body is of this kind. It raises MalformedBody."""
+    return lambda answer: decode_body(answer.body, kind)
+
+
+def _value_of(answer: Command) -> str | None:
+    return answer.read(KvValueReplyHeader).value
 
 
 def _registered(answer: Command) -> Registered:

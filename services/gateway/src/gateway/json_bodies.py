@@ -6,6 +6,7 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from gateway.patterns import in_words
 from gateway.problems import Problem, invalid
 
 T = TypeVar("T")
@@ -13,6 +14,7 @@ T = TypeVar("T")
 _PATH = re.compile(r"^(?P<words>.*?)(?: - at (?:`key` in )?`\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*)`$", re.DOTALL)
 _REQUIRED = re.compile(r"^Object missing required field `(?P<name>.*)`$", re.DOTALL)
+_MATCHING = re.compile(r"^Expected `str` matching regex '(?P<pattern>.*)'$", re.DOTALL)
 BOUND = re.compile(r"^Expected (?P<kind>`[^`]*`) (?P<limit>(?:of length )?[<>=]=? ?.*)$")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 WORDS_MAX = 300
@@ -66,6 +68,9 @@ def _problem(words: str) -> Problem:
     if named := _UNKNOWN.match(words) or _REQUIRED.match(words):
         path = f"{path}.{named['name']}" if path else named["name"]
         words = "no such field" if words.startswith("Object contains") else "the field is missing"
+    if pattern := _MATCHING.match(words):
+        rule = in_words(pattern["pattern"])
+        return invalid(path[:WORDS_MAX], f"the value may have {rule}", rule)
     bound = BOUND.match(words)
     return invalid(
         path[:WORDS_MAX] or "body", words[:WORDS_MAX], bound["limit"].removeprefix("of ") if bound else ""

@@ -7,11 +7,14 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from gantry_link import BrokerRefused, ConnectionPool, LinkError, NameserverClient, StoreClient
+from gantry_link.errors import UnreadableAnswer
 from gantry_link.nameserver_client import Answers
 from gantry_wire.bodies import TopicRouteData, decode_body
 from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.errors import MalformedBody
 from gantry_wire.headers import RouteHeader
-from gateway.ports import Broker, PeerAway, QueueData, RouteData, StoreRefused
+from gateway.ports import Broker, PeerAway, QueueData, RouteData, StoreRefused, Unusable
+from gateway.queue_lists import QUEUES_MAX
 
 MASTER_ID = 0
 RESOLVE_SECONDS = 60.0
@@ -45,7 +48,7 @@ class LinkNames:
                 return None
             raise StoreRefused(int(error.code), error.remark) from error
         except LinkError as error:
-            raise PeerAway(_ALL, error.sent, str(error)) from error
+            raise _away(_ALL, error) from error
 
     async def route_at(self, address: str, topic: str) -> RouteData | None:
         """105 of one nameserver."""
@@ -56,8 +59,12 @@ class LinkNames:
         except BrokerRefused:
             return None
         except LinkError as error:
-            raise PeerAway(address, error.sent, str(error)) from error
-        return _route(decode_body(answer.body, TopicRouteData))
+            raise _away(address, error) from error
+        try:
+            return _route(decode_body(answer.body, TopicRouteData))
+        except MalformedBody as error:
+            words = f"the nameserver {address} gave an answer nobody can read: {error}"
+            raise Unusable(address, words) from error
 
     async def brokers(self) -> list[Broker]:
         """106: masters only."""
@@ -121,10 +128,24 @@ class LinkNames:
         except BrokerRefused as error:
             raise StoreRefused(int(error.code), error.remark) from error
         except LinkError as error:
-            raise PeerAway(_ALL, error.sent, str(error)) from error
+            raise _away(_ALL, error) from error
+
+
+def _away(peer: str, error: LinkError) -> PeerAway:
+    if isinstance(error, UnreadableAnswer):
+        return Unusable(peer, str(error))
+    return PeerAway(peer, error.sent, str(error))
 
 
 def _route(data: TopicRouteData) -> RouteData:
+    """Return a route in the gateway's words. Raises Unusable for one of so many queues that they would fill the memory."""
+    for counts in (
+        [one.write_queue_nums for one in data.queue_datas],
+        [one.read_queue_nums for one in data.queue_datas],
+    ):
+        if (total := sum(max(count, 0) for count in counts)) > QUEUES_MAX:
+            words = f"the nameservers tell of {total} queues of one topic, at most {QUEUES_MAX} are taken"
+            raise Unusable(_ALL, words)
     queues = tuple(
         QueueData(one.broker_name, one.read_queue_nums, one.write_queue_nums, one.perm)
         for one in data.queue_datas

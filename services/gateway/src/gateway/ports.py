@@ -27,6 +27,13 @@ class PeerAway(Exception):
         self.peer, self.sent = peer, sent
 
 
+class Unusable(PeerAway):
+    """A peer answered with what cannot be used; the words say what and why. Nothing was done."""
+
+    def __init__(self, peer: str, words: str) -> None:
+        super().__init__(peer, False, words)
+
+
 class Stored(Struct, gc=False):
     """Where a message lies. `code` is 0, or the item's own refusal in a batch."""
 

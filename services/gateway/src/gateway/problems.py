@@ -10,7 +10,7 @@ import msgspec
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.names import GANTRY_SYSTEM_PREFIX
-from gateway.ports import PeerAway, StoreRefused
+from gateway.ports import PeerAway, StoreRefused, Unusable
 
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_MS = 200
@@ -196,6 +196,8 @@ def refused(error: StoreRefused) -> Problem:
 
 def unanswered(error: PeerAway, *, is_write: bool) -> Problem:
     """Return the problem for a call without an answer; only a write that left is doubtful."""
+    if isinstance(error, Unusable):
+        return away(f"{error}; try again")
     if error.sent and is_write:
         return unknown_whether_stored(error.peer)
     return broker_away(error.peer)

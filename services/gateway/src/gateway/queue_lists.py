@@ -7,9 +7,16 @@ sends keep to the list before until the idempotency window has passed, so that a
 from typing import NamedTuple
 
 from gantry_wire.properties import java_hash
+from gateway.problems import away
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 PREVIOUS_NAMESPACE = "GANTRY_ORDER_PREVIOUS"
+
+QUEUES_MAX = 65_536
+"""Queues of a topic over all its brokers that a gateway keeps: what one store allows, or 64 with 1024 each."""
+
+_DIGITS_MAX = 18
+"""Longer numbers are too large in any case."""
 
 Queue = tuple[str, int]
 """Broker name and queue id."""
@@ -49,7 +56,13 @@ class ListHistory(NamedTuple):
 
 
 def of_counts(counts: dict[str, int]) -> QueueList | None:
-    """Return the list for so many write queues per broker, or None where there is none at all."""
+    """Return the list for so many write queues per broker, or None where there is none at all. 503 for more than are kept."""
+    total = sum(max(count, 0) for count in counts.values())
+    if total > QUEUES_MAX:
+        raise away(
+            f"a list of {total} queues is in the nameservers (namespace {ORDER_NAMESPACE}); "
+            f"a topic may have {QUEUES_MAX} over all its brokers: correct it there"
+        )
     kept = tuple(sorted((broker, count) for broker, count in counts.items() if count > 0))
     queues = tuple((broker, queue_id) for broker, count in kept for queue_id in range(count))
     return QueueList(kept, queues) if queues else None
@@ -62,7 +75,7 @@ def parse(text: str) -> QueueList | None:
         broker, colon, count = part.rpartition(":")
         if not colon or not broker or not count.isascii() or not count.isdigit():
             return None
-        counts[broker.strip()] = int(count)
+        counts[broker.strip()] = int(count) if len(count) <= _DIGITS_MAX else QUEUES_MAX + 1
     return of_counts(counts)
 
 
@@ -70,7 +83,11 @@ def parse_previous(text: str) -> tuple[QueueList, int] | None:
     """Read `<list>@<ms of the change>`."""
     words, at, changed_ms = text.rpartition("@")
     queue_list = parse(words)
-    if not at or queue_list is None or not (changed_ms.isascii() and changed_ms.isdigit()):
+    if (
+        not at
+        or queue_list is None
+        or not (changed_ms.isascii() and changed_ms.isdigit() and len(changed_ms) <= _DIGITS_MAX)
+    ):
         return None
     return queue_list, int(changed_ms)
 

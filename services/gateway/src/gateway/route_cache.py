@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable
 
 from gateway.brokers import KnownBrokers
-from gateway.ports import Broker, Names, PeerAway, QueueData, RouteData
-from gateway.problems import Problem, away, topic_missing
+from gateway.ports import Broker, Names, PeerAway, QueueData, RouteData, Unusable
+from gateway.problems import Problem, away, topic_missing, unanswered
 from gateway.queue_lists import (
     ORDER_NAMESPACE,
     PREVIOUS_NAMESPACE,
@@ -134,7 +134,7 @@ class RouteCache:
             return known
         try:
             history = await self.read_list(topic)
-        except PeerAway:
+        except (PeerAway, Problem):
             if (
                 known is not None
             ):  # better the list from before than none: the stores go on without nameservers
@@ -186,7 +186,11 @@ class RouteCache:
             if topic in self._routes:  # better an old route than none: the stores go on without nameservers
                 self._stale.discard(topic)
                 return self._routes[topic]
-            raise away("no nameserver answers; try again") from error
+            raise (
+                unanswered(error, is_write=False)
+                if isinstance(error, Unusable)
+                else away("no nameserver answers; try again")
+            ) from error
         if data is None:
             return await self._without_route(topic)
         self._stale.discard(topic)

@@ -5,9 +5,10 @@ from typing import Any, cast
 
 from starlette.exceptions import HTTPException
 
+from gateway.patterns import in_words
 from gateway.problems import Problem, invalid
 
-_LIMITS = ("ge", "le", "gt", "lt", "min_length", "max_length", "pattern", "expected")
+_LIMITS = ("ge", "le", "gt", "lt", "min_length", "max_length", "expected")
 _SIGNS = {"ge": "≥ ", "le": "≤ ", "gt": "> ", "lt": "< ", "min_length": "≥ ", "max_length": "≤ "}
 _WORDS = {
     "extra_forbidden": "no such field",
@@ -27,6 +28,9 @@ def validation_problem(errors: Sequence[Mapping[str, Any]], body: object = None)
     if location and location[0] == "body":
         location = _written(location[1:], body, is_missing=first.get("type") == "missing")
     context: Mapping[str, Any] = first.get("ctx") or {}
+    if "pattern" in context:
+        rule = in_words(str(context["pattern"]))
+        return invalid(_field(location), f"the value may have {rule}", rule)
     limit = next((f"{_SIGNS.get(name, '')}{context[name]}" for name in _LIMITS if name in context), "")
     words = _WORDS.get(str(first.get("type")), str(first.get("msg", "invalid")))
     return invalid(_field(location), words, limit)
