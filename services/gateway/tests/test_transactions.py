@@ -178,6 +178,8 @@ async def test_a_broker_without_a_checker_is_missing_in_the_list(pair_client, pa
     pair.clocks.advance(10)
     problem = check(await pair_client.get("/v1/transactions"), 503)
     assert problem["missing"] == ["broker-a", "broker-b"]
+    assert (problem["retryable"], problem["retryAfterMs"] > 0) == (True, True)
+    assert "no txn-checker works for broker broker-a at the moment" in problem["detail"]
 
 
 async def test_queries_of_the_list_are_checked(client):

@@ -130,7 +130,8 @@ class Transactions:
                 found += answer.transactions
                 is_cut = is_cut or answer.truncated
         if len(gone) >= len(brokers) and not found:
-            demand_all(gone, "open transactions cannot be listed")
+            causes = [f" ({answer.detail})" for answer in answers if isinstance(answer, Problem)]
+            demand_all(gone, f"open transactions cannot be listed{causes[0] if causes else ''}")
         found.sort(key=lambda view: (view.begun_ms, view.key))
         return Pending(found[: query.limit], is_cut or len(found) > query.limit, sorted(set(gone)))
 
