@@ -18,7 +18,7 @@ from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 SCAN_UNITS_MAX = 16_384
 """Records looked at for one pull. RocketMQ stops after 800; here a pull that drops nearly all costs fewer round trips."""
-SLICE_UNITS = 256
+SLICE_UNITS = 512
 """Records looked at in one go: about half a millisecond, then others have their turn."""
 STRETCH_BYTES_MAX = 256 * 1024
 GAP_BYTES_MAX = 16 * 1024
