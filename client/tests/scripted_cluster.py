@@ -69,11 +69,13 @@ class Nameserver:
 
     def __init__(self, brokers, creates=True):
         self.brokers, self.creates, self.topics = brokers, creates, {}
-        self.asked = []
+        self.asked, self.is_silent = [], False
 
     def __call__(self, peer, frame):
         command = decode_command(frame)
         topic = command.ext["topic"]
+        if self.is_silent:
+            return
         self.asked.append(topic)
         known = self.topics.get(topic)
         if known is None and topic == "TBW102" and self.creates:

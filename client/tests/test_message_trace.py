@@ -18,12 +18,12 @@ RESULT = SendResult("UID", MessageQueue("T", "b", 1), 5, "OFFSETID", region="Def
 
 def context():
     return SendContext(
-        "g", MESSAGE, "b", "10.0.0.1:10911", "normal", 1700000000000, seconds=0.0123, result=RESULT
+        "g", [MESSAGE], "b", "10.0.0.1:10911", "normal", 1700000000000, 0.0, seconds=0.0123, results=[RESULT]
     )
 
 
 def test_a_sent_message_is_recorded_as_rocketmq_does():
-    record = sent_record(context(), RESULT, MessageType.NORMAL, "T", "DefaultRegion")
+    record = sent_record(context(), MESSAGE, RESULT, MessageType.NORMAL, "DefaultRegion")
     assert record.text == (
         "Pub\x011700000000000\x01DefaultRegion\x01g\x01T\x01UID\x01paid\x01k1 k2\x0110.0.0.1:10911\x014\x0112\x010"
         "\x01OFFSETID\x01true\x02"
@@ -32,7 +32,7 @@ def test_a_sent_message_is_recorded_as_rocketmq_does():
 
 
 def test_a_failed_one_says_so():
-    fields = sent_record(context(), None, MessageType.HALF, "T", "R").text.rstrip("\x02").split("\x01")
+    fields = sent_record(context(), MESSAGE, None, MessageType.HALF, "R").text.rstrip("\x02").split("\x01")
     assert fields[-3:] == ["1", "", "false"]
 
 

@@ -4,11 +4,12 @@ import asyncio
 import logging
 
 import pytest
-from scripted_cluster import CLOSE, SILENT, STORED, Broker, cluster, eventually
+from scripted_cluster import CLOSE, SILENT, STORED, Broker, Nameserver, cluster, eventually
 
 import gantry
 from gantry import Message, NoRoute, Producer, Refused, SendStatus, TimedOut
 from gantry.acl import ACCESS_KEY, SIGNATURE, Signer
+from gantry_link.server import RemotingServer
 from gantry_wire.batch import decode_batch
 from gantry_wire.codes import RequestCode
 from gantry_wire.properties import parse_properties
@@ -241,3 +242,50 @@ async def test_a_nameserver_that_is_down_is_named_and_found_when_it_is_there():
     async with Producer("g", nameservers="127.0.0.1:1", **LONG) as producer:
         with pytest.raises(gantry.ConnectionFailed, match="no nameserver answered when asked for topic T"):
             await producer.send(Message("T", b"x"))
+
+
+async def test_every_message_of_a_batch_is_seen_by_hooks_and_one_way_ones_too():
+    seen = []
+
+    class Hook:
+        def before_send(self, context):
+            pass
+
+        def after_send(self, context):
+            bodies = [message.body for message in context.messages]
+            seen.append((context.kind, bodies, [result.queue_offset for result in context.results]))
+
+    async with (
+        cluster(Broker("a")) as (_, nameserver),
+        Producer("g", nameservers=nameserver, **LONG) as producer,
+    ):
+        producer.add_hook(Hook())
+        await producer.send_batch([Message("T", b"x"), Message("T", b"y")])
+        await producer.send_oneway(Message("T", b"z"))
+    assert seen == [("batch", [b"x", b"y"], [7, 8]), ("oneway", [b"z"], [])]
+
+
+async def test_what_closing_leaves_behind_ends_with_an_error(monkeypatch):
+    monkeypatch.setattr("gantry.producer.producer.CLOSE_SECONDS", 0.05)
+    silent = Nameserver([])
+    silent.is_silent = True
+    server = RemotingServer(silent)
+    address = f"127.0.0.1:{await server.listen('127.0.0.1', 0)}"
+    producer = Producer("g", nameservers=address, request_timeout=60.0, send_timeout=0.05)
+    await producer.start()
+    waiting = producer.send_soon(Message("T", b"x"), timeout=60)
+    await producer.close()
+    with pytest.raises(gantry.ConnectionFailed, match="was closed before the message could be sent"):
+        await waiting
+    await server.close()
+
+
+async def test_thousands_of_topics_cost_what_they_are_asked_for():
+    topics = [f"T{n}" for n in range(2000)]
+    async with (
+        cluster(Broker("a"), topics=topics) as (nameserver, address),
+        Producer("g", nameservers=address, **LONG) as producer,
+    ):
+        await asyncio.gather(*(producer.send(Message(topic, b"x")) for topic in topics))
+        await asyncio.gather(*(producer.send(Message(topic, b"y")) for topic in topics))
+        assert len(nameserver.asked) == 2000

@@ -16,22 +16,36 @@ ContextT = TypeVar("ContextT")
 
 @dataclass(slots=True)
 class SendContext:
-    """One message on its way. The same object is given to both calls of a hook."""
+    """One request on its way. The same object is given to both calls of a hook."""
 
     group: str
-    message: Message
+    messages: Sequence[Message]
+    """One, or those of a batch."""
     broker: str
     address: str
     kind: str
-    """"normal", "batch", "half", "reply"."""
+    """"normal", "batch", "half", "reply", "oneway"."""
     started_ms: int
     """When it was sent (ms since 1970)."""
+    begun: float
+    """The same in the event loop's time."""
     seconds: float = 0.0
     """How long it took, all tries together."""
-    result: SendResult | None = None
+    results: Sequence[SendResult] = ()
+    """One for each message; none where it failed, or was one-way."""
     error: GantryError | None = None
     notes: dict[str, Any] = field(default_factory=dict[str, Any])
     """For the hook itself."""
+
+    @property
+    def message(self) -> Message:
+        """The message, the first of a batch."""
+        return self.messages[0]
+
+    @property
+    def result(self) -> SendResult | None:
+        """What became of the first message; None where it failed, or was one-way."""
+        return self.results[0] if self.results else None
 
 
 @dataclass(slots=True)

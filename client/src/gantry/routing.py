@@ -98,6 +98,7 @@ class Routing:
             except (ConnectionFailed, Refused) as error:
                 log.warning("the routes cannot be asked for: %s", error)
                 return
+        self._brokers = routes.broker_table(self._routes.values())  # without those no route names any more
 
     async def _template(self, topic: str) -> TopicRouteData:
         try:
@@ -147,7 +148,7 @@ class Routing:
         if routes.same_route(self._routes.get(topic), route):
             return
         self._routes[topic] = route
-        self._brokers = routes.broker_table(self._routes.values())
+        self._brokers.update(routes.broker_table([route]))  # not of all routes: there may be thousands
         for told in self.changed:
             told(topic)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from gantry import namespaces
 from gantry.errors import GantryError
 from gantry.hooks import EndContext, SendContext
 from gantry.message import Message, SendResult
@@ -57,15 +56,14 @@ class TraceRecord:
 
 
 def sent_record(
-    context: SendContext, result: SendResult | None, kind: MessageType, topic: str, region: str
+    context: SendContext, message: Message, result: SendResult | None, kind: MessageType, region: str
 ) -> TraceRecord:
     """Return the record of a message that was sent, or failed."""
-    message = context.message
     unique = message.unique_id or ""
     parts = (
-        "Pub", context.started_ms, region, context.group, topic, unique, message.tag or "", message.keys, context.address,
-        len(message.body), round(context.seconds * 1000), int(kind), result.offset_message_id if result else "",
-        "true" if result else "false",
+        "Pub", context.started_ms, region, context.group, message.topic, unique, message.tag or "", message.keys,
+        context.address, len(message.body), round(context.seconds * 1000), int(kind),
+        result.offset_message_id if result else "", "true" if result else "false",
     )  # fmt: skip
     return _record(parts, unique, message.keys)
 
@@ -193,26 +191,25 @@ def trace_messages(topic: str, records: Iterable[TraceRecord]) -> list[Message]:
 class ProducerTrace:
     """The hook that records what a producer sends."""
 
-    def __init__(self, tracer: Tracer, namespace: str) -> None:
+    def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
-        self._namespace = namespace
 
     def before_send(self, context: SendContext) -> None:
         """Nothing is known yet."""
 
     def after_send(self, context: SendContext) -> None:
-        """Record the message, unless the broker wants no trace."""
-        result = context.result
-        if result is None or result.region is None or not result.trace_on:
-            return
-        kind = MessageType.HALF if context.kind == "half" else MessageType.NORMAL
-        if context.message.is_timed and kind is MessageType.NORMAL:
-            kind = MessageType.DELAY
-        group, topic = (
-            namespaces.unwrap(self._namespace, name) for name in (context.group, context.message.topic)
-        )
-        context.group = group
-        self._tracer.add(sent_record(context, result, kind, topic, result.region))
+        """Record each message, unless the broker wants no trace."""
+        for message, result in zip(context.messages, context.results, strict=False):
+            if result.region is not None and result.trace_on:
+                self._tracer.add(
+                    sent_record(context, message, result, _kind(context, message), result.region)
+                )
+
+
+def _kind(context: SendContext, message: Message) -> MessageType:
+    if context.kind == "half":
+        return MessageType.HALF
+    return MessageType.DELAY if message.is_timed else MessageType.NORMAL
 
 
 def _note(done: asyncio.Future[SendResult]) -> None:

@@ -74,7 +74,7 @@ class Producer:
         if self.settings.trace:
             self._tracer = Tracer(self.client_settings, self.group, PRODUCE, self.settings.trace_topic)
             await self._tracer.start()
-            self._hooks.append(ProducerTrace(self._tracer, self.client_settings.namespace))
+            self._hooks.append(ProducerTrace(self._tracer))
 
     async def close(self) -> None:
         """Let what is on its way arrive, then leave the group. Safe to call twice."""

@@ -73,6 +73,11 @@ class Send:
         self.context: SendContext | None = None
 
     @property
+    def messages(self) -> Sequence[Message]:
+        """What is sent."""
+        return (self.message,)
+
+    @property
     def topic(self) -> str:
         """The topic as the user knows it."""
         return self.message.topic
@@ -125,14 +130,14 @@ class Send:
         """End well."""
         result = self.result(status, reply)
         if self.context is not None:
-            self.sender.after_send(self, result, None)
+            self.sender.after_send(self.context, (result,), None)
         if not self.future.done():
             self.future.set_result(result)
 
     def fail(self, error: GantryError) -> None:
         """End badly."""
         if self.context is not None:
-            self.sender.after_send(self, None, error)
+            self.sender.after_send(self.context, (), error)
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -200,6 +205,11 @@ class BatchSend(Send):
         self.is_special = True
         self.kind = "batch"
 
+    @property
+    def messages(self) -> Sequence[Message]:
+        """What is sent."""
+        return self.items
+
     def frame(self, opaque: int, *, oneway: bool = False) -> bytes:
         """Return the request."""
         properties, body, _ = self.prepared
@@ -228,7 +238,7 @@ class BatchSend(Send):
             for n, message in enumerate(self.items)
         ]
         if self.context is not None:
-            self.sender.after_send(self, results[0], None)
+            self.sender.after_send(self.context, results, None)
         if self.waiting is None:
             if not self.future.done():
                 self.future.set_result(results)
@@ -243,7 +253,7 @@ class BatchSend(Send):
             super().fail(error)
             return
         if self.context is not None:
-            self.sender.after_send(self, None, error)
+            self.sender.after_send(self.context, (), error)
         for future in self.waiting:
             if not future.done():
                 future.set_exception(error)

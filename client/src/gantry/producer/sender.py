@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
-from gantry.errors import GantryError, NotRunning, TimedOut, sdk_error
+from gantry import namespaces
+from gantry.errors import ConnectionFailed, GantryError, NotRunning, TimedOut, sdk_error
 from gantry.faults import LatencyFaults
 from gantry.hooks import SendContext, SendHook, run_hooks
 from gantry.instance import ClientInstance
@@ -49,11 +50,14 @@ class Sender:
         self.loop = asyncio.get_running_loop()
         self._pool = instance.pool
         self._group = group
+        self._user_group = namespaces.unwrap(preparation.namespace, group)
         self._settings = settings
         self._preparation = preparation
         self._hooks = hooks
         self._faults = LatencyFaults() if settings.avoid_slow_brokers else None
         self._topics: dict[str, TopicTargets] = {}
+        self._names: dict[str, set[str]] = {}
+        """The users' names of a topic, by the cluster's."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         instance.routing.changed.append(self._route_changed)
@@ -65,7 +69,7 @@ class Sender:
         self.open_sends += 1
         targets = self._topics.get(send.topic)
         if targets is None:
-            self._spawn(self._begin_unknown(send, choice))
+            self._spawn(self._begin_unknown(send, choice), send)
             return
         now = self.loop.time()
         if targets.refresh_at is not None and now >= targets.refresh_at:
@@ -103,6 +107,7 @@ class Sender:
         if self.instance.routing.has_template(wrapped):
             refresh_at = self.loop.time() + PROVISIONAL_SECONDS
         made = self._topics[topic] = TopicTargets(topic, targets, refresh_at)
+        self._names.setdefault(wrapped, set()).add(topic)
         return made
 
     async def oneway(self, send: Send, choice: Choice | None) -> None:
@@ -114,6 +119,8 @@ class Sender:
             connection.send(send.frame(connection.next_opaque(), oneway=True))
         except LinkError as error:
             raise sdk_error(error, _doing(send)) from error
+        if send.context is not None:
+            self.after_send(send.context, (), None)
 
     # What became of a send
 
@@ -132,7 +139,7 @@ class Sender:
         if not send.is_fixed and is_tried_again(error, send.tries_left, send.deadline - now):
             send.tries_left -= 1
             send.tries_done += 1
-            self._spawn(self._again(send, error))
+            self._spawn(self._again(send, error), send)
             return
         self._end(send, sdk_error(error, _doing(send)))
 
@@ -140,12 +147,12 @@ class Sender:
         """Whether a message that was stored with less durability is to be sent again."""
         return self._settings.retry_unless_ok and send.tries_left > 0 and not send.is_fixed
 
-    def after_send(self, send: Send, result: SendResult | None, error: GantryError | None) -> None:
+    def after_send(
+        self, context: SendContext, results: Sequence[SendResult], error: GantryError | None
+    ) -> None:
         """Tell the hooks."""
-        context = send.context
-        assert context is not None
-        context.seconds = self.loop.time() - (send.deadline - self._settings.send_timeout)
-        context.result, context.error = result, error
+        context.seconds = self.loop.time() - context.begun
+        context.results, context.error = results, error
         run_hooks([hook.after_send for hook in self._hooks], context)
 
     async def close(self, within: float) -> None:
@@ -174,7 +181,7 @@ class Sender:
         elif self._faults is None:
             send.target = targets.next()
         else:
-            send.target = targets.targets[self._faults.choose(targets.queues, targets.turn, now)]
+            send.target = targets.targets[self._faults.choose(targets.queues, targets.take_turn(), now)]
         send.started = now
         if self._hooks:
             self._before_send(send)
@@ -183,7 +190,7 @@ class Sender:
         """Send over the connection that is open, or make one first."""
         connection = self._pool.get_nowait(send.target.address)
         if connection is None:
-            self._spawn(self._connect_and_ask(send))
+            self._spawn(self._connect_and_ask(send), send)
             return
         self._ask(connection, send)
 
@@ -231,7 +238,9 @@ class Sender:
                 if self._faults is None:
                     send.target = targets.next_avoiding(failed_broker)
                 else:
-                    at = self._faults.choose(targets.queues, targets.turn, self.loop.time(), failed_broker)
+                    at = self._faults.choose(
+                        targets.queues, targets.take_turn(), self.loop.time(), failed_broker
+                    )
                     send.target = targets.targets[at]
                 if isinstance(error, LinkError) and targets.refresh_at is None:
                     self._refresh(targets)  # the broker may have gone elsewhere
@@ -258,14 +267,15 @@ class Sender:
             self._idle.set()
 
     def _before_send(self, send: Send) -> None:
+        queue, address = send.target.queue, send.target.address
         send.context = SendContext(
-            self._group, send.message, send.target.queue.broker, send.target.address, send.kind, send.born_ms
+            self._user_group, send.messages, queue.broker, address, send.kind, send.born_ms, send.started
         )
         run_hooks([hook.before_send for hook in self._hooks], send.context)
 
     def _route_changed(self, topic: str) -> None:
-        for known in [name for name in self._topics if self._preparation.topic(name) == topic]:
-            del self._topics[known]
+        for known in self._names.pop(topic, ()):
+            self._topics.pop(known, None)
 
     def _refresh(self, targets: TopicTargets) -> None:
         targets.refresh_at = self.loop.time() + PROVISIONAL_SECONDS
@@ -279,10 +289,17 @@ class Sender:
         else:
             targets.refresh_at = None
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], send: Send | None = None) -> None:
+        """Run what has to wait. A send whose work is ended by closing ends too: nobody must wait for it for ever."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: self._worked(done, send))
+
+    def _worked(self, done: asyncio.Task[None], send: Send | None) -> None:
+        self._tasks.discard(done)
+        if done.cancelled() and send is not None:
+            words = "the producer was closed before the message could be sent"
+            self._end(send, ConnectionFailed(words, sent=send.tries_done > 0))
 
 
 def _doing(send: Send) -> str:

@@ -75,9 +75,8 @@ class TopicTargets:
                 return target
         return self.next()
 
-    @property
-    def turn(self) -> int:
-        """The index whose turn it is, for those who choose by more than turns."""
+    def take_turn(self) -> int:
+        """Return the index whose turn it is, for those who choose by more than turns."""
         self._at += 1
         return self._at % self._count
 
