@@ -52,7 +52,7 @@ def query(
 
 
 def timeline(session: Session, message: MessageId, topic: TopicOption = None) -> None:
-    """Tell what happened to a message: stored, scheduled, delivered, leased, acked, retried, dead, redriven."""
+    """Tell what happened to a message: stored, scheduled, delivered, settled, retried, dead, redriven."""
     found = session.get(path_of("messages", message, "timeline"), topic=topic)
     rows = [
         (

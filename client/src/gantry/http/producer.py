@@ -15,7 +15,7 @@ from gantry.http.settings import HttpOptions, HttpSettings
 from gantry.message import Message, MessageQueue, SendResult
 from gantry.producer.batches import BatchIncomplete
 from gantry.settings import check_number, make_settings
-from gantry.unique_ids import new_id
+from gantry.unique_ids import now_ms, unique_ids
 
 BATCH_MAX = 1000
 KEY_BYTES_MAX = 100
@@ -150,7 +150,7 @@ class Producer:
         return msgspec.json.decode(answer, type=SendAnswer).results
 
     def _new_key(self) -> str | None:
-        return new_id() if self.idempotent else None
+        return unique_ids.next(now_ms()) if self.idempotent else None
 
 
 def _own_key(key: str) -> str:
