@@ -1,43 +1,48 @@
 """The Python SDK of Gantry, and of RocketMQ's own broker: producers and consumers over remoting or HTTP, asyncio first."""
 
-from gantry.consumer.hooks import ConsumeCall, ConsumeHook
-from gantry.consumer.lite import LitePullConsumer
-from gantry.consumer.outcomes import ConsumeContext, ConsumeResult
-from gantry.consumer.pull import PullConsumer, PullResult, PullStatus
-from gantry.consumer.push import ConsumerState, PushConsumer
-from gantry.consumer.strategies import (
-    Averagely,
-    AveragelyByCircle,
-    ByConfig,
-    ConsistentHash,
-    MachineRoom,
-    MachineRoomNearby,
-    Strategy,
-)
-from gantry.errors import (
-    ConfigurationError,
-    ConnectionFailed,
-    GantryError,
-    InvalidMessage,
-    NoRoute,
-    NotRunning,
-    Refused,
-    TimedOut,
-)
-from gantry.hooks import SendContext, SendHook
-from gantry.message import Message, MessageQueue, ReceivedMessage, SendResult, SendStatus
-from gantry.producer.batches import BatchIncomplete
-from gantry.producer.producer import Producer
-from gantry.producer.replying import reply_to
-from gantry.producer.selectors import Selector, by_hash, by_machine_room, by_random
-from gantry.producer.transactions import (
-    TransactionListener,
-    TransactionProducer,
-    TransactionResult,
-    TransactionState,
-)
-from gantry.settings import ClientSettings
-from gantry_wire.client_bodies import ConsumeFromWhere, MessageModel
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gantry.consumer.hooks import ConsumeCall, ConsumeHook
+    from gantry.consumer.lite import LitePullConsumer
+    from gantry.consumer.outcomes import ConsumeContext, ConsumeResult
+    from gantry.consumer.pull import PullConsumer, PullResult, PullStatus
+    from gantry.consumer.push import ConsumerState, PushConsumer
+    from gantry.consumer.strategies import (
+        Averagely,
+        AveragelyByCircle,
+        ByConfig,
+        ConsistentHash,
+        MachineRoom,
+        MachineRoomNearby,
+        Strategy,
+    )
+    from gantry.errors import (
+        ConfigurationError,
+        ConnectionFailed,
+        GantryError,
+        InvalidMessage,
+        NoRoute,
+        NotRunning,
+        Refused,
+        TimedOut,
+    )
+    from gantry.hooks import SendContext, SendHook
+    from gantry.message import Message, MessageQueue, ReceivedMessage, SendResult, SendStatus
+    from gantry.producer.batches import BatchIncomplete
+    from gantry.producer.producer import Producer
+    from gantry.producer.replying import reply_to
+    from gantry.producer.selectors import Selector, by_hash, by_machine_room, by_random
+    from gantry.producer.transactions import (
+        TransactionListener,
+        TransactionProducer,
+        TransactionResult,
+        TransactionState,
+    )
+    from gantry.settings import ClientSettings
+    from gantry_wire.client_bodies import ConsumeFromWhere, MessageModel
 
 __all__ = [
     "Averagely",
@@ -87,3 +92,36 @@ __all__ = [
     "by_random",
     "reply_to",
 ]
+
+_PLACES = {
+    "gantry.consumer.hooks": "ConsumeCall ConsumeHook",
+    "gantry.consumer.lite": "LitePullConsumer",
+    "gantry.consumer.outcomes": "ConsumeContext ConsumeResult",
+    "gantry.consumer.pull": "PullConsumer PullResult PullStatus",
+    "gantry.consumer.push": "ConsumerState PushConsumer",
+    "gantry.consumer.strategies": "Averagely AveragelyByCircle ByConfig ConsistentHash MachineRoom MachineRoomNearby Strategy",
+    "gantry.errors": "ConfigurationError ConnectionFailed GantryError InvalidMessage NoRoute NotRunning Refused TimedOut",
+    "gantry.hooks": "SendContext SendHook",
+    "gantry.message": "Message MessageQueue ReceivedMessage SendResult SendStatus",
+    "gantry.producer.batches": "BatchIncomplete",
+    "gantry.producer.producer": "Producer",
+    "gantry.producer.replying": "reply_to",
+    "gantry.producer.selectors": "Selector by_hash by_machine_room by_random",
+    "gantry.producer.transactions": "TransactionListener TransactionProducer TransactionResult TransactionState",
+    "gantry.settings": "ClientSettings",
+    "gantry_wire.client_bodies": "ConsumeFromWhere MessageModel",
+}
+"""Where each name is: loaded when it is first used, since a command or a program over HTTP needs few of them (0.2 s of CPU for all)."""
+_MODULES = {name: module for module, names in _PLACES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name, or a module of the package."""
+    if name in _MODULES:
+        value = getattr(import_module(_MODULES[name]), name)
+    elif not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
+        value = import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
