@@ -1,9 +1,9 @@
 """The Python SDK from one process: acknowledged sends of 128 B at 32 and 256 in flight, sync and async flush, and gathered into batches.
 
-    python bench/sdk.py [--seconds 5] [--only producer] [--flush sync|async|both] [--body 128]
+    python bench/sdk.py [--seconds 5] [--only producer|consume|deliver|rebalance] [--flush sync|async|both] [--body 128]
 
 Starts a system for each kind of flush. Beside the rate: CPU time a message of this process and of the broker.
-A part is a coroutine `part(system, options)` that yields one line a measurement; PARTS names them.
+A part is a coroutine `part(system, options)` that yields one line a measurement; `parts` names them.
 """
 
 from __future__ import annotations
@@ -103,11 +103,23 @@ async def producer_part(system: System, options: Options) -> AsyncIterator[Line]
         )
 
 
-PARTS: dict[str, Part] = {"producer": producer_part}
+def parts() -> dict[str, Part]:
+    from sdk_consumer import (  # which take the shapes above from here
+        consume_part,
+        deliver_part,
+        rebalance_part,
+    )
+
+    return {
+        "producer": producer_part,
+        "consume": consume_part,
+        "deliver": deliver_part,
+        "rebalance": rebalance_part,
+    }
 
 
 async def run(system: System, options: Options, only: str | None) -> None:
-    for name, part in PARTS.items():
+    for name, part in parts().items():
         if only not in (None, name):
             continue
         async for line in part(system, options):
@@ -121,7 +133,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--body", type=int, default=128)
     parser.add_argument("--flush", choices=("sync", "async", "both"), default="both")
-    parser.add_argument("--only", choices=sorted(PARTS))
+    parser.add_argument("--only", choices=sorted(parts()))
     chosen = parser.parse_args()
     print(provenance(chosen.flush))
     for flush in ("sync", "async") if chosen.flush == "both" else (chosen.flush,):

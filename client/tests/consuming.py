@@ -5,15 +5,24 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from gantry import GantryError, Message, MessageQueue, Producer
 from gantry.instance import ClientInstance
 from gantry.settings import ClientSettings
-from gantry.testing import System
 from gantry_wire.headers import CreateTopicHeader
 
+
+class Served(Protocol):
+    """What the fixture `served` gives."""
+
+    nameserver: str
+    brokers: tuple[str, ...]
+
+
 _numbers = itertools.count(1)
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
+"""RocketMQ's broker keeps the lock of a killed member for 60 s."""
 
 
 def fresh(name: str) -> str:
@@ -22,7 +31,7 @@ def fresh(name: str) -> str:
 
 
 @asynccontextmanager
-async def client_of(system: System) -> AsyncIterator[ClientInstance]:
+async def client_of(system: Served) -> AsyncIterator[ClientInstance]:
     instance = await ClientInstance.acquire(ClientSettings(nameservers=system.nameserver))
     try:
         yield instance
@@ -30,7 +39,7 @@ async def client_of(system: System) -> AsyncIterator[ClientInstance]:
         await instance.release()
 
 
-async def make_topic(system: System, queues: int = 2, name: str = "orders") -> str:
+async def make_topic(system: Served, queues: int = 2, name: str = "orders") -> str:
     """Create a topic on every broker; returns its name when the nameserver knows it."""
     topic = fresh(name)
     header = CreateTopicHeader(
@@ -38,8 +47,8 @@ async def make_topic(system: System, queues: int = 2, name: str = "orders") -> s
         topic_filter_type="SINGLE_TAG",
     )  # fmt: skip
     async with client_of(system) as client:
-        for place in system.brokers:
-            await client.store_at(place.address).create_topic(header)
+        for address in system.brokers:
+            await client.store_at(address).create_topic(header)
         async with asyncio.timeout(WAIT_SECONDS):
             while True:
                 try:
@@ -52,7 +61,7 @@ async def make_topic(system: System, queues: int = 2, name: str = "orders") -> s
                 await asyncio.sleep(0.05)
 
 
-async def fill(system: System, topic: str, count: int, *, first: int = 0, tag: str | None = None) -> None:
+async def fill(system: Served, topic: str, count: int, *, first: int = 0, tag: str | None = None) -> None:
     """Send messages whose bodies are numbers; a queue gets ascending ones."""
     async with Producer(fresh("filler"), nameservers=system.nameserver) as producer:
         async with client_of(system) as client:

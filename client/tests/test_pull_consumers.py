@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from consuming import fill, fresh, make_topic
+from consuming import Served, fill, fresh, make_topic
 
 from gantry import (
     ConfigurationError,
@@ -14,7 +14,6 @@ from gantry import (
     PullStatus,
     ReceivedMessage,
 )
-from gantry.testing import System
 
 pytestmark = pytest.mark.anyio
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -29,15 +28,15 @@ async def poll_all(lite: LitePullConsumer, count: int) -> list[int]:
     return seen
 
 
-async def test_offsets_are_in_the_users_hand(gantry_broker: System) -> None:
-    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
-    await fill(gantry_broker, topic, 10, tag="a")
-    await fill(gantry_broker, topic, 2, first=10, tag="b")
-    consumer = PullConsumer(group, nameservers=gantry_broker.nameserver)
+async def test_offsets_are_in_the_users_hand(served: Served) -> None:
+    topic, group = await make_topic(served, queues=2 // len(served.brokers)), fresh("g")
+    await fill(served, topic, 10, tag="a")
+    await fill(served, topic, 2, first=10, tag="b")
+    consumer = PullConsumer(group, nameservers=served.nameserver)
     with pytest.raises(NotRunning):
         await consumer.queues(topic)
     async with consumer:
-        queue, _ = await consumer.queues(topic)
+        queue = (await consumer.queues(topic))[0]
         found = await consumer.pull(queue, 0, max_messages=2)
         assert (found.status, found.next_offset, found.max_offset) == (PullStatus.FOUND, 2, 6)
         assert [message.queue_offset for message in found.messages] == [0, 1]
@@ -56,13 +55,13 @@ async def test_offsets_are_in_the_users_hand(gantry_broker: System) -> None:
             await consumer.pull(queue, 0, max_messages=0)
 
 
-async def test_a_subscriber_shares_the_queues_and_goes_on_where_it_committed(gantry_broker: System) -> None:
-    topic, group = await make_topic(gantry_broker), fresh("g")
-    await fill(gantry_broker, topic, 40)
+async def test_a_subscriber_shares_the_queues_and_goes_on_where_it_committed(served: Served) -> None:
+    topic, group = await make_topic(served), fresh("g")
+    await fill(served, topic, 40)
 
     def member(name: str, **options: bool) -> LitePullConsumer:
         lite = LitePullConsumer(
-            group, nameservers=gantry_broker.nameserver, instance_name=name, start=FIRST, **options
+            group, nameservers=served.nameserver, instance_name=name, start=FIRST, **options
         )
         lite.subscribe(topic)
         return lite
@@ -70,21 +69,21 @@ async def test_a_subscriber_shares_the_queues_and_goes_on_where_it_committed(gan
     async with member("one", auto_commit=False) as lite:
         assert sorted(await poll_all(lite, 40)) == list(range(40))
         await lite.commit()
-        await fill(gantry_broker, topic, 8, first=40)
+        await fill(served, topic, 8, first=40)
         assert sorted(await poll_all(lite, 8)) == list(range(40, 48)), "given out, but not committed"
     async with member("two") as lite:
         assert sorted(await poll_all(lite, 8)) == list(range(40, 48))
-    await fill(gantry_broker, topic, 4, first=48)
+    await fill(served, topic, 4, first=48)
     async with member("three") as lite:
         assert sorted(await poll_all(lite, 4)) == list(range(48, 52)), "the one before committed by itself"
         assert await lite.poll(0.0) == []
 
 
-async def test_assigned_queues_are_sought_and_paused(gantry_broker: System) -> None:
-    topic, group = await make_topic(gantry_broker, queues=1), fresh("g")
-    await fill(gantry_broker, topic, 20)
-    lite = LitePullConsumer(group, nameservers=gantry_broker.nameserver, start=FIRST, auto_commit=False)
-    async with PullConsumer(fresh("g"), nameservers=gantry_broker.nameserver) as admin:
+async def test_assigned_queues_are_sought_and_paused(served: Served) -> None:
+    topic, group = await make_topic(served, queues=2 // len(served.brokers)), fresh("g")
+    await fill(served, topic, 20)
+    lite = LitePullConsumer(group, nameservers=served.nameserver, start=FIRST, auto_commit=False)
+    async with PullConsumer(fresh("g"), nameservers=served.nameserver) as admin:
         first, second = await admin.queues(topic)
     await lite.assign([first])
     with pytest.raises(ConfigurationError, match="one or the other"):

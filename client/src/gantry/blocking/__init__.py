@@ -1,5 +1,6 @@
 """The SDK without asyncio: the same names and arguments, called from any thread. An event loop in a thread of its own does the work."""
 
+from gantry.blocking.consumers import LitePullConsumer, PullConsumer, PushConsumer
 from gantry.blocking.producer import Producer, TransactionProducer
 
-__all__ = ["Producer", "TransactionProducer"]
+__all__ = ["LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]

@@ -100,7 +100,9 @@ class Pipeline:
                 continue
             rest = source.pull_interval
             try:
-                self._take(await self._pull())
+                pulled = await self._pull()
+                if gate.is_set():  # else it was paused meanwhile: pulled again when it goes on
+                    self._take(pulled)
             except BrokerRefused as error:
                 rest = FLOW_CONTROL_SECONDS if error.code == _FLOW_CONTROL else FAILED_SECONDS
                 log.log(

@@ -158,7 +158,7 @@ class PushConsumer:
         await self.close()
 
     def pause(self) -> None:
-        """Pull no more; what was pulled is still consumed, queues stay in hand."""
+        """Pull no more; what was pulled before is still consumed, and queues stay in hand."""
         self._at_work().resumed.clear()
 
     def resume(self) -> None:
