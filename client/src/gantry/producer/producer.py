@@ -15,7 +15,7 @@ from gantry.message import Message, MessageQueue, SendResult
 from gantry.producer import recalls
 from gantry.producer.accumulator import Accumulator, Gathered
 from gantry.producer.batches import BatchIncomplete, batch_items
-from gantry.producer.preparing import Preparation, Prepared
+from gantry.producer.preparing import Preparation
 from gantry.producer.replying import is_reply, request_properties
 from gantry.producer.selectors import Selector, by_hash
 from gantry.producer.send import BatchSend, ReplySend, Send
@@ -52,6 +52,9 @@ class Producer:
         self._sender: Sender | None = None
         self._accumulator: Accumulator | None = None
         self._tracer: Tracer | None = None
+        own_max = self.settings.batch_bytes_max
+        self._gathered_bytes_max = min(own_max, self.settings.compress_above or own_max)
+        """Bodies from here on travel alone: compressed, or as large as a batch."""
 
     # Life
 
@@ -138,19 +141,18 @@ class Producer:
         born_ms = now_ms()
         if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
             raise InvalidMessage("message", f"a gantry.Message, not {type(message).__name__}")
-        prepared = self._preparation.prepare(message, born_ms)
         loop = sender.loop
         future: asyncio.Future[SendResult] = loop.create_future()
-        deadline = loop.time() + self._seconds(timeout)
+        deadline = loop.time() + (self.settings.send_timeout if timeout is None else self._seconds(timeout))
         choice = None
         if queue is not None or selector is not None or message.sharding_key is not None:
             choice = self._choice(message, queue, selector, argument)
         gathers = self._accumulator
-        is_chosen_later = choice is not None and queue is None
-        if gathers is not None and not is_chosen_later and self._can_gather(message, prepared):
+        if gathers is not None and (choice is None or queue is not None) and self._can_gather(message):
             self._preparation.topic(message.topic)
-            gathers.add(message, prepared.properties, queue, future, deadline)
+            gathers.add(message, self._preparation.properties(message, born_ms), queue, future, deadline)
             return future
+        prepared = self._preparation.prepare(message, born_ms)
         kind = ReplySend if is_reply(message) else Send
         sender.begin(kind(sender, message, prepared, future, deadline, born_ms), choice)
         return future
@@ -284,12 +286,11 @@ class Producer:
             return lambda queues: by_hash(queues, message, key)
         return lambda queues: selector(queues, message, argument)
 
-    def _can_gather(self, message: Message, prepared: Prepared) -> bool:
+    def _can_gather(self, message: Message) -> bool:
         """Whether a message may be part of a batch: brokers take no compressed, timed or replying ones there."""
         return not (
-            prepared.sys_flag
+            not 0 < len(message.body) < self._gathered_bytes_max
             or message.is_timed
-            or len(message.body) >= self.settings.batch_bytes_max
             or (message.properties and is_reply(message))
         )
 
