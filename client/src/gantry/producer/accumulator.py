@@ -27,14 +27,15 @@ class Gathered(NamedTuple):
 
 
 class _Pile:
-    __slots__ = ("deadline", "items", "messages", "size", "timer", "waiting")
+    __slots__ = ("deadline", "items", "messages", "seconds", "size", "timer", "waiting")
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, deadline: float, seconds: float) -> None:
         self.messages: list[Message] = []
         self.items: list[BatchItem] = []
         self.waiting: list[asyncio.Future[SendResult]] = []
         self.size = 0
         self.deadline = deadline
+        self.seconds = seconds
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -45,8 +46,15 @@ PileKey = tuple[str, MessageQueue | None, bool]
 class Accumulator:
     """One pile a topic or queue; it leaves when it is large enough, or after `linger` seconds."""
 
-    def __init__(self, linger: float, bytes_max: int, leave: Callable[[Gathered], None]) -> None:
-        """`leave` is called with every pile, in the event loop."""
+    def __init__(
+        self,
+        linger: float,
+        bytes_max: int,
+        check_topic: Callable[[str], object],
+        leave: Callable[[Gathered], None],
+    ) -> None:
+        """`check_topic` raises for a topic nothing can be sent to; `leave` is called with every pile, in the event loop."""
+        self._check_topic = check_topic
         self._linger = linger
         self._bytes_max = bytes_max
         self._leave = leave
@@ -61,9 +69,9 @@ class Accumulator:
         properties: str,
         queue: MessageQueue | None,
         future: asyncio.Future[SendResult],
-        deadline: float,
+        seconds: float,
     ) -> None:
-        """Put a message on its pile."""
+        """Put a message, which has so many seconds, on its pile; InvalidMessage for its topic."""
         key = (message.topic, queue, message.wait_stored)
         item = BatchItem(message.flag, message.body, properties.encode())
         size = item_size(item.body, item.properties)
@@ -72,7 +80,8 @@ class Accumulator:
             self._leave_now(key)
             pile = None
         if pile is None:
-            pile = self._piles[key] = _Pile(deadline)
+            self._check_topic(message.topic)
+            pile = self._piles[key] = _Pile(self._loop.time() + seconds, seconds)
             if self._linger:
                 pile.timer = self._loop.call_later(self._linger, self._leave_now, key)
             else:
@@ -81,8 +90,8 @@ class Accumulator:
         pile.items.append(item)
         pile.waiting.append(future)
         pile.size += size
-        if deadline < pile.deadline:  # noqa: PLR1730 - a call per message
-            pile.deadline = deadline
+        if seconds < pile.seconds:
+            pile.deadline, pile.seconds = min(pile.deadline, self._loop.time() + seconds), seconds
         if pile.size >= self._bytes_max or len(pile.items) >= MESSAGES_MAX:
             self._leave_now(key)
 

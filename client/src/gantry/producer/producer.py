@@ -52,6 +52,7 @@ class Producer:
         self._sender: Sender | None = None
         self._accumulator: Accumulator | None = None
         self._tracer: Tracer | None = None
+        self._send_timeout = self.settings.send_timeout
         own_max = self.settings.batch_bytes_max
         self._gathered_bytes_max = min(own_max, self.settings.compress_above or own_max)
         """Bodies from here on travel alone: compressed, or as large as a batch."""
@@ -72,7 +73,10 @@ class Producer:
         self._sender = Sender(instance, self._wrapped_group, self.settings, self._preparation, self._hooks)
         if self.settings.linger is not None:
             self._accumulator = Accumulator(
-                self.settings.linger, self.settings.batch_bytes_max, self._send_gathered
+                self.settings.linger,
+                self.settings.batch_bytes_max,
+                self._preparation.topic,
+                self._send_gathered,
             )
         if self.settings.trace:
             self._tracer = Tracer(self.client_settings, self.group, PRODUCE, self.settings.trace_topic)
@@ -137,22 +141,24 @@ class Producer:
         timeout: float | None = None,
     ) -> asyncio.Future[SendResult]:
         """Begin to send, and return what can be awaited, or be given a callback, for the result. As `send` otherwise."""
-        sender = self._running()
+        sender = self._sender
+        if sender is None or sender.loop is not asyncio.get_running_loop():
+            sender = self._running()  # says what is wrong
         born_ms = now_ms()
         if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
             raise InvalidMessage("message", f"a gantry.Message, not {type(message).__name__}")
         loop = sender.loop
         future: asyncio.Future[SendResult] = loop.create_future()
-        deadline = loop.time() + (self.settings.send_timeout if timeout is None else self._seconds(timeout))
+        seconds = self._send_timeout if timeout is None else self._seconds(timeout)
         choice = None
         if queue is not None or selector is not None or message.sharding_key is not None:
             choice = self._choice(message, queue, selector, argument)
         gathers = self._accumulator
         if gathers is not None and (choice is None or queue is not None) and self._can_gather(message):
-            self._preparation.topic(message.topic)
-            gathers.add(message, self._preparation.properties(message, born_ms), queue, future, deadline)
+            gathers.add(message, self._preparation.properties(message, born_ms), queue, future, seconds)
             return future
         prepared = self._preparation.prepare(message, born_ms)
+        deadline = loop.time() + seconds
         kind = ReplySend if is_reply(message) else Send
         sender.begin(kind(sender, message, prepared, future, deadline, born_ms), choice)
         return future
