@@ -99,3 +99,12 @@ def test_the_order_of_a_route_means_nothing():
     other.queue_datas[0].perm = 2
     assert not same_route(route(), other)
     assert not same_route(None, route())
+
+
+def test_settings_are_shown_without_what_is_secret():
+    shown = repr(
+        ClientSettings(nameservers="127.0.0.1:1", access_key="me", secret_key="hidden", security_token="too")
+    )
+    assert "me" in shown
+    assert "hidden" not in shown
+    assert "too" not in shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict, TypeVar, cast
 
 from gantry.errors import ConfigurationError
@@ -51,9 +51,9 @@ class ClientSettings:
     instance_name: str = DEFAULT_INSTANCE
     """Tells clients of one process apart that must not share connections."""
     access_key: str = ""
-    secret_key: str = ""
+    secret_key: str = field(default="", repr=False)
     """With an access key every request is signed with it (HMAC-SHA1)."""
-    security_token: str = ""
+    security_token: str = field(default="", repr=False)
     vip_channel: bool = False
     """Sends go to the broker's second listener, whose port is two below the first."""
     request_timeout: float = 3.0
@@ -104,7 +104,7 @@ def split_options(options: dict[str, Any]) -> tuple[ClientOptions, dict[str, Any
 
 def make_settings(kind: type[SettingsT], options: dict[str, Any]) -> SettingsT:
     """Return a settings dataclass made of options; ConfigurationError names those it does not know."""
-    known = [field.name for field in fields(cast("Any", kind))]
+    known = [one.name for one in fields(cast("Any", kind))]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise ConfigurationError(f"unknown option {', '.join(unknown)}; there are {', '.join(known)}")
