@@ -3,7 +3,7 @@ import pytest
 from gantry import ConfigurationError, MessageQueue, Producer
 from gantry.namespaces import unwrap, wrap
 from gantry.routes import publish_queues, same_route, subscribe_queues, template_route
-from gantry.settings import client_settings
+from gantry.settings import ClientSettings, client_settings
 from gantry_wire.bodies import BrokerData, QueueData, TopicRouteData
 
 
