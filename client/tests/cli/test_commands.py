@@ -193,6 +193,8 @@ def test_receive_and_consume(gantry: Run) -> None:
         if again:
             break
     assert [(one["body"], one["deliveryAttempt"]) for one in again] == [("job 2", 2)]
+    settled = gantry("ack", "cli-work", "cli-workers", again[0]["receiptHandle"], "--json")
+    assert (settled.status, settled.json) == (0, {"results": [{"status": "acked"}]})  # done is done
     found = gantry("lag", "cli-workers", "--json").json
     assert {one["broker"] for one in found["queues"]} == {"broker-a", "broker-b"}
     every = {one["group"] for one in gantry("lag", "--json").json["groups"]}

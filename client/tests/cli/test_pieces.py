@@ -81,6 +81,15 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_a_narrow_terminal_shows_ids_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = Terminal()
+    Screen(as_json=False, out=out).table(("message", "body"), [("A" * 64, "x" * 64)])
+    assert out.getvalue().count("A") == 64
+    assert max(map(len, out.getvalue().splitlines())) <= 40
+
+
 def test_colours_only_where_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert Screen(as_json=False, out=Terminal()).paint("x", "red") == "\x1b[31mx\x1b[0m"

@@ -94,12 +94,13 @@ def receive(
     if not found:
         screen.say(f"nothing to receive for {group} in {topic}")
     elif acknowledge:
-        _settle(session, topic, group, {"acks": [{"receiptHandle": one["receiptHandle"]} for one in found]})
+        acks = [{"receiptHandle": one["receiptHandle"]} for one in found]
+        _settle(session, topic, group, {"acks": acks}, is_result=False)
 
 
 def ack(session: Session, topic: Topic, group: Group, handles: Handles) -> None:
     """Acknowledge messages: they are done for this group."""
-    _settle(session, topic, group, {"acks": [{"receiptHandle": one} for one in handles]})
+    _settle(session, topic, group, {"acks": [{"receiptHandle": one} for one in handles]}, is_result=True)
 
 
 def nack(
@@ -112,12 +113,8 @@ def nack(
 ) -> None:
     """Give messages back: they come again."""
     seconds = None if delay is None else read_by(values.seconds_of)(delay)
-    _settle(
-        session,
-        topic,
-        group,
-        {"nacks": [{"receiptHandle": one, "delaySeconds": seconds, "reason": reason} for one in handles]},
-    )
+    nacks = [{"receiptHandle": one, "delaySeconds": seconds, "reason": reason} for one in handles]
+    _settle(session, topic, group, {"nacks": nacks}, is_result=True)
 
 
 def consume(
@@ -232,19 +229,23 @@ def lease_seconds(text: str) -> int:
     return round(seconds)
 
 
-def _settle(session: Session, topic: str, group: str, body: dict[str, Any]) -> None:
-    results = session.post(_path(topic, group, "ack"), body)["results"]
+def _settle(session: Session, topic: str, group: str, body: dict[str, Any], *, is_result: bool) -> None:
+    """Settle by handles. Raises Stop where one was not; `is_result`: what became of each is what the command prints."""
+    answer = session.post(_path(topic, group, "ack"), body)
+    results: list[dict[str, Any]] = answer["results"]
     bad = [one for one in results if one.get("status") not in {"acked", "nacked"}]
-    session.screen.say(f"{len(results) - len(bad)} settled")
+    words = f"{len(results) - len(bad)} settled"
+    if is_result:
+        session.screen.show(answer, lambda: session.screen.line(words))
+    else:
+        session.screen.say(words)
     if bad:
-        first = bad[0]
-        words = {
+        known = {
             "leaseExpired": "the lease ended before: it comes again",
             "invalidHandle": "the handle is not of this topic and group",
         }
-        raise Stop(
-            f"{len(bad)} not settled: {words.get(first.get('status', ''), first.get('detail'))}", FAILED
-        )
+        why = known.get(bad[0].get("status", ""), bad[0].get("detail"))
+        raise Stop(f"{len(bad)} not settled: {why}", FAILED)
 
 
 def _path(topic: str, group: str, verb: str) -> str:

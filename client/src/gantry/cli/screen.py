@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 
 WIDE = 10_000
 """The width of a table that goes into a file or a pipe: as wide as it is, nothing cut."""
@@ -74,7 +74,9 @@ class Screen:
         table = Table(box=box.SIMPLE_HEAD if self.is_terminal else None, pad_edge=False, header_style="bold")
         for name in columns:
             is_number = name.endswith(">")
-            table.add_column(name.removesuffix(">"), justify="right" if is_number else "left", no_wrap=True)
+            # Too wide for a terminal: folded, so that an id can still be copied whole.
+            justify: Literal["left", "right"] = "right" if is_number else "left"
+            table.add_column(name.removesuffix(">"), justify=justify, overflow="fold")
         for row in rows:
             table.add_row(*(Text(value) for value in row))
         console = Console(
