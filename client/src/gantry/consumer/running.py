@@ -37,6 +37,8 @@ EXPIRED_LEVEL = 3
 EXPIRY_LOOKS = 10
 """A call that takes too long is found out after a tenth of the time more at most."""
 STOP_LOOK_SECONDS = 0.005
+FAILURES_TOLD_SECONDS = 1.0
+"""One failing call is logged in so long, the others are counted: a listener that always fails must not fill a disk."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -68,6 +70,8 @@ class Running:
         self.statistics = ConsumerStatistics()
         self.offsets: OffsetStore = self._make_offsets()
         self._suggested: dict[str, int] = {}
+        self._last_failure_told = float("-inf")
+        self._failures_untold = 0
         attempts_max = attempts_max_of(settings.attempts_max, orderly=settings.orderly)
         calling = Calling(plan.listener, plan.group, plan.hooks)
         self._concurrent: ConcurrentConsumer | None = None
@@ -270,11 +274,21 @@ class Running:
         return self.returning.is_busy or (consuming is not None and consuming.is_busy)
 
     def _log_failure(self, queue: MessageQueue, count: int, outcome: Outcome) -> None:
-        if outcome.failure is not None:
+        if outcome.failure is None:
+            return
+        now = monotonic()
+        if now - self._last_failure_told < FAILURES_TOLD_SECONDS:
+            self._failures_untold += 1
+            return
+        untold, self._failures_untold, self._last_failure_told = self._failures_untold, 0, now
+        if untold:
             log.warning(
-                "group %s: %d messages of %s failed: %s", self.group, count, queue, outcome.failure,
-                exc_info=outcome.error,
-            )  # fmt: skip
+                "group %s: %d more calls of the listener failed since the last one told", self.group, untold
+            )
+        log.warning(
+            "group %s: %d messages of %s failed: %s", self.group, count, queue, outcome.failure,
+            exc_info=outcome.error,
+        )  # fmt: skip
 
     async def _renew_locks(self) -> None:
         if await self.holding.renew_locks():
