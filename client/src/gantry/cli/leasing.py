@@ -6,14 +6,13 @@ import typer
 
 from gantry.cli import values
 from gantry.cli.calls import path_of
-from gantry.cli.executing import Finished, Worker
+from gantry.cli.consuming import BATCH_MAX, Consuming
+from gantry.cli.executing import Worker
 from gantry.cli.options import Group, Sql, Tag, Topic, filter_body, read_by
 from gantry.cli.session import Session, command
-from gantry.cli.shapes import message_line, one_line
+from gantry.cli.shapes import message_line
 from gantry.cli.stops import FAILED, WRONG_USE, Stop
 
-BATCH_MAX = 256
-HOLD_SECONDS = 20
 Count = Annotated[int, typer.Option("--max", "-n", min=1, max=BATCH_MAX, help="How many at most.")]
 Hold = Annotated[
     int,
@@ -135,7 +134,7 @@ def consume(
         raise Stop("--exec is empty: give the command to run", WRONG_USE)
     seconds = lease_seconds(invisible)
     worker = Worker(exec_, parallel)
-    consumer = _Consumer(session, topic, group, worker, seconds)
+    consumer = Consuming(session, topic, group, worker, seconds)
     wanted = {"filter": filter_body(filter_, sql), "changeFilter": change_filter}
     try:
         consumer.run(wanted, limit, until_empty=until_empty)
@@ -144,81 +143,7 @@ def consume(
         consumer.give_back()
     session.screen.say(f"done {consumer.done}, given back {consumer.failed}")
     if consumer.failed:
-        raise Stop(f"{consumer.failed} commands failed; their messages were given back", FAILED)
-
-
-class _Consumer:
-    """Receives as much as can run, settles what has run, and keeps the leases of what runs."""
-
-    def __init__(self, session: Session, topic: str, group: str, worker: Worker, lease: int) -> None:
-        self._session, self._topic, self._group, self._worker, self._lease = (
-            session,
-            topic,
-            group,
-            worker,
-            lease,
-        )
-        self.done = self.failed = 0
-        self._held: set[str] = set()
-
-    def run(self, wanted: dict[str, Any], limit: int | None, *, until_empty: bool) -> None:
-        """Work until the limit, until there is nothing, or for ever."""
-        taken = 0
-        while True:
-            room = self._worker.room if limit is None else min(self._worker.room, limit - taken)
-            if room > 0:
-                taken += self._receive(wanted, room, hold=0 if until_empty or self._held else HOLD_SECONDS)
-            if not self._held and (until_empty or (limit is not None and taken >= limit)):
-                return
-            if self._held:
-                self._settle(self._worker.finished(self._lease / 3))
-
-    def give_back(self) -> None:
-        """Let others have at once what was not finished."""
-        if self._held:
-            nacks = [{"receiptHandle": handle, "delaySeconds": 0} for handle in self._held]
-            self._session.post(_path(self._topic, self._group, "ack"), {"nacks": nacks})
-            self._held.clear()
-
-    def _receive(self, wanted: dict[str, Any], room: int, hold: int) -> int:
-        body = {
-            "maxMessages": min(room, BATCH_MAX),
-            "waitSeconds": hold,
-            "invisibleSeconds": self._lease,
-            **wanted,
-        }
-        found = self._session.post(_path(self._topic, self._group, "receive"), body, hold_seconds=hold)[
-            "messages"
-        ]
-        for message in found:
-            self._held.add(message["receiptHandle"])
-            self._worker.begin(message)
-        return len(found)
-
-    def _settle(self, finished: list[Finished]) -> None:
-        if not finished:
-            extends = [{"receiptHandle": handle} for handle in self._held]
-            self._session.post(
-                _path(self._topic, self._group, "extend"),
-                {"extends": extends, "invisibleSeconds": self._lease},
-            )
-            return
-        acks = [{"receiptHandle": one.handle} for one in finished if one.status == 0]
-        nacks = [{"receiptHandle": one.handle, "reason": one.words} for one in finished if one.status]
-        self._held -= {one.handle for one in finished}
-        self.done += len(acks)
-        self.failed += len(nacks)
-        self._session.post(_path(self._topic, self._group, "ack"), {"acks": acks, "nacks": nacks})
-        for one in finished:
-            words = {
-                "messageId": one.message_id,
-                "exitStatus": one.status,
-                "result": "acked" if one.status == 0 else "nacked",
-            }
-            if self._session.screen.as_json:
-                self._session.screen.json(words)
-            elif one.status:
-                self._session.screen.say(f"{one.message_id}: {one_line(one.words)}; given back")
+        raise Stop(f"{consumer.failed} messages were not done: they were given back, or come again", FAILED)
 
 
 def lease_seconds(text: str) -> int:

@@ -1,6 +1,7 @@
 """`gantry lag` and `gantry offsets reset`: how far groups are, and having them go on elsewhere."""
 
 import time
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -71,7 +72,7 @@ def lag(
         time.sleep(pause)
 
 
-def _of_all(session: Session, topic: str | None) -> Any:
+def _of_all(session: Session, topic: str | None) -> Callable[[], None]:
     found = [
         session.get(path_of("groups", one["group"], "lag"), topic=topic)
         for one in session.get(path_of("groups"))["groups"]
@@ -100,7 +101,7 @@ def _of_all(session: Session, topic: str | None) -> Any:
     return draw
 
 
-def _of_one(session: Session, group: str, topic: str | None) -> Any:
+def _of_one(session: Session, group: str, topic: str | None) -> Callable[[], None]:
     found = session.get(path_of("groups", group, "lag"), topic=topic)
     rows = [
         (

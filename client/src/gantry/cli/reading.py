@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -118,7 +119,15 @@ def tail(
     for message in newest[-last:] if last else []:
         _print(session, message, full=full)
     if follow:
-        asyncio.run(_Following(session, topic, shared, full=full).run(queues))
+        _run(_Following(session, topic, shared, full=full).run(queues))
+
+
+def _run(following: Coroutine[Any, Any, None]) -> None:
+    """Run it; what one of its tasks raises is raised as it is."""
+    try:
+        asyncio.run(following)
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
 
 
 class _Following:

@@ -1,6 +1,5 @@
 """`gantry schedule …`: messages that wait for their time."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -162,11 +161,9 @@ def move(
         _refuse_mix(key, from_, to, rate, dry_run)
         if at is None:
             raise Stop("messages named by id are moved with --at", WRONG_USE)
-        delay_ms = _ms_until(at)
         for message in ids:
             path = path_of("schedules", message)
-            body = {"deliverAt": at} if delay_ms <= 0 else {"delayMs": delay_ms}
-            _show(session, session.calls.call("PATCH", path, body, topic=topic, broker=broker))
+            _show(session, session.calls.call("PATCH", path, {"deliverAt": at}, topic=topic, broker=broker))
         return
     body = {
         "topic": topic,
@@ -182,10 +179,6 @@ def move(
     if not dry_run:
         session.confirm("Move all messages that are meant?", is_sure=yes)
     follow(session, session.post(path_of("schedules:bulkMove"), body), wait=wait)
-
-
-def _ms_until(instant: str) -> int:
-    return round((datetime.fromisoformat(instant) - datetime.now(UTC)).total_seconds() * 1000)
 
 
 def _shift_ms(text: str) -> int:

@@ -1,0 +1,106 @@
+"""The loop behind `gantry consume`: receives as much as can run, settles what has run, keeps the leases of what runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gantry.cli.calls import path_of
+from gantry.cli.executing import Finished, Worker
+from gantry.cli.session import Session
+from gantry.cli.shapes import one_line
+
+BATCH_MAX = 256
+HOLD_SECONDS = 20
+LOOK_SECONDS = 1.0
+"""How often messages are asked for while something runs and there is room for more."""
+
+
+class Consuming:
+    """One group's work on one topic: `done` were acknowledged, `failed` given back or too late."""
+
+    def __init__(
+        self,
+        session: Session,
+        topic: str,
+        group: str,
+        worker: Worker,
+        lease_seconds: int,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session, self._worker, self._lease_seconds, self._now = session, worker, lease_seconds, now
+        self._topic, self._group = topic, group
+        self.done = self.failed = 0
+        self._held: set[str] = set()
+        self._kept_at = now()
+
+    def run(self, wanted: dict[str, Any], limit: int | None, *, until_empty: bool) -> None:
+        """Work until the limit, until there is nothing, or for ever. Raises Stop."""
+        taken = 0
+        while True:
+            room = self._worker.room if limit is None else min(self._worker.room, limit - taken)
+            if room > 0:
+                taken += self._receive(wanted, room, hold=0 if until_empty or self._held else HOLD_SECONDS)
+            if not self._held:
+                if until_empty or (limit is not None and taken >= limit):
+                    return
+                continue
+            self._settle(self._worker.finished(LOOK_SECONDS if room > 0 else self._lease_seconds / 3))
+            self._keep_leases()
+
+    def give_back(self) -> None:
+        """Let others have at once what was not finished."""
+        if self._held:
+            nacks = [{"receiptHandle": handle, "delaySeconds": 0} for handle in sorted(self._held)]
+            self._held.clear()
+            self._session.post(self._path("ack"), {"nacks": nacks})
+
+    def _path(self, verb: str) -> str:
+        return path_of("topics", self._topic, "groups", self._group, f"messages:{verb}")
+
+    def _receive(self, wanted: dict[str, Any], room: int, hold: int) -> int:
+        body = {
+            "maxMessages": min(room, BATCH_MAX), "waitSeconds": hold, "invisibleSeconds": self._lease_seconds, **wanted,
+        }  # fmt: skip
+        found = self._session.post(self._path("receive"), body, hold_seconds=hold)["messages"]
+        if not self._held:
+            self._kept_at = self._now()
+        for message in found:
+            self._held.add(message["receiptHandle"])
+            self._worker.begin(message)
+        return len(found)
+
+    def _keep_leases(self) -> None:
+        """Extend the leases of what runs, three times in the time that one lasts."""
+        if not self._held or self._now() - self._kept_at < self._lease_seconds / 3:
+            return
+        extends = [{"receiptHandle": handle} for handle in sorted(self._held)]
+        body = {"extends": extends, "invisibleSeconds": self._lease_seconds}
+        self._session.post(self._path("extend"), body)
+        self._kept_at = self._now()
+
+    def _settle(self, finished: list[Finished]) -> None:
+        if not finished:
+            return
+        well = [one for one in finished if one.status == 0]
+        bad = [one for one in finished if one.status != 0]
+        acks = [{"receiptHandle": one.handle} for one in well]
+        nacks = [{"receiptHandle": one.handle, "reason": one.words} for one in bad]
+        self._held -= {one.handle for one in finished}
+        results = self._session.post(self._path("ack"), {"acks": acks, "nacks": nacks})["results"]
+        for one, result in zip([*well, *bad], results, strict=True):
+            self._tell(one, result.get("status") or result.get("code", ""))
+
+    def _tell(self, one: Finished, became: str) -> None:
+        """Count a message and say what became of it: `acked`, `nacked`, or why it could not be settled."""
+        self.done += became == "acked"
+        self.failed += became != "acked"
+        screen = self._session.screen
+        if screen.as_json:
+            screen.json({"messageId": one.message_id, "exitStatus": one.status, "result": became})
+        elif became == "nacked":
+            screen.say(f"{one.message_id}: {one_line(one.words)}; given back")
+        elif became != "acked":
+            screen.say(f"{one.message_id}: {one_line(one.words)}; not settled ({became}), it comes again")

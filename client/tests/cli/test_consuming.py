@@ -1,0 +1,111 @@
+"""The loop of `gantry consume`, over a gateway and commands that a test plays: who is received, kept, settled, given back."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from gantry.cli.consuming import HOLD_SECONDS, Consuming
+from gantry.cli.executing import Finished
+from gantry.cli.screen import Screen
+from gantry.cli.stops import Stop
+
+
+class Played:
+    """A session, a worker and a clock in one: messages are handed out as they are asked for, commands end as told."""
+
+    def __init__(self, messages: list[str], ends: list[list[tuple[str, int]]], parallel: int = 1) -> None:
+        self.waiting, self.ends, self.room = messages, ends, parallel
+        self.posts: list[tuple[str, dict[str, Any]]] = []
+        self.acks: dict[str, str] = {}
+        self.out, self.err = io.StringIO(), io.StringIO()
+        self.screen = Screen(as_json=False, out=self.out, err=self.err)
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def post(self, path: str, body: dict[str, Any], *, hold_seconds: float = 0) -> dict[str, Any]:
+        verb = path.rpartition(":")[2]
+        self.posts.append((verb, body))
+        if verb == "receive":
+            found = [self.waiting.pop(0) for _ in range(min(body["maxMessages"], len(self.waiting)))]
+            if not found and body["waitSeconds"]:
+                raise Stop("the test has no more")
+            return {"messages": [{"receiptHandle": one, "messageId": one} for one in found]}
+        settled = [*body.get("acks", []), *body.get("nacks", [])]
+        kinds = ["acked"] * len(body.get("acks", [])) + ["nacked"] * len(body.get("nacks", []))
+        answers = [
+            self.acks.get(one["receiptHandle"], kind) for one, kind in zip(settled, kinds, strict=True)
+        ]
+        return {"results": [{"status": one} for one in answers]}
+
+    def begin(self, _message: dict[str, Any]) -> None:
+        self.room -= 1
+
+    def finished(self, wait_seconds: float) -> list[Finished]:
+        ended = self.ends.pop(0)
+        if not ended:
+            self.seconds += wait_seconds
+        self.room += len(ended)
+        return [Finished(handle, handle, status, f"exit status {status}") for handle, status in ended]
+
+    def verbs(self) -> list[str]:
+        return [verb for verb, _ in self.posts]
+
+
+def consuming(played: Played, lease: int = 30) -> Consuming:
+    return Consuming(played, "t", "g", played, lease, now=played.now)  # pyright: ignore[reportArgumentType]
+
+
+def test_until_there_is_nothing() -> None:
+    played = Played(["A", "B"], [[("A", 0)], [("B", 3)]])
+    work = consuming(played)
+    work.run({}, None, until_empty=True)
+    assert (work.done, work.failed) == (1, 1)
+    assert played.verbs() == ["receive", "ack", "receive", "ack", "receive"]
+    assert played.posts[3][1] == {"acks": [], "nacks": [{"receiptHandle": "B", "reason": "exit status 3"}]}
+    assert played.err.getvalue() == "B: exit status 3; given back\n"
+
+
+def test_no_more_than_asked_for() -> None:
+    played = Played(["A", "B", "C"], [[("A", 0), ("B", 0)]], parallel=8)
+    work = consuming(played)
+    work.run({}, 2, until_empty=False)
+    assert (work.done, played.waiting) == (2, ["C"])
+    assert played.posts[0][1]["maxMessages"] == 2
+    assert played.posts[0][1]["waitSeconds"] == HOLD_SECONDS
+
+
+def test_a_long_one_keeps_its_lease_while_short_ones_come_and_go() -> None:
+    played = Played(["long"], [[], [], [], [], [("long", 0)]], parallel=2)
+    work = consuming(played, lease=6)
+    work.run({}, None, until_empty=True)
+    extends = [body for verb, body in played.posts if verb == "extend"]
+    assert (
+        extends == [{"extends": [{"receiptHandle": "long"}], "invisibleSeconds": 6}] * 2
+    )  # after 2 s and 4 s
+    assert work.done == 1
+
+
+def test_one_that_was_too_late_is_told() -> None:
+    played = Played(["A"], [[("A", 0)]])
+    played.acks = {"A": "leaseExpired"}
+    work = consuming(played)
+    work.run({}, None, until_empty=True)
+    assert (work.done, work.failed) == (0, 1)
+    assert "A: exit status 0; not settled (leaseExpired), it comes again" in played.err.getvalue()
+
+
+def test_what_was_not_finished_is_given_back() -> None:
+    played = Played(["A", "B"], [], parallel=2)
+    work = consuming(played)
+    with pytest.raises(IndexError):  # as Ctrl-C ends it, in the middle
+        work.run({}, None, until_empty=True)
+    work.give_back()
+    work.give_back()
+    gone = [{"receiptHandle": "A", "delaySeconds": 0}, {"receiptHandle": "B", "delaySeconds": 0}]
+    assert played.posts[-1] == ("ack", {"nacks": gone})
+    assert played.verbs().count("ack") == 1
