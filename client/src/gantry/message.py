@@ -222,7 +222,7 @@ class ReceivedMessage:
     @property
     def queue(self) -> MessageQueue:
         """The queue it was read from."""
-        return MessageQueue(self.stored_topic, self.broker, self.record.queue_id)
+        return MessageQueue(unwrap(self.namespace, self.stored_topic), self.broker, self.record.queue_id)
 
     @property
     def body(self) -> bytes:

@@ -103,9 +103,9 @@ class Calling:
     def prepare(self, call: Call) -> Call:
         """Get a call ready for a thread, in the loop: contexts and hooks belong there."""
         if self._listener.wants_context:
-            call.context = ConsumeContext(call.queue.queue)
+            call.context = ConsumeContext(call.messages[0].queue)
         if self._hooks:
-            call.hooked = ConsumeCall(self._group, call.queue.queue, call.messages)
+            call.hooked = ConsumeCall(self._group, call.messages[0].queue, call.messages)
             tell_before(self._hooks, call.hooked)
         return call
 

@@ -13,6 +13,7 @@ from typing import Any, Self, Unpack, cast
 
 from gantry.consumer.lite_reading import LiteReading
 from gantry.consumer.lite_settings import LiteOptions, LiteSettings
+from gantry.consumer.naming import shown_queues, wire_queue
 from gantry.consumer.subscribing import check_sql, find_routes, make_subscription
 from gantry.consumer.subscriptions import Subscription
 from gantry.errors import ConfigurationError, NotRunning, sdk_error
@@ -65,7 +66,7 @@ class LitePullConsumer:
             raise ConfigurationError(
                 "assign: topics are subscribed already; a consumer does one or the other"
             )
-        self._assigned_queues = sorted(set(queues))
+        self._assigned_queues = sorted({self._wire(queue) for queue in queues})
         self._assigned.update(
             {
                 queue.topic: make_subscription("", queue.topic, expression, sql)
@@ -79,12 +80,13 @@ class LitePullConsumer:
         """Return all queues of a topic, to choose from for `assign`."""
         if self._instance is None:
             raise NotRunning(f"group {self.group}: start the consumer first")
-        return await self._instance.subscribe_queues(wrap(self._client_settings.namespace, topic))
+        namespace = self._client_settings.namespace
+        return shown_queues(namespace, await self._instance.subscribe_queues(wrap(namespace, topic)))
 
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues that are read now."""
-        return sorted(self._at_work().holding.queues)
+        return shown_queues(self._client_settings.namespace, self._at_work().holding.queues)
 
     # Its life
 
@@ -146,24 +148,24 @@ class LitePullConsumer:
 
     async def commit(self, queues: Collection[MessageQueue] | None = None) -> None:
         """Have the broker keep how far this consumer is, in all queues or in some; returns when it has."""
-        await self._at_work().commit(queues)
+        await self._at_work().commit(None if queues is None else [self._wire(queue) for queue in queues])
 
     def position(self, queue: MessageQueue) -> int:
         """Return the offset of the next message `poll` gives out from a queue."""
-        return self._at_work().position(queue)
+        return self._at_work().position(self._wire(queue))
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the group's offset in a queue as the broker keeps it, None when there is none."""
         reading = self._at_work()
         try:
-            return await reading.offsets.read(queue)
+            return await reading.offsets.read(self._wire(queue))
         except (BrokerRefused, LinkError) as error:
             raise sdk_error(error, f"asking for the offset of {queue}") from error
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at an offset; what was read ahead of the queue is dropped."""
         check_number("offset", offset, 0, 2**63 - 1)
-        self._at_work().seek(queue, offset)
+        self._at_work().seek(self._wire(queue), offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Go on with the oldest message a queue still has."""
@@ -177,7 +179,7 @@ class LitePullConsumer:
         """Return the offset of the first message stored at a time or later."""
         if when.tzinfo is None:
             raise ConfigurationError("when: a datetime with a zone, as datetime.now(UTC)")
-        store = self._at_work().store_to_pull(queue.broker)
+        store, queue = self._at_work().store_to_pull(queue.broker), self._wire(queue)
         try:
             return await store.search_offset(queue.topic, queue.queue_id, round(when.timestamp() * 1000))
         except (BrokerRefused, LinkError) as error:
@@ -185,11 +187,11 @@ class LitePullConsumer:
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Give out nothing of these queues for now."""
-        self._at_work().pause(queues)
+        self._at_work().pause([self._wire(queue) for queue in queues])
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Give out messages of these queues again."""
-        self._at_work().resume(queues)
+        self._at_work().resume([self._wire(queue) for queue in queues])
 
     # As the client and brokers see it
 
@@ -219,8 +221,11 @@ class LitePullConsumer:
             raise NotRunning(f"group {self.group}: start the consumer first, or use it with `async with`")
         return self._reading
 
+    def _wire(self, queue: MessageQueue) -> MessageQueue:
+        return wire_queue(self._client_settings.namespace, queue)
+
     async def _bound(self, queue: MessageQueue, *, at_end: bool) -> int:
-        store = self._at_work().store_to_pull(queue.broker)
+        store, queue = self._at_work().store_to_pull(queue.broker), self._wire(queue)
         try:
             return await (store.max_offset if at_end else store.min_offset)(queue.topic, queue.queue_id)
         except (BrokerRefused, LinkError) as error:

@@ -52,13 +52,15 @@ class OrderlyConsumer:
         calls_max: int,
         attempts_max: int,
         rest_seconds: float,
+        needs_lock: bool = True,
     ) -> None:
-        """`attempts_max` -1: tried for ever."""
+        """`attempts_max` -1: tried for ever. Broadcasting members need no lock: nobody else has their queues."""
         self._calling = calling
         self._sink = sink
         self._batch_size = batch_size
         self._attempts_max = attempts_max
         self._rest_seconds = rest_seconds
+        self._needs_lock = needs_lock
         self._free = asyncio.Semaphore(calls_max)
         self._arrived: dict[ProcessQueue, asyncio.Event] = {}
         self._ends: dict[Call, asyncio.Future[None]] = {}
@@ -91,7 +93,7 @@ class OrderlyConsumer:
                 if not len(queue):
                     arrived.clear()
                     await arrived.wait()
-                elif not queue.has_valid_lock(monotonic()):
+                elif not self._may_work(queue):
                     await asyncio.sleep(LOCK_LOOK_SECONDS)
                 else:
                     async with self._free:
@@ -103,7 +105,7 @@ class OrderlyConsumer:
     async def _serve_some(self, queue: ProcessQueue) -> float:
         """Call the listener until the queue is empty, rests or must let others go first; return how long it rests."""
         slice_end = monotonic() + LOOP_SLICE_SECONDS
-        while len(queue) and not queue.dropped and queue.has_valid_lock(monotonic()):
+        while len(queue) and not queue.dropped and self._may_work(queue):
             messages = queue.take(self._batch_size)
             started = monotonic()
             self._in_hand += 1
@@ -158,6 +160,9 @@ class OrderlyConsumer:
         queue.give_back()
         self._sink.suspend(queue, len(messages), outcome, seconds)
         return plan.rest_seconds if plan.rest_seconds is not None else self._rest_seconds
+
+    def _may_work(self, queue: ProcessQueue) -> bool:
+        return not self._needs_lock or queue.has_valid_lock(monotonic())
 
     def _commit(self, queue: ProcessQueue, count: int, seconds: float) -> None:
         offset = queue.commit()

@@ -9,6 +9,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
 
+from gantry.consumer.naming import shown_queues, wire_queue
 from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.pulling import HOLD_MARGIN_SECONDS, SUBSCRIPTION, SUSPEND, read_messages
 from gantry.consumer.returning import Returning
@@ -102,7 +103,8 @@ class PullConsumer:
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic; NoRoute, ConnectionFailed."""
-        return await self._client().subscribe_queues(wrap(self._settings.namespace, topic))
+        namespace = self._settings.namespace
+        return shown_queues(namespace, await self._client().subscribe_queues(wrap(namespace, topic)))
 
     async def pull(
         self,
@@ -121,6 +123,7 @@ class PullConsumer:
         check_number("offset", offset, 0, 2**63 - 1)
         check_number("max_messages", max_messages, 1, PULL_MESSAGES_MAX)
         check_number("wait", wait, 0, HOLD_SECONDS_MAX)
+        queue = wire_queue(self._settings.namespace, queue)
         subscription = make_subscription("", queue.topic, tags, sql)
         header = PullHeader(
             consumer_group=self._wire_group,
@@ -144,12 +147,14 @@ class PullConsumer:
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Return the offset of the oldest message a queue still has."""
+        queue = wire_queue(self._settings.namespace, queue)
         return await _worded(
             self._store(queue).min_offset(queue.topic, queue.queue_id), f"asking for the start of {queue}"
         )
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset the next message of a queue will have."""
+        queue = wire_queue(self._settings.namespace, queue)
         return await _worded(
             self._store(queue).max_offset(queue.topic, queue.queue_id), f"asking for the end of {queue}"
         )
@@ -158,17 +163,20 @@ class PullConsumer:
         """Return the offset of the first message stored at a time or later."""
         if when.tzinfo is None:
             raise ConfigurationError("when: a datetime with a zone, as datetime.now(UTC)")
+        queue = wire_queue(self._settings.namespace, queue)
         asked = self._store(queue).search_offset(queue.topic, queue.queue_id, round(when.timestamp() * 1000))
         return await _worded(asked, f"searching {queue} by time")
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the group's offset in a queue, None when it has none."""
+        queue = wire_queue(self._settings.namespace, queue)
         asked = self._store(queue).consumer_offset(self._wire_group, queue.topic, queue.queue_id)
         return await _worded(asked, f"asking for the offset of {queue}")
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Have the broker keep the group's offset in a queue: the next one to be read."""
         check_number("offset", offset, 0, 2**63 - 1)
+        queue = wire_queue(self._settings.namespace, queue)
         asked = self._store(queue).commit_offset(self._wire_group, queue.topic, queue.queue_id, offset)
         await _worded(asked, f"committing {offset} for {queue}")
 

@@ -14,6 +14,7 @@ from gantry.consumer.agreement import Agreement
 from gantry.consumer.answers import answer
 from gantry.consumer.hooks import ConsumeHook, MessageFilter
 from gantry.consumer.listeners import Listener, MessageListener, examine
+from gantry.consumer.naming import shown_queues
 from gantry.consumer.running import Plan, Running
 from gantry.consumer.settings import ConsumerOptions, ConsumerSettings
 from gantry.consumer.statistics import Rates
@@ -180,7 +181,7 @@ class PushConsumer:
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues in hand now."""
-        return sorted(self._at_work().holding.queues)
+        return shown_queues(self._client_settings.namespace, self._at_work().holding.queues)
 
     @property
     def subscriptions(self) -> list[Subscription]:
@@ -243,6 +244,8 @@ class PushConsumer:
             self._filters,
         )
         self._running = Running(instance, plan)
+        agreement = Agreement(self._running)
+        await agreement.look()  # before the first heartbeat, which puts our wishes in place of the others'
         self._started_ms = round(time.time() * 1000)
         instance.register_consumer(self._wire_group, self)
         await instance.make_known()
@@ -253,7 +256,7 @@ class PushConsumer:
         self._running.start()
         loop = asyncio.get_running_loop()
         self._agreement = loop.create_task(
-            self._watch_agreement(Agreement(self._running)), name=f"gantry {self.group} agreement"
+            self._watch_agreement(agreement), name=f"gantry {self.group} agreement"
         )
 
     async def _leave(self) -> None:
@@ -275,8 +278,8 @@ class PushConsumer:
 
     async def _watch_agreement(self, agreement: Agreement) -> None:
         while True:
+            await asyncio.sleep(self.settings.rebalance_interval)
             try:
                 await agreement.look()
             except Exception:
                 log.exception("group %s: comparing the subscriptions of its members failed", self.group)
-            await asyncio.sleep(self.settings.rebalance_interval)

@@ -80,6 +80,7 @@ class Running:
             self._orderly = OrderlyConsumer(
                 calling, self, batch_size=settings.batch_size, calls_max=settings.concurrency,
                 attempts_max=attempts_max, rest_seconds=settings.suspend_seconds,
+                needs_lock=not settings.is_broadcasting,
             )  # fmt: skip
         else:
             self._concurrent = ConcurrentConsumer(calling, self, settings.batch_size, settings.concurrency)
