@@ -183,11 +183,19 @@ def test_a_command_gets_the_message_and_its_end_is_told() -> None:
 
 
 def test_a_command_is_ended_with_its_worker() -> None:
-    worker = Worker("exec sleep 600", 1)
+    worker = Worker("sleep 600; true", 1)
     worker.begin(MESSAGE)
     assert worker.finished(0.3) == []
     worker.stop()
     assert worker.finished(60) == [("H1", "A1", -15, "ended by signal 15")]
+
+
+def test_a_message_that_no_command_can_be_given_is_told() -> None:
+    worker = Worker("true", 1)
+    worker.begin({**MESSAGE, "tag": "a\0b"})
+    [finished] = worker.finished(60)
+    worker.stop()
+    assert (finished.status, finished.words) == (127, "cannot run the command: embedded null byte")
 
 
 def test_names_that_no_environment_takes_are_left_out() -> None:

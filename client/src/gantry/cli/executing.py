@@ -1,7 +1,9 @@
 """Runs a shell command for each message, several at once; knows no gateway."""
 
+import contextlib
 import os
 import queue
+import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -9,6 +11,7 @@ from typing import Any, NamedTuple
 from gantry.cli.shapes import body_bytes
 
 WORDS_CHARS_MAX = 200
+CANNOT_RUN = 127
 
 
 class Finished(NamedTuple):
@@ -56,20 +59,27 @@ class Worker:
         """End what still runs."""
         self._is_stopped = True
         for process in list(self._processes):
-            process.terminate()
+            _end(process)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, message: dict[str, Any]) -> None:
-        status, words = self._outcome(message)
+        try:
+            status, words = self._outcome(message)
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # no process can be started, or a value that no environment takes
+            status, words = CANNOT_RUN, f"cannot run the command: {error}"
         self._finished.put(Finished(message["receiptHandle"], message["messageId"], status, words))
 
     def _outcome(self, message: dict[str, Any]) -> tuple[int, str]:
         with subprocess.Popen(  # noqa: S602 - to run the user's own command is what it is for
-            self._command, shell=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment(message)}
+            self._command, shell=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment(message)},
+            process_group=0,  # so that what the command started ends with it
         ) as process:  # fmt: skip
             self._processes.add(process)
             if self._is_stopped:  # it was begun while the others were ended
-                process.terminate()
+                _end(process)
             try:
                 _, said = process.communicate(body_bytes(message))
             finally:
@@ -81,6 +91,11 @@ class Worker:
             else f"ended by signal {-process.returncode}"
         )
         return process.returncode, f"{ended}: {last}" if last else ended
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
 
 
 def environment(message: dict[str, Any]) -> dict[str, str]:
