@@ -21,7 +21,6 @@ Http = Annotated[
         envvar="GANTRY_HTTP",
         metavar="URL",
         help="Address of the gateway.",
-        rich_help_panel="Everywhere",
     ),
 ]
 Token = Annotated[

@@ -31,7 +31,7 @@ System = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Add the commands."""
     topic = typer.Typer(help="Topics: list, show, create, set, delete.", no_args_is_help=True)
-    app.add_typer(topic, name="topic", rich_help_panel=None)
+    app.add_typer(topic, name="topic")
     command(topic, "list", "gantry topic list\ngantry topic list --system --json")(list_topics)
     command(topic, "show", "gantry topic show orders")(show)
     command(topic, "create", "gantry topic create orders\ngantry topic create orders --queues 16")(create)

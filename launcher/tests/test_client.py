@@ -1,0 +1,70 @@
+"""Words of the client's command line: handed on as they are, with the address of the system that runs here."""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gantry_launcher import client, control, install
+from gantry_launcher.layout import PYTHON
+from gantry_launcher.main import main
+from gantry_launcher.options import CLIENT_WORDS, USAGE
+
+
+class Handed(Exception):
+    """Stands for the process that goes on as another program."""
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the launcher became: program, words, environment."""
+    became: list[Any] = []
+
+    def become(program: Path, words: list[str], environment: dict[str, str]) -> None:
+        became.extend((program, words, environment))
+        raise Handed
+
+    monkeypatch.setattr(client.os, "execve", become)
+    monkeypatch.setattr(install, "ensure", lambda *_: None)
+    monkeypatch.setattr(control, "ask", lambda *_: None)
+    monkeypatch.delenv("GANTRY_HTTP", raising=False)
+    return became
+
+
+def test_words_are_handed_on_as_they_are(handed: list[Any]) -> None:
+    with pytest.raises(Handed):
+        main(["send", "orders", "--help"])
+    assert handed[:2] == [PYTHON, [str(PYTHON), "-m", "gantry.cli", "send", "orders", "--help"]]
+    assert "GANTRY_HTTP" not in handed[2]
+
+
+def test_the_system_that_runs_here_is_meant(handed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "ask", lambda *_: ({"http": "http://127.0.0.1:1234"}, socket.socket()))
+    with pytest.raises(Handed):
+        main(["lag"])
+    assert handed[2]["GANTRY_HTTP"] == "http://127.0.0.1:1234"
+    handed.clear()
+    monkeypatch.setenv("GANTRY_HTTP", "http://elsewhere:8080")
+    with pytest.raises(Handed):
+        main(["lag"])
+    assert handed[2]["GANTRY_HTTP"] == "http://elsewhere:8080"
+
+
+def test_a_shell_that_completes_is_answered_by_the_client(
+    handed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_GANTRY_COMPLETE", "complete_bash")
+    with pytest.raises(Handed):
+        main([])
+    assert handed[1] == [str(PYTHON), "-m", "gantry.cli"]
+
+
+def test_other_words_are_refused_in_one_line(handed: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sned"]) == 2
+    assert capsys.readouterr().err == "gantry: no such command: sned (see ./gantry --help)\n"
+    assert not handed
+
+
+def test_the_usage_names_every_word() -> None:
+    assert [word for word in CLIENT_WORDS if word not in USAGE] == []
