@@ -100,7 +100,7 @@ async def test_a_pull_gives_offsets_and_the_logs_own_bytes(code):
     fields = {"nextBeginOffset": "4", "minOffset": "0", "maxOffset": "9", "suggestWhichBrokerId": "0"}
     async with scripted({11: (code, fields, b"records", "FOUND")}) as (script, address, pool):
         pulled = await StoreClient(pool, address).pull(PULL)
-    assert pulled == (code, 4, 0, 9, "FOUND", b"records")
+    assert pulled == (code, 4, 0, 9, "FOUND", b"records", 0)
     assert script.last.fields.queue_offset == 3
 
 
@@ -111,7 +111,7 @@ async def test_a_pull_reply_from_its_template_is_read():
 
     async with serving(answer) as (_, port):
         pool = ConnectionPool()
-        assert await StoreClient(pool, f"127.0.0.1:{port}").pull(PULL) == (0, 5, 1, 9, "FOUND", b"rest")
+        assert await StoreClient(pool, f"127.0.0.1:{port}").pull(PULL) == (0, 5, 1, 9, "FOUND", b"rest", 0)
         await pool.close()
 
 
