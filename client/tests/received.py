@@ -1,10 +1,14 @@
-"""Messages for tests, made of records as brokers store them."""
+"""Messages for tests, made of records as brokers store them; queues, and waiting for what a fake tells."""
 
-from gantry.message import ReceivedMessage
+import asyncio
+from collections.abc import Callable
+
+from gantry.message import MessageQueue, ReceivedMessage
 from gantry_wire.ids import pack_host
 from gantry_wire.properties import format_properties
 from gantry_wire.record import build_record, decode_record
 
+QUEUES = [MessageQueue("orders", "broker-a", n) for n in range(4)]
 HOST = pack_host("127.0.0.1", 10911)
 
 
@@ -28,3 +32,10 @@ def received(
 ) -> ReceivedMessage:
     record = decode_record(record_bytes(offset, body, topic=topic, reconsumed=reconsumed, **properties))
     return ReceivedMessage(record, "broker-a")
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what happens in this process only, so soon."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.001)

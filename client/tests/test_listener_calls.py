@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import monotonic
 
 import pytest
-from received import received
+from received import received, until
 
 from gantry.consumer.calls import Call, Calling
 from gantry.consumer.concurrent import ConcurrentConsumer
@@ -48,12 +48,6 @@ class Sink:
     async def bury(self, message: ReceivedMessage, reason: str) -> bool:
         self.buried.append(message.queue_offset)
         return True
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def filled(count: int) -> tuple[ProcessQueue, list[ReceivedMessage]]:

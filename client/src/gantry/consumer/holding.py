@@ -30,7 +30,7 @@ TOGETHER_MAX = 64
 FAULT_REST_SECONDS = 1.0
 
 Work = Callable[[ProcessQueue], Sequence[Coroutine[Any, Any, None]]]
-"""Makes what runs for a queue as long as it is in hand."""
+"""Makes what runs for a queue as long as it is in hand: its pipeline, then, if it is consumed in order, who serves it."""
 
 
 class Stores(Protocol):
@@ -62,25 +62,25 @@ class Holding:
         self._locks = locks
         self._work = work
         self._tasks: dict[ProcessQueue, list[asyncio.Task[None]]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
 
     def topics(self) -> set[str]:
         """Return the topics of all queues in hand."""
-        return {queue.topic for queue in self.queues}
+        return {queue.topic for queue, held in self.queues.items() if not held.dropped}
 
     def held(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic in hand."""
-        return [queue for queue in self.queues if queue.topic == topic]
+        return [queue for queue, held in self.queues.items() if queue.topic == topic and not held.dropped]
 
     async def take(self, queues: Sequence[MessageQueue]) -> bool:
         """Begin to consume queues; False when not all could be begun."""
         wanted = [queue for queue in queues if queue not in self.queues]
+        complete = not any(queue in self.queues and self.queues[queue].dropped for queue in queues)
         if self._locks is not None:
             held, _ = await self._locks.lock(wanted)
             if missing := len(wanted) - len(held):
                 log.info("group %s: %d queues are still locked by another member", self._group, missing)
-            wanted, complete = sorted(held), not missing
-        else:
-            complete = True
+            wanted, complete = sorted(held), complete and not missing
         for at in range(0, len(wanted), TOGETHER_MAX):
             results = await asyncio.gather(*[self._take(queue) for queue in wanted[at : at + TOGETHER_MAX]])
             complete &= all(results)
@@ -101,22 +101,39 @@ class Holding:
             for work in self._work(held)
         ]
 
-    async def drop(self, queues: Collection[MessageQueue], *, within: float = HAND_OVER_SECONDS) -> None:
-        """Stop consuming queues and write how far they are, then give their locks back."""
-        held = [self.queues[queue] for queue in queues if queue in self.queues]
-        for each in held:
-            each.dropped = True
+    async def drop(self, queues: Collection[MessageQueue]) -> bool:
+        """Stop consuming queues and hand them over; False when the call of an orderly one still runs: `finish_drops` later."""
+        for queue in queues:
+            if queue in self.queues:
+                self.queues[queue].dropped = True
+        return await self.finish_drops(within=HAND_OVER_SECONDS)
+
+    async def finish_drops(self, *, within: float = 0.0, force: bool = False) -> bool:
+        """Write how far dropped queues are, and give their locks back; False when calls of orderly ones still run.
+
+        Until such a call ends, nobody else may begin: its messages would be consumed twice, and out of order. So its lock is kept,
+        but for no longer than its next renewal would have been due, nor when it is `force`.
+        """
+        dropped = [held for held in self.queues.values() if held.dropped]
         if self._locks is not None:
-            await self._wait_for_calls(held, within)
-        names = [each.queue for each in held]
-        await self._offsets.write(names, wait=True)
-        for each in held:
-            self._end(each)
-            self._forget(each.queue)
-            if self.queues.get(each.queue) is each:
-                del self.queues[each.queue]
-        if self._locks is not None:
-            await self._locks.unlock(names)
+            await self._wait_for_calls(dropped, within)
+        oldest = monotonic() - LOCK_RENEW_SECONDS
+        ready = [
+            held
+            for held in dropped
+            if force or self._locks is None or not held.taken or held.last_locked < oldest
+        ]
+        if ready:
+            names = [held.queue for held in ready]
+            await self._offsets.write(names, wait=True)
+            for held in ready:
+                self._end(held)
+                self._forget(held.queue)
+                if self.queues.get(held.queue) is held:
+                    del self.queues[held.queue]
+            if self._locks is not None:
+                await self._locks.unlock(names)
+        return len(ready) == len(dropped)
 
     async def renew_locks(self) -> bool:
         """Renew the locks of all queues in hand; drop those that are lost, and return whether there were any."""
@@ -142,7 +159,13 @@ class Holding:
     def _end(self, held: ProcessQueue) -> None:
         held.dropped = held.released = True
         held.is_locked = False
-        for task in self._tasks.pop(held, ()):
+        tasks = self._tasks.pop(held, [])
+        if held.taken:  # a call runs: it is not interrupted, and its task ends by itself behind it
+            self._ending.update(tasks[1:])
+            for task in tasks[1:]:
+                task.add_done_callback(self._ending.discard)
+            del tasks[1:]
+        for task in tasks:
             if task is not asyncio.current_task():
                 task.cancel()
 
@@ -194,9 +217,11 @@ class Holding:
                 self.begin(held.queue, held.commit_offset)
 
     async def close(self) -> None:
-        """End all tasks."""
-        tasks = [task for tasks in self._tasks.values() for task in tasks]
+        """End all tasks, calls that still run among them."""
+        tasks = [task for tasks in self._tasks.values() for task in tasks] + list(self._ending)
         for held in list(self.queues.values()):
             self._end(held)
         self.queues.clear()
+        for task in tasks:
+            task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -161,11 +161,15 @@ class LiteReading:
         """Begin to read queues; False when not all could be begun."""
         return await self.holding.take(queues)
 
-    async def drop(self, queues: Collection[MessageQueue]) -> None:
+    async def drop(self, queues: Collection[MessageQueue]) -> bool:
         """Stop reading queues; how far they are is written, if that is to happen by itself."""
         if self._settings.auto_commit:
             self._advance(queues)
-        await self.holding.drop(queues)
+        return await self.holding.drop(queues)
+
+    async def finish_drops(self) -> bool:
+        """There are no calls to wait for."""
+        return await self.holding.finish_drops()
 
     # What pipelines need
 

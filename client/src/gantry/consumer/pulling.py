@@ -21,7 +21,7 @@ from gantry.message import MessageQueue, ReceivedMessage
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import ResponseCode
-from gantry_wire.errors import MalformedRecord
+from gantry_wire.errors import WireError
 from gantry_wire.headers import PullHeader
 from gantry_wire.names import RETRY_PREFIX
 from gantry_wire.record import scan_records
@@ -86,6 +86,7 @@ class Pipeline:
         self._queue = queue
         self._subscription = subscription
         self._statistics = statistics
+        self._is_failing = False
 
     async def run(self) -> None:
         """Pull until dropped; failures are logged and tried again."""
@@ -101,31 +102,36 @@ class Pipeline:
             rest = source.pull_interval
             try:
                 pulled = await self._pull()
-                if gate.is_set():  # else it was paused meanwhile: pulled again when it goes on
-                    self._take(pulled)
             except BrokerRefused as error:
                 rest = FLOW_CONTROL_SECONDS if error.code == _FLOW_CONTROL else FAILED_SECONDS
-                log.log(
-                    logging.DEBUG if rest < FAILED_SECONDS else logging.WARNING,
-                    "group %s: the pull of %s was refused, next one in %g s: %s",
-                    source.group, queue.queue, rest, error,
-                )  # fmt: skip
+                self._failed(f"was refused: {error}")
             except (LinkError, GantryError) as error:
                 rest = FAILED_SECONDS
-                log.info(
-                    "group %s: %s cannot be pulled, next try in %g s: %s",
-                    source.group,
-                    queue.queue,
-                    rest,
-                    error,
-                )
-            except MalformedRecord as error:
+                self._failed(f"failed: {error}")
+            except WireError as error:
                 rest = FAILED_SECONDS
-                log.warning("group %s: %s answered damaged records: %s", source.group, queue.queue, error)
+                self._failed(f"brought what cannot be read: {error}")
+            else:
+                self._is_failing = False
+                if gate.is_set():  # else it was paused meanwhile: pulled again when it goes on
+                    self._take(*pulled)
             if rest:
                 await asyncio.sleep(rest)
 
-    async def _pull(self) -> Pulled:
+    def _failed(self, words: str) -> None:
+        """Tell the first failure of a row: the same one would come again every second, from every queue."""
+        level = logging.DEBUG if self._is_failing else logging.WARNING
+        self._is_failing = True
+        log.log(
+            level,
+            "group %s: the pull of %s %s; it is tried again",
+            self._source.group,
+            self._queue.queue,
+            words,
+        )
+
+    async def _pull(self) -> tuple[Pulled, list[ReceivedMessage]]:
+        """Return the answer to a pull, and its messages that are wanted."""
         queue, source, subscription = self._queue, self._source, self._subscription
         commit = source.committed(queue)
         header = PullHeader(
@@ -148,9 +154,9 @@ class Pipeline:
         if pulled.code == ResponseCode.SUCCESS:
             self._statistics.pulls += 1
             self._statistics.pull_seconds += monotonic() - started
-        return pulled
+        return pulled, read_messages(pulled.records, queue.queue, subscription, source.namespace)
 
-    def _take(self, pulled: Pulled) -> None:
+    def _take(self, pulled: Pulled, messages: list[ReceivedMessage]) -> None:
         queue, source = self._queue, self._source
         if queue.dropped:
             return
@@ -162,7 +168,6 @@ class Pipeline:
             queue.put((), pulled.next_offset)
             source.arrived(queue, [])
             return
-        messages = read_messages(pulled.records, queue.queue, self._subscription, source.namespace)
         if source.filters:
             messages = [message for message in messages if passes(source.filters, message)]
         self._statistics.pulled += len(messages)

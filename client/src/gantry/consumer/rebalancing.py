@@ -71,8 +71,12 @@ class Holder(Protocol):
         """Begin to consume queues; False when not all could be begun."""
         ...
 
-    async def drop(self, queues: Collection[MessageQueue]) -> None:
-        """Stop consuming queues, and write how far they are."""
+    async def drop(self, queues: Collection[MessageQueue]) -> bool:
+        """Stop consuming queues, and write how far they are; False when some could not be handed over yet."""
+        ...
+
+    async def finish_drops(self) -> bool:
+        """Hand over what could not be before; False when some still cannot."""
         ...
 
 
@@ -121,10 +125,10 @@ class Rebalancer:
 
     async def balance(self) -> bool:
         """Rebalance every topic once; False when something could not be done yet."""
-        complete = True
+        complete = await self._holder.finish_drops()
         members: dict[str, list[str]] = {}
         for topic in self._holder.topics() - self._subscriptions.keys():
-            await self._holder.drop(self._holder.held(topic))
+            complete &= await self._holder.drop(self._holder.held(topic))
         for topic in list(self._subscriptions):
             complete &= await self._balance_topic(topic, members)
         return complete
@@ -152,13 +156,14 @@ class Rebalancer:
                 )
                 return False
         wanted = change(self._holder.held(topic), allotted)
+        complete = True
         if wanted.drop:
             log.info("group %s hands over %d queues of %s", self._group, len(wanted.drop), topic)
-            await self._holder.drop(wanted.drop)
+            complete = await self._holder.drop(wanted.drop)
         if wanted.take:
             log.info("group %s takes up %d queues of %s", self._group, len(wanted.take), topic)
-            return await self._holder.take(wanted.take)
-        return True
+            complete &= await self._holder.take(wanted.take)
+        return complete
 
     async def _ask_members(
         self, queues: Sequence[MessageQueue], known: dict[str, list[str]]

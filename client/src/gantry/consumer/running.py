@@ -129,7 +129,7 @@ class Running:
                 "group %s stops while calls of its listener still run after %g s; their messages come again",
                 self.group, settings.close_timeout,
             )  # fmt: skip
-        await self.holding.drop(list(self.holding.queues), within=0)
+        await self.holding.finish_drops(force=True)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
