@@ -101,5 +101,6 @@ async def test_a_rebalance_comes_at_once_when_it_is_wanted() -> None:
     group.topics["orders"] = QUEUES[:1]
     rebalancer.soon()
     await until(lambda: len(group.hands) == 1)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    rebalancer.close()
+    async with asyncio.timeout(30):
+        await running

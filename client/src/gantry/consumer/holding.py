@@ -193,9 +193,8 @@ class Holding:
             offset = await store.max_offset(queue.topic, queue.queue_id)
         else:
             offset = await store.search_offset(queue.topic, queue.queue_id, where.timestamp_ms)
-        table.put(
-            queue, offset
-        )  # else the group would skip what arrives before its first commit, if it restarts
+        # Kept at once: else a restart before the first commit would skip what arrived in between.
+        table.put(queue, offset)
         return offset
 
     def _forget(self, queue: MessageQueue) -> None:

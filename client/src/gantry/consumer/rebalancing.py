@@ -100,22 +100,30 @@ class Rebalancer:
         self._strategy = strategy
         self._interval = interval_seconds
         self._wanted = asyncio.Event()
+        self._closed = False
         self._missing: set[str] = set()
 
     def soon(self) -> None:
         """Rebalance at once."""
         self._wanted.set()
 
+    def close(self) -> None:
+        """Let the round under way be the last: queues are not left half handed over."""
+        self._closed = True
+        self._wanted.set()
+
     async def run(self) -> None:
-        """Rebalance again and again, until cancelled."""
+        """Rebalance again and again, until closed or cancelled."""
         again = AGAIN_SECONDS_MIN
-        while True:
+        while not self._closed:
             self._wanted.clear()
             try:
                 complete = await self.balance()
             except Exception:
                 log.exception("group %s: rebalancing failed by a fault of the SDK", self._group)
                 complete = False
+            if self._closed:
+                return
             again = AGAIN_SECONDS_MIN if complete else min(again * 2, AGAIN_SECONDS_MAX)
             try:
                 async with asyncio.timeout(self._interval if complete else min(again, self._interval)):

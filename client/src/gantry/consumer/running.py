@@ -37,6 +37,8 @@ EXPIRED_LEVEL = 3
 EXPIRY_LOOKS = 10
 """A call that takes too long is found out after a tenth of the time more at most."""
 STOP_LOOK_SECONDS = 0.005
+LAST_REBALANCE_SECONDS = 1.0
+"""How long a rebalance under way may go on when the consumer is closed."""
 FAILURES_TOLD_SECONDS = 1.0
 """One failing call is logged in so long, the others are counted: a listener that always fails must not fill a disk."""
 
@@ -114,9 +116,11 @@ class Running:
     async def stop(self) -> None:
         """Hand every queue over: no new calls, wait for those that run, write offsets, give locks back."""
         settings = self.plan.settings
-        for task in self._tasks[:1]:
-            task.cancel()
-        await asyncio.gather(*self._tasks[:1], return_exceptions=True)
+        self.rebalancer.close()
+        for rebalancing in self._tasks[:1]:
+            await asyncio.wait([rebalancing], timeout=LAST_REBALANCE_SECONDS)
+            rebalancing.cancel()
+            await asyncio.gather(rebalancing, return_exceptions=True)
         for held in self.holding.queues.values():
             held.dropped = True
         end = monotonic() + settings.close_timeout
