@@ -4,6 +4,7 @@ import pytest
 from received import received
 
 from gantry.consumer.outcomes import ConsumeResult, Outcome, attempts_max_of, plan_orderly, split, understand
+from gantry.consumer.push import PushConsumer
 from gantry.consumer.rebalancing import change
 from gantry.consumer.starting import At, AtEnd, AtTime, first_offset
 from gantry.consumer.statistics import TopicStatistics
@@ -111,7 +112,16 @@ def test_members_that_want_different_things_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("topic", "expression", "sql"),
-    [("", "*", None), ("T/x", "*", None), ("T", "||", None), ("T", "a", "n > 1"), ("T", "*", " ")],
+    [
+        ("", "*", None),
+        (7, "*", None),
+        ("T", None, None),
+        ("T", "*", 7),
+        ("T/x", "*", None),
+        ("T", "||", None),
+        ("T", "a", "n > 1"),
+        ("T", "*", " "),
+    ],
 )
 def test_wrong_subscriptions_are_refused(topic: str, expression: str, sql: str | None) -> None:
     with pytest.raises(ConfigurationError):
@@ -133,3 +143,28 @@ def test_rates_are_those_of_the_last_minute() -> None:
     assert rates.consumed_per_second == pytest.approx(20.0)
     assert rates.call_ms == pytest.approx(10.0)
     assert (rates.failed_per_second, rates.failed_in_hour) == (0.0, 5)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("concurrency", 0),
+        ("batch_size", 2.5),
+        ("batch_size", "16"),
+        ("pull_batch_size", 1025),
+        ("queue_messages_max", True),
+        ("attempts_max", -2),
+        ("suspend_seconds", 31),
+        ("consume_timeout", 0),
+        ("model", "BROADCASTING"),
+        ("start", "CONSUME_FROM_FIRST_OFFSET"),
+        ("start", ConsumeFromWhere.CONSUME_FROM_TIMESTAMP),
+        ("strategy", "AVG"),
+        ("batchsize", 3),
+    ],
+)
+def test_a_wrong_option_is_refused_by_its_name(option: str, value: object) -> None:
+    with pytest.raises(
+        ConfigurationError, match="start_time" if value is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP else option
+    ):
+        PushConsumer("g", **{"nameservers": "127.0.0.1:9876", option: value})

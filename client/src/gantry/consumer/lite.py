@@ -14,6 +14,7 @@ from typing import Any, Self, Unpack, cast
 from gantry.consumer.lite_reading import LiteReading
 from gantry.consumer.lite_settings import LiteOptions, LiteSettings
 from gantry.consumer.naming import shown_queues, wire_queue
+from gantry.consumer.settings import check_whole
 from gantry.consumer.subscribing import check_sql, find_routes, make_subscription
 from gantry.consumer.subscriptions import Subscription
 from gantry.errors import ConfigurationError, NotRunning, sdk_error
@@ -143,7 +144,7 @@ class LitePullConsumer:
         """Return messages of one queue, in order; none when nothing came within `timeout` seconds."""
         check_number("timeout", timeout, 0, 86_400)
         count = self.settings.poll_batch_size if max_messages is None else max_messages
-        check_number("max_messages", count, 1, 1024)
+        check_whole("max_messages", count, 1, 1024)
         return await self._at_work().poll(timeout, count)
 
     async def commit(self, queues: Collection[MessageQueue] | None = None) -> None:
@@ -164,7 +165,7 @@ class LitePullConsumer:
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Go on at an offset; what was read ahead of the queue is dropped."""
-        check_number("offset", offset, 0, 2**63 - 1)
+        check_whole("offset", offset, 0, 2**63 - 1)
         self._at_work().seek(self._wire(queue), offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:

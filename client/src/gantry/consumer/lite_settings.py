@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from gantry.consumer.settings import ConsumerSettings
+from gantry.consumer.settings import ConsumerSettings, check_whole
 from gantry.consumer.strategies import Strategy
 from gantry.errors import ConfigurationError
-from gantry.settings import ClientOptions, check_number
+from gantry.settings import ClientOptions
 from gantry_wire.client_bodies import ConsumeFromWhere
 
 
@@ -39,7 +39,7 @@ class LiteSettings(ConsumerSettings):
 
     def __post_init__(self) -> None:
         ConsumerSettings.__post_init__(self)
-        check_number("poll_batch_size", self.poll_batch_size, 1, 1024)
+        check_whole("poll_batch_size", self.poll_batch_size, 1, 1024)
         if self.is_broadcasting or self.orderly:
             raise ConfigurationError(
                 "model, orderly: a LitePullConsumer shares queues, and gives out each in order anyway"

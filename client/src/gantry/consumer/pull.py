@@ -13,7 +13,7 @@ from gantry.consumer.naming import shown_queues, wire_queue
 from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.pulling import HOLD_MARGIN_SECONDS, SUBSCRIPTION, SUSPEND, read_messages
 from gantry.consumer.returning import Returning
-from gantry.consumer.settings import HOLD_SECONDS_MAX
+from gantry.consumer.settings import HOLD_SECONDS_MAX, check_whole
 from gantry.consumer.subscribing import make_subscription
 from gantry.errors import ConfigurationError, NotRunning, sdk_error
 from gantry.instance import ClientInstance
@@ -120,8 +120,8 @@ class PullConsumer:
 
         Raises Refused, TimedOut, ConnectionFailed, NoRoute, and ConfigurationError for an argument that is wrong.
         """
-        check_number("offset", offset, 0, 2**63 - 1)
-        check_number("max_messages", max_messages, 1, PULL_MESSAGES_MAX)
+        check_whole("offset", offset, 0, 2**63 - 1)
+        check_whole("max_messages", max_messages, 1, PULL_MESSAGES_MAX)
         check_number("wait", wait, 0, HOLD_SECONDS_MAX)
         queue = wire_queue(self._settings.namespace, queue)
         subscription = make_subscription("", queue.topic, tags, sql)
@@ -175,14 +175,14 @@ class PullConsumer:
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Have the broker keep the group's offset in a queue: the next one to be read."""
-        check_number("offset", offset, 0, 2**63 - 1)
+        check_whole("offset", offset, 0, 2**63 - 1)
         queue = wire_queue(self._settings.namespace, queue)
         asked = self._store(queue).commit_offset(self._wire_group, queue.topic, queue.queue_id, offset)
         await _worded(asked, f"committing {offset} for {queue}")
 
     async def send_back(self, message: ReceivedMessage, *, delay_level: int = 0, reason: str = "") -> bool:
         """Have the group get a message again, by its retry topic; -1 makes it a dead letter. False: no broker took it."""
-        check_number("delay_level", delay_level, -1, 18)
+        check_whole("delay_level", delay_level, -1, 18)
         returning = Returning(self._client(), self._wire_group, -1, _nobody, _nobody)
         return await returning.send_back(message, delay_level, reason)
 

@@ -91,23 +91,36 @@ class ConsumerSettings:
     trace_topic: str = TRACE_TOPIC
 
     def __post_init__(self) -> None:
-        check_number("concurrency", self.concurrency, 1, 10_000)
-        check_number("batch_size", self.batch_size, 1, 1024)
-        check_number("pull_batch_size", self.pull_batch_size, 1, PULL_MESSAGES_MAX)
+        check_whole("concurrency", self.concurrency, 1, 10_000)
+        check_whole("batch_size", self.batch_size, 1, 1024)
+        check_whole("pull_batch_size", self.pull_batch_size, 1, PULL_MESSAGES_MAX)
+        check_whole("queue_messages_max", self.queue_messages_max, 1, 65_535)
+        check_whole("queue_bytes_max", self.queue_bytes_max, 1, 1024 * MIB)
+        check_whole("queue_span_max", self.queue_span_max, 1, 65_535)
+        if self.attempts_max is not None:
+            check_whole("attempts_max", self.attempts_max, -1, 2**31 - 1)
         check_number("pull_interval", self.pull_interval, 0, 65.536)
-        check_number("queue_messages_max", self.queue_messages_max, 1, 65_535)
-        check_number("queue_bytes_max", self.queue_bytes_max, 1, 1024 * MIB)
-        check_number("queue_span_max", self.queue_span_max, 1, 65_535)
         check_number("suspend_seconds", self.suspend_seconds, 0.01, 30)
         check_number("consume_timeout", self.consume_timeout, 0.01, 24 * 3600)
         check_number("close_timeout", self.close_timeout, 0, 3600)
         check_number("rebalance_interval", self.rebalance_interval, 0.1, 3600)
         check_number("commit_interval", self.commit_interval, 0.01, 3600)
         check_number("hold_seconds", self.hold_seconds, 0.001, HOLD_SECONDS_MAX)
-        if self.attempts_max is not None:
-            check_number("attempts_max", self.attempts_max, -1, 2**31 - 1)
+        self._check_choices()
+
+    def _check_choices(self) -> None:
+        for name, value, kind in (
+            ("model", self.model, MessageModel),
+            ("start", self.start, ConsumeFromWhere),
+        ):
+            if not isinstance(value, kind):  # pyright: ignore[reportUnnecessaryIsInstance] - users without a type checker
+                raise ConfigurationError(
+                    f"{name}: one of {', '.join(map(str, kind))} of {kind.__name__}, not {value!r}"
+                )
+        if not callable(getattr(self.strategy, "allocate", None)):
+            raise ConfigurationError(f"strategy: an object such as Averagely(), not {self.strategy!r}")
         by_time = self.start is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
-        if by_time and (self.start_time is None or self.start_time.tzinfo is None):
+        if by_time and (not isinstance(self.start_time, datetime) or self.start_time.tzinfo is None):
             raise ConfigurationError("start_time: CONSUME_FROM_TIMESTAMP needs a datetime with a zone")
 
     @property
@@ -130,3 +143,10 @@ def offsets_path(settings_dir: str | Path | None, client: Sequence[str], group: 
     """Return the file of a broadcasting consumer's offsets: `DIR/CLIENT/GROUP/offsets.json`, as the Java client lays them out."""
     root = Path(settings_dir) if settings_dir is not None else Path.home() / ".rocketmq_offsets"
     return root / "@".join(filter(None, client)) / group / "offsets.json"
+
+
+def check_whole(name: str, value: object, least: int, most: int) -> None:
+    """Raise ConfigurationError unless an option is a whole number between two bounds, both included."""
+    check_number(name, value, least, most)
+    if not isinstance(value, int):
+        raise ConfigurationError(f"{name}: a whole number, not {value!r}")

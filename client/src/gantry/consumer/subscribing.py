@@ -23,8 +23,9 @@ log = logging.getLogger("gantry")
 
 def make_subscription(namespace: str, topic: str, expression: str, sql: str | None) -> Subscription:
     """Return what a user wants of a topic. Raises ConfigurationError."""
-    if not isinstance(topic, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users without a type checker
-        raise ConfigurationError(f"topic: a name, not {topic!r}")
+    for name, value in (("topic", topic), ("expression", expression), ("sql", sql or "")):
+        if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users without a type checker
+            raise ConfigurationError(f"{name}: text, not {value!r}")
     try:
         wire_topic = wrap(namespace, topic)
         check_topic(wire_topic)
