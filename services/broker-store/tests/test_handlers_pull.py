@@ -43,6 +43,14 @@ async def test_a_reply_is_the_logs_own_bytes_with_all_its_offsets(side):
     assert bodies_of(reply.body) == [b"m1", b"m2"]
 
 
+async def test_rocketmqs_limit_holds_unless_the_client_wants_more(side):
+    for number in range(40):
+        side.put(b"%d" % number)
+    asked = pull_fields(maxMsgNums=100)
+    assert len(bodies_of((await side.ask(11, asked)).body)) == 32
+    assert len(bodies_of((await side.ask(11, {**asked, "gantryWide": "true"})).body)) == 40
+
+
 async def test_lite_pull_is_the_same_request(side):
     side.put(b"m")
     assert bodies_of((await side.ask(361, pull_fields())).body) == [b"m"]
