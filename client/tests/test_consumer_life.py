@@ -1,0 +1,185 @@
+"""A push consumer from start to end, between a nameserver and a broker of this process: what it says, in which order, and when."""
+
+import asyncio
+
+import pytest
+from received import record_bytes
+from scripted_cluster import cluster, eventually
+
+from gantry import ConfigurationError, ConsumeFromWhere, ConsumerState, PushConsumer, ReceivedMessage
+from gantry_wire.bodies import ConsumerIdList, decode_body, encode_body
+from gantry_wire.client_bodies import HeartbeatData, LockBatchRequestBody, LockBatchResponseBody
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import decode_command, encode_request, encode_response
+
+pytestmark = pytest.mark.anyio
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+MESSAGES = 5
+"""In each queue."""
+
+
+class GroupBroker:
+    """Keeps members, offsets and locks of one group, and has the same messages in every queue."""
+
+    def __init__(self, name="broker-a"):
+        self.name, self.address = name, ""
+        self.members: list[str] = []
+        self.strangers: list[str] = []
+        """Members that are somebody else's."""
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.locked: set[tuple[str, int]] = set()
+        self.told, self.back, self.peers, self.held = [], [], [], []
+
+    def __call__(self, peer, frame):
+        command = decode_command(frame)
+        if command.is_response:
+            return
+        self.peers.append(peer)
+        if command.code == RequestCode.PULL_MESSAGE:
+            self.pull(peer, command)
+            return
+        code, fields, body = self.answer(command)
+        self.told.append(command.code)
+        if not command.is_oneway:
+            peer.send(encode_response(code, command.opaque, fields, body))
+
+    def answer(self, command):
+        ext, ask = command.ext, RequestCode
+        queue = (ext.get("topic"), int(ext.get("queueId", -1)))
+        if command.code == ask.HEART_BEAT:
+            self.members = [decode_body(command.body, HeartbeatData).client_id]
+        elif command.code == ask.UNREGISTER_CLIENT:
+            self.members = []
+        elif command.code == ask.GET_CONSUMER_LIST_BY_GROUP:
+            return 0, {}, encode_body(ConsumerIdList(consumer_id_list=[*self.members, *self.strangers]))
+        elif command.code == ask.GET_CONSUMER_CONNECTION_LIST:
+            return 206, {}, b""
+        elif command.code == ask.QUERY_CONSUMER_OFFSET:
+            return (0, {"offset": str(self.offsets[queue])}, b"") if queue in self.offsets else (22, {}, b"")
+        elif command.code == ask.UPDATE_CONSUMER_OFFSET:
+            self.offsets[queue] = int(ext["commitOffset"])
+        elif command.code in (ask.LOCK_BATCH_MQ, ask.UNLOCK_BATCH_MQ):
+            return 0, {}, self.locks(command)
+        elif command.code == ask.CONSUMER_SEND_MSG_BACK:
+            self.back.append(int(ext["offset"]))
+        return 0, {}, b""
+
+    def pull(self, peer, command):
+        offset, queue = int(command.ext["queueOffset"]), int(command.ext["queueId"])
+        if offset >= MESSAGES or command.ext["topic"] != "T":
+            self.held.append((peer, command.opaque))
+            return
+        records = b"".join(
+            record_bytes(n, b"%d" % n, topic="T", queue=queue) for n in range(offset, MESSAGES)
+        )
+        fields = {
+            "nextBeginOffset": str(MESSAGES), "minOffset": "0", "maxOffset": str(MESSAGES), "suggestWhichBrokerId": "0",
+        }  # fmt: skip
+        peer.send(encode_response(0, command.opaque, fields, records))
+
+    def locks(self, command):
+        wanted = decode_body(command.body, LockBatchRequestBody).mq_set
+        queues = {(each.topic, each.queue_id) for each in wanted}
+        if command.code == RequestCode.LOCK_BATCH_MQ:
+            self.locked |= queues
+        else:
+            self.locked -= queues
+        return encode_body(LockBatchResponseBody(lock_ok_mq_set=wanted))
+
+
+def consumer_at(address: str, **options) -> PushConsumer:
+    consumer = PushConsumer("g", nameservers=address, start=FIRST, **options)
+    consumer.subscribe("T")
+    return consumer
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_consumer_joins_consumes_and_hands_everything_over(orderly: bool) -> None:
+    broker, seen = GroupBroker(), []
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        seen.extend((message.queue_id, message.queue_offset) for message in messages)
+
+    async with cluster(broker) as (_, address):
+        consumer = consumer_at(address, orderly=orderly)
+        consumer.on_messages(listener)
+        async with consumer:
+            assert consumer.state is ConsumerState.RUNNING
+            await eventually(lambda: len(seen) == 2 * MESSAGES)
+            assert broker.members == [consumer.client_id]
+            assert bool(broker.locked) == orderly
+        assert sorted(seen) == [(queue, n) for queue in range(2) for n in range(MESSAGES)]
+        assert broker.offsets["T", 0] == broker.offsets["T", 1] == MESSAGES
+        assert broker.locked == set()
+        ends = [code for code in broker.told if code in (15, 42, 35)]
+        assert ends[-1] == 35, "it leaves when its offsets are kept and its locks given back"
+        assert broker.members == []
+
+
+async def test_queues_go_when_the_broker_says_that_the_group_has_changed() -> None:
+    broker = GroupBroker()
+    async with cluster(broker) as (_, address):
+        consumer = consumer_at(address)
+        consumer.on_messages(lambda messages: None, quick=True)
+        async with consumer:
+            await eventually(lambda: len([queue for queue in consumer.queues if queue.topic == "T"]) == 2)
+            broker.strangers.append("255.255.255.255@other")
+            for peer in set(broker.peers):
+                peer.send(encode_request(40, 1, {"consumerGroup": "g"}, b"", oneway=True))
+            await eventually(
+                lambda: [queue.queue_id for queue in consumer.queues if queue.topic == "T"] == [0]
+            )
+
+
+async def test_a_close_waits_for_the_call_that_runs_and_returns_what_failed() -> None:
+    broker, begun, gate = GroupBroker(), asyncio.Event(), asyncio.Event()
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        begun.set()
+        await gate.wait()
+        if messages[0].queue_offset == 2:
+            raise RuntimeError("no")
+
+    async with cluster(broker) as (_, address):
+        consumer = consumer_at(address)
+        consumer.on_messages(listener)
+        await consumer.start()
+        await begun.wait()
+        closing = asyncio.ensure_future(consumer.close())
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+        gate.set()
+        async with asyncio.timeout(30):
+            await closing
+        assert broker.back == [2000, 2000], "the third message of either queue"
+        assert broker.offsets["T", 0] == MESSAGES
+        assert consumer.state is ConsumerState.SHUTDOWN_ALREADY
+
+
+async def test_a_start_that_fails_leaves_nothing_behind() -> None:
+    broker = GroupBroker()
+    async with cluster(broker) as (_, address):
+        first, second = consumer_at(address), consumer_at(address)
+        for consumer in (first, second):
+            consumer.on_messages(lambda messages: None, quick=True)
+        async with first:
+            with pytest.raises(ConfigurationError, match="in this process already"):
+                await second.start()
+            assert second.state is ConsumerState.START_FAILED
+            assert broker.members == [first.client_id], "the first one is still there"
+            await second.close()
+        third = consumer_at(address)
+        third.on_messages(lambda messages: None, quick=True)
+        async with third:
+            assert third.state is ConsumerState.RUNNING
+
+
+async def test_a_consumer_starts_without_a_nameserver_and_joins_when_there_is_one() -> None:
+    broker, seen = GroupBroker(), []
+    async with cluster(broker, topics=()) as (nameserver, address):
+        consumer = consumer_at(address)
+        consumer.on_messages(seen.extend, quick=True)
+        async with consumer:
+            await eventually(lambda: nameserver.asked.count("T") >= 2)
+            nameserver.topics["T"] = (broker,)
+            await eventually(lambda: len(seen) == 2 * MESSAGES)
