@@ -261,7 +261,9 @@ class NameserverClient:
                 continue
             if isinstance(answer, RequestTimedOut):
                 silent.append(addresses[index])
-            if not isinstance(failure, BrokerRefused):
+            if not isinstance(
+                failure, BrokerRefused | UnreadableAnswer
+            ):  # who answered says more than who is away
                 failure = answer
         return failure, silent
 

@@ -45,6 +45,7 @@ class CatchingUp:
             source: held[queue_of(source)].max_offset for source in (*range(len(level_ms)), TIMER, PARKED)
         }
         self._firsts = {source: max(held[queue_of(source)].cursor, 0) for source in self._targets}
+        lanes.read_until = self.read_until
 
     @property
     def sources(self) -> Collection[int]:

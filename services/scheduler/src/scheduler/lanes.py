@@ -6,15 +6,17 @@ Lanes: delays (levels, and so many ms) become due in store time, instants by the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from scheduler.due_index import DueIndex
-from scheduler.entries import PARKED, Entry
+from scheduler.entries import OFFSET_BITS, OFFSET_MASK, PARKED, Entry
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock
 
 DELAYS, INSTANTS, SET_ASIDE = 0, 1, 2
+DECIDED_UNREAD_MAX = 1000
+"""As many keys are kept before those that were read meanwhile are looked for."""
 
 
 def lane_of(entry: Entry) -> int:
@@ -31,6 +33,10 @@ class Lanes:
         self.due = {DELAYS: DueIndex(), INSTANTS: DueIndex()}
         self.far = far
         self.parked_count = 0
+        self.read_until: Callable[[int], int] = _everything
+        """Up to which offset a source was read, when the lanes are filled from a log that grows."""
+        self._decided_unread: set[int] = set()
+        """Messages that were decided before they were read: an order may find them in the log."""
         self._clock = clock
         self._loop = asyncio.get_running_loop()
 
@@ -51,6 +57,8 @@ class Lanes:
 
     def arm(self, entries: Iterable[Entry], lane: int) -> None:
         """Take messages that were read."""
+        if self._decided_unread:
+            entries = self._undecided(entries)
         if lane == SET_ASIDE:
             far = list(entries)
             self.parked_count += len(far)
@@ -72,7 +80,11 @@ class Lanes:
         return list(found.values())
 
     def forget(self, entries: Sequence[Entry]) -> None:
-        """Forget messages that somebody has decided, wherever they are kept. Whoever asks afterwards sees them no more."""
+        """Forget messages that somebody has decided, wherever they are kept. Whoever asks afterwards sees them no more.
+
+        Those that were not read yet are left out when they are.
+        """
+        self._note_unread(entries)
         far: dict[int, list[Entry]] = {}
         for entry in entries:
             lane = lane_of(entry)
@@ -80,6 +92,27 @@ class Lanes:
                 far.setdefault(lane, []).append(entry)
         for lane, kept in far.items():
             self.far.remove(lane, kept).add_done_callback(partial(self._removed, lane))
+
+    def _note_unread(self, entries: Sequence[Entry]) -> None:
+        unread = [entry.key for entry in entries if entry.offset >= self.read_until(entry.source)]
+        if not unread:
+            return
+        if len(self._decided_unread) > DECIDED_UNREAD_MAX:
+            self._decided_unread = {
+                key
+                for key in self._decided_unread
+                if key & OFFSET_MASK >= self.read_until(key >> OFFSET_BITS)
+            }
+        self._decided_unread.update(unread)
+
+    def _undecided(self, entries: Iterable[Entry]) -> list[Entry]:
+        kept: list[Entry] = []
+        for entry in entries:
+            if entry.key in self._decided_unread:
+                self._decided_unread.discard(entry.key)
+            else:
+                kept.append(entry)
+        return kept
 
     def _removed(self, lane: int, removing: asyncio.Future[int]) -> None:
         if removing.cancelled() or removing.exception() is not None:
@@ -92,3 +125,8 @@ class Lanes:
     async def load(self, lane: int, until_ms: int, count: int) -> None:
         """Bring from afar what will be due; `due[lane].wants` has asked for it."""
         self.due[lane].loaded(await self.far.load(lane, until_ms, count), count)
+
+
+def _everything(_source: int) -> int:
+    """Say that a source was read as far as offsets go."""
+    return OFFSET_MASK + 1

@@ -68,6 +68,8 @@ class SqliteIndex:
         self._open = Unwritten()
         self._writing: list[Unwritten] = []
         """What the thread works on, oldest first."""
+        self._removing: set[int] = set()
+        """Keys of what is being removed: look-ups do not wait for the thread that writes."""
         self._timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -132,12 +134,12 @@ class SqliteIndex:
 
     async def find(self, uniq: bytes) -> list[Entry]:
         """Return the messages with a unique key."""
-        unwritten = (*self._writing, self._open)
+        unwritten, removing = (*self._writing, self._open), frozenset(self._removing)
         found = {entry.key: entry for batch in unwritten for entry in batch.find(uniq)}
         loop = asyncio.get_running_loop()
         for entry in await loop.run_in_executor(self._finder, far_rows.find, self._find_in, uniq):
             found[entry.key] = entry
-        return list(found.values())
+        return [entry for key, entry in found.items() if key not in removing]
 
     def remove(self, lane: int, entries: Sequence[Entry]) -> asyncio.Future[int]:
         """Forget messages of a lane; the future gives how many were here. What is asked for later sees them no more.
@@ -148,6 +150,9 @@ class SqliteIndex:
         removing = asyncio.get_running_loop().run_in_executor(
             self._writer, far_rows.remove, self._write_to, lane, entries
         )
+        keys = [entry.key for entry in entries]
+        self._removing.update(keys)
+        removing.add_done_callback(lambda _: self._removing.difference_update(keys))
         removing.add_done_callback(self._noted)
         return removing
 
