@@ -1,7 +1,9 @@
-"""A consumer that is killed: writes each number it consumed to a file. Arguments: nameserver, group, topic, file, orderly or not."""
+"""A consumer that is killed, or leaves at SIGTERM: writes a line for each message it consumed. Arguments: nameserver, group, topic, file, orderly or not."""
 
 import asyncio
+import signal
 import sys
+import time
 from pathlib import Path
 
 from gantry import ConsumeFromWhere, PushConsumer, ReceivedMessage
@@ -20,13 +22,15 @@ async def main(nameserver: str, group: str, topic: str, file: str, orderly: str)
 
         @consumer.listener
         async def listener(messages: list[ReceivedMessage]) -> None:
-            seen.writelines(
-                f"{message.queue.broker}:{message.queue_id} {int(message.body)}\n" for message in messages
-            )
+            for message in messages:
+                queue = f"{message.queue.broker}:{message.queue_id}"
+                seen.write(f"{queue} {int(message.body)} {time.monotonic_ns()}\n")
             await asyncio.sleep(0.002)
 
+        leaving = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, leaving.set)
         async with consumer:
-            await consumer.run_until_stopped()
+            await leaving.wait()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ COUNT = 400
 
 def lines_of(file: Path) -> list[tuple[str, int]]:
     whole = [line.split() for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return [(queue, int(number)) for queue, number in whole]
+    return [(queue, int(number)) for queue, number, _ in whole]
 
 
 @pytest.mark.parametrize("order", ["concurrent", "orderly"])

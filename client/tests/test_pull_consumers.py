@@ -1,18 +1,23 @@
 """Consumers that ask: offsets in the user's hand, and polling with a share of the group's queues or chosen ones."""
 
+import threading
 from datetime import UTC, datetime
 
 import pytest
-from consuming import Served, fill, fresh, make_topic
+from consuming import Served, fill, fresh, make_topic, until
 
 from gantry import (
     ConfigurationError,
     ConsumeFromWhere,
     LitePullConsumer,
+    Message,
     NotRunning,
+    Producer,
     PullConsumer,
     PullStatus,
+    PushConsumer,
     ReceivedMessage,
+    blocking,
 )
 
 pytestmark = pytest.mark.anyio
@@ -113,3 +118,63 @@ async def test_assigned_queues_are_sought_and_paused(served: Served) -> None:
         assert await lite.committed(second) == 10
         with pytest.raises(ConfigurationError, match="not read"):
             lite.seek(second._replace(queue_id=99), 0)
+
+
+async def test_names_of_a_namespace_are_the_users_own(served: Served) -> None:
+    namespace, group = fresh("tenant"), fresh("g")
+    async with Producer(fresh("p"), nameservers=served.nameserver, namespace=namespace) as producer:
+        for number in range(4):
+            await producer.send(Message("orders", b"%d" % number))
+    options = {"nameservers": served.nameserver, "namespace": namespace}
+    seen: list[ReceivedMessage] = []
+    consumer = PushConsumer(group, start=FIRST, rebalance_interval=0.2, **options)
+    consumer.subscribe("orders")
+    consumer.on_messages(seen.extend, quick=True)
+    async with consumer:
+        await until(lambda: len(seen) == 4)
+        assert "orders" in {queue.topic for queue in consumer.queues}
+    assert {message.topic for message in seen} == {"orders"}
+    async with PullConsumer(fresh("g"), **options) as puller:
+        queues = await puller.queues("orders")
+        assert {queue.topic for queue in queues} == {"orders"}
+        assert sum([await puller.max_offset(queue) for queue in queues]) == 4
+    lite = LitePullConsumer(group, start=FIRST, **options)
+    await lite.assign(queues)
+    async with lite:
+        assert lite.assignment == queues
+        lite.seek(seen[0].queue, 0)
+        assert (await lite.poll(30.0))[0].topic == "orders"
+
+
+def test_consumers_work_without_asyncio(served: Served) -> None:
+    topic, group = fresh("plain"), fresh("g")
+    options = {"nameservers": served.nameserver, "start": FIRST}
+    with blocking.Producer(fresh("p"), nameservers=served.nameserver) as producer:
+        for number in range(4):
+            producer.send(Message(topic, b"%d" % number))
+    seen: list[int] = []
+    all_seen = threading.Event()
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        seen.extend(int(message.body) for message in messages)
+        if len(seen) >= 4:
+            all_seen.set()
+
+    consumer = blocking.PushConsumer(group, concurrency=1, rebalance_interval=0.2, **options)
+    consumer.subscribe(topic)
+    consumer.on_messages(listener)
+    with consumer:
+        assert all_seen.wait(120)
+        assert topic in {queue.topic for queue in consumer.queues}
+    assert sorted(seen) == [0, 1, 2, 3]
+    lite = blocking.LitePullConsumer(fresh("g"), rebalance_interval=0.2, **options)
+    lite.subscribe(topic)
+    got: list[ReceivedMessage] = []
+    with lite:
+        while len(got) < 4:
+            got += lite.poll(30.0)
+        lite.commit()
+        assert lite.committed(got[0].queue) is not None
+    with blocking.PullConsumer(fresh("g"), nameservers=served.nameserver) as puller:
+        assert sum(puller.max_offset(queue) for queue in puller.queues(topic)) == 4
