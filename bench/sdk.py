@@ -1,6 +1,6 @@
 """The Python SDK from one process: acknowledged sends of 128 B at 32 and 256 in flight, sync and async flush, and gathered into batches.
 
-    python bench/sdk.py [--seconds 5] [--only producer|consume|deliver|rebalance] [--flush sync|async|both] [--body 128]
+    python bench/sdk.py [--seconds 5] [--only producer|consume|deliver|rebalance|cpp] [--flush sync|async|both] [--body 128]
 
 Starts a system for each kind of flush. Beside the rate: CPU time a message of this process and of the broker.
 A part is a coroutine `part(system, options)` that yields one line a measurement; `parts` names them.
@@ -53,7 +53,11 @@ Part = Callable[[System, Options], AsyncIterator[Line]]
 
 
 async def measured(
-    system: System, what: str, goal: int, seconds: float, work: Callable[[float], asyncio.Future[int]]
+    system: System,
+    what: str,
+    goal: int,
+    seconds: float,
+    work: Callable[[float], asyncio.Future[int]],
 ) -> Line:
     """Run `work(until)` after a moment of warming up; it returns how many messages it did until that time."""
     await work(time.perf_counter() + WARM_SECONDS)
@@ -109,12 +113,14 @@ def parts() -> dict[str, Part]:
         deliver_part,
         rebalance_part,
     )
+    from sdk_cpp import cpp_part
 
     return {
         "producer": producer_part,
         "consume": consume_part,
         "deliver": deliver_part,
         "rebalance": rebalance_part,
+        "cpp": cpp_part,
     }
 
 

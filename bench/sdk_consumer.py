@@ -50,13 +50,21 @@ async def consume_part(system: System, options: Options) -> AsyncIterator[Line]:
         ("push consumer, function in threads, batches of 32", 0, "thread", 32),
     ]
     for number, (what, goal, kind, batch_size) in enumerate(kinds):
-        yield await _consume(system, f"sdk-bench-{number}", topic, what, goal, kind, batch_size)
+        yield await consume(system, f"sdk-bench-{number}", topic, what, goal, kind, batch_size)
 
 
-async def _consume(
-    system: System, group: str, topic: str, what: str, goal: int, kind: str, batch_size: int
+async def consume(
+    system: System,
+    group: str,
+    topic: str,
+    what: str,
+    goal: int,
+    kind: str,
+    batch_size: int,
+    total: int = PREFILLED,
 ) -> Line:
-    left = PREFILLED
+    """Receive a filled topic with a listener of one kind that only counts; from the first message to the last."""
+    left = total
     loop, done = asyncio.get_running_loop(), asyncio.Event()
     began: list[float] = []
 
@@ -84,8 +92,8 @@ async def _consume(
         await done.wait()
         took = time.perf_counter() - began[0]
         own, broker = time.process_time() - began[1], cpu_seconds(system.store_pid) - began[2]
-    each = 1e6 / PREFILLED
-    return Line(what, round(PREFILLED / took), goal, round(own * each, 1), round(broker * each, 1))
+    each = 1e6 / total
+    return Line(what, round(total / took), goal, round(own * each, 1), round(broker * each, 1))
 
 
 async def deliver_part(system: System, options: Options) -> AsyncIterator[Line]:

@@ -1,0 +1,61 @@
+"""The SDK beside the C++ based client of PyPI, as a part of `sdk.py`: the same broker, the same work, one after the other in one run.
+
+python bench/sdk.py --only cpp
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from sdk import SEND_SECONDS, TOPIC, Line, Options, measured, sends
+from sdk_consumer import consume, fill
+from system import System, cpu_seconds
+
+from gantry import Message, Producer
+
+LOAD = Path(__file__).with_name("sdk_cpp_load.py")
+CONSUMED = 50_000
+THREADS = (1, 32)
+CONSUME_THREADS = 4
+WAIT_SECONDS = 120.0
+
+
+async def cpp_part(system: System, options: Options) -> AsyncIterator[Line]:
+    """Acknowledged sends at 1 and 32 in flight, then an empty listener on a filled topic. The goal of the SDK is the other's rate."""
+    body = bytes(options.body)
+    async with Producer("sdk-bench", nameservers=system.nameserver, send_timeout=SEND_SECONDS) as producer:
+        await producer.send(Message(TOPIC, body))
+        await asyncio.sleep(1.5)  # the topic was made by this send: its route is known now
+        for threads in THREADS:
+            words = (str(threads), str(options.seconds), str(options.body))
+            other = await _other(system, f"C++ client: send, {threads} in flight", "send", TOPIC, *words)
+            yield other
+            work = sends(producer, threads, body)
+            what = f"SDK: send, {threads} in flight"
+            yield await measured(system, what, other.rate, options.seconds, work)
+    topic = "SdkCpp"
+    await fill(system, topic, CONSUMED, body)
+    words = ("sdk-bench-cpp-push", str(CONSUMED), str(CONSUME_THREADS))
+    other = await _other(system, "C++ client: push consumer, empty listener", "consume", topic, *words)
+    yield other
+    what = "SDK: push consumer, empty listener"
+    yield await consume(system, "sdk-bench-py-push", topic, what, other.rate, "coroutine", 1, CONSUMED)
+
+
+async def _other(system: System, what: str, word: str, topic: str, *words: str) -> Line:
+    """Run the other client in a process of its own. It must not share ours: its threads would take our interpreter's lock."""
+    broker = cpu_seconds(system.store_pid)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(LOAD), word, system.nameserver, topic, *words, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
+    said = json.loads(output.splitlines()[-1])
+    broker = cpu_seconds(system.store_pid) - broker
+    done = said["rate"] * float(words[1]) if word == "send" else CONSUMED
+    return Line(
+        what, round(said["rate"]), 0, round(said["client_us"], 1), round(broker / max(done, 1) * 1e6, 1)
+    )

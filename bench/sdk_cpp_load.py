@@ -1,0 +1,90 @@
+"""The client of PyPI that wraps RocketMQ's C++ client, doing what the parts of `sdk.py` do; a process of its own. Prints one JSON line.
+
+Words: send NAMESERVER TOPIC THREADS SECONDS BODY_BYTES, or consume NAMESERVER TOPIC GROUP COUNT THREADS
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+from rocketmq import client as cpp  # pyright: ignore[reportMissingTypeStubs] - it has no types
+
+CPP: Any = cpp
+WARM_SECONDS = 1.0
+WAIT_SECONDS = 60.0
+SEND_MS = 30_000
+
+
+def send(nameserver: str, topic: str, threads: int, seconds: float, body_bytes: int) -> dict[str, float]:
+    """Send with one call at a time in each thread: its way to have several on their way."""
+    producer = CPP.Producer("sdk-bench-cpp", SEND_MS)
+    producer.set_namesrv_addr(nameserver)
+    producer.start()
+    body = b"x" * body_bytes
+    counts = [0] * threads
+    began = time.perf_counter() + WARM_SECONDS
+    until = began + seconds
+
+    def work(number: int) -> None:
+        while (now := time.perf_counter()) < until:
+            message = CPP.Message(topic)
+            message.set_body(body)
+            producer.send_sync(message)
+            counts[number] += now >= began
+
+    started = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for thread in started:
+        thread.start()
+    time.sleep(max(0.0, began - time.perf_counter()))
+    cpu = time.process_time()
+    for thread in started:
+        thread.join()
+    cpu, took = time.process_time() - cpu, time.perf_counter() - began
+    producer.shutdown()
+    done = sum(counts)
+    return {"rate": done / took, "client_us": cpu / max(done, 1) * 1e6}
+
+
+def consume(nameserver: str, topic: str, group: str, count: int, threads: int) -> dict[str, float]:
+    """Receive a filled topic with a callback that only counts."""
+    left = count
+    began: list[float] = []
+    done = threading.Event()
+    lock = threading.Lock()
+
+    def listen(_message: object) -> None:
+        nonlocal left
+        with lock:
+            if not began:
+                began.extend((time.perf_counter(), time.process_time()))
+            left -= 1
+            if left <= 0:
+                done.set()
+
+    consumer = CPP.PushConsumer(group)
+    consumer.set_namesrv_addr(nameserver)
+    consumer.set_thread_count(threads)
+    consumer.subscribe(topic, listen)
+    consumer.start()
+    done.wait(WAIT_SECONDS)
+    took, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
+    consumer.shutdown()
+    received = count - max(left, 0)
+    return {"rate": received / took, "client_us": cpu / received * 1e6}
+
+
+def main() -> None:
+    word, nameserver, topic, *rest = sys.argv[1:]
+    if word == "send":
+        result = send(nameserver, topic, int(rest[0]), float(rest[1]), int(rest[2]))
+    else:
+        result = consume(nameserver, topic, rest[0], int(rest[1]), int(rest[2]))
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
