@@ -58,6 +58,18 @@ async def test_tries_are_counted_and_the_last_error_is_raised():
         assert len(broker.sends) == 4
 
 
+async def test_a_broker_that_says_go_away_is_met_again_on_another_connection():
+    broker = Broker("a", 1500, STORED)
+    async with (
+        cluster(broker) as (_, nameserver),
+        Producer("g", nameservers=nameserver, **LONG) as producer,
+    ):
+        await producer.send(Message("T", b"x"))
+        assert len(broker.sends) == 2
+        assert len(broker.peers) == 2
+        assert RequestCode.HEART_BEAT in broker.codes()[-1:]  # the new connection began with who we are
+
+
 async def test_a_chosen_queue_gets_one_try():
     bad, good = Broker("a", 2), Broker("b")
     async with (

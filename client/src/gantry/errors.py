@@ -75,9 +75,12 @@ class TimedOut(GantryError, TimeoutError):
 
 
 class Refused(GantryError):
-    """The broker or the nameserver answered with an error: `code` is its response code, `remark` its words."""
+    """The broker or the nameserver answered with an error: `code` is its response code, `remark` its words.
 
-    def __init__(self, code: int, remark: str, doing: str = "") -> None:
+    `reason` is Gantry's word for it (`gantryCode` of docs/protocol.md), None from other brokers.
+    """
+
+    def __init__(self, code: int, remark: str, doing: str = "", reason: str | None = None) -> None:
         advice = _ADVICE.get(code)
         words = f"code {code}: {remark or 'no words'}"
         super().__init__(
@@ -85,13 +88,14 @@ class Refused(GantryError):
         )
         self.code: int | None = code
         self.remark = remark
+        self.reason = reason
         self.retryable = code in RETRYABLE
 
 
 def sdk_error(error: BrokerRefused | LinkError, doing: str) -> GantryError:
     """Return an error of the link in the words of the SDK. `doing` names what was tried, as in "sending to T"."""
     if isinstance(error, BrokerRefused):
-        return Refused(int(error.code), error.remark, doing)
+        return Refused(int(error.code), error.remark, doing, error.fields.get("gantryCode"))
     if isinstance(error, RequestTimedOut):
         return TimedOut(f"{doing}: {error}", sent=error.sent)
     return ConnectionFailed(f"{doing}: {error}", sent=error.sent)

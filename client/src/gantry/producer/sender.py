@@ -23,6 +23,7 @@ from gantry.producer.settings import ProducerSettings
 from gantry.producer.targets import Target, TopicTargets
 from gantry_link.connection import Connection
 from gantry_link.errors import BrokerRefused, LinkError, NotConnected
+from gantry_wire.codes import CLOSES
 
 log = logging.getLogger("gantry")
 Choice: TypeAlias = "Callable[[Sequence[MessageQueue]], MessageQueue]"
@@ -136,6 +137,8 @@ class Sender:
         now = self.loop.time()
         if self._faults is not None:
             self._faults.failed(send.target.queue.broker, now)
+        if isinstance(error, BrokerRefused) and error.code in CLOSES:
+            self._pool.retire(send.target.address)
         if not send.is_fixed and is_tried_again(error, send.tries_left, send.deadline - now):
             send.tries_left -= 1
             send.tries_done += 1

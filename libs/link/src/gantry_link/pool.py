@@ -60,6 +60,7 @@ class ConnectionPool:
         self._connect_seconds = connect_seconds
         self._jitter = jitter or random.Random()  # noqa: S311 - spreads reconnects, guards nothing
         self._slots: dict[tuple[str, str], _Slot] = {}
+        self._retired: list[Connection] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -84,6 +85,15 @@ class ConnectionPool:
                 return slot.connection
             return await self._connect(slot)
 
+    def retire(self, address: str, lane: str = "") -> None:
+        """Give a connection up for new calls, as its server asked; what waits on it may still be answered."""
+        slot = self._slots.get((address, lane))
+        if slot is None or slot.connection is None:
+            return
+        self._retired = [old for old in self._retired if old.is_open]
+        self._retired.append(slot.connection)
+        slot.connection = None
+
     def addresses(self) -> list[str]:
         """Return the addresses with an open connection."""
         return sorted(
@@ -98,6 +108,8 @@ class ConnectionPool:
         for slot in self._slots.values():
             if slot.connection is not None:
                 slot.connection.close()
+        for connection in self._retired:
+            connection.close()
         self._slots.clear()
         await asyncio.sleep(0)  # lets the transports leave the loop
 
