@@ -47,10 +47,20 @@ async def cpp_part(system: System, options: Options) -> AsyncIterator[Line]:
 
 
 async def _other(system: System, what: str, word: str, topic: str, *words: str) -> Line:
-    """Run the other client in a process of its own. It must not share ours: its threads would take our interpreter's lock."""
+    """Run the other client in a process of its own. It must not share ours: its threads would take our interpreter's lock.
+
+    -P: beside the program lies rocketmq.py, a benchmark, which is not the package it means.
+    """
     broker = cpu_seconds(system.store_pid)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(LOAD), word, system.nameserver, topic, *words, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-P",
+        str(LOAD),
+        word,
+        system.nameserver,
+        topic,
+        *words,
+        stdout=asyncio.subprocess.PIPE,
     )
     output, _ = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
     said = json.loads(output.splitlines()[-1])
