@@ -105,6 +105,7 @@ class SendingSide:
         self.appends.synced(self.log.sync())
         while self._work:
             self.end_turn()
+            self.appends.flush()  # the clock stands still here: a batch that waits for more would wait for ever
             self.appends.synced(self.log.sync())
 
     def ask(
