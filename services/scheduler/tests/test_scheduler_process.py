@@ -103,6 +103,21 @@ async def test_orders_are_answered_definitely(system):
     assert (await client.list_schedules(ListSchedules())).schedules == []
 
 
+async def test_a_list_has_all_that_was_acknowledged_before_it_was_asked_for(system):
+    await system.start_scheduler()
+    await system.topic("orders")
+    await system.holder()
+    client = await system.client()
+    async with asyncio.timeout(60):
+        while (await client.list_schedules(ListSchedules())).incomplete:
+            await asyncio.sleep(0.05)
+    for count in range(1, 31):
+        later = {"TIMER_DELIVER_MS": at(600)} if count % 2 else {"DELAY": "16"}
+        await system.send("orders", b"%d" % count, f"A{count}", **later)
+        page = await client.list_schedules(ListSchedules())
+        assert (page.incomplete, len(page.schedules)) == ([], count)
+
+
 async def test_a_cancel_that_races_the_delivery_is_answered_as_it_went(system):
     await system.start_scheduler()
     await system.topic("orders")

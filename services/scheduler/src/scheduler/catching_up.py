@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from gantry_chassis.logs import get_logger
 from gantry_link.claims import Held, QueueKey
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.following import Follower
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import GantryCode
@@ -20,6 +21,8 @@ from scheduler.system_names import SCHEDULER_GROUP
 
 FULL_SECONDS = 0.02
 PROGRESS_SECONDS = 5.0
+END_SECONDS = 5.0
+"""How long a list waits at most for what was stored before it was asked for."""
 
 _log = get_logger()
 
@@ -68,6 +71,18 @@ class CatchingUp:
         """Return the offset up to which a queue was read."""
         follower = self.followers.get(source)
         return self._firsts.get(source, 0) if follower is None else follower.figures.next_offset
+
+    async def reach_end(self) -> bool:
+        """Wait until everything was read that the store has now. False when that takes too long, or the store does not answer."""
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                asked = [self._store.max_offset(*queue_of(source)) for source in self._targets]
+                ends = dict(zip(self._targets, await asyncio.gather(*asked), strict=True))
+                while any(self.read_until(source) < end for source, end in ends.items()):  # noqa: ASYNC110 - a moment
+                    await asyncio.sleep(FULL_SECONDS / 4)
+        except (TimeoutError, BrokerRefused, LinkError):
+            return False
+        return True
 
     async def run(self) -> None:
         """Read for ever."""

@@ -13,7 +13,6 @@ from gantry_wire.scheduler_bodies import PAGE_MAX, ListParked, ListSchedules, Sc
 from scheduler.entries import PARKED, TIMER, Entry, queue_of
 from scheduler.far_rows import Place, Wanted
 from scheduler.lanes import DELAYS, INSTANTS, SET_ASIDE
-from scheduler.reading_pause import PAUSE_SECONDS_MAX
 from scheduler.term import Term
 
 _Row = tuple[int, str, int, Entry, Term]
@@ -27,9 +26,7 @@ class Listing:
         self._terms = terms
 
     async def schedules(self, asked: ListSchedules) -> SchedulesPage:
-        """Return pending messages by the time they are due, those too that were sent just before."""
-        if asked.after is None:
-            await asyncio.sleep(PAUSE_SECONDS_MAX)  # so long the end of a busy queue may be left unread
+        """Return pending messages by the time they are due: on a first page all that were acknowledged before it was asked for."""
         wanted = Wanted((DELAYS, INSTANTS), asked.topic, asked.key, asked.from_ms, asked.to_ms)
         return await self._page(wanted, asked.broker, asked.after, asked.limit)
 
@@ -45,12 +42,10 @@ class Listing:
         token = _parse(after)
         page = SchedulesPage()
         rows: list[_Row] = []
-        for term in self._terms():
-            if broker not in (None, term.broker):
-                continue
-            page.brokers.append(term.broker)
-            if not term.catching_up.is_complete:
-                page.incomplete.append(term.broker)
+        terms = [term for term in self._terms() if broker in (None, term.broker)]
+        page.brokers = [term.broker for term in terms]
+        page.incomplete = await _behind(terms, is_first=token is None)
+        for term in terms:
             place = None if token is None else _place(token, term.broker)
             found = [
                 *near_rows(term, wanted, place),
@@ -63,6 +58,16 @@ class Listing:
             at_ms, last_broker, key, *_ = rows[limit - 1]
             page.next = f"{at_ms}:{key}:{last_broker}"
         return page
+
+
+async def _behind(terms: Sequence[Term], *, is_first: bool) -> list[str]:
+    """Return the stores whose index lacks messages. A first page is of all that is stored; its next ones do not wait again."""
+    behind = [term for term in terms if not term.catching_up.is_complete]
+    if is_first:
+        others = [term for term in terms if term not in behind]
+        read = await asyncio.gather(*(term.catching_up.reach_end() for term in others))
+        behind += [term for term, until_end in zip(others, read, strict=True) if not until_end]
+    return [term.broker for term in behind]
 
 
 def near_rows(term: Term, wanted: Wanted, place: Place | None) -> list[tuple[int, Entry]]:
