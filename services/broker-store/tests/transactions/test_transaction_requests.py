@@ -149,3 +149,24 @@ async def test_a_check_about_a_half_that_is_gone_is_22(side, peer):
     ask = question(half, side.records(HALF_TOPIC)[0], position=1 << 40)
     code, _ = await side.ask_json(peer, GantryCode.ASK_PRODUCER, ask)
     assert code == ResponseCode.QUERY_NOT_FOUND
+
+
+async def test_a_half_that_is_copied_while_it_is_looked_up_is_not_called_decided(peer, monkeypatch):
+    reads = []
+
+    async def read_while_a_checker_counts(side, function, *arguments):
+        found = function(*arguments)
+        if not reads:
+            reads.append(found)
+            await side.check(ScriptedPeer(port=2), 0)
+        return found
+
+    monkeypatch.setattr(TransactionsSide, "in_loop", read_while_a_checker_counts)
+    side = TransactionsSide()
+    await side.begin(peer)
+    assert (await side.transactions.finding.find("U1")).state == "open"
+    code, view = await side.ask_json(
+        peer, DECIDE, DecideTransaction(key="U1", decision="commit"), TransactionView
+    )
+    assert (code, view.state, view.changed) == (0, "committed", True)
+    assert len(side.records("orders", 2)) == 1

@@ -62,7 +62,9 @@ class Transactions:
         def is_settled(topic: str, queue_id: int, offset: int) -> bool:
             return settling.table.is_settled((topic, queue_id, ""), offset)
 
-        finding = Finding(store.log, store.index, parts.index_trouble, is_settled, parts.in_thread)
+        finding = self.finding = Finding(
+            store.log, store.index, parts.index_trouble, is_settled, parts.in_thread
+        )
         deciding = Deciding(finding, settling.settle, delays, lambda: _ensure_audit(store.topics), now_ms)
         asking = Asking(
             parts.clients, store.log, parts.in_thread, parts.pool, self._later, parts.address, now_ms

@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from broker_store.settling.entry import Done
-from broker_store.transactions.finding import Finding, Found
+from broker_store.transactions.finding import ROUNDS_MAX, Finding, Found, on_the_move
 from broker_store.transactions.outputs import (
     COMMITTED,
     RESUMED,
@@ -31,8 +31,6 @@ from gantry_wire.transaction_bodies import (
 )
 
 AUDIT_TOPIC = "GANTRY_SYS_AUDIT"
-ROUNDS_MAX = 8
-"""A half may be copied, or parked, between being found and being decided; not so often."""
 STATE_OF: dict[Decision, str] = {"commit": COMMITTED, "rollback": ROLLED_BACK}
 
 
@@ -91,9 +89,7 @@ class Deciding:
                 return found.view(changed=True, state="committed" if wanted == COMMITTED else "rolledBack")
             if result.status != SettleStatus.ALREADY:
                 raise not_decided(result)
-        raise RefusedRequest(
-            ResponseCode.SYSTEM_BUSY, f"transaction {order.key} is on the move; nothing was done, try again"
-        )
+        raise on_the_move(order.key)
 
     async def resume(self, found: Found) -> None:
         """Put a parked half back into the half queue with no checks counted (323). Raises RefusedRequest."""

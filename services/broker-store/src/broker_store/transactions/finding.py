@@ -25,6 +25,8 @@ from gantry_wire.transaction_bodies import BEGUN_PROPERTY, TransactionState, Tra
 FOREVER_MS = 2**62
 CANDIDATES_MAX = 256
 """Index entries looked at: a half has at most 16 copies of ours, other keys may share the hash."""
+ROUNDS_MAX = 8
+"""A half may be copied, or parked, while it is looked up or before it is decided; not so often."""
 _UNIQUE = UNIQ_KEY.encode()
 
 
@@ -76,6 +78,15 @@ class Finding:
 
     async def find(self, key: str) -> Found:
         """Return a transaction. Raises RefusedRequest: QUERY_NOT_FOUND, or why nothing can be looked up."""
+        for _ in range(ROUNDS_MAX):
+            found = await self._find(key)
+            if found is not None:
+                return found
+        raise on_the_move(key)
+
+    async def _find(self, key: str) -> Found | None:
+        """Look once; None when another copy of the half came while the disk was read: nothing may be said of the others then."""
+        known = self._positions(HALF_TOPIC, key)
         copies = await self._records(HALF_TOPIC, key)
         for record in copies:
             if not self.is_settled(HALF_TOPIC, record.queue_id, record.queue_offset):
@@ -84,6 +95,8 @@ class Finding:
         for record in parked:
             if not self.is_settled(TRANS_CHECK_MAX_TIME_TOPIC, record.queue_id, record.queue_offset):
                 return _found("parked", TRANS_CHECK_MAX_TIME_TOPIC, record)
+        if self._positions(HALF_TOPIC, key) != known:
+            return None
         if not copies and not parked:
             raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, f"there is no transaction {key}")
         newest = copies[0] if copies else parked[0]
@@ -96,6 +109,13 @@ class Finding:
 
     async def _records(self, topic: str, key: str) -> list[Record]:
         """Return the records of a topic with a unique key, the newest first."""
+        positions = self._positions(topic, key)
+        if not positions:
+            return []
+        return await self.in_thread(_read, self.log, positions, topic.encode(), key.encode())
+
+    def _positions(self, topic: str, key: str) -> list[int]:
+        """Return where records of a topic with a unique key may lie, as the index knows it now."""
         if self.index is None:
             words = "transactions are found by the index, and this broker keeps none: start it with messageIndexEnable=true"
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
@@ -104,10 +124,13 @@ class Finding:
             raise RefusedRequest(
                 ResponseCode.SERVICE_NOT_AVAILABLE, trouble, {"gantryCode": "INDEX_BUILDING"}
             )
-        positions = self.index.lookup(index_key_hash(topic, key), 0, FOREVER_MS, CANDIDATES_MAX)
-        if not positions:
-            return []
-        return await self.in_thread(_read, self.log, positions, topic.encode(), key.encode())
+        return list(self.index.lookup(index_key_hash(topic, key), 0, FOREVER_MS, CANDIDATES_MAX))
+
+
+def on_the_move(key: str) -> RefusedRequest:
+    """Return the refusal of a transaction whose half is copied again and again under one's hands."""
+    words = f"transaction {key} is on the move; nothing was done, try again"
+    return RefusedRequest(ResponseCode.SYSTEM_BUSY, words)
 
 
 def number(text: str | None) -> int:
