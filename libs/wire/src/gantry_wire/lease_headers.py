@@ -24,6 +24,8 @@ INVISIBLE_MS_MAX = 12 * 3600 * 1000
 """Longest lease."""
 WAIT_MS_MAX = 60_000
 REASON_CHARS_MAX = 1024
+ATTEMPT_MAX = 65_535
+"""Highest number of an attempt that is told: its field has two bytes. Further ones are told as this."""
 FILTER_CONFLICT = "FILTER_CONFLICT"
 """gantryCode of a receive whose filter is not the group's."""
 

@@ -180,7 +180,9 @@ class Leasing:
             return _ready(command.opaque, is_ready=False)
         deadline_ms = _loop_ms() + min(header.wait_ms, WAIT_MS_MAX)
         waiter = Waiter(key, header.wait_id, deadline_ms, peer, command.opaque)
-        self._waiters.add(waiter, self._opener.wanted(one, config, is_retry=False).tags)
+        replaced = self._waiters.add(waiter, self._opener.wanted(one, config, is_retry=False).tags)
+        if replaced is not None:
+            self._answer([replaced], is_ready=False)
         return None
 
     def _is_ready(self, one: Subscription) -> bool:
@@ -200,7 +202,9 @@ class Leasing:
                 continue
             leases = one.queues.get(queue.queue_id)
             if leases is None:
-                return queue.max_offset > queue.min_offset
+                if queue.max_offset > queue.min_offset:
+                    return True
+                continue
             if leases.table.has_due() or (route and leases.table.has_due(route)):
                 return True
             start, _end = leases.table.unseen.first

@@ -196,8 +196,8 @@ class Looker:
 
 
 def reconsume_times_at(record: bytes) -> int:
-    """Return how often the message of a whole record had been given before it came back."""
-    return decode_record(record, check_crc=False).reconsume_times
+    """Return how often the message of a whole record had been given before it came back; a client may have sent less than 0."""
+    return max(decode_record(record, check_crc=False).reconsume_times, 0)
 
 
 def _units(queue: QueueReader, offset: int, count: int) -> list[Unit]:

@@ -17,6 +17,7 @@ from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frame import Command
 from gantry_wire.lease_headers import (
+    ATTEMPT_MAX,
     INVISIBLE_MS_MAX,
     RECEIVE_MESSAGES_MAX,
     LeasedRun,
@@ -262,7 +263,7 @@ class Receiver:
         batch.size = size
         batch.count_left -= len(offsets)
         if offsets:
-            batch.runs.append(LeasedRun(len(offsets), batch.lease, attempt))
+            batch.runs.append(LeasedRun(len(offsets), batch.lease, min(attempt, ATTEMPT_MAX)))
 
 
 def bits_of(first: int, offsets: list[int]) -> int:

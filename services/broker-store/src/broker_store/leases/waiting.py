@@ -57,12 +57,14 @@ class Waiters:
         """Return the (group, topic) that somebody waits for."""
         return list(self._by_key)
 
-    def add(self, waiter: Waiter, codes: TagFilter) -> None:
-        """Keep a wait; `codes` is what arrivals are judged by."""
+    def add(self, waiter: Waiter, codes: TagFilter) -> Waiter | None:
+        """Keep a wait in place of one with the same id, which is returned; `codes` is what arrivals are judged by."""
         group, topic = waiter.key
+        replaced = self.drop(waiter.key, waiter.peer.id, waiter.wait_id)
         self._by_key.setdefault(waiter.key, {})[waiter.peer.id, waiter.wait_id] = waiter
         self._by_topic.setdefault(topic, {})[group] = codes
         self.count += 1
+        return replaced
 
     def drop(self, key: GroupTopic, peer_id: int, wait_id: int) -> Waiter | None:
         """Forget one wait."""

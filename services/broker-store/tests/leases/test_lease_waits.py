@@ -1,0 +1,42 @@
+"""Waits for messages, and what odd clients do to them: in a store over a simulated disk."""
+
+import pytest
+from leasing_side import LeasingSide
+
+from gantry_wire.lease_headers import WaitReplyHeader
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def side(anyio_backend):
+    return LeasingSide()
+
+
+async def test_a_wait_looks_at_all_queues_also_behind_one_that_is_empty(side):
+    side.queues.open("orders", 0)
+    side.put("a", queue_id=1)
+    assert side.answer_to(side.wait()).read(WaitReplyHeader).ready
+
+
+async def test_a_wait_with_the_id_of_another_takes_its_place(side):
+    side.put("a")
+    side.ack(*side.lease())
+    first, second = side.wait(7), side.wait(7)
+    assert not side.answer_to(first).read(WaitReplyHeader).ready
+    assert side.leasing.holding == 1
+    side.put("b")
+    assert side.answer_to(second).read(WaitReplyHeader).ready
+    assert side.leasing.holding == 0
+
+
+@pytest.mark.parametrize(("times", "attempt"), [(-3, 1), (100_000, 65_535)])
+async def test_tries_beyond_what_a_reply_can_say_are_no_reason_to_give_nothing(side, times, attempt):
+    side.put("a")
+    side.lease()
+    named = {"UNIQ_KEY": "K", "RETRY_TOPIC": "orders"}
+    more = {"properties": named, "reconsume_times": times, "max_reconsume_times": 2**31 - 1}
+    side.send(side.client, "%RETRY%g", b"again", 0, **more)
+    side.flush()
+    (message,) = side.lease()
+    assert (message.body, message.attempt) == ("again", attempt)
