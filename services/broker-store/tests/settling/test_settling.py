@@ -1,15 +1,18 @@
 """Settle: the rules of one request, on a store over a simulated disk."""
 
+import msgspec
 import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
 from broker_store.settling.mark import read_mark
 from broker_store.topics import MARKS_TOPIC
+from gantry_wire.bodies import TopicConfig
+from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.properties import edit_properties
-from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
+from gantry_wire.settle_headers import SettleBody, SettleHeader, SettleItem, SettleOutput, SettleStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -167,3 +170,29 @@ async def test_settled_items_are_known_after_a_kill(side, peer):
     results = again.settled([again.item(0, deliver()), again.item(2, deliver()), again.item(1, deliver())])
     assert [result.status for result in results] == ["already", "already", "settled"]
     assert again.outcomes() == [(b"m0", 0), (b"m1", 1)]
+
+
+async def test_already_waits_for_the_flush_of_a_topic_that_promises_more_than_marks_do(peer):
+    side = SettlingSide(flush="async")
+    side.topics.put(
+        TopicConfig(
+            topic_name="orders", read_queue_nums=4, write_queue_nums=4, attributes={"gantry.flush": "sync"}
+        )
+    )
+    side.delayed(peer)
+    side.pass_time(2)
+    side.settle([side.item(0, deliver())])
+    side.end_turn()
+    again = side.settle([side.item(0, deliver())])
+    side.end_turn()
+    assert not again
+    side.flush()
+    assert again[0][0].status == "already"
+
+
+async def test_a_group_whose_name_a_mark_cannot_hold_is_refused(side, peer):
+    header = SettleHeader(topic=SCHEDULE_TOPIC, queue_id=0, epoch=side.claim(peer).epoch, group="a:b")
+    side.ask(peer, GantryCode.SETTLE, header, msgspec.json.encode(SettleBody([side.item(0)])))
+    side.flush()
+    assert peer.answers[-1].code == ResponseCode.INVALID_PARAMETER
+    assert side.settled([side.item(0)])[0].status == "settled"

@@ -118,7 +118,7 @@ class SettleEntry:
         elif part.placed:
             self.mode = Mode.ASYNC
         elif waits:
-            self.mode = rules.marks()[0].mode
+            self.mode = Mode.SYNC  # whatever the topic of marks promises: what decided it may promise more
 
     def _left(self, gathered: Gathered, status: str, deciding: dict[int, Decision]) -> SettleResult:
         """Return why nothing is done about an item."""

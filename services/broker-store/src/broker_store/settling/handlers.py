@@ -12,6 +12,7 @@ from gantry_wire.command import Command
 from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.limits import INT32_MAX
+from gantry_wire.names import check_group
 from gantry_wire.settle_headers import (
     CLAIM_TTL_MS_MAX,
     CLAIM_TTL_MS_MIN,
@@ -86,7 +87,7 @@ class SettlingHandlers:
             fields = refusal.fields or {}
             fields["untilMs"] = str(now_ms + int(fields.pop("leftMs", "0")))
             raise
-        cursor, max_offset = settling.state_of((*key, header.group))
+        cursor, max_offset = settling.state_of((*key, _group(header)))
         reply = ClaimReplyHeader(
             epoch=claim.epoch, store_time_ms=now_ms, cursor=cursor, max_offset=max_offset
         )
@@ -101,7 +102,7 @@ class SettlingHandlers:
     def settle(self, peer: Peer, command: Command) -> None:
         """Decide items; answered when that is durable as the topics of the outputs promise."""
         header = command.read(SettleHeader)
-        topic, queue_id = _queue(header)
+        (topic, queue_id), group = _queue(header), _group(header)
         items = decode_json(command.body, SettleBody).items
         opaque, settling = command.opaque, self._settling
 
@@ -109,18 +110,18 @@ class SettlingHandlers:
             if isinstance(result, RefusedRequest):
                 frame = encode_response(result.code, opaque, result.fields, remark=result.remark)
             else:
-                cursor = settling.table.cursor((topic, queue_id, header.group))
+                cursor = settling.table.cursor((topic, queue_id, group))
                 body = SettleReplyBody(result, self._now_ms(), cursor)
                 frame = encode_response(ResponseCode.SUCCESS, opaque, body=_encode(body))
             if not command.is_oneway and not peer.is_closing:
                 peer.send(frame)
 
-        settling.settle(topic, queue_id, header.group, header.epoch, items, done)
+        settling.settle(topic, queue_id, group, header.epoch, items, done)
 
     def state(self, _peer: Peer, command: Command) -> bytes:
         """Tell which items of a queue are decided."""
         header = command.read(SettledStateHeader)
-        source = (*_queue(header), header.group)
+        source = (*_queue(header), _group(header))
         cursor, max_offset = self._settling.state_of(source)
         ranges = self._settling.table.of(source).ranges(header.from_offset)
         settled = list(islice(ranges, RANGES_MAX + 1))
@@ -185,6 +186,13 @@ def _queue(
     if not 0 <= header.queue_id <= INT32_MAX:
         raise _invalid(f"queueId {header.queue_id} is negative")
     return header.topic, header.queue_id
+
+
+def _group(header: ClaimHeader | SettleHeader | SettledStateHeader) -> str:
+    """Return whose items are meant, "" for those of nobody. A mark would not be read again with any other character in it."""
+    if header.group:
+        check_group(header.group)
+    return header.group
 
 
 def _invalid(words: str) -> RefusedRequest:
