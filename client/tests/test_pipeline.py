@@ -16,7 +16,7 @@ from gantry.message import ReceivedMessage
 from gantry_link.errors import BrokerRefused, NotConnected
 from gantry_link.store_client import Pulled
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("connection")]
 ALL = Subscription("orders")
 
 
@@ -34,6 +34,8 @@ class Source:
         self.headers, self.moved, self.passed = [], [], []
         self.messages: list[ReceivedMessage] = []
         self.is_paused = False
+        self.connected = True
+        self.told = None
 
     def gate(self, queue: ProcessQueue) -> asyncio.Event:
         return self.open
@@ -45,12 +47,24 @@ class Source:
         self.headers.append(header)
         if not self.answers:
             await asyncio.sleep(3600)
-        answer = self.answers.pop(0)
-        if self.is_paused:
-            self.open.clear()
+        answer = self.next_answer()
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def begin_pull(self, header, told, timeout_seconds: float) -> bool:
+        if not self.connected:
+            return False
+        self.headers.append(header)
+        self.told = told
+        if self.answers:
+            asyncio.get_running_loop().call_soon(lambda: told(self.next_answer()))
+        return True
+
+    def next_answer(self) -> Pulled | Exception:
+        if self.is_paused:
+            self.open.clear()
+        return self.answers.pop(0)
 
     def suggested(self, broker: str, broker_id: int) -> None: ...
 
@@ -69,6 +83,18 @@ class Source:
 def found(*offsets: int, next_offset: int, **properties: str) -> Pulled:
     records = b"".join(record_bytes(offset, **properties) for offset in offsets)
     return Pulled(0, next_offset, 0, 100, "FOUND", records)
+
+
+@pytest.fixture(params=["open", "none"])
+def connection(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pulls over a connection that is open, and pulls that make one first: the same comes of both."""
+    opened = Source.__init__
+
+    def made(self: Source, *answers: Pulled | Exception) -> None:
+        opened(self, *answers)
+        self.connected = request.param == "open"
+
+    monkeypatch.setattr(Source, "__init__", made)
 
 
 async def pull(source: Source, subscription: Subscription = ALL):
@@ -130,3 +156,16 @@ async def test_what_a_pull_brings_while_paused_is_pulled_again_later() -> None:
     source.open.set()
     await until(lambda: len(source.messages) == 1)
     await stop(task)
+
+
+async def test_an_answer_that_comes_after_the_queue_was_dropped_is_not_taken() -> None:
+    source = Source()
+    source.connected = True
+    held, task = await pull(source)
+    await until(lambda: source.told is not None)
+    held.dropped = True
+    source.told(found(0, next_offset=1))
+    await asyncio.wait_for(task, 30)
+    assert source.messages == []
+    assert held.next_offset == 0
+    assert len(source.headers) == 1

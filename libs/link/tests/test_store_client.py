@@ -4,7 +4,7 @@ import pytest
 from scripted_broker import scripted
 from scripted_link import eventually, serving
 
-from gantry_link.errors import BrokerRefused, NotConnected, RequestTimedOut
+from gantry_link.errors import BrokerRefused, ConnectionLost, NotConnected, RequestTimedOut
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_client import StoreClient
 from gantry_wire.batch import BatchItem, decode_batch
@@ -119,6 +119,34 @@ async def test_a_refused_pull_is_said():
     async with scripted({11: (17, None, b"", "no topic")}) as (_, address, pool):
         with pytest.raises(BrokerRefused, match="code 17: no topic"):
             await StoreClient(pool, address).pull(PULL)
+
+
+async def test_a_pull_over_an_open_connection_is_told_and_none_begins_without_one():
+    fields = {"nextBeginOffset": "4", "minOffset": "0", "maxOffset": "9", "suggestWhichBrokerId": "0"}
+    told = []
+    async with scripted({11: (0, fields, b"records", "FOUND")}) as (_, address, pool):
+        client = StoreClient(pool, address)
+        assert not client.begin_pull(PULL, told.append, 30)
+        assert told == []
+        await pool.get(address, "bulk")
+        assert client.begin_pull(PULL, told.append, 30)
+        await eventually(lambda: told)
+    assert told == [(0, 4, 0, 9, "FOUND", b"records", 0)]
+
+
+async def test_a_pull_that_was_begun_is_told_of_a_refusal_and_of_the_end_of_its_connection():
+    told = []
+    async with scripted({11: (17, None, b"", "no topic")}) as (_, address, pool):
+        await pool.get(address, "bulk")
+        assert StoreClient(pool, address).begin_pull(PULL, told.append, 30)
+        await eventually(lambda: told)
+        assert "code 17: no topic" in str(told[0])
+    async with scripted() as (_, address, pool):
+        connection = await pool.get(address, "bulk")
+        assert StoreClient(pool, address).begin_pull(PULL, told.append, 30)
+        connection.close()
+        assert len(told) == 2
+        assert isinstance(told[1], ConnectionLost)
 
 
 async def test_a_held_pull_is_waited_for_longer_than_its_hold():

@@ -1,6 +1,7 @@
 """The pipeline of one queue: ask the broker, hand on what came, ask again at once; rest where too much waits or the broker fails.
 
-One task per queue; pulls that find nothing are held by the broker.
+One task per queue, which wakes up only where a pull cannot follow the last one at once: an answer is taken, and the next pull
+leaves, in the turn in which it came. Pulls that find nothing are held by the broker.
 """
 
 from __future__ import annotations
@@ -87,6 +88,10 @@ class Pipeline:
         self._subscription = subscription
         self._statistics = statistics
         self._is_failing = False
+        self._seconds = source.hold_seconds + HOLD_MARGIN_SECONDS
+        self._started = 0.0
+        self._ended: asyncio.Future[None]
+        """Of the pulls that follow each other now."""
 
     async def run(self) -> None:
         """Pull until dropped; failures are logged and tried again."""
@@ -101,7 +106,7 @@ class Pipeline:
                 continue
             rest = source.pull_interval
             try:
-                pulled = await self._pull()
+                await self._pull_on()
             except BrokerRefused as error:
                 rest = FLOW_CONTROL_SECONDS if error.code == _FLOW_CONTROL else FAILED_SECONDS
                 self._failed(f"was refused: {error}")
@@ -111,10 +116,6 @@ class Pipeline:
             except WireError as error:
                 rest = FAILED_SECONDS
                 self._failed(f"brought what cannot be read: {error}")
-            else:
-                self._is_failing = False
-                if gate.is_set():  # else it was paused meanwhile: pulled again when it goes on
-                    self._take(*pulled)
             if rest:
                 await asyncio.sleep(rest)
 
@@ -130,11 +131,52 @@ class Pipeline:
             words,
         )
 
-    async def _pull(self) -> tuple[Pulled, list[ReceivedMessage]]:
-        """Return the answer to a pull, and its messages that are wanted."""
+    async def _pull_on(self) -> None:
+        """Pull again and again until something forbids it; raises what failed."""
+        ended = self._ended = asyncio.get_running_loop().create_future()
+        if self._ask():
+            await ended
+        else:  # no connection is open: one is made
+            store = self._source.store_to_pull(self._queue.queue.broker)
+            self._answered(await store.pull(self._header(), timeout_seconds=self._seconds))
+
+    def _ask(self) -> bool:
+        """Have a pull leave; False when there is no connection for it."""
+        self._queue.last_pulled = self._started = monotonic()
+        store = self._source.store_to_pull(self._queue.queue.broker)
+        return store.begin_pull(self._header(), self._told, self._seconds)
+
+    def _told(self, outcome: Pulled | BrokerRefused | LinkError | WireError) -> None:
+        """Take an answer and ask again at once; where that is not to be, the task goes on."""
+        ended = self._ended
+        if ended.done():  # the task was ended meanwhile
+            return
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            self._answered(outcome)
+            if self._may_go_on() and self._ask():
+                return
+        except Exception as error:  # noqa: BLE001 - the task decides; the connection's other answers go on
+            if not ended.done():
+                ended.set_exception(error)
+        else:
+            if not ended.done():
+                ended.set_result(None)
+
+    def _may_go_on(self) -> bool:
+        queue, source = self._queue, self._source
+        return (
+            not queue.dropped
+            and not source.pull_interval
+            and source.gate(queue).is_set()
+            and too_much(queue, source.flow, orderly=source.orderly) is None
+        )
+
+    def _header(self) -> PullHeader:
         queue, source, subscription = self._queue, self._source, self._subscription
         commit = source.committed(queue)
-        header = PullHeader(
+        return PullHeader(
             consumer_group=source.group,
             topic=queue.queue.topic,
             queue_id=queue.queue.queue_id,
@@ -148,17 +190,16 @@ class Pipeline:
             expression_type=subscription.kind,
             wide=True,
         )
-        store = source.store_to_pull(queue.queue.broker)
-        queue.last_pulled = started = monotonic()
-        pulled = await store.pull(header, timeout_seconds=source.hold_seconds + HOLD_MARGIN_SECONDS)
+
+    def _answered(self, pulled: Pulled) -> None:
+        """Take what a pull brought; what came while the queue was paused is pulled again when it goes on."""
+        queue, source = self._queue, self._source
+        self._is_failing = False
         if pulled.code == ResponseCode.SUCCESS:
             self._statistics.pulls += 1
-            self._statistics.pull_seconds += monotonic() - started
-        return pulled, read_messages(pulled.records, queue.queue, subscription, source.namespace)
-
-    def _take(self, pulled: Pulled, messages: list[ReceivedMessage]) -> None:
-        queue, source = self._queue, self._source
-        if queue.dropped:
+            self._statistics.pull_seconds += monotonic() - self._started
+        messages = read_messages(pulled.records, queue.queue, self._subscription, source.namespace)
+        if queue.dropped or not source.gate(queue).is_set():
             return
         source.suggested(queue.queue.broker, pulled.suggested_broker_id)
         if pulled.code == ResponseCode.PULL_OFFSET_MOVED:

@@ -108,18 +108,20 @@ class Connection(asyncio.Protocol):
 
         `timeout` in seconds, kept to SWEEP_SECONDS. Raises NotConnected or ConnectionBusy at once.
         """
+        answer: asyncio.Future[Command] = self._loop.create_future()
+        self.request_for(answer, code, header, body, timeout)
+        return answer
+
+    def request_for(
+        self, answer: Answer, code: int, header: Fields, body: bytes = b"", timeout: float = REQUEST_SECONDS
+    ) -> None:
+        """As `request`, for something that waits already: it is told in the turn in which the answer came."""
         if self._lost or self._transport is None:
             raise NotConnected(f"not connected to {self.address}")
         if self.sign is not None:
             header = self.sign(header, body)
-        calls = self._calls
-        opaque = calls.next_opaque()
-        frame = encode_request(code, opaque, header, body)
-        if self._unsent_bytes + len(frame) > self.limits.output_bytes_max:
-            raise ConnectionBusy(f"{self.address} does not read: {self._unsent_bytes} bytes wait")
-        answer = calls.open(opaque, timeout)
-        self._put(opaque, frame)
-        return answer
+        opaque = self._calls.next_opaque()
+        self.ask(opaque, encode_request(code, opaque, header, body), answer, timeout)
 
     request_nowait = request
 

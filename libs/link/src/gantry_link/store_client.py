@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
-from gantry_link.errors import LinkError
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_admin import StoreAdminCalls
 from gantry_link.store_calls import BULK, refusal
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import STORED, RequestCode, ResponseCode
 from gantry_wire.command import Command
+from gantry_wire.errors import WireError
 from gantry_wire.headers import (
     OffsetReplyHeader,
     PullHeader,
@@ -84,11 +86,57 @@ class Pulled(NamedTuple):
     """Which of the broker's addresses to pull from next; 0 is the master."""
 
 
+PullTold = Callable[[Pulled | BrokerRefused | LinkError | WireError], None]
+"""Gets the answer to a pull, or why there is none. It does not raise."""
+
+
 def stored_of(answer: Command) -> Stored:
     """Return what the answer to a send says. Raises BrokerRefused."""
     if answer.code not in STORED:
         raise refusal(answer)
     return Stored(answer.code, answer.read(SendReplyHeader))
+
+
+def pulled_of(answer: Command) -> Pulled:
+    """Return what the answer to a pull says. Raises BrokerRefused, or WireError where it cannot be read."""
+    if answer.code not in PULLED:
+        raise refusal(answer)
+    reply = answer.read(PullReplyHeader)
+    return Pulled(
+        answer.code,
+        reply.next_begin_offset,
+        reply.min_offset,
+        reply.max_offset,
+        answer.remark or "",
+        answer.body,
+        reply.suggest_which_broker_id,
+    )
+
+
+class _PullWaiting:
+    """A pull that waits for its answer, or for the end of its hold."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, told: PullTold) -> None:
+        self._told = told
+
+    def done(self) -> bool:
+        """Nobody takes a pull back: `told` knows whether its answer is still wanted."""
+        return False
+
+    def set_result(self, answer: Command, /) -> None:
+        """Tell what the broker said."""
+        try:
+            pulled = pulled_of(answer)
+        except (BrokerRefused, WireError) as error:
+            self._told(error)
+        else:
+            self._told(pulled)
+
+    def set_exception(self, error: LinkError, /) -> None:
+        """Tell that there is no answer."""
+        self._told(error)
 
 
 _decode_items = msgspec.json.Decoder(list[BatchItemStored]).decode
@@ -124,18 +172,23 @@ class StoreClient(StoreAdminCalls):
                 self.timeout_seconds, header.suspend_timeout_millis / 1000 + HOLD_MARGIN_SECONDS
             )
         answer = await self.call(RequestCode.PULL_MESSAGE, header, lane=BULK, timeout_seconds=timeout_seconds)
-        if answer.code not in PULLED:
-            raise refusal(answer)
-        reply = answer.read(PullReplyHeader)
-        return Pulled(
-            answer.code,
-            reply.next_begin_offset,
-            reply.min_offset,
-            reply.max_offset,
-            answer.remark or "",
-            answer.body,
-            reply.suggest_which_broker_id,
-        )
+        return pulled_of(answer)
+
+    def begin_pull(self, header: PullHeader, told: PullTold, timeout_seconds: float) -> bool:
+        """11, over the connection that is open; False, and nothing was done, where there is none or it is busy.
+
+        `told` gets what `pull` would return or raise, in the turn in which it comes: no task wakes up for it.
+        """
+        connection = self.pool.get_nowait(self.address, BULK)
+        if connection is None:
+            return False
+        try:
+            connection.request_for(
+                _PullWaiting(told), RequestCode.PULL_MESSAGE, header, timeout=timeout_seconds
+            )
+        except LinkError:
+            return False
+        return True
 
     async def view_message(self, position: int, topic: str | None = None) -> bytes:
         """33: the record at a position of the log; BrokerRefused with code 1 when there is none."""
