@@ -51,6 +51,22 @@ def test_the_system_that_runs_here_is_meant(handed: list[Any], monkeypatch: pyte
     assert handed[2]["GANTRY_HTTP"] == "http://elsewhere:8080"
 
 
+def test_another_data_directory_is_left_to_the_client(
+    handed: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control, "ask", lambda *_: ({"http": "http://127.0.0.1:1234"}, socket.socket()))
+    for words in (["lag", "--data", "x"], ["lag", "--data=x"]):
+        with pytest.raises(Handed):
+            main(words)
+        assert handed[1][-len(words) :] == words
+        assert "GANTRY_HTTP" not in handed[2]
+        handed.clear()
+    monkeypatch.setenv("GANTRY_HTTP", "")
+    with pytest.raises(Handed):
+        main(["send", "orders", "--", "--data"])
+    assert handed[2]["GANTRY_HTTP"] == "http://127.0.0.1:1234"
+
+
 def test_a_shell_that_completes_is_answered_by_the_client(
     handed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,7 +78,10 @@ def test_a_shell_that_completes_is_answered_by_the_client(
 
 def test_other_words_are_refused_in_one_line(handed: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sned"]) == 2
-    assert capsys.readouterr().err == "gantry: no such command: sned (see ./gantry --help)\n"
+    words = "gantry: no such command: sned; did you mean send? (see ./gantry --help)\n"
+    assert capsys.readouterr().err == words
+    assert main(["--data", "x", "lag"]) == 2
+    assert "the word comes first, its options after it" in capsys.readouterr().err
     assert not handed
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -75,15 +77,18 @@ def gantry(gantry_broker: System, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (["consume", "t", "g", "--exec", " "], "--exec is empty: give the command to run"),
         (["consume", "t", "g"], "Missing option '--exec'"),
         (["topic", "set", "t"], "nothing to change: give --queues, --read-queues, --write-queues or --perm"),
-        (["topic", "create", "t", "--queues", "0"], "greater than or equal to 1"),
-        (["topic", "create", "t", "--perm", "x"], "--perm"),
+        (["topic", "create", "t", "--queues", "0"], "Invalid value for '--queues': at least 1 (see"),
+        (["topic", "create", "t", "--perm", "x"], "Invalid value for '--perm': 'x' is not one of 'rw', 'r', 'w'"),
+        (["group", "create", "g", "--retry-after", "1m*0.5<1s"], "the factor of '1m*0.5<1s' is under 1"),
+        (["send", "t", "x", "--property", "a=1", "--property", "a=2"], "property a stands twice"),
+        (["send", "t", "x", "--token", "ä"], "a token is of printable ASCII characters"),
         (["group", "create", "g", "--retry-after", "often"], "a policy is levels, 1s,5s,1m or 1s*2<1m"),
         (["offsets", "reset", "g", "t"], "Missing option '--to'"),
         (["offsets", "reset", "g", "t", "--to", "begin"], "write earliest, latest, an offset or a time"),
         (["schedule", "move", "A1"], "say when: --at TIME, or --shift DURATION"),
         (["schedule", "cancel"], "which messages? name ids to cancel, or give --topic, --key, --broker, --from or --to"),
         (["lag", "--every", "1ms"], "--every is at least 100ms"),
-        (["broker", "set", "b", "a=1", "a=2"], "a setting stands twice"),
+        (["broker", "set", "b", "a=1", "a=2"], "setting a stands twice"),
         (["tail", "t", "--http", "localhost"], "'localhost' is no address of a gateway: write it like http://127.0.0.1:8080"),
         (["message", "query", "t", "--from", "soon"], "'soon' is no time: write it like"),
     ],
@@ -101,6 +106,46 @@ def test_a_gateway_that_is_away_is_4(run: Run) -> None:
         ran = run(*words, "--http", DEAD)
         assert ran.status == 4
     assert "cannot reach the gateway" in run("lag", "--http", DEAD).err
+
+
+def test_the_system_on_a_data_directory_is_found(
+    gantry: Run, gantry_broker: System, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert "GANTRY_HTTP says where the gateway is" in gantry("cluster", "list", "--data", str(tmp_path)).err
+    monkeypatch.delenv("GANTRY_HTTP")
+    assert gantry("cluster", "list", "--data", str(gantry_broker.data)).status == 0
+    nothing = gantry("cluster", "list", "--data", str(tmp_path))
+    assert (nothing.status, nothing.err.count("\n")) == (4, 1)
+    assert f"start one with ./gantry up --data {tmp_path}, or give --http" in nothing.err
+
+
+def test_refusals_speak_of_options(gantry: Run) -> None:
+    gantry("topic", "create", "cli-words")
+    told = {
+        ("message", "show", "7F0000010CF77F6DE72A69BBC7760001"): "; a message id is found with --topic TOPIC",
+        ("send", "cli-words", "x", "--tag", ""): "--tag: it may not be empty",
+        ("receive", "cli-words", "cli-words", "--change-filter"): "--change-filter needs a filter",
+    }
+    for words, says in told.items():
+        assert says in gantry(*words).err
+
+
+def test_what_is_too_large_or_nothing_at_all(
+    gantry: Run, gantry_broker: System, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gantry("topic", "create", "cli-sizes")
+    body = tmp_path / "body"
+    for size, says in ((4_000_000, "stored"), (5_000_000, "the limit is 4194304"), (20_000_000, "limit")):
+        body.write_bytes(b"\0" * size)
+        ran = gantry("send", "cli-sizes", "--file", str(body))
+        assert says in ran.out + ran.err
+        assert ran.status == (0 if says == "stored" else 2)
+    ran = subprocess.run(
+        [sys.executable, "-m", "gantry.cli", "send", "cli-sizes"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        env={**os.environ, "GANTRY_HTTP": gantry_broker.http, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert (ran.returncode, "standard input is empty, nothing was sent" in ran.stderr) == (2, True)
 
 
 def test_an_unknown_thing_is_3(gantry: Run) -> None:
@@ -126,6 +171,8 @@ def test_help_of_every_word_ends_with_examples(run: Run) -> None:
         assert ran.status == 0
         assert f"Examples:\n    gantry {' '.join(one)}" in ran.out or one == ["completion"], ran.out
         assert "--json" in ran.out
+        assert "--data DIR" in ran.out
+        assert not re.search(r"<\w|\{|\[\[", ran.out), ran.out
 
 
 def test_what_is_sent_is_found_again(gantry: Run) -> None:
@@ -143,7 +190,7 @@ def test_what_is_sent_is_found_again(gantry: Run) -> None:
     wrong = gantry("pull", "cli-orders", "--queue", "broker-b:0", "--offset", "99")
     assert (wrong.status, "it has 0 to 1" in wrong.err) == (2, True)
     wrong = gantry("pull", "cli-orders", "--queue", "broker-b:9")
-    assert (wrong.status, "has no queue broker-b:9" in wrong.err) == (2, True)
+    assert (wrong.status, "has no queue broker-b:9" in wrong.err) == (3, True)
     wrong = gantry("pull", "cli-orders", "--sql", "x >")
     assert (wrong.status, "at column" in wrong.err or "column" in wrong.err) == (2, True)
 

@@ -33,7 +33,7 @@ def test_it_waits_for_what_is_away_and_ends_with_its_topic(monkeypatch: pytest.M
     found = {"status": "FOUND", "nextOffset": 8, "minOffset": 0, "maxOffset": 8, "messages": [MESSAGE]}
     gone = {"code": "TOPIC_NOT_EXIST", "detail": "topic t does not exist"}
     answers: list[Any] = [
-        httpx.ConnectError, httpx.Response(503, json={}), httpx.Response(200, json=found), httpx.Response(404, json=gone),
+        httpx.ConnectError, httpx.Response(503, json={}), httpx.Response(200, json=found), httpx.Response(404, json=gone, headers={"content-type": "application/problem+json"}),
     ]  # fmt: skip
     asked: list[str] = []
 

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from http.client import BadStatusLine
 from typing import Any
 
 import pytest
@@ -42,6 +43,10 @@ def test_bytes_that_are_no_text() -> None:
     binary = {**MESSAGE, "body": None, "bodyBase64": "/wA="}
     assert shapes.body_bytes(binary) == b"\xff\x00"
     assert shapes.body_text(binary) == "base64:/wA="
+    assert body_of("ü🎉".encode()) in ({"body": "ü🎉"}, {"bodyBase64": "w7zwn46J"})
+    assert len(str(body_of(b"\0" * 999))) < 1500
+    many = {**MESSAGE, "body": None, "bodyBase64": "A" * 4000}
+    assert len(shapes.message_line(many, plain)) < 320
 
 
 def test_everything_of_a_message() -> None:
@@ -111,7 +116,7 @@ def test_json_is_one_line_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["", "localhost:8080", "ftp://x", "http://", "http://a:b", "http://x:99999999"]
+    "address", ["", "localhost", "ftp://x", "http://", "http://a:b", "http://x:99999999"]
 )
 def test_an_address_that_is_none(address: str) -> None:
     with pytest.raises(Stop, match="is no address of a gateway: write it like") as stopped:
@@ -124,9 +129,13 @@ def test_an_address_that_is_none(address: str) -> None:
     [
         (404, {"code": "TOPIC_NOT_EXIST", "detail": "topic a does not exist; create it with PUT /v1/topics/a"},
          "topic a does not exist; gantry topic list shows the topics, gantry topic create NAME makes one", NOT_FOUND),
-        (400, {"code": "INVALID_PARAMETER", "detail": "queueId is 0…7"}, "queueId is 0…7", WRONG_USE),
+        (400, {"code": "INVALID_PARAMETER", "detail": "queueId is 0…7"}, "--queue is 0…7", WRONG_USE),
         (422, {"code": "SUBSCRIPTION_PARSE_FAILED", "detail": "no condition", "column": 3, "expected": "a name"},
          "no condition: expected a name at column 3", WRONG_USE),
+        (400, {"code": "INVALID_PARAMETER", "detail": "Input should be greater than or equal to 1", "field": "retryPolicy.multiplier"},
+         "--retry-after: at least 1", WRONG_USE),
+        (409, {"code": "FILTER_CONFLICT", "detail": "another filter: use the same, or changeFilter to replace it for all"},
+         "another filter: use the same; --change-filter puts yours in its place, for all consumers of the group", FAILED),
         (503, {"code": "SERVICE_NOT_AVAILABLE", "detail": "broker-a is away", "retryable": True},
          "broker-a is away; try again", UNREACHABLE),
         (401, {"code": "UNAUTHORIZED", "detail": "no token"},
@@ -143,6 +152,18 @@ def test_something_else_that_answers_is_named() -> None:
     with pytest.raises(Stop, match=r"not as a gateway of Gantry \(status 200, text/html") as stopped:
         calls.answer_of(200, "text/html; charset=utf-8", b"<html>", "http://x")
     assert stopped.value.status == UNREACHABLE
+
+
+def test_an_address_without_http() -> None:
+    assert calls.base_of("localhost:8080") == "http://localhost:8080"
+
+
+def test_what_answers_but_is_no_gateway() -> None:
+    with pytest.raises(Stop, match="not as a gateway of Gantry") as stopped:
+        calls.answer_of(404, "application/json", b'{"error":"no such resource"}', "http://x")
+    assert stopped.value.status == UNREACHABLE
+    assert "answers nothing, or not in HTTP" in calls.unreached(BadStatusLine("INFO"), "http://x").words
+    assert calls.unreached(BrokenPipeError(), "http://x", 50_000_000).status == WRONG_USE
 
 
 def test_parameters_as_the_gateway_reads_them() -> None:

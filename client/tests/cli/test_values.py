@@ -66,10 +66,18 @@ def test_queues() -> None:
 
 
 def test_pairs() -> None:
-    assert values.pair_of("a=b=c") == ("a", "b=c")
+    assert values.pairs_of(["a=b=c", "b=1"], "property") == {"a": "b=c", "b": "1"}
     for wrong in ("a", "=b", "a="):
-        with pytest.raises(ValueError, match="write NAME=VALUE"):
-            values.pair_of(wrong)
+        with pytest.raises(ValueError, match="is no setting: write NAME=VALUE"):
+            values.pairs_of([wrong], "setting")
+    with pytest.raises(ValueError, match="property a stands twice"):
+        values.pairs_of(["a=b", "a=c"], "property")
+
+
+@pytest.mark.parametrize("text", ["9" * 20, "+99999999999d", "-99999999999d", "0001-01-01T00:00:00+14:00"])
+def test_instants_beyond_every_calendar(text: str) -> None:
+    with pytest.raises(ValueError, match="beyond every calendar"):
+        values.instant_of(text)
 
 
 def test_names() -> None:

@@ -12,10 +12,10 @@ HTTP = "GANTRY_HTTP"
 
 
 def client(words: list[str]) -> int:
-    """Become the command line; with the address of the system that runs on the default data directory, unless one is given."""
+    """Become the command line; with the address of the system that runs on the default data directory, unless another is given."""
     install.ensure(install.RUN_LOCK, say)
     environment = dict(os.environ)
-    if HTTP not in environment and COMPLETING not in environment:
+    if not environment.get(HTTP) and COMPLETING not in environment and not _names_data(words):
         running = control.ask(ROOT / "data", "status")
         if running is not None:
             state, connection = running
@@ -24,3 +24,9 @@ def client(words: list[str]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(PYTHON, [str(PYTHON), "-m", "gantry.cli", *words], environment)  # noqa: S606 - no shell is wanted
+
+
+def _names_data(words: list[str]) -> bool:
+    """Whether --data is given: the command line itself asks for the system on it."""
+    options = words[: words.index("--")] if "--" in words else words
+    return any(word == "--data" or word.startswith("--data=") for word in options)

@@ -23,7 +23,7 @@ def main(words: list[str]) -> int:
             sys.stdout.write(USAGE)
             return 0
         if command not in COMMANDS:
-            raise Refused(f"no such command: {command} (see ./gantry --help)")
+            raise Refused(f"no such command: {command}{_meant(command)} (see ./gantry --help)")
         return COMMANDS[command](rest)
     except Refused as refused:
         sys.stderr.write(f"gantry: {refused}\n")
@@ -81,6 +81,16 @@ def _client(words: list[str]) -> int:
     from gantry_launcher.client import client
 
     return client(words)
+
+
+def _meant(command: str) -> str:
+    """Return what to type instead of a word that nobody knows."""
+    if command.startswith("-"):
+        return ": the word comes first, its options after it"
+    from difflib import get_close_matches
+
+    near = get_close_matches(command, [*COMMANDS, *CLIENT_WORDS], n=2)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _refuse_words(command: str, words: list[str]) -> None:

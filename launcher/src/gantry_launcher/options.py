@@ -36,7 +36,7 @@ usage: ./gantry COMMAND [options]
   bench     [NAME...]              measure; without a name, all of it
 
   send, pull, tail, receive, ack, nack, consume, topic, group, broker, cluster, lag, offsets, message, dlq, schedule,
-  txn, task, doctor, completion    use and look after a running system: ./gantry send --help, docs/cli.md
+  txn, task, doctor, completion    use and look after a running system, --data DIR says which: ./gantry send --help, docs/cli.md
 
 Exit status: 0 done, 1 failed or not running, 2 refused (one line on stderr says why); of the words in the last block
 also 3 not found, 4 unreachable.

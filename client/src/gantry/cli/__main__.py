@@ -2,7 +2,7 @@
 
 import sys
 
-from gantry.cli.main import main
+from gantry.cli import run
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run())

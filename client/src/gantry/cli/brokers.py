@@ -6,7 +6,6 @@ import typer
 
 from gantry.cli import values
 from gantry.cli.calls import path_of
-from gantry.cli.options import read_by
 from gantry.cli.session import Session, command
 from gantry.cli.stops import NOT_FOUND, WRONG_USE, Stop
 
@@ -73,9 +72,10 @@ def show(session: Session, broker: Broker, settings: ShowSettings = False) -> No
 
 def change(session: Session, broker: Broker, settings: Settings) -> None:
     """Change settings of a running broker; they are kept in its file."""
-    wanted = dict(map(read_by(values.pair_of), settings))
-    if len(wanted) < len(settings):
-        raise Stop("a setting stands twice: give each once", WRONG_USE)
+    try:
+        wanted = values.pairs_of(settings, "setting")
+    except ValueError as error:
+        raise Stop(str(error), WRONG_USE) from None
     answer = session.calls.call("PATCH", path_of("brokers", broker, "settings"), {"settings": wanted})
     session.screen.show(
         answer, lambda: session.screen.fields((name, answer["settings"].get(name)) for name in wanted)

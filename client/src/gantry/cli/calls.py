@@ -6,12 +6,15 @@ Over http.client, because a command is over before httpx is imported (230 ms of 
 from __future__ import annotations
 
 import json
+import re
 import select
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from gantry.cli.stops import HINTS, UNREACHABLE, WRONG_USE, Stop, status_of
+from gantry.cli.stops import UNREACHABLE, WRONG_USE, Stop, status_of
+from gantry.cli.wording import problem_words
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 DEFAULT_HTTP = "http://127.0.0.1:8080"
 CALL_SECONDS = 60.0
 """The gateway answers everything but held calls well within; a held one is given its hold on top."""
+LARGE_BYTES = 1 << 20
+"""A request under this is never refused for its size."""
+PLAIN_ADDRESS = re.compile(r"[\w.-]+:\d+")
+NO_GATEWAY = "check the address, it is that of another port or program (./gantry status shows the gateway's)"
 Query = str | int | bool | None
 
 
@@ -28,7 +35,9 @@ def path_of(*parts: str) -> str:
 
 
 def base_of(address: str) -> str:
-    """Return the gateway's address without a slash at its end. Raises Stop for what is none."""
+    """Return the gateway's address without a slash at its end; `host:port` is http. Raises Stop for what is none."""
+    if PLAIN_ADDRESS.fullmatch(address):
+        address = f"http://{address}"
     try:
         parts = urlsplit(address)
         is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -52,35 +61,38 @@ def query_of(query: Mapping[str, Query]) -> dict[str, str]:
 def answer_of(status: int, content_type: str, content: bytes, base: str) -> Any:
     """Return the JSON of an answer. Raises Stop for a problem, and for what is no answer of a gateway."""
     kind = content_type.partition(";")[0]
-    if kind not in {"application/json", "application/problem+json"}:
+    is_well = 200 <= status < 300
+    if kind != ("application/json" if is_well else "application/problem+json"):
         words = f"{base} answers, but not as a gateway of Gantry (status {status}, {kind or 'no type'})"
-        raise Stop(f"{words}: check the address", UNREACHABLE)
+        raise Stop(f"{words}: {NO_GATEWAY}", UNREACHABLE)
     body: Any = json.loads(content)
-    if 200 <= status < 300:
+    if is_well:
         return body
     raise problem_stop(body, status)
 
 
 def problem_stop(body: dict[str, Any], http_status: int) -> Stop:
-    """Return the Stop for a problem: what the gateway says, the field, and what to type."""
-    detail = str(body.get("detail") or body.get("title") or f"status {http_status}")
-    code = str(body.get("code", ""))
-    words = detail.partition("; create it with PUT")[0]
-    expected = body.get("expected")
-    if expected and str(expected) not in words:
-        words += f": expected {expected} at column {body.get('column')}"
-    if code in HINTS:
-        words += f"; {HINTS[code]}"
-    elif body.get("retryable") and "again" not in words and "retry" not in words:
-        words += "; try again"
-    return Stop(words, status_of(http_status))
+    """Return the Stop for a problem: what the gateway says, the option, and what to type."""
+    return Stop(problem_words(body, http_status), status_of(http_status))
 
 
-def unreached(error: Exception, base: str) -> Stop:
+def unreached(error: Exception, base: str, sent_bytes: int = 0) -> Stop:
     """Return the Stop for a call without an answer."""
     if isinstance(error, TimeoutError):
         words = f"the gateway at {base} does not answer in time; gantry doctor looks for the reason"
         return Stop(words, UNREACHABLE)
+    if sent_bytes > LARGE_BYTES and isinstance(error, BrokenPipeError | ConnectionResetError):
+        words = f"the gateway at {base} took no more of a request of {sent_bytes} bytes: it is over its limit"
+        return Stop(
+            f"{words}; a message has at most 4 MiB, where the broker's maxMessageSize is not larger",
+            WRONG_USE,
+        )
+    if "http.client" in sys.modules and isinstance(error, sys.modules["http.client"].HTTPException):
+        return Stop(f"{base} answers nothing, or not in HTTP: {NO_GATEWAY}", UNREACHABLE)
+    if type(error).__module__ == "ssl":
+        return Stop(
+            f"no secure connection to {base} ({error}): write http:// where it speaks no TLS", UNREACHABLE
+        )
     why = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
     words = f"cannot reach the gateway at {base} ({why}): start a system with ./gantry up"
     return Stop(f"{words}, or name its address with --http or GANTRY_HTTP", UNREACHABLE)
@@ -91,6 +103,8 @@ class Calls:
 
     def __init__(self, base: str, token: str | None) -> None:
         self.base = base_of(base)
+        if token and not (token.isascii() and token.isprintable()):
+            raise Stop("--token: a token is of printable ASCII characters", WRONG_USE)
         self.headers = {"authorization": f"Bearer {token}"} if token else {}
         self._connection: HTTPConnection | None = None
 
@@ -118,7 +132,7 @@ class Calls:
             answered = response.read()
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise unreached(error, self.base) from error
+            raise unreached(error, self.base, len(content or b"")) from error
         status = 200 if is_report else response.status
         return answer_of(status, response.headers.get("content-type", ""), answered, self.base)
 

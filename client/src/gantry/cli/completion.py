@@ -40,7 +40,8 @@ gantry completion fish > ~/.config/fish/completions/gantry.fish
 
 
 def script(
-    session: Session, shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Which shell.")]
+    session: Session,
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="Which shell.")],
 ) -> None:
     """Print what a shell needs to complete commands and options."""
     session.screen.line(SCRIPTS[shell])

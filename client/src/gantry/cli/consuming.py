@@ -50,12 +50,13 @@ class Consuming:
             self._settle(self._worker.finished(LOOK_SECONDS if room > 0 else self._lease_seconds / 3))
             self._keep_leases()
 
-    def give_back(self) -> None:
-        """Let others have at once what was not finished."""
-        if self._held:
-            nacks = [{"receiptHandle": handle, "delaySeconds": 0} for handle in sorted(self._held)]
-            self._held.clear()
+    def give_back(self) -> int:
+        """Let others have at once what was not finished; returns how many that are."""
+        nacks = [{"receiptHandle": handle, "delaySeconds": 0} for handle in sorted(self._held)]
+        self._held.clear()
+        if nacks:
             self._session.post(self._path("ack"), {"nacks": nacks})
+        return len(nacks)
 
     def _path(self, verb: str) -> str:
         return path_of("topics", self._topic, "groups", self._group, f"messages:{verb}")

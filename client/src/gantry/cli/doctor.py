@@ -5,6 +5,7 @@ import asyncio
 import typer
 
 from gantry.cli.session import Session, command
+from gantry.cli.shapes import counted
 from gantry.cli.stops import UNREACHABLE, Stop
 
 
@@ -40,5 +41,5 @@ def doctor(session: Session) -> None:
     bad = [one for one in findings if not one.is_well]
     screen.show({"healthy": not bad, "checks": [one.shown() for one in findings]}, people)
     if bad:
-        raise Stop(f"{len(bad)} of {len(findings)} checks failed", UNREACHABLE)
+        raise Stop(f"{len(bad)} of {counted(len(findings), 'check')} failed", UNREACHABLE)
     screen.say("all is well")

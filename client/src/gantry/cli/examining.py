@@ -45,11 +45,7 @@ async def examine(calls: Calls) -> list[Finding]:
     """Try everything; an unreachable gateway ends it, since only it knows the rest."""
     found = [await _tried("gateway", calls.base, lambda: _live(calls), "")]
     if not found[0].is_well:
-        return [
-            _with_remedy(
-                found[0], "start one with ./gantry up, or name its address with --http or GANTRY_HTTP"
-            )
-        ]
+        return found
     found.append(await _round_trip(calls))
     cluster = calls.call("GET", path_of("cluster"))
     pool = ConnectionPool(connect_seconds=ANSWER_SECONDS)
@@ -181,8 +177,9 @@ async def _tried(part: str, address: str, do: Callable[[], Awaitable[None]], rem
             words=f"it answers, and refuses: {error.remark}",
             remedy=f"{remedy}; {SECRETS}" if remedy else SECRETS,
         )
-    except Stop as stop:
-        return Finding(part, address, False, words=stop.words, remedy=remedy)
+    except Stop as stop:  # a sentence that ends with what to do
+        words, _, mends = stop.words.partition("): ")
+        return Finding(part, address, False, words=f"{words})" if mends else words, remedy=remedy or mends)
     except (LinkError, TimeoutError, OSError) as error:
         return Finding(
             part,
@@ -192,7 +189,3 @@ async def _tried(part: str, address: str, do: Callable[[], Awaitable[None]], rem
             remedy=remedy,
         )
     return Finding(part, address, True, (time.perf_counter() - began) * 1000)
-
-
-def _with_remedy(finding: Finding, remedy: str) -> Finding:
-    return Finding(finding.part, finding.address, False, words=finding.words, remedy=finding.remedy or remedy)

@@ -10,7 +10,7 @@ from gantry.cli.consuming import BATCH_MAX, Consuming
 from gantry.cli.executing import Worker
 from gantry.cli.options import Group, Sql, Tag, Topic, filter_body, read_by
 from gantry.cli.session import Session, command
-from gantry.cli.shapes import message_line
+from gantry.cli.shapes import counted, message_line
 from gantry.cli.stops import FAILED, WRONG_USE, Stop
 
 Count = Annotated[int, typer.Option("--max", "-n", min=1, max=BATCH_MAX, help="How many at most.")]
@@ -138,12 +138,18 @@ def consume(
     wanted = {"filter": filter_body(filter_, sql), "changeFilter": change_filter}
     try:
         consumer.run(wanted, limit, until_empty=until_empty)
+    except KeyboardInterrupt:
+        worker.stop()
+        returned = consumer.give_back()
+        session.screen.say(f"done {consumer.done}, given back {consumer.failed + returned}")
+        raise
     finally:
         worker.stop()
         consumer.give_back()
     session.screen.say(f"done {consumer.done}, given back {consumer.failed}")
     if consumer.failed:
-        raise Stop(f"{consumer.failed} messages were not done: they were given back, or come again", FAILED)
+        words = f"{counted(consumer.failed, 'message')} not done: given back, or to come again"
+        raise Stop(words, FAILED)
 
 
 def lease_seconds(text: str) -> int:

@@ -10,10 +10,11 @@ from typing import Any
 import typer
 
 from gantry.cli.stops import DONE, FAILED, INTERRUPTED, WRONG_USE, Stop
+from gantry.cli.wording import plain
 
 HELP = """Send, read and look after messages of a running Gantry system.
 
-It speaks HTTP to the gateway: the one of --http or GANTRY_HTTP, else the system that ./gantry up started here, else http://127.0.0.1:8080.
+It speaks HTTP to the gateway: the one of --http or GANTRY_HTTP, else of the system that ./gantry up started on --data (in a checkout: ./data), else http://127.0.0.1:8080.
 
 Exit status: 0 done, 1 failed, 2 wrong use, 3 not found, 4 unreachable.
 """
@@ -97,7 +98,9 @@ def _one_line(words: str, error: Exception) -> str:
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         return f"{context.command_path}: a word is missing: {', '.join(context.command.commands)} (see {context.command_path} --help)"
     path = context.command_path if context is not None else "gantry"
-    return f"{' '.join(words.split()).rstrip('.')} (see {path} --help)"
+    what, colon, why = " ".join(words.split()).rstrip(".").partition(": ")
+    words = what + colon + plain(why) if what != "Invalid value" else plain(why)
+    return f"{words} (see {path} --help)"
 
 
 def _refused(words: str, status: int) -> int:

@@ -13,7 +13,7 @@ from gantry.cli.calls import CALL_SECONDS, answer_of, path_of, query_of, unreach
 from gantry.cli.options import Encoded, Sql, Tag, Topic, read_by, refuse_both
 from gantry.cli.session import Session, command
 from gantry.cli.shapes import message_fields, message_line
-from gantry.cli.stops import WRONG_USE, Stop
+from gantry.cli.stops import NOT_FOUND, WRONG_USE, Stop
 
 if TYPE_CHECKING:
     import httpx
@@ -192,7 +192,7 @@ def _queues(session: Session, topic: str, queue: str | None) -> list[tuple[str, 
     wanted = read_by(values.queue_of)(queue)
     only = [one for one in found if one[:2] == wanted]
     if not only:
-        raise Stop(f"{topic} has no queue {queue}; gantry topic show {topic} lists them", WRONG_USE)
+        raise Stop(f"{topic} has no queue {queue}; gantry topic show {topic} lists them", NOT_FOUND)
     return only
 
 

@@ -1,6 +1,7 @@
 """`gantry send`: messages from words, from a file, or line by line from standard input."""
 
 import base64
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from gantry.cli import values
 from gantry.cli.calls import path_of
 from gantry.cli.options import Topic, read_by
 from gantry.cli.session import Session, command
+from gantry.cli.shapes import counted
 from gantry.cli.stops import FAILED, NOT_FOUND, WRONG_USE, Stop
 
 READ_BYTES = 65_536
@@ -88,7 +90,7 @@ def send(
         raise Stop("give one of --delay, --delay-level and --at", WRONG_USE)
     broker, queue_id = read_by(values.queue_of)(queue) if queue is not None else (None, None)
     fields = {
-        "tag": tag, "keys": key or None, "properties": dict(map(read_by(values.pair_of), property_ or [])) or None,
+        "tag": tag, "keys": key or None, "properties": _properties(property_ or []) or None,
         "shardingKey": sharding_key, "broker": broker, "queueId": queue_id, "idempotencyKey": idempotency_key,
         "delayMs": None if delay is None else read_by(values.milliseconds_of)(delay), "delayLevel": delay_level, "deliverAt": at,
     }  # fmt: skip
@@ -105,7 +107,7 @@ def send(
 def _body(words: str | None, file: Path | None) -> dict[str, str]:
     """Return the body of the one message, as text where it is text."""
     if words is not None:
-        return {"body": words}
+        return body_of(os.fsencode(words))  # what is no UTF-8 came into the word as it was
     if file is not None:
         try:
             return body_of(file.read_bytes())
@@ -113,15 +115,28 @@ def _body(words: str | None, file: Path | None) -> dict[str, str]:
             raise Stop(f"cannot read {file}: {error.strerror or error}", NOT_FOUND) from error
     if sys.stdin.isatty():
         raise Stop("what is the body? give it as a word, with --file, or on standard input", WRONG_USE)
-    return body_of(sys.stdin.buffer.read())
+    if not (data := sys.stdin.buffer.read()):
+        raise Stop(
+            "standard input is empty, nothing was sent; write '' for a message without a body", WRONG_USE
+        )
+    return body_of(data)
 
 
 def body_of(data: bytes) -> dict[str, str]:
-    """Return bytes as the gateway takes them: UTF-8 as text, others in base64."""
+    """Return bytes as the gateway takes them: UTF-8 as text, in base64 what is none or would be longer as JSON."""
+    encoded = {"bodyBase64": base64.b64encode(data).decode("ascii")}
     try:
-        return {"body": data.decode()}
+        text = {"body": data.decode()}
     except UnicodeDecodeError:
-        return {"bodyBase64": base64.b64encode(data).decode("ascii")}
+        return encoded
+    return min(text, encoded, key=lambda body: len(json.dumps(body)))
+
+
+def _properties(given: list[str]) -> dict[str, str]:
+    try:
+        return values.pairs_of(given, "property")
+    except ValueError as error:
+        raise Stop(f"--property: {error}", WRONG_USE) from None
 
 
 def _send_lines(session: Session, path: str, fields: dict[str, Any]) -> None:
@@ -135,7 +150,7 @@ def _send_lines(session: Session, path: str, fields: dict[str, Any]) -> None:
             sent += 1
             if session.screen.as_json:
                 session.screen.json(result)
-    session.screen.say(f"sent {sent} messages")
+    session.screen.say(f"sent {counted(sent, 'message')}")
 
 
 def batches(read: Callable[[], bytes]) -> Iterator[list[bytes]]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
+from typer.core import TyperCommand
 
 from gantry.cli.calls import DEFAULT_HTTP, Calls, Query
 from gantry.cli.screen import Screen
-from gantry.cli.stops import FAILED, Stop
+from gantry.cli.stops import FAILED, UNREACHABLE, Stop
+from gantry.cli.wording import help_words
 
 Words = ParamSpec("Words")
 Http = Annotated[
@@ -20,7 +24,16 @@ Http = Annotated[
         "--http",
         envvar="GANTRY_HTTP",
         metavar="URL",
-        help="Address of the gateway.",
+        help=f"Address of the gateway; else that of the system on --data, in a checkout on ./data, else {DEFAULT_HTTP}.",
+        show_default=False,
+    ),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Speak to the system that ./gantry up --data DIR started on this machine.",
     ),
 ]
 Token = Annotated[
@@ -30,6 +43,14 @@ Token = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+class Command(TyperCommand):
+    """A command whose --help names things as they are typed."""
+
+    def get_help(self, ctx: Any) -> str:
+        """Return what --help shows."""
+        return help_words(super().get_help(ctx))
 
 
 class Session:
@@ -66,6 +87,27 @@ class Session:
             raise Stop("nothing was done", FAILED)
 
 
+def gateway_of(http: str, data: Path | None) -> str:
+    """Return the gateway that is meant: of --http or GANTRY_HTTP, else of the system on a data directory. Raises Stop."""
+    if http:
+        if data is not None:
+            named = "GANTRY_HTTP" if http == os.environ.get("GANTRY_HTTP") else "--http"
+            sys.stderr.write(f"gantry: {named} says where the gateway is ({http}), --data is not asked\n")
+        return http
+    if data is None:
+        return DEFAULT_HTTP
+    from gantry.checkout import SystemFailed, status_of
+
+    try:
+        state = status_of(data.absolute())
+    except SystemFailed as error:
+        words = f"no system can be asked on --data {data} ({str(error).removeprefix('gantry: ')})"
+        raise Stop(
+            f"{words}: start one with ./gantry up --data {data}, or give --http", UNREACHABLE
+        ) from None
+    return str(state["http"])
+
+
 def command(
     app: typer.Typer, name: str, examples: str
 ) -> Callable[[Callable[Concatenate[Session, Words], None]], Callable[Concatenate[Session, Words], None]]:
@@ -76,8 +118,8 @@ def command(
     ) -> Callable[Concatenate[Session, Words], None]:
         do: Callable[..., None] = function
 
-        def run(*, http: str, token: str, as_json: bool, **words: Any) -> None:
-            session = Session(http, token, as_json=as_json)
+        def run(*, http: str, data: Path | None, token: str, as_json: bool, **words: Any) -> None:
+            session = Session(gateway_of(http, data), token, as_json=as_json)
             try:
                 do(session, **words)
             finally:
@@ -85,7 +127,7 @@ def command(
 
         own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
         given = [(one.name, one.default, one.annotation) for one in own]
-        common = [("http", DEFAULT_HTTP, Http), ("token", "", Token), ("as_json", False, Json)]
+        common = [("http", "", Http), ("data", None, Data), ("token", "", Token), ("as_json", False, Json)]
         parameters = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
             for name, default, annotation in [*given, *common]
@@ -96,7 +138,7 @@ def command(
         run.__doc__ = function.__doc__
         lines = "\n".join(f"  {line}" for line in examples.strip().splitlines())
         summary = (function.__doc__ or "").partition(".")[0]
-        app.command(name, short_help=summary, epilog=f"\b\nExamples:\n{lines}")(run)
+        app.command(name, cls=Command, short_help=summary, epilog=f"\b\nExamples:\n{lines}")(run)
         return function
 
     return add

@@ -6,7 +6,14 @@ from typing import Any
 
 BODY_CHARS_MAX = 2000
 """What a line shows of a body; --json shows all of it."""
+BINARY_CHARS_MAX = 200
+"""The same of one that nobody can read."""
 Paint = Callable[[str, str], str]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 message`, `2 messages`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def body_text(message: dict[str, Any]) -> str:
@@ -38,7 +45,8 @@ def message_line(message: dict[str, Any], paint: Paint) -> str:
     if message.get("tag"):
         words.append(paint(f"[{message['tag']}]", "yellow"))
     words += [paint(f"#{key}", "green") for key in message["keys"]]
-    return " ".join([*words, one_line(body_text(message))])
+    chars_max = BODY_CHARS_MAX if message.get("body") is not None else BINARY_CHARS_MAX
+    return " ".join([*words, one_line(body_text(message), chars_max)])
 
 
 def message_fields(message: dict[str, Any]) -> list[tuple[str, object]]:

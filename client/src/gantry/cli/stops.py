@@ -3,15 +3,6 @@
 DONE, FAILED, WRONG_USE, NOT_FOUND, UNREACHABLE = 0, 1, 2, 3, 4
 INTERRUPTED = 130
 
-HINTS = {
-    "TOPIC_NOT_EXIST": "gantry topic list shows the topics, gantry topic create NAME makes one",
-    "SUBSCRIPTION_GROUP_NOT_EXIST": "gantry group list shows the groups, gantry group create NAME makes one",
-    "BROKER_NOT_EXIST": "gantry broker list shows the brokers",
-    "FILTER_CONFLICT": "--change-filter puts yours in its place, for all consumers of the group",
-    "UNAUTHORIZED": "give the gateway's token with --token or GANTRY_TOKEN",
-}
-"""What to type next, by the gateway's code; its own words name HTTP calls."""
-
 
 class Stop(Exception):
     """The command ends here: one line that says what happened and what to do, and its exit status."""

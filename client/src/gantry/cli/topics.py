@@ -7,6 +7,7 @@ import typer
 from gantry.cli.calls import path_of
 from gantry.cli.options import Topic, Yes
 from gantry.cli.session import Session, command
+from gantry.cli.shapes import counted
 from gantry.cli.stops import FAILED, NOT_FOUND, WRONG_USE, Stop
 
 QUEUES_MAX = 1024
@@ -156,7 +157,8 @@ def _given(queues: int | None, read: int | None, write: int | None, perm: str | 
 
 def _put(session: Session, topic: str, settings: dict[str, Any], done: str) -> None:
     answer = session.put(path_of("topics", topic), settings)
-    counts = f"{answer['readQueues']} queues to read and {answer['writeQueues']} to write on each of {', '.join(answer['brokers'])}"
+    read = counted(answer["readQueues"], "queue")
+    counts = f"{read} to read and {answer['writeQueues']} to write on each of {', '.join(answer['brokers'])}"
     session.screen.show(
         answer, lambda: session.screen.line(f"{done} topic {topic}: {counts}, {answer['perm']}")
     )

@@ -26,8 +26,14 @@ def milliseconds_of(text: str) -> int:
 
 def instant_of(text: str, now: datetime | None = None) -> str:
     """Read an instant and return it in RFC 3339 (UTC): RFC 3339, a date, ms since 1970, `now`, `-10m` (ago), `+10m`."""
+    try:
+        return _instant(text, now or datetime.now(UTC))
+    except (OverflowError, OSError):
+        raise ValueError(f"{text!r} is beyond every calendar") from None
+
+
+def _instant(text: str, now: datetime) -> str:
     words = text.strip()
-    now = now or datetime.now(UTC)
     if words == "now":
         return _written(now)
     if words[:1] in {"-", "+"}:
@@ -64,12 +70,17 @@ def queue_of(text: str) -> tuple[str, int]:
     return broker, int(number)
 
 
-def pair_of(text: str) -> tuple[str, str]:
-    """Read NAME=VALUE."""
-    name, equals, value = text.partition("=")
-    if not equals or not name or not value:
-        raise ValueError(f"{text!r} is no property: write NAME=VALUE, neither empty")
-    return name, value
+def pairs_of(texts: list[str], kind: str) -> dict[str, str]:
+    """Read NAME=VALUE, each name once."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise ValueError(f"{text!r} is no {kind}: write NAME=VALUE, neither empty")
+        if name in pairs:
+            raise ValueError(f"{kind} {name} stands twice: give each once")
+        pairs[name] = value
+    return pairs
 
 
 def topic_name(text: str) -> str:
@@ -92,6 +103,8 @@ def retry_policy(text: str) -> dict[str, object] | None:
         if growing:
             first, factor, most = growing.groups()
             ends = {"initialMs": milliseconds_of(first), "maxMs": milliseconds_of(most)}
+            if float(factor) < 1:
+                raise ValueError(f"the factor of {text!r} is under 1")
             return {"type": "exponential", **ends, "multiplier": float(factor)}
         return {"type": "list", "delaysMs": [milliseconds_of(part) for part in words.split(",")]}
     except ValueError as error:

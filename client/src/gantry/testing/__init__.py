@@ -2,7 +2,8 @@
 
 import contextlib
 
-from gantry.testing.running import BrokerPlace, System, SystemFailed, SystemOptions, launcher, system
+from gantry.checkout import SystemFailed, launcher
+from gantry.testing.running import BrokerPlace, System, SystemOptions, system
 
 with contextlib.suppress(ModuleNotFoundError):  # who only wants `system` needs no pytest
     from gantry.testing.plugin import gantry_broker, gantry_options, pytest_addoption

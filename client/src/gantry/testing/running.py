@@ -21,17 +21,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gantry.checkout import SystemFailed, launcher, status_of
+
 START_SECONDS_MAX = 120.0
 """A system is up in some two seconds; a busy machine, or a first start that installs, takes longer."""
 STOP_SECONDS_MAX = 60.0
 WORDS_LINES_MAX = 6
 PR_SET_PDEATHSIG = 1
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class SystemFailed(RuntimeError):
-    """The system could not be started or asked; says why, in the launcher's words."""
+_libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True)
@@ -60,12 +58,7 @@ class System:
 
     def status(self) -> dict[str, Any]:
         """Return what `gantry status --json` tells: processes, health, pids of this moment. Raises SystemFailed."""
-        command = [sys.executable, str(launcher()), "status", "--json", "--data", str(self.data)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - the launcher
-        if ran.returncode != 0:
-            raise SystemFailed(ran.stderr.strip() or f"nothing runs with the data directory {self.data}")
-        state: dict[str, Any] = json.loads(ran.stdout)
-        return state
+        return status_of(self.data)
 
 
 @dataclass(frozen=True)
@@ -78,16 +71,6 @@ class SystemOptions:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     data: Path | None = None
     start_seconds_max: float = START_SECONDS_MAX
-
-
-def launcher() -> Path:
-    """Return the launcher of the checkout that GANTRY_HOME names, else of the one this file is in. Raises SystemFailed."""
-    home = os.environ.get("GANTRY_HOME")
-    found = (Path(home) if home else Path(__file__).resolve().parents[4]) / "gantry"
-    if found.is_file():
-        return found
-    words = f"GANTRY_HOME is {home}, and there is" if home else "this Gantry is not in a checkout: there is"
-    raise SystemFailed(f"{words} no launcher {found}; set GANTRY_HOME to the folder of a checkout of Gantry")
 
 
 @contextlib.contextmanager
@@ -123,7 +106,7 @@ def _started(command: Path, options: SystemOptions, data: Path) -> Generator[dic
             stderr=words,
             process_group=0,  # Ctrl-C in the terminal is for the tests, which end it in order
             # The kernel counts the thread that started it as the parent: only the main thread lives as long as we do.
-            preexec_fn=_end_with_parent if in_main_thread else None,  # noqa: PLW1509 - one system call
+            preexec_fn=_end_with_parent if _libc is not None and in_main_thread else None,  # noqa: PLW1509 - one system call
         )
     try:
         yield _state(process, said, options.start_seconds_max)
@@ -174,4 +157,5 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 def _end_with_parent() -> None:
     """Run in the launcher before exec: it ends, and the system with it, when the program that started it dies."""
+    assert _libc is not None
     _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
