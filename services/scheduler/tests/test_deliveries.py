@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from time import monotonic
 
 import pytest
 
@@ -45,7 +46,7 @@ class ScriptedSettler:
 class Parts:
     def __init__(self, path, park_after_ms=1000):
         self.clock = StoreClock()
-        self.clock.heard(NOW_MS, asyncio.get_running_loop().time(), NOW_MS)
+        self.clock.heard(NOW_MS, monotonic(), NOW_MS)
         self.lanes = Lanes(SqliteIndex(path), self.clock)
         self.settler, self.figures = ScriptedSettler(), Figures(Metrics())
         self.deliveries = Deliveries(

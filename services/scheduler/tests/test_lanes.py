@@ -1,6 +1,6 @@
 """What is decided is in no list any more, also when it is decided before it was read."""
 
-import asyncio
+from time import monotonic
 
 import pytest
 
@@ -22,7 +22,7 @@ def entry(offset, source=0, due_ms=NOW_MS + 1):
 @pytest.fixture
 async def lanes(tmp_path):
     clock = StoreClock()
-    clock.heard(NOW_MS, asyncio.get_running_loop().time(), NOW_MS)
+    clock.heard(NOW_MS, monotonic(), NOW_MS)
     made = Lanes(SqliteIndex(tmp_path / "a.sqlite"), clock)
     yield made
     await made.far.close()

@@ -1,13 +1,15 @@
 """Delivers what is due on one store: takes it from the lanes, settles it in batches, several at once, acts on the answers.
 
 Wakes by one timer for the next message due. What fails waits and is tried again; what fails for too long is parked. The
-batches of one queue leave in order over one connection. How a burst is paced says `burst_pace`.
+batches of one queue leave in order over one connection. How few are paced says `round_pace`, how a burst, `burst_pace`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from math import ceil
+from time import monotonic
 from typing import NamedTuple
 
 from gantry_chassis.logs import get_logger
@@ -19,6 +21,7 @@ from scheduler.due_index import DueIndex
 from scheduler.entries import Entry, queue_of
 from scheduler.figures import Figures
 from scheduler.lanes import Lanes
+from scheduler.round_pace import Round, RoundPace
 from scheduler.settler import Settler
 from scheduler.store_clock import StoreClock
 
@@ -34,8 +37,8 @@ class Pace(NamedTuple):
     """How much is sent at once, and when what cannot be delivered is set aside."""
 
     batch_items: int = 512
-    settles_max: int = 2
-    """Requests of one lane on their way while few messages are due: the next is made while the last one is flushed."""
+    rounds_max: int = 2
+    """See `round_pace`."""
     burst_per_second: float = 12_000.0
     """When more is due than one batch holds: see `burst_pace`."""
     park_after_ms: int = 72 * 3_600_000
@@ -59,8 +62,8 @@ class Deliveries:
         self._timer_at = FOREVER
         """Kept here: a timer that is due at once does not know its time in every loop."""
         self._order = list(lanes.due)
-        self._on_their_way = dict.fromkeys(lanes.due, 0)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._rounds = RoundPace(pace.rounds_max)
         self._burst = BurstPace(pace.burst_per_second)
         self._broken: asyncio.Future[None] = self._loop.create_future()
 
@@ -80,46 +83,44 @@ class Deliveries:
         """Send what is due, fetch what soon will be, and set the timer for the next. Called after anything was armed."""
         if self._broken.done() or not self._clock.is_known:
             return
+        may_begin = self._rounds.begin(monotonic())
         for number in list(self._order):
             lane = self._lanes.due[number]
-            self._send_due(number, lane)
+            self._send_due(number, lane, may_begin=may_begin)
             load = lane.wants(self._lanes.now_ms(number))
             if load is not None:
                 self._start(self._lanes.load(number, *load))
         self._set_timer()
 
-    def _send_due(self, number: int, lane: DueIndex) -> None:
-        while self._may_send(number):
+    def _send_due(self, number: int, lane: DueIndex, *, may_begin: bool) -> None:
+        """Send what is due in a lane, as one of the round that may begin now, or as the next of a burst."""
+        in_burst = number in self._burst.lanes
+        while self._burst.free_at() <= monotonic() if in_burst else may_begin:
             batch = lane.take_due(self._lanes.now_ms(number), self._pace.batch_items)
             is_full = len(batch) >= self._pace.batch_items
             self._burst.took(number, is_full=is_full)
             if is_full:  # of two lanes with a burst each has its turn
                 self._order.remove(number)
                 self._order.append(number)
-            if not batch:
-                return
             by_source: dict[int, list[Entry]] = {}
             for entry in batch:
                 by_source.setdefault(entry.source, []).append(entry)
+            in_burst = in_burst or is_full
             for source, entries in by_source.items():
-                self._on_their_way[number] += 1
-                if is_full:
-                    self._burst.sent(self._loop.time(), len(entries))
-                self._start(self._deliver(number, source, entries, is_full=is_full))
-
-    def _may_send(self, number: int) -> bool:
-        on_their_way = self._on_their_way[number]
-        if number not in self._burst.lanes:
-            return on_their_way < self._pace.settles_max
-        return on_their_way == 0 and self._burst.free_at() <= self._loop.time()
+                if in_burst:
+                    self._burst.sent(monotonic(), len(entries))
+                of = None if in_burst else self._rounds.sent()
+                self._start(self._deliver(number, source, entries, of))
+            if not is_full:
+                return
 
     def _set_timer(self) -> None:
-        at, steady = FOREVER, self._loop.time()
+        at, steady = FOREVER, monotonic()
         for number, lane in self._lanes.due.items():
             next_ms = lane.next_ms
-            if next_ms is not None and self._on_their_way[number] < self._pace.settles_max:
-                due = steady + (next_ms - self._lanes.now_ms(number)) / 1000
-                at = min(at, max(due, self._burst.free_at()) if number in self._burst.lanes else due)
+            if next_ms is not None:
+                pace = self._burst.free_at() if number in self._burst.lanes else self._rounds.opens_at()
+                at = min(at, max(steady + (next_ms - self._lanes.now_ms(number)) / 1000, pace))
             if lane.far_count:
                 at = min(at, steady + LOAD_SECONDS)
         timer = self._timer
@@ -127,14 +128,16 @@ class Deliveries:
             if steady < self._timer_at <= at:
                 return
             timer.cancel()
-        self._timer_at = max(at, steady)
+        # a loop's timers know whole milliseconds: one that is over before the message is due would be set again and again
+        self._timer_at = at if at == FOREVER else ceil(max(at, steady) * 1000) / 1000
         self._timer = None if at == FOREVER else self._loop.call_at(self._timer_at, self._tick)
 
     def _tick(self) -> None:
         self._timer = None
         self.wake()
 
-    async def _deliver(self, lane: int, source: int, entries: Sequence[Entry], *, is_full: bool) -> None:
+    async def _deliver(self, lane: int, source: int, entries: Sequence[Entry], of: Round | None) -> None:
+        """Settle what is due in one queue, as a part of a round, or of a burst."""
         try:
             reply = await self._settler.settle(queue_of(source), [deliver(entry) for entry in entries])
             parked = self._judge_all(lane, entries, reply)
@@ -145,9 +148,10 @@ class Deliveries:
             for entry in entries:  # those that were answered already are in flight no more
                 self._lanes.put_back(lane, entry.key, AWAY_RETRY_MS, str(error))
         finally:
-            self._on_their_way[lane] -= 1
-            if is_full:
-                self._burst.answered(self._loop.time())
+            if of is not None:
+                self._rounds.answered(of)
+            else:
+                self._burst.answered(monotonic())
 
     def _judge_all(
         self, lane: int, entries: Sequence[Entry], reply: SettleReplyBody

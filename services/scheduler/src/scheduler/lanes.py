@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from time import monotonic
 
 from scheduler.due_index import DueIndex
 from scheduler.entries import OFFSET_BITS, OFFSET_MASK, PARKED, Entry
@@ -38,7 +39,6 @@ class Lanes:
         self._decided_unread: set[int] = set()
         """Messages that were decided before they were read: an order may find them in the log."""
         self._clock = clock
-        self._loop = asyncio.get_running_loop()
 
     @property
     def pending(self) -> int:
@@ -52,7 +52,7 @@ class Lanes:
 
     def now_ms(self, lane: int) -> float:
         """Return the time by which a lane's messages become due."""
-        steady = self._loop.time()
+        steady = monotonic()
         return self._clock.wall_ms(steady) if lane == INSTANTS else self._clock.now_ms(steady)
 
     def arm(self, entries: Iterable[Entry], lane: int) -> None:

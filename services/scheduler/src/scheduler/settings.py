@@ -21,7 +21,12 @@ class SchedulerSettings(WorkerSettings, frozen=True, kw_only=True):
         int, Meta(ge=1, le=4096, description="Due messages asked of a store in one request.")
     ] = 512
     settles_in_flight: Annotated[
-        int, Meta(ge=1, le=64, description="Such requests on their way to one store, for each kind of delay.")
+        int,
+        Meta(
+            ge=1,
+            le=64,
+            description="Moments whose due messages are on their way to one store at once, while few are due.",
+        ),
     ] = 2
     burst_per_second: Annotated[
         float,

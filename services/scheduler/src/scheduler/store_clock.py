@@ -1,7 +1,8 @@
 """The time of one store, as far as its answers tell: the clock in which messages become due. Pure: times are arguments.
 
 An answer's time was read before the answer came here, so every sample is a lower bound and the greatest one is the best. A
-store's clock never goes back; a forward step of it is a greater sample like any other.
+store's clock never goes back; a forward step of it is a greater sample like any other. That holds for a steady clock that is read
+finely: one of whole milliseconds (a loop's own) makes samples too great by up to one, and what is sent then comes early.
 """
 
 from __future__ import annotations

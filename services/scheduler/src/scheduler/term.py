@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 from gantry_link.claims import Held, QueueKey
@@ -68,14 +69,14 @@ class Term:
         around: Surroundings,
         fenced: Callable[[str], None],
     ) -> None:
-        loop, figures = asyncio.get_running_loop(), around.figures
+        figures = around.figures
         self.broker, self.client = store.broker, store.client
         self.level_ms = store.level_ms
         self.held = held
         self.clock = StoreClock()
         for claim in held.values():
-            self.clock.heard(claim.store_time_ms, loop.time())
-        self.settler = Settler(store.client, held, self.clock, loop.time, fenced)
+            self.clock.heard(claim.store_time_ms, monotonic())
+        self.settler = Settler(store.client, held, self.clock, monotonic, fenced)
         self.lanes = Lanes(SqliteIndex(index_file), self.clock)
         self.deliveries = Deliveries(self.lanes, self.settler, self.clock, figures, around.pace)
         self.cancel_records = CancelRecords(self.lanes, self.settler, figures)
@@ -115,7 +116,7 @@ class Term:
                 pass  # a store that is away tells no time; nothing is due meanwhile that it could be told of
             else:
                 told = answer.read(StoreTimeReplyHeader)
-                self.clock.heard(told.store_time_ms, asyncio.get_running_loop().time(), told.wall_time_ms)
+                self.clock.heard(told.store_time_ms, monotonic(), told.wall_time_ms)
                 if told.roll_below:
                     self.rolling.ask(told.roll_below)
                 self.deliveries.wake()
