@@ -102,3 +102,20 @@ def test_what_is_no_address_is_refused_at_once(text):
 async def test_an_empty_list_says_so():
     with pytest.raises(NotConnected, match="the list is empty"):
         await Addresses("").current()
+
+
+async def test_an_address_server_that_speaks_no_http_is_a_failed_read():
+    async def answer(_reader, writer):
+        writer.write(b"what do you want?\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        addresses = Addresses(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/nsaddr")
+        with pytest.raises(NotConnected, match="no nameserver address is known"):
+            await addresses.current()
+    assert addresses.failed_reads == 1
+
+
+async def test_a_name_that_no_host_can_have_does_not_hide_the_others():
+    assert await Addresses("a..b:9876;127.0.0.1:9877").current() == ["127.0.0.1:9877"]

@@ -218,3 +218,8 @@ async def test_close_sends_what_is_queued():
 def test_request_frames_are_what_the_codec_reads():
     frame = FrameDecoder().receive(encode_request(ECHO, 3, {"k": "v"}, b"x"))[0]
     assert decode_command(frame).ext == {"k": "v"}
+
+
+async def test_a_name_that_no_host_can_have_is_not_connected():
+    with pytest.raises(NotConnected):
+        await connect("a..b:10911")

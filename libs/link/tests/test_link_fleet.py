@@ -1,5 +1,7 @@
 """Stores come and go as nameservers say, and no nameserver that forgot them makes them go at once."""
 
+import asyncio
+
 import pytest
 from scripted_broker import scripted
 
@@ -58,3 +60,17 @@ async def test_while_no_nameserver_answers_nothing_is_known():
         await fleet.look()
     assert not fleet.has_asked
     assert not told
+
+
+@pytest.mark.anyio
+async def test_while_no_nameserver_answers_any_more_nobody_is_forgotten():
+    long_ago = asyncio.get_running_loop().time() - 1000
+    async with scripted({CLUSTER_INFO: (0, None, encode_body(ClusterInfo()))}) as (_, address, pool):
+        fleet, told = fleet_of(NameserverClient(pool, ["127.0.0.1:1"]))
+        fleet.take({"a": "h:1"}, long_ago)
+        await fleet.look()
+        assert not fleet.has_asked
+        fleet._names = NameserverClient(pool, [address])
+        await fleet.look()
+        assert fleet.has_asked
+    assert told == [("+", "a", "h:1")], "its time begins when somebody can say whether it is there"

@@ -214,3 +214,10 @@ async def test_a_nameserver_that_hangs_is_a_timeout_in_its_place():
         first, second = (await client.wipe_write_perm("b")).values()
         assert isinstance(first, RequestTimedOut)
         assert isinstance(second, Command)
+
+
+async def test_an_answer_to_a_registration_that_nobody_can_read_stands_in_its_place():
+    async with nameservers({103: (0, None, b"[1]")}, {103: (0,)}) as (client, _, _):
+        first, second = (await client.register_broker(RegisterBrokerHeader(**WHO), BODY)).values()
+    assert isinstance(first, UnreadableAnswer)
+    assert isinstance(second, Registered)

@@ -76,7 +76,7 @@ class Addresses:
         for entry in listed:
             try:
                 found.update(dict.fromkeys(await _resolve(entry)))
-            except OSError as error:
+            except (OSError, UnicodeError) as error:  # the latter: a name that no host can have
                 self.last_failure = failure = f"{entry}: {error}"
         if failure and not found:
             raise NotConnected(failure)
@@ -115,8 +115,13 @@ async def _resolve(entry: str) -> list[str]:
 
 
 def _get(url: str) -> str:
+    """Return what an address server answers. Raises OSError, also for an answer that is no HTTP."""
     import urllib.request  # with TLS and all 8 MB of memory: only where there is an address server
+    from http.client import HTTPException
 
-    # The scheme was checked when the source was set: no file: or other handlers.
-    with urllib.request.urlopen(url, timeout=HTTP_SECONDS) as answer:  # noqa: S310
-        return answer.read(LIST_BYTES_MAX).decode("utf-8", "replace")
+    try:
+        # The scheme was checked when the source was set: no file: or other handlers.
+        with urllib.request.urlopen(url, timeout=HTTP_SECONDS) as answer:  # noqa: S310
+            return answer.read(LIST_BYTES_MAX).decode("utf-8", "replace")
+    except (HTTPException, ValueError) as error:
+        raise OSError(f"{url}: {type(error).__name__}: {error}") from error

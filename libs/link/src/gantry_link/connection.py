@@ -268,7 +268,7 @@ async def connect(
             )
     except TimeoutError as error:
         raise NotConnected(f"no connection to {address} within {within_seconds:g} s") from error
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the latter: a name that no host can have
         raise NotConnected(f"cannot connect to {address}: {error}") from error
     return connection
 

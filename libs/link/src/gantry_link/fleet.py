@@ -65,8 +65,9 @@ class Fleet:
                     await self._wake.wait()
 
     async def look(self) -> None:
-        """Ask every nameserver once. Never raises for one that does not answer."""
+        """Ask every nameserver once. Never raises for one that does not answer; while none does, no store's time runs."""
         found: dict[str, str] = {}
+        is_answered = False
         answers = await self._names.ask_each(RequestCode.GET_BROKER_CLUSTER_INFO)
         for answer in answers.values():
             if not isinstance(answer, Command):
@@ -75,12 +76,15 @@ class Fleet:
                 table = decode_body(answer.body, ClusterInfo).broker_addr_table
             except WireError:
                 continue
-            self.has_asked = True
+            self.has_asked = is_answered = True
             found.update(
                 {name: data.broker_addrs[0] for name, data in table.items() if 0 in data.broker_addrs}
             )
-        if self.has_asked:
-            self.take(found, asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        if is_answered:
+            self.take(found, now)
+        else:
+            self._seen = dict.fromkeys(self._seen, now)
 
     def take(self, found: dict[str, str], now: float) -> None:
         """Take what nameservers said at `now` (seconds of any steady clock)."""

@@ -136,7 +136,7 @@ class NameserverClient:
         header.body_crc32 = body_crc(data)
         answers = await self.ask_each(RequestCode.REGISTER_BROKER, header, data)
         return {
-            address: _registered(answer) if isinstance(answer, Command) else answer
+            address: _registered(address, answer) if isinstance(answer, Command) else answer
             for address, answer in answers.items()
         }
 
@@ -247,9 +247,7 @@ class NameserverClient:
                 try:
                     said = (read(answer),)
                 except WireError as error:
-                    answer = UnreadableAnswer(
-                        f"the nameserver {address} gave an answer nobody can read: {error}"
-                    )
+                    answer = _unreadable(address, error)
                 else:
                     if not isinstance(failure, BrokerRefused):
                         self._first = index  # stay with the one that answers
@@ -277,6 +275,13 @@ def _value_of(answer: Command) -> str | None:
     return answer.read(KvValueReplyHeader).value
 
 
-def _registered(answer: Command) -> Registered:
-    table = decode_body(answer.body, KVTable).table if answer.body else {}
-    return Registered(answer.read(RegisterBrokerReplyHeader), table)
+def _registered(address: str, answer: Command) -> Registered | LinkError:
+    try:
+        table = decode_body(answer.body, KVTable).table if answer.body else {}
+        return Registered(answer.read(RegisterBrokerReplyHeader), table)
+    except WireError as error:
+        return _unreadable(address, error)
+
+
+def _unreadable(address: str, error: WireError) -> UnreadableAnswer:
+    return UnreadableAnswer(f"the nameserver {address} gave an answer nobody can read: {error}")
