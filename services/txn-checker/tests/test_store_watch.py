@@ -181,3 +181,19 @@ async def test_halves_that_the_store_does_not_show_yet_are_read_later(scene):
     scene.store.read = read
     await scene.watch.look(all_of_it=True)
     assert (len(scene.watch.undecided), scene.watch.is_whole) == (2, True)
+
+
+async def test_older_copies_that_could_not_be_settled_are_settled_later(scene):
+    scene.store.begin("U1")
+    scene.store.begin("U1")
+    await scene.watch.look(all_of_it=True)
+    scene.store.status = "noSpace"
+    await scene.after(1)
+    scene.store.status, scene.store.away = "", True
+    with pytest.raises(StoreFailed):
+        await scene.after(1)
+    scene.store.away = False
+    await scene.after(1)
+    assert scene.store.outcomes == [(0, "superseded")]
+    await scene.after(1)
+    assert scene.store.outcomes == [(0, "superseded")]

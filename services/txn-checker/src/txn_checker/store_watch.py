@@ -194,11 +194,16 @@ class StoreWatch:
                 self._not_done(half, result)
 
     async def _settle_stale(self, epoch: int) -> None:
-        stale, self.undecided.stale = self.undecided.stale, []
+        """Settle older copies without a message; those that the store did not settle stay for the next turn."""
+        stale = list(self.undecided.stale)
         for at in range(0, len(stale), BATCH):
             part = stale[at : at + BATCH]
             items = [SettleItem(half.offset, half.position, [_op(half)], "superseded") for half in part]
-            await self.store.settle(HALF_TOPIC, epoch, items)
+            results = await self.store.settle(HALF_TOPIC, epoch, items)
+            done = [
+                half for half, result in zip(part, results, strict=True) if result.status in SILENT_OUTCOMES
+            ]
+            self.undecided.forget_stale(done)
 
     async def _settle(
         self, epoch: int, halves: Sequence[Half], output: Callable[[Half], tuple[SettleOutput, str]]

@@ -137,6 +137,11 @@ class Undecided:
         """Return every half, and when its next check is due."""
         return [(entry.half, entry.due_ms) for entry in self._entries.values()]
 
+    def forget_stale(self, settled: Iterable[Half]) -> None:
+        """Forget older copies that are settled now."""
+        gone = {half.offset for half in settled}
+        self.stale = [half for half in self.stale if half.offset not in gone]
+
     def clear(self) -> None:
         """Forget everything: the claim is another's."""
         self._entries.clear()
