@@ -84,13 +84,13 @@ class ReadingSide:
         """Send a request and wait for its answer."""
         peer = peer or self.peer
         opaque = self.send(code, fields, body, peer=peer)
-        for _ in range(400):
-            for answer in peer.answers():
-                if answer.is_response:
-                    assert answer.opaque == opaque
-                    return answer
-            await asyncio.sleep(0.005)
-        raise AssertionError(f"no answer to {code}")
+        async with asyncio.timeout(60):
+            while True:
+                for answer in peer.answers():
+                    if answer.is_response:
+                        assert answer.opaque == opaque
+                        return answer
+                await asyncio.sleep(0.005)
 
     def put(self, *args, topic="orders", queue_id=0, **kwargs):
         """Store a message and tell the reading side, as the group commit does."""

@@ -266,3 +266,20 @@ async def test_gateways_filter_with_their_own_limits(side):
     put(side, *range(200))
     reply = await side.ask(11, sql(consumerGroup=GATEWAY_GROUP, maxMsgNums=150))
     assert len(bodies_of(reply.body)) == 150
+
+
+async def test_a_disk_that_cannot_be_read_keeps_no_place_of_its_class(side):
+    put(side, 6)
+    queue = side.store.find("orders", 0)
+    read, fails = queue.read, []
+
+    def read_or_fail(offset, count):
+        if fails:
+            raise OSError(24, "too many open files")
+        fails.append(offset)
+        return read(offset, count)
+
+    queue.read = read_or_fail
+    with pytest.raises(OSError, match="too many"):
+        side.send(11, sql())
+    assert side.classes["pull"].in_flight == 0

@@ -195,7 +195,12 @@ class Pulls:
             request.peer.send(encode_response(ResponseCode.SYSTEM_ERROR, request.opaque, remark=remark))
 
         self._parts.pulls.enter(self._parts.now_ms())
-        if self._scans.run(scan, lambda: not request.peer.is_closing, answer):
+        try:
+            is_over = self._scans.run(scan, lambda: not request.peer.is_closing, answer)
+        except Exception:  # the disk's own errors: who asked is told, and the place is free again
+            self._parts.pulls.leave()
+            raise
+        if is_over:
             answer(None)
 
     def _scanned(self, request: PullRequest, scan: Scan, *, may_hold: bool) -> None:
