@@ -282,3 +282,32 @@ async def test_after_a_flush_of_many_the_next_one_waits_for_them_and_a_timer_end
     side.appends.synced(side.log.sync())
     assert len(peer.answers) == 21
     assert side.appends.is_idle
+
+
+async def test_a_topic_that_was_changed_during_a_flush_is_soon_known_again(side, peer):
+    side.topics.ensure("orders", 1)
+    side.send(peer)
+    side.end_turn()
+    side.sending.targets.forget("orders")
+    side.send(peer)
+    side.flush()
+    assert "orders" in side.sending.targets.known
+    side.send(peer)
+    side.end_turn()
+    side.topics.find("orders").attributes = {"gantry.flush": "async"}
+    side.sending.targets.forget("orders")
+    side.flush()
+    side.send(peer)
+    assert "orders" in side.sending.targets.known
+
+
+async def test_a_retry_topic_that_becomes_async_lets_no_internal_message_overtake(side, peer):
+    side.sending.internal.append("%DLQ%g", 0, b"first")
+    side.end_turn()
+    side.topics.find("%DLQ%g").attributes = {"gantry.flush": "async"}
+    side.sending.targets.forget("%DLQ%g")
+    side.sending.internal.append("%DLQ%g", 0, b"second")
+    side.end_turn()
+    assert side.queues.find("%DLQ%g", 0).max_offset == 0
+    side.flush()
+    assert [record.body for record in side.records("%DLQ%g")] == [b"first", b"second"]

@@ -37,7 +37,7 @@ class InternalSends:
         if self._appends.log.state is not LogState.RUNNING:
             self.dropped += 1
             return
-        target = self._targets.of(self._topics.ensure(topic, queue_id + 1))
+        target = self._targets.internal(self._topics.ensure(topic, queue_id + 1))
         properties = {name: value for name, value in ((TAGS, tags), (KEYS, keys)) if value}
         raw, unique_key = self._stamp.finish_bytes(format_properties(properties), properties)
         message = Message(

@@ -6,6 +6,7 @@ same group commit: another queue, other properties, another entry in the queue. 
 
 from collections.abc import Callable
 
+from broker_store.delays.levels import parse_level
 from broker_store.message import Message
 from broker_store.ports import Peer
 from gantry_wire.codes import ResponseCode
@@ -88,13 +89,13 @@ def level_of(properties: dict[str, str]) -> int:
     text = properties.get(DELAY)
     if text is None:
         return 0
-    try:
-        return int(text)
-    except ValueError:
+    level = parse_level(text)
+    if level is None:
         raise RefusedRequest(
             ResponseCode.MESSAGE_ILLEGAL,
             f"the delay level (property {DELAY}) must be a whole number, it is {text[:64]!r}",
-        ) from None
+        )
+    return level
 
 
 def _clear_transaction(message: Message, properties: dict[str, str]) -> None:

@@ -10,8 +10,10 @@ from gantry_wire.bodies import TopicConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.headers import SendHeader
-from gantry_wire.names import SEND_FORBIDDEN_TOPICS, check_topic
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, SEND_FORBIDDEN_TOPICS, TIMER_TOPIC, check_topic
 
+MEETING_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
+"""System queues in which messages of many topics meet: all of them are shown after their flush, whatever their topics promise."""
 _NEAR_ONLY = (PROBE_TOPIC, TASKS_TOPIC)
 """Taken from Gantry's own services, which mark them; looked at anew at each send."""
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
@@ -45,6 +47,8 @@ class Targets:
         self.known: dict[str, Target] = {}
         """The hot path looks here first: one dict hit per message."""
         self._internal: dict[str, Target] = {}
+        self._changed: set[str] = set()
+        """Topics that were changed while something of theirs waited for its flush: nothing may overtake that."""
         self.broker_permission = PERM_WRITE
         self._topics = topics
         self._queues = queues
@@ -56,6 +60,8 @@ class Targets:
         """Look at a topic again at its next send: it was changed or deleted."""
         self.known.pop(topic, None)
         self._internal.pop(topic, None)
+        if not self._is_settled(topic):
+            self._changed.add(topic)
 
     def admit(self, header: SendHeader, remote: tuple[str, int]) -> Target:
         """Check a topic that was not seen before, made if a send may make it. Raises RefusedRequest or IllegalName."""
@@ -76,11 +82,7 @@ class Targets:
                 ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ}"
             )
         target = self.of(config)
-        if target.mode == Mode.ASYNC and not self._is_settled(name):
-            target.mode = (
-                Mode.SYNC
-            )  # after a change from sync: nothing may overtake what still waits for its flush
-        elif name not in _NEAR_ONLY:
+        if name not in self._changed and name not in _NEAR_ONLY:
             self.known[name] = target
         return target
 
@@ -93,9 +95,7 @@ class Targets:
         target = self._internal.get(config.topic_name)
         if target is None:
             target = self.of(config)
-            if target.mode == Mode.ASYNC and not self._is_settled(config.topic_name):
-                target.mode = Mode.SYNC
-            else:
+            if config.topic_name not in self._changed:
                 self._internal[config.topic_name] = target
         return target
 
@@ -128,8 +128,15 @@ class Targets:
         return queue
 
     def _mode(self, config: TopicConfig) -> Mode:
+        name = config.topic_name
         wanted = (config.attributes or {}).get(FLUSH_ATTRIBUTE)
         is_sync = self._flush_sync if wanted is None else wanted == "sync"
+        is_sync = is_sync or name in MEETING_TOPICS
+        if name in self._changed:
+            # Asked only then: in the middle of a batch a queue has offsets that nobody sees yet without any waiting for a flush.
+            if not is_sync and not self._is_settled(name):
+                return Mode.SYNC
+            self._changed.discard(name)
         return Mode.SYNC if is_sync else Mode.ASYNC
 
     def _is_settled(self, topic: str) -> bool:

@@ -81,12 +81,21 @@ async def test_a_level_of_zero_or_less_delivers_at_once(side, peer, level):
     assert reply(peer).deliver_ms is None
 
 
-@pytest.mark.parametrize("level", ["x", "1.5", "1s", "½"])
+@pytest.mark.parametrize("level", ["x", "1.5", "1s", "½", "1_0", " 5"])
 async def test_a_level_that_is_no_number_is_refused_in_words(side, peer, level):
     side.send(peer, properties={"DELAY": level})
     assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
     assert "whole number" in peer.answers[0].remark
     assert side.log.end == 0
+
+
+@pytest.mark.parametrize("level", ["+5", "05"])
+async def test_a_level_in_other_words_is_due_at_the_same_time_after_a_restart(side, peer, level):
+    side.send(peer, properties={"DELAY": level, "UNIQ_KEY": "K"})
+    side.flush()
+    unit = side.queues.find("SCHEDULE_TOPIC_XXXX", 4).read(0, 1)
+    assert int.from_bytes(unit[12:], "big") == side.clock.now_ms() + 60_000
+    assert side.reopen().queues.find("SCHEDULE_TOPIC_XXXX", 4).read(0, 1) == unit
 
 
 async def test_a_longer_list_of_levels_has_more_queues(peer):

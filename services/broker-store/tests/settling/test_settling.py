@@ -196,3 +196,29 @@ async def test_a_group_whose_name_a_mark_cannot_hold_is_refused(side, peer):
     side.flush()
     assert peer.answers[-1].code == ResponseCode.INVALID_PARAMETER
     assert side.settled([side.item(0)])[0].status == "settled"
+
+
+async def test_under_async_flush_what_results_is_not_overtaken_by_sends(peer):
+    side = SettlingSide(flush="async")
+    side.topics.ensure("orders", 4)
+    side.delayed(peer)
+    side.pass_time(2)
+    side.send(peer, body=b"before")
+    side.settle([side.item(0, deliver())])
+    side.end_turn()
+    side.send(peer, body=b"behind")
+    side.end_turn()
+    assert [body for body, _ in side.outcomes()] == [b"before", b"later", b"behind"]
+
+
+async def test_under_async_flush_what_results_overtakes_nothing_in_a_system_queue(peer):
+    side = SettlingSide(flush="async")
+    side.delayed(peer)
+    side.settled([side.item(0, deliver(SCHEDULE_TOPIC, 0, drop=()), force=True)])
+    side.send(peer, body=b"waits", properties={"DELAY": "1", "UNIQ_KEY": "W"})
+    side.end_turn()
+    side.settle([side.item(1, deliver(SCHEDULE_TOPIC, 0, drop=()), force=True)])
+    side.end_turn()
+    assert side.queues.find(SCHEDULE_TOPIC, 0).max_offset == 2
+    side.flush()
+    assert [record.body for record in side.records(SCHEDULE_TOPIC, 0)][2:] == [b"waits", b"later"]

@@ -299,3 +299,10 @@ async def test_a_decision_that_overtakes_the_flush_of_its_half_waits_for_it(peer
     await side.settled()
     assert [answer.code for answer in peer.answers[1:]] in ([0, 1], [1, 0])
     assert len(side.records("orders", 2)) == 1
+
+
+async def test_a_committed_message_whose_level_has_a_sign_waits_as_long_as_the_level_says(side, peer):
+    half = await side.begin(peer, DELAY="+5")
+    await side.end(peer, half)
+    unit = side.queues.find("SCHEDULE_TOPIC_XXXX", 4).read(0, 1)
+    assert int.from_bytes(unit[12:], "big") == side.clock.now_ms() + 60_000

@@ -8,6 +8,8 @@ LEVELS_MAX = 1024
 """RocketMQ sets no bound; each level is a queue."""
 DURATION_MS_MAX = 10 * 365 * 86_400_000
 
+LEVEL_DIGITS_MAX = 10
+_NUMBER = re.compile(rf"[+-]?[0-9]{{1,{LEVEL_DIGITS_MAX}}}")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"([0-9]{1,10})([smhd])")
 
@@ -31,7 +33,13 @@ class LevelList(NamedTuple):
 
     def deliver_ms(self, level: bytes | None, store_ms: int) -> int:
         """Return when a stored message is due: what its unit holds in place of a tags code. `level` is its property DELAY."""
-        return store_ms + self.duration_ms(int(level) if level is not None and level.isdigit() else 1)
+        number = None if level is None else parse_level(level.decode("latin-1"))
+        return store_ms + self.duration_ms(1 if number is None else number)
+
+
+def parse_level(text: str) -> int | None:
+    """Return the number that a property DELAY holds, None where it holds none. The one rule for sends, commits and recovery."""
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def parse_levels(text: str) -> LevelList:

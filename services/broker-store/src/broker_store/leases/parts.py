@@ -66,7 +66,7 @@ class Notes:
             parts.subscriptions.applied_at(position)
             appeared()
 
-        target = parts.targets.of(parts.topics.ensure(ACKS_TOPIC, 1))
+        target = parts.targets.internal(parts.topics.ensure(ACKS_TOPIC, 1))
         queue = parts.queues.open(ACKS_TOPIC, 0)
         entry = NoteEntry(
             queue, note, target.mode, parts.now_ms(), parts.appends.store_host, took_effect, answered

@@ -139,7 +139,7 @@ class Retrying:
             raise RefusedRequest(
                 ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden"
             )
-        return parts.targets.of(config)
+        return parts.targets.internal(config)
 
     async def _record(self, position: int) -> Record:
         """Return the message at a position, wherever in the log it lies. Raises what RocketMQ answers when there is none."""

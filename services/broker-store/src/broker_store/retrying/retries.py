@@ -67,7 +67,7 @@ class Retries:
 
     def dead_letters(self, group: str) -> Target:
         """Return the dead-letter queue of a group, made if need be."""
-        return self._targets.of(self._topics.ensure(dlq_topic(group), 1, PERM_RW))
+        return self._targets.internal(self._topics.ensure(dlq_topic(group), 1, PERM_RW))
 
 
 def tries_of(group: SubscriptionGroupConfig, asked: int | None, version: int) -> int:
