@@ -1,5 +1,7 @@
 """Waits for messages, and what odd clients do to them: in a store over a simulated disk."""
 
+import asyncio
+
 import pytest
 from leasing_side import LeasingSide
 
@@ -40,3 +42,22 @@ async def test_tries_beyond_what_a_reply_can_say_are_no_reason_to_give_nothing(s
     side.flush()
     (message,) = side.lease()
     assert (message.body, message.attempt) == ("again", attempt)
+
+
+async def test_a_dead_letter_whose_count_cannot_grow_is_written_and_harms_nobody_s_sends(side):
+    most = 2**31 - 1
+    named = {"UNIQ_KEY": "K", "RETRY_TOPIC": "orders"}
+    more = {"properties": named, "reconsume_times": most, "max_reconsume_times": most}
+    side.put("a")
+    side.ack(*side.lease())
+    side.send(side.client, "%RETRY%g", b"again", 0, **more)
+    side.flush()
+    side.lease(invisible_ms=1000)
+    side.pass_time(1.1)
+    async with asyncio.timeout(60):
+        while not side.records("%DLQ%g"):
+            await asyncio.sleep(0.005)
+            side.flush()
+    assert side.records("%DLQ%g")[0].reconsume_times == most
+    side.put("b")
+    assert len(side.records()) == 2

@@ -173,3 +173,14 @@ async def test_a_log_that_stopped_refuses_so_that_the_consumer_keeps_its_message
     answer = await consumers.back(position)
     assert answer.code not in (0, 10, 11, 12)
     assert consumers.side.records(SCHEDULE_TOPIC, 2) == []
+
+
+async def test_a_count_that_cannot_grow_stays_and_harms_nobody_s_sends(consumers):
+    most = 2**31 - 1
+    position = consumers.stored(reconsume_times=most)
+    answer = await consumers.back(position)
+    assert (answer.code, answer.remark) == (0, None)
+    (dead,) = consumers.side.records(DEAD)
+    assert dead.reconsume_times == most
+    consumers.stored(properties={"UNIQ_KEY": "U2"})
+    assert len(consumers.side.records()) == 2

@@ -19,6 +19,7 @@ from broker_store.settling.settling import Settling
 from broker_store.topics import PERM_RW
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import RefusedRequest, WireError
+from gantry_wire.limits import INT32_MAX
 from gantry_wire.names import TIMER_TOPIC, retry_topic
 from gantry_wire.properties import (
     DELAY,
@@ -61,6 +62,11 @@ class Place(NamedTuple):
     leases: QueueLeases
     offset: int
     attempt: int
+
+    @property
+    def times(self) -> int:
+        """How often it was given, as a record can hold it: its first count may have been a client's."""
+        return min(self.attempt, INT32_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +214,7 @@ class GivingUp:
         }
         if consumer := self._around.member_of(group):
             put[GANTRY_DLQ_CONSUMER] = consumer
-        return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.attempt)
+        return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.times)
 
     def _late(self, place: Place, record: Record, delay_ms: int) -> SettleOutput:
         parts, group = self._parts, place.one.group
@@ -223,7 +229,7 @@ class GivingUp:
             TIMER_OUT_MS: str(parts.now_ms() + delay_ms),
         }
         drop = tuple(name for name in _NOT_TAKEN_ALONG if name not in put)
-        return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, reconsume_times=place.attempt)
+        return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, reconsume_times=place.times)
 
 
 def _origin(record: Record) -> dict[str, str]:

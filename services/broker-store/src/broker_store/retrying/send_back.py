@@ -9,6 +9,7 @@ from broker_store.message import Message, Mode
 from broker_store.queues import Queue
 from broker_store.retrying.policy import FIRST_LEVEL
 from broker_store.special_sends import TIMERS
+from gantry_wire.limits import INT32_MAX
 from gantry_wire.properties import (
     DELAY,
     GANTRY_DLQ_ATTEMPTS,
@@ -89,5 +90,5 @@ def copy_of(record: Record, fate: Fate, asked: SentBack, queue: Queue, mode: Mod
     return Message(
         queue, record.body, raw, tags_code(tag) if tag else 0, properties.get(UNIQ_KEY, ""), properties.get(KEYS),
         mode, None, 0, record.flag, record.sys_flag, record.born_timestamp, record.born_host,
-        record.reconsume_times + 1,
+        min(record.reconsume_times + 1, INT32_MAX),
     )  # fmt: skip
