@@ -5,10 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from gantry_wire.lease_headers import FILTER_CONFLICT, ItemKind, ItemStatus, LeasedRun, LeaseItem
+from gantry_wire.lease_headers import (
+    FILTER_CONFLICT,
+    ItemKind,
+    ItemStatus,
+    LeasedRun,
+    LeaseItem,
+    unpack_items,
+)
 from gantry_wire.record import decode_record
 from gateway.lease_ports import Leased, ReceiveAsk
-from gateway.ports import StoreRefused
+from gateway.ports import PeerAway, StoreRefused
 
 
 class MemoryLeaseStore:
@@ -27,6 +34,11 @@ class MemoryLeaseStore:
         self.waits = 0
         self.ended = 0
         self.fails_later = False
+        self.quick = 0
+        """Calls that were begun without a task of their caller's."""
+        self.gate: asyncio.Event | None = None
+        """What answers to those wait for."""
+        self.tasks: list[asyncio.Task] = []
         self._lease = 1 << 32
 
     async def receive(self, ask: ReceiveAsk) -> Leased:
@@ -58,12 +70,30 @@ class MemoryLeaseStore:
     def expire(self) -> None:
         self.leased.clear()
 
-    async def settle(
-        self, topic: str, group: str, items: Sequence[LeaseItem], reasons: dict[int, str]
-    ) -> bytes:
+    def begin_receive(self, ask: ReceiveAsk, told) -> bool:
+        return self._begin(self.receive(ask), told)
+
+    async def settle(self, topic: str, group: str, items: bytes, reasons: dict[int, str]) -> bytes:
         self.store._enter("settle")
         self.reasons.update(reasons)
-        return bytes(self._settle(item) for item in items)
+        return bytes(self._settle(LeaseItem(*item)) for item in unpack_items(items))
+
+    def begin_settle(self, topic: str, group: str, items: bytes, told) -> bool:
+        return self._begin(self.settle(topic, group, items, {}), told)
+
+    def _begin(self, answering, told) -> bool:
+        async def answer() -> None:
+            try:
+                outcome = await answering
+            except (StoreRefused, PeerAway) as error:
+                outcome = error
+            if self.gate is not None:
+                await self.gate.wait()
+            told(outcome)
+
+        self.tasks.append(asyncio.ensure_future(answer()))
+        self.quick += 1
+        return True
 
     def _settle(self, item: LeaseItem) -> int:
         place = (item.queue_id, item.offset)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.ids import pack_host
-from gantry_wire.lease_headers import LeasedRun
+from gantry_wire.lease_headers import PLACE, LeasedRun
 from gantry_wire.record import build_record, decode_record
 from gateway.message_view import message
 from gateway.receipts import HANDLE_CHARS_MAX, Receipts
@@ -44,7 +44,8 @@ def test_the_quick_way_says_what_the_slow_way_says(messages, attempt):
         )
         records.append(record)
     runs = [LeasedRun(len(records), 7 << 32, attempt)]
-    parts, places = shown(b"".join(records), runs, "broker-ä", "orders", 1_700_000_030_000, RECEIPTS)
+    messages = shown(b"".join(records), runs, "broker-ä", "orders", 1_700_000_030_000, RECEIPTS)
+    parts, places = messages.parts, list(messages.all_places())
     assert len(parts) == len(places) == len(records)
     for part, record, place in zip(parts, records, places, strict=True):
         said = json.loads(part)
@@ -102,7 +103,7 @@ def test_messages_that_are_shown_together_are_shown_as_each_alone(head, tail, me
     together = shown(data, [LeasedRun(len(records), 7 << 32, 3)], "b%ä", "orders", until, RECEIPTS)
     alone = [shown(one, [LeasedRun(1, 7 << 32, 3)], "b%ä", "orders", until, RECEIPTS) for one in records]
     assert together.parts == [one.parts[0] for one in alone]
-    assert [tuple(place) for place in together.places] == [tuple(one.places[0]) for one in alone]
+    assert list(together.all_places()) == [place for one in alone for place in one.all_places()]
 
 
 @pytest.mark.parametrize("damage", [b"hello-1", b"UNIQ_KEY"])
@@ -182,8 +183,7 @@ def test_handles_made_together_are_those_made_one_by_one_and_are_read_together(
     made = RECEIPTS.make_all(broker, queue_id, offsets, lease)
     assert made == [RECEIPTS.make(broker, 0, queue_id, offset, lease) for offset in offsets]
     read = RECEIPTS.read_all([handle.decode() for handle in made])
-    count = len(offsets)
-    assert read == (broker, (0,) * count, (queue_id,) * count, tuple(offsets), (lease,) * count)
+    assert read == (broker, [PLACE.pack(0, queue_id, offset, lease) for offset in offsets])
     assert Receipts("orders", "other").read_all([handle.decode() for handle in made]) is None
 
 

@@ -4,97 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager, suppress
 
 import pytest
 from gateway_memory import MemorySystem
+from gateway_short_line import ACK, RECEIVE, SEND, ended, line_to, shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gantry_wire.record import decode_record
 from gateway.ports import PeerAway, StoreRefused
-from gateway.serving import KEEP_ALIVE_SECONDS, HttpServer
+from gateway.serving import KEEP_ALIVE_SECONDS
 
 pytestmark = pytest.mark.anyio
-SEND = "/v1/topics/orders/messages"
-RECEIVE = "/v1/topics/orders/groups/g1/messages:receive"
-ACK = "/v1/topics/orders/groups/g1/messages:ack"
-VARIES = {"messageId", "offsetMessageId", "queueId", "queueOffset", "requestId", "broker"}
-
-
-class Line:
-    """One connection to a server, and how many requests went by the short way."""
-
-    def __init__(self, system, gateway, http, port, reader, writer):
-        self.system, self.gateway, self.http, self.port = system, gateway, http, port
-        self.reader, self.writer = reader, writer
-        self.short = 0
-        begin = gateway.app.short_way.begin
-
-        def counted(*arguments):
-            self.short += 1
-            begin(*arguments)
-
-        gateway.app.short_way.begin = counted
-
-    async def post(self, body: bytes, *headers: str, path: str = SEND, length: int | None = None):
-        head = [
-            f"POST {path} HTTP/1.1",
-            "host: gateway",
-            f"content-length: {len(body) if length is None else length}",
-        ]
-        self.writer.write("\r\n".join([*head, *headers]).encode("latin-1") + b"\r\n\r\n" + body)
-        return await self.answer()
-
-    async def reconnect(self) -> None:
-        await ended(self.writer)
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
-
-    async def answer(self):
-        head = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 60)).decode("latin-1")
-        first, *lines = head.strip().split("\r\n")
-        headers = [line.partition(": ")[::2] for line in lines]
-        size = int(dict(headers)["content-length"])
-        return int(first.split()[1]), headers, await asyncio.wait_for(self.reader.readexactly(size), 60)
-
-
-async def ended(writer) -> None:
-    writer.close()
-    with suppress(ConnectionError):
-        await writer.wait_closed()
-
-
-@asynccontextmanager
-async def line_to(system, **options):
-    gateway = system.gateway(**options)
-    http = HttpServer(gateway.app, drain_seconds=2)
-    port = await http.start("127.0.0.1", 0, reuse_port=False)
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    one = Line(system, gateway, http, port, reader, writer)
-    try:
-        yield one
-    finally:
-        await ended(one.writer)
-        gateway.drain()
-        await http.close()
 
 
 @pytest.fixture
 async def line(system):
     async with line_to(system) as one:
         yield one
-
-
-def shown(answer):
-    """Return what of an answer does not differ from one to the next."""
-    status, headers, body = answer
-    content = json.loads(body)
-    parts = content["results"] if isinstance(content, dict) and "results" in content else [content]
-    kept = [{name: value for name, value in part.items() if name not in VARIES} for part in parts]
-    names = [
-        (name, "" if name in {"date", "x-request-id", "content-length"} else value) for name, value in headers
-    ]
-    return status, names, kept
 
 
 def stored(system):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from gantry_link.call_pattern import CallPattern, begin_call
 from gantry_link.errors import LinkError
-from gantry_link.store_calls import BULK, StoreCalls
+from gantry_link.store_calls import BULK, SMALL, StoreCalls, refusal
 from gantry_link.store_client import HOLD_MARGIN_SECONDS
+from gantry_link.waiting import Waiting
 from gantry_wire.codes import GantryCode
+from gantry_wire.frame import Command
 from gantry_wire.lease_headers import (
     ExtendReplyHeader,
     LeasedRun,
@@ -43,14 +46,23 @@ class LeaseClient(StoreCalls):
 
     async def receive(self, header: ReceiveHeader) -> Received:
         """9030: lease messages. After a LinkError with `sent` some may be on lease that nobody knows of."""
-        answer = await self.ask(GantryCode.RECEIVE, header, lane=BULK)
-        reply = answer.read(ReceiveReplyHeader)
-        runs, records = unpack_runs(answer.body, reply.runs)
-        return Received(runs, records, reply.until_ms, reply.more)
+        return _received_of(await self.call(GantryCode.RECEIVE, header, lane=BULK))
 
-    async def settle(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> bytes:
-        """9031: acknowledge, give back or release; an ItemStatus for each item, durable."""
-        return (await self.ask(GantryCode.ACK, header, pack_items(items))).body
+    def begin_receive(self, pattern: CallPattern, told: Callable[[Received | Exception], None]) -> bool:
+        """As `receive`, without a task, `pattern` of 9030; False, and nothing was done, where no connection is open."""
+        waiting = Waiting(_received_of, told)
+        return begin_call(self.pool, self.address, BULK, pattern, b"", waiting, self.timeout_seconds)
+
+    async def settle(self, header: LeaseItemsHeader, items: bytes) -> bytes:
+        """9031: acknowledge, give back or release what `pack_items` or `pack_places` made; an ItemStatus for each, durable."""
+        return _statuses_of(await self.call(GantryCode.ACK, header, items))
+
+    def begin_settle(
+        self, pattern: CallPattern, items: bytes, told: Callable[[bytes | Exception], None]
+    ) -> bool:
+        """As `settle`, without a task, `pattern` of 9031; False, and nothing was done, where no connection is open."""
+        waiting = Waiting(_statuses_of, told)
+        return begin_call(self.pool, self.address, SMALL, pattern, items, waiting, self.timeout_seconds)
 
     async def release(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> None:
         """9031, one-way: messages that reached nobody are due again at once. Lost: their leases end by time."""
@@ -81,3 +93,17 @@ class LeaseClient(StoreCalls):
                 connection.oneway(GantryCode.WAIT_FOR_MESSAGES, header, b"")
             except LinkError:
                 return
+
+
+def _received_of(answer: Command) -> Received:
+    if answer.code:
+        raise refusal(answer)
+    reply = answer.read(ReceiveReplyHeader)
+    runs, records = unpack_runs(answer.body, reply.runs)
+    return Received(runs, records, reply.until_ms, reply.more)
+
+
+def _statuses_of(answer: Command) -> bytes:
+    if answer.code:
+        raise refusal(answer)
+    return answer.body

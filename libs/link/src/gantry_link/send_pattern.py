@@ -5,18 +5,16 @@ Costs a send 2 us in place of the 9 us of a header, its fields, their JSON, a co
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import msgspec
 
-from gantry_link.calls import Answer
 from gantry_link.errors import LinkError
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_client import Stored, stored_of
+from gantry_link.waiting import Waiting
 from gantry_wire.codes import RequestCode
 from gantry_wire.encode import encode_request
-from gantry_wire.frame import Command
 from gantry_wire.frame_stream import FRAME_HEAD
 from gantry_wire.headers import SendHeaderV2
 
@@ -51,39 +49,6 @@ class SendPattern:
         return b"%s%s%s" % (FRAME_HEAD.pack(_HEAD_REST + size + len(body), size), header, body)
 
 
-class _Waiting:
-    """A send that waits for its answer: cheaper than a future, and called in the turn in which the answer came."""
-
-    __slots__ = ("_told",)
-
-    def __init__(self, told: Told) -> None:
-        self._told = told
-
-    def done(self) -> bool:
-        """Nobody takes a send back."""
-        return False
-
-    def set_result(self, answer: Command, /) -> None:
-        """Tell what the store said."""
-        try:
-            stored = stored_of(answer)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the sender must hear of it
-            self._tell(error)
-        else:
-            self._tell(stored)
-
-    def set_exception(self, error: LinkError, /) -> None:
-        """Tell that there is no answer."""
-        self._tell(error)
-
-    def _tell(self, outcome: Stored | Exception) -> None:
-        try:
-            self._told(outcome)
-        except Exception as error:  # noqa: BLE001 - the other answers of this turn must reach their callers
-            context = {"message": "telling the outcome of a send failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
-
-
 def begin_send(
     pool: ConnectionPool,
     address: str,
@@ -99,7 +64,7 @@ def begin_send(
     if connection is None:
         return False
     opaque = connection.next_opaque()
-    waiting: Answer = _Waiting(told)
+    waiting = Waiting(stored_of, told)
     try:
         connection.ask(opaque, pattern.frame(opaque, born_ms, properties, body), waiting, timeout_seconds)
     except LinkError:

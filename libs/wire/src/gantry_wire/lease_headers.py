@@ -31,6 +31,8 @@ FILTER_CONFLICT = "FILTER_CONFLICT"
 
 _RUN = Struct(">HqH")
 _ITEM = Struct(">BBiqqq")
+PLACE = Struct(">Biqq")
+"""The fields of a LeaseItem from `is_retry` to `lease`, packed."""
 
 
 class ReceiveHeader(Header, kw_only=True, rename="camel", gc=False):
@@ -170,6 +172,12 @@ def unpack_runs(body: bytes | memoryview, count: int) -> tuple[list[LeasedRun], 
 def pack_items(items: Sequence[LeaseItem]) -> bytes:
     """Return the body of an acknowledgement or an extension."""
     return b"".join([_ITEM.pack(*item) for item in items])
+
+
+def pack_places(kind: int, places: Sequence[bytes], delay_ms: int = 0) -> bytes:
+    """Return what `pack_items` does for items of one kind and delay, of the packed fields between them (PLACE)."""
+    before, behind = bytes((kind,)), delay_ms.to_bytes(8, signed=True)
+    return before + (behind + before).join(places) + behind
 
 
 def read_reasons(text: str | None) -> dict[int, str]:

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from functools import partial
 from typing import NamedTuple, cast
 
 from gantry_wire.codes import ResponseCode
-from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem
+from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem, pack_items, pack_places
 from gateway.lease_ports import LeaseStores
 from gateway.lease_schemas import AckResult
 from gateway.message_view import rfc3339
@@ -19,8 +19,6 @@ Result = AckResult | Problem
 _new = cast("Callable[[type[LeaseItem], tuple[int, int, int, int, int, int]], LeaseItem]", tuple.__new__)
 """As in `receipts`: one item for each handle."""
 
-TOGETHER_MIN = 3
-"""Fewer handles are read one by one."""
 _ACKED, _NACKED = AckResult("acked"), AckResult("nacked")
 _EXPIRED, _INVALID = AckResult("leaseExpired"), AckResult("invalidHandle")
 _DONE = {ItemKind.ACK: _ACKED, ItemKind.NACK: _NACKED}
@@ -50,6 +48,38 @@ class Acker:
 
     def __init__(self, routes: RouteCache, stores: LeaseStores) -> None:
         self._routes, self._stores = routes, stores
+
+    def begin_ack(
+        self, topic: str, group: str, handles: Sequence[str], told: Callable[[str, bytes | Exception], None]
+    ) -> bool:
+        """Acknowledge messages of one broker without a task: `told` gets its name and what it said. False: not begun, it is for `ack`."""
+        together, route = _together(topic, group, handles), self._routes.fresh(topic)
+        address = None if together is None or route is None else route.addresses.get(together.broker)
+        if together is None or address is None:
+            return False
+        broker, items = together
+        return self._stores.at(broker, address).begin_settle(topic, group, items, partial(told, broker))
+
+    def acked(self, topic: str, broker: str, count: int, outcome: bytes | Exception) -> list[Result]:
+        """Return the results of so many handles from what their broker said. Raises what nobody foresaw."""
+        if isinstance(outcome, bytes):
+            return [_ACKED if status == ItemStatus.DONE else _other(status) for status in outcome]
+        if not isinstance(outcome, StoreRefused | PeerAway | Problem):
+            raise outcome
+        return [self._failure(topic, broker, outcome)] * count
+
+    async def ack(self, topic: str, group: str, handles: Sequence[str]) -> list[Result]:
+        """Acknowledge; a result for each, in order."""
+        together = _together(topic, group, handles)
+        if together is None:
+            return await self.settle(topic, group, [Wanted(handle, ItemKind.ACK) for handle in handles])
+        route = self._routes.fresh(topic) or await self._routes.get(topic)
+        broker, items = together
+        try:
+            outcome = await self._stores.at(broker, _address(route, broker)).settle(topic, group, items, {})
+        except (StoreRefused, PeerAway, Problem) as error:
+            return self.acked(topic, broker, len(handles), error)
+        return self.acked(topic, broker, len(handles), outcome)
 
     async def settle(self, topic: str, group: str, wanted: Sequence[Wanted]) -> list[Result]:
         """Acknowledge and give back; a result for each, in order."""
@@ -106,7 +136,7 @@ class Acker:
         topic = route.topic
         try:
             store = self._stores.at(broker, _address(route, broker))
-            statuses = await store.settle(topic, group, part.items, part.reasons)
+            statuses = await store.settle(topic, group, pack_items(part.items), part.reasons)
         except (StoreRefused, PeerAway, Problem) as error:
             _fail(part, results, self._failure(topic, broker, error))
             return
@@ -130,17 +160,25 @@ class Acker:
         return refused(error)
 
 
+class Together(NamedTuple):
+    """Acknowledgements for one broker, packed."""
+
+    broker: str
+    items: bytes
+
+
+def _together(topic: str, group: str, handles: Sequence[str]) -> Together | None:
+    """Return what goes to the one broker of all handles; None where they have to be read one by one."""
+    read = Receipts(topic, group).read_all(handles)
+    if read is None:
+        return None
+    return Together(read.broker.decode(errors="replace"), pack_places(ItemKind.ACK, read.places))
+
+
 def _parts(topic: str, group: str, wanted: Sequence[Wanted]) -> tuple[list[Result], dict[str, Part]]:
     """Read all handles; return results (of those that are none, `invalidHandle`) and what goes to which broker."""
     receipts = Receipts(topic, group)
     results: list[Result] = [_INVALID] * len(wanted)
-    handles, kinds, delays, reasons = zip(*wanted, strict=True)
-    together = receipts.read_all(handles) if len(handles) >= TOGETHER_MIN else None
-    if together is not None:
-        rows = zip(kinds, *together[1:], delays, strict=True)
-        part = Part(list(map(_new, repeat(LeaseItem), rows)), list(range(len(wanted))))
-        part.reasons = {number: reason for number, reason in enumerate(reasons) if reason}
-        return results, {together.broker.decode(errors="replace"): part}
     by_broker: dict[bytes, Part] = {}
     read = receipts.read
     for place, (handle, kind, delay_ms, reason) in enumerate(wanted):

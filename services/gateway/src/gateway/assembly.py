@@ -1,7 +1,7 @@
 """Puts the gateway together from its ports: used by the process with real ones, by tests with ones in memory."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gantry_chassis.metrics import Metrics
 from gantry_wire.ids import UniqueIds
@@ -27,6 +27,8 @@ from gateway.probe import Probe
 from gateway.problems import Problem
 from gateway.pulling import Puller
 from gateway.queries import Queries
+from gateway.quick_answer import Begin, QuickAnswers
+from gateway.quick_lease import QuickLeases
 from gateway.quick_send import QuickSends
 from gateway.receiving import Receiver
 from gateway.route_cache import RouteCache
@@ -133,9 +135,9 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
-    new_id = ports.new_request_id
-    quick = QuickSends(send, sender, drafting, access, figures, new_id, app.finish, settings.gzip_bytes_min)
-    app.short_way = ShortWay(app.answer, new_id, quick, app.is_hot)
+    answers = QuickAnswers(access, figures, ports.new_request_id, app.finish, settings.gzip_bytes_min)
+    quick_leases = QuickLeases(leases, answers, is_limited=send.is_limited)
+    app.short_way = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
 
     def drain() -> None:
         puller.drain()
@@ -143,6 +145,15 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
         transactions.drain()
 
     return Gateway(app, routes, puller, drain)
+
+
+def _short_way(app: GatewayApp, ports: Ports, sends: QuickSends, leases: QuickLeases) -> ShortWay:
+    """Return the way of requests with known heads."""
+
+    def learn(scope: dict[str, Any]) -> Begin | None:
+        return sends.learn(scope) or leases.learn(scope)
+
+    return ShortWay(app.answer, ports.new_request_id, learn, app.is_hot)
 
 
 def _figures(

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import msgspec
@@ -27,7 +27,7 @@ REQUEST_ID_CHARS_MAX = 128
 JSON = "application/json"
 _encode = msgspec.json.encode
 _date = HttpDate()
-_OK_HEAD = b"HTTP/1.1 200 OK\r\ndate: %s\r\ncontent-type: application/json\r\nx-request-id: %s\r\ncontent-length: %d\r\n%s\r\n"
+_OK_HEAD = b"HTTP/1.1 200 OK\r\ndate: %s\r\ncontent-type: application/json\r\nx-request-id: %s\r\n%scontent-length: %d\r\n%s\r\n"
 _ID_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-")
 _QUIET = frozenset({204, 304})
 
@@ -55,10 +55,26 @@ def json_reply(value: object, status: int = 200) -> Reply:
     return Reply(status, _encode(value))
 
 
-def json_head(request_id: str, size: int, *, stays: bool) -> bytes:
-    """Return the head of an answer in JSON, as a whole call would write it; `stays` says whether the connection does."""
+def json_head(request_id: str, size: int, *, stays: bool, varies: bool = False) -> bytes:
+    """Return the head of an answer in JSON, as a whole call would write it.
+
+    `stays` says whether the connection does; `varies`, that another client would get it packed.
+    """
     closing = b"" if stays else b"connection: close\r\n"
-    return _OK_HEAD % (_date.header()[1], request_id.encode(), size, closing)
+    varying = b"vary: accept-encoding\r\n" if varies else b""
+    return _OK_HEAD % (_date.header()[1], request_id.encode(), varying, size, closing)
+
+
+def takes_gzip(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a client takes packed answers."""
+    accepted = headers.get(b"accept-encoding", b"").lower()
+    if b"gzip" not in accepted:
+        return False
+    for part in accepted.split(b","):
+        name, _, weight = part.partition(b";")
+        if name.strip() == b"gzip":
+            return weight.replace(b" ", b"") not in {b"q=0", b"q=0.0", b"q=0.00", b"q=0.000"}
+    return False
 
 
 class Call:
@@ -184,7 +200,7 @@ class Call:
         ]
         if gzip_bytes_min and len(body) >= gzip_bytes_min:
             headers.append((b"vary", b"accept-encoding"))
-            if self._takes_gzip():
+            if takes_gzip(self.headers):
                 body = (
                     _gzip(body) if len(body) < GZIP_IN_THREAD_BYTES else await asyncio.to_thread(_gzip, body)
                 )
@@ -212,16 +228,6 @@ class Call:
 
     def _has_body(self) -> bool:
         return self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
-
-    def _takes_gzip(self) -> bool:
-        accepted = self.headers.get(b"accept-encoding", b"").lower()
-        if b"gzip" not in accepted:
-            return False
-        for part in accepted.split(b","):
-            name, _, weight = part.partition(b";")
-            if name.strip() == b"gzip":
-                return weight.replace(b" ", b"") not in {b"q=0", b"q=0.0", b"q=0.00", b"q=0.000"}
-        return False
 
     async def _drop_rest(self) -> None:
         """Read and drop what the client still sends: closing with unread bytes would lose it the answer."""

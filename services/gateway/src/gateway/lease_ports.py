@@ -1,6 +1,6 @@
 """What receiving needs of a store, in the gateway's words. Adapter: link_leases.py. Every call raises StoreRefused or PeerAway."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from gantry_wire.lease_headers import LeasedRun, LeaseItem
@@ -33,10 +33,18 @@ class LeaseStore(Protocol):
         """Lease messages."""
         ...
 
-    async def settle(
-        self, topic: str, group: str, items: Sequence[LeaseItem], reasons: dict[int, str]
-    ) -> bytes:
-        """Acknowledge and give back; an ItemStatus for each item, durable."""
+    def begin_receive(self, ask: ReceiveAsk, told: Callable[[Leased | Exception], None]) -> bool:
+        """Lease messages without a task: `told` gets what `receive` would return or raise. False: not begun, nothing was done."""
+        ...
+
+    async def settle(self, topic: str, group: str, items: bytes, reasons: dict[int, str]) -> bytes:
+        """Acknowledge and give back packed items; an ItemStatus for each item, durable."""
+        ...
+
+    def begin_settle(
+        self, topic: str, group: str, items: bytes, told: Callable[[bytes | Exception], None]
+    ) -> bool:
+        """Settle without a task: `told` gets what `settle` would return or raise. False: not begun, nothing was done."""
         ...
 
     async def release(self, topic: str, group: str, items: Sequence[LeaseItem]) -> None:

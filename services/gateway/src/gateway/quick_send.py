@@ -4,24 +4,21 @@ Every check is the plain way's own. What is refused, or has to wait for anything
 anything was done; what the store refuses, or does not answer, goes on there.
 """
 
-import asyncio
-import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from gateway.access import Access
-from gateway.call import JSON, Call, Reply, json_head
+from gateway.call import JSON, Call, Reply
 from gateway.checks import sendable, topic_of
 from gateway.cycle import Cycle
 from gateway.drafting import Drafting
 from gateway.drafts import Draft, FieldNames
-from gateway.figures import Figures
 from gateway.ports import Stored
 from gateway.problems import Problem
+from gateway.quick_answer import Begin, QuickAnswers, clock
 from gateway.raw_messages import PREFIX as MQ_PREFIX
 from gateway.raw_messages import header_fields, header_name, read_message, refuse_headers_twice
 from gateway.routes.send import FORMS, SendRoute, json_names, media_type_of, read_messages
@@ -29,12 +26,7 @@ from gateway.schemas import MessageIn, SendResult
 from gateway.sending import Placed, Sender, result_of
 
 _encode = msgspec.json.encode
-_clock = time.perf_counter
 
-Begin = Callable[[Cycle, bytes], bool]
-"""Begins a call; False where nothing was done and it is left to the plain way."""
-Finish = Callable[[Call, Coroutine[Any, Any, Reply]], Coroutine[Any, Any, None]]
-"""Answers a call with what a coroutine returns or raises."""
 Read = Callable[[bytes], MessageIn | None]
 """Returns the one message of a body; None where there are more, or none."""
 
@@ -47,26 +39,21 @@ class QuickSends:
         route: SendRoute,
         sender: Sender,
         drafting: Drafting,
-        access: Access,
-        figures: Figures,
-        new_request_id: Callable[[], str],
-        finish: Finish,
-        gzip_bytes_min: int,
+        answers: QuickAnswers,
     ) -> None:
-        self.route, self.sender, self.figures = route, sender, figures
-        self.new_request_id, self.gzip_bytes_min = new_request_id, gzip_bytes_min
-        self._drafts, self._access, self._finish = drafting.drafts, access, finish
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.route, self.sender, self.answers = route, sender, answers
+        self._drafts = drafting.drafts
 
     def learn(self, scope: dict[str, Any]) -> Begin | None:
         """Return how requests of this scope begin; None where they are for the plain way."""
         parts = scope["path"].split("/")
-        if len(parts) != 5 or self.route.is_limited or self._access.has_origins:
+        access = self.answers.access
+        if len(parts) != 5 or self.route.is_limited or access.has_origins:
             return None
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
             topic = sendable(topic_of(parts[3]))
-            self._access.check(scope["path"], headers)
+            access.check(scope["path"], headers)
             media_type = media_type_of(headers)
             if media_type == JSON.encode():
                 return partial(self._begin, topic, _only_one, json_names)
@@ -78,14 +65,8 @@ class QuickSends:
             return None
         return partial(self._begin, topic, partial(_with_body, pattern), header_name)
 
-    def later(self, call: Call, replying: Coroutine[Any, Any, Reply]) -> None:
-        """Answer a call the plain way, from here on."""
-        task = asyncio.ensure_future(self._finish(call, replying))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _begin(self, topic: str, read: Read, name_of: FieldNames, cycle: Cycle, body: bytes) -> bool:
-        started = _clock()
+        started = clock()
         try:
             item = read(body)
             if item is None:
@@ -118,20 +99,14 @@ class _Sending:
             result = result_of(self._placed.group.queue, outcome, self._draft)
             if type(result) is SendResult:
                 body = b'{"results":[' + _encode(result) + b"]}"
-                if not sends.gzip_bytes_min or len(body) < sends.gzip_bytes_min:
-                    head = json_head(sends.new_request_id(), len(body), stays=cycle.keep_alive)
-                    cycle.write(head + body)
+                if sends.answers.write_json(cycle, body, "send", self._started, may_pack=True):
                     sends.route.messages += 1
-                    sends.figures.count("send", 200, _clock() - self._started)
                     return
-        call = Call(cycle.scope(), cycle.receive, cycle.send, sends.new_request_id)
-        sends.later(call, self._rest(call, outcome))
+        sends.answers.later(cycle, "send", partial(self._go_on, outcome))
 
-    async def _rest(self, call: Call, outcome: Stored | Exception) -> Reply:
-        call.scope["route_name"] = "send"
-        await call.body()
-        sends, placed = self._sends, self._placed
-        return sends.route.reply(await sends.sender.go_on(placed, self._draft, outcome))
+    async def _go_on(self, outcome: Stored | Exception, _call: Call) -> Reply:
+        sends = self._sends
+        return sends.route.reply(await sends.sender.go_on(self._placed, self._draft, outcome))
 
 
 def _only_one(body: bytes) -> MessageIn | None:

@@ -9,6 +9,7 @@ means harm: whoever may receive may acknowledge.
 from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain, repeat
 from struct import Struct
 from typing import NamedTuple, cast
 from zlib import crc32
@@ -19,6 +20,8 @@ RETRY_FLAG = 1
 
 _CHECK = Struct(">I")
 _SAID = Struct(">BBiqq")
+_BEFORE, _OFFSET, _LEASE = Struct(">BBi"), Struct(">q"), Struct(">q")
+"""The parts of _SAID: the first and the last are the same in all handles of a batch."""
 _WHOLE = Struct(">IBBiqq")
 _TO_URL = bytes.maketrans(b"+/", b"-_")
 _FROM_URL = bytes.maketrans(b"-_+/=", b"+/!!!")
@@ -26,7 +29,9 @@ _PADDING = (b"", b"!", b"==", b"=")
 _ZEROS = ("", "A", "AA", "")
 """What fills a text of base64 up to a multiple of four, in place of padding."""
 _WITH_RETRY = (0, RETRY_FLAG)
-_RETRIES = frozenset(_WITH_RETRY)
+_BEGINS = frozenset({bytes((VERSION, 0)), bytes((VERSION, RETRY_FLAG))})
+_PLACE_AT = _CHECK.size + 1
+"""Where the packed fields of a place begin in a handle; they end with its fixed part."""
 
 
 class Receipt(NamedTuple):
@@ -39,14 +44,11 @@ class Receipt(NamedTuple):
     lease: int
 
 
-class ReceiptColumns(NamedTuple):
-    """What handles of one broker say, each column in their order."""
+class ReceiptBatch(NamedTuple):
+    """What handles of one broker say: of each the packed fields from `is_retry` to `lease`."""
 
     broker: bytes
-    is_retry: tuple[int, ...]
-    queue_ids: tuple[int, ...]
-    offsets: tuple[int, ...]
-    leases: tuple[int, ...]
+    places: list[bytes]
 
 
 _new = cast("Callable[[type[Receipt], tuple[bytes, int, int, int, int]], Receipt]", tuple.__new__)
@@ -69,48 +71,43 @@ class Receipts:
 
     def make_all(self, broker: bytes, queue_id: int, offsets: Sequence[int], lease: int) -> list[bytes]:
         """Return the handles of messages of one queue and lease, as `make` does: written as one text, and cut."""
-        pack, check, seed = _SAID.pack, _CHECK.pack, self._seed
-        whole_size = _WHOLE.size + len(broker)
-        fill = bytes(-whole_size % 3)
-        parts: list[bytes] = []
-        for offset in offsets:
-            said = pack(VERSION, 0, queue_id, offset, lease) + broker
-            parts += (check(crc32(said, seed)), said, fill)
-        text = b2a_base64(b"".join(parts), newline=False).translate(_TO_URL)
-        step = (whole_size + len(fill)) // 3 * 4
-        chars = step - len(fill)
+        size = _WHOLE.size + len(broker)
+        before = crc32(_BEFORE.pack(VERSION, 0, queue_id), self._seed)
+        behind = _LEASE.pack(lease) + broker
+        checks = [crc32(behind, crc32(packed, before)) for packed in map(_OFFSET.pack, offsets)]
+        shared = (repeat(VERSION), repeat(0), repeat(queue_id), offsets, repeat(lease), repeat(broker))
+        layout = _layout(len(broker), -size % 3, len(offsets))
+        data = layout.pack(*chain.from_iterable(zip(checks, *shared, strict=False)))
+        text = b2a_base64(data, newline=False).translate(_TO_URL)
+        step = len(text) // len(offsets)
+        chars = step - -size % 3
         return [text[at : at + chars] for at in range(0, len(text), step)]
 
-    def read_all(self, handles: Sequence[str]) -> ReceiptColumns | None:
-        """Return what handles of one length and broker say, by columns; None where they have to be read one by one."""
+    def read_all(self, handles: Sequence[str]) -> ReceiptBatch | None:
+        """Return what handles of one length and broker say; None where they have to be read one by one."""
         chars = len(handles[0])
         fill = -chars % 4
-        whole_size, step = chars * 3 // 4, (chars + fill) * 3 // 4
-        joined = (_ZEROS[fill]).join([*handles, ""])
-        if (
-            fill == 3
-            or chars > HANDLE_CHARS_MAX
-            or whole_size < _WHOLE.size
-            or len(set(map(len, handles))) > 1
-            or not joined.isascii()
-        ):
+        size, step = chars * 3 // 4, (chars + fill) * 3 // 4
+        joined = _ZEROS[fill].join([*handles, ""])
+        if fill == 3 or not _WHOLE.size <= size or chars > HANDLE_CHARS_MAX or not joined.isascii():
+            return None
+        if len(set(map(len, handles))) > 1:
             return None
         try:
             data = a2b_base64(joined.encode().translate(_FROM_URL), strict_mode=True)
         except Error:
             return None
-        layout = _layout(whole_size - _WHOLE.size, step - whole_size)
-        checks, versions, flags, *columns, brokers = zip(*layout.iter_unpack(data), strict=True)
-        seed, count = self._seed, len(handles)
+        wholes = [data[at : at + size] for at in range(0, len(data), step)]
+        broker, seed = wholes[0][_WHOLE.size :], self._seed
+        checks = [_CHECK.pack(crc32(whole[_CHECK.size :], seed)) for whole in wholes]
+        begins = {whole[_CHECK.size : _PLACE_AT + 1] for whole in wholes}
         if (
-            versions.count(VERSION) != count
-            or brokers.count(brokers[0]) != count
-            or not set(flags) <= _RETRIES
-            or [crc32(data[at + 4 : at + whole_size], seed) for at in range(0, len(data), step)]
-            != list(checks)
+            not begins <= _BEGINS
+            or any([not whole.endswith(broker) for whole in wholes])  # noqa: C419 - a generator costs more
+            or checks != [whole[: _CHECK.size] for whole in wholes]
         ):
             return None
-        return ReceiptColumns(brokers[0], flags, *columns)
+        return ReceiptBatch(broker, [whole[_PLACE_AT : _WHOLE.size] for whole in wholes])
 
     def read(self, handle: str) -> Receipt | None:
         """Return what a handle says; None for one that is malformed, or of another group or topic."""
@@ -129,6 +126,8 @@ class Receipts:
         return _new(Receipt, (whole[_WHOLE.size :], flags, queue_id, offset, lease))
 
 
-@lru_cache(maxsize=256)
-def _layout(broker_size: int, fill: int) -> Struct:
-    return Struct(f"{_WHOLE.format}{broker_size}s{fill}x")
+@lru_cache(maxsize=1024)
+def _layout(broker_size: int, fill: int, count: int) -> Struct:
+    """Return the layout of so many handles' bytes, each filled up to what base64 writes by itself."""
+    one = f"{_WHOLE.format[1:]}{broker_size}s{fill}x"
+    return Struct(f">{one * count}")

@@ -6,7 +6,6 @@ A receive of 32 such messages takes a third of the time that the way of single r
 from collections.abc import Sequence
 from functools import lru_cache
 from struct import Struct
-from struct import error as StructError  # noqa: N812 - an exception
 from typing import NamedTuple
 from zlib import crc32
 
@@ -16,15 +15,17 @@ from gantry_wire.lease_headers import LeasedRun
 from gantry_wire.limits import TOPIC_BYTES_MAX
 from gantry_wire.record import CRC_MASK, MAGIC_V1, SYS_BORN_HOST_V6, SYS_COMPRESSED, SYS_STORE_HOST_V6
 from gateway.receipts import Receipts
-from gateway.received_kept import host_part, kept, shown_time
+from gateway.received_kept import POSITION_CHARS, host_part, kept, shown_time
 
 TOGETHER_MIN = 3
 """Fewer are shown one by one."""
 
-_FIXED = ">iIiiiqqiq8sq8siqi"
-_first = Struct(_FIXED)
+_FIXED = Struct(">8si4s4xq8s4sq8xq12s8x4s")
+"""Size and magic, CRC, queue id, (flag), offset, position, system flags, born, (host), stored, the store's host with the count of
+deliveries, (prepared), size of the body. What is in brackets is not shown; texts are shared by all, but for the position."""
 _UNIQUE = b"UNIQ_KEY\x01"
 _END = 2
+_HOST_SIZE = 8
 _PLAIN_FLAGS_NOT = SYS_COMPRESSED | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 
 _encode = msgspec.json.encode
@@ -42,83 +43,117 @@ class Said(NamedTuple):
 
 
 class Even(NamedTuple):
-    """Messages as JSON, where they lie, and how many bytes they took."""
+    """Messages as JSON, where they lie, and how many bytes of the log they take."""
 
     parts: list[bytes]
-    places: list[tuple[int, int, int, int]]
+    queue_id: int
+    offsets: Sequence[int]
     size: int
+
+
+class _Shape(NamedTuple):
+    """Where the parts of a record lie whose size is fixed by the record's own fields."""
+
+    size: int
+    body_size: int
+    middle: bytes
+    """Topic, size of the properties, and those before the value of the unique key."""
+    key_size: int
+    behind: bytes
+    """Properties behind that value, with the end of it."""
 
 
 class _Columns(NamedTuple):
     """What differs from one message to the next, and what they share."""
 
     offsets: Sequence[int]
-    positions: Sequence[int]
+    positions: Sequence[bytes]
     born_ms: Sequence[int]
     stored_ms: Sequence[int]
     bodies: Sequence[bytes]
-    properties: Sequence[bytes]
+    keys: Sequence[bytes]
     queue_id: int
     host: bytes
     reconsume_times: int
-    size: int
-    """Bytes of each record."""
 
 
 def even_run(data: bytes, at: int, run: LeasedRun, said: Said) -> Even | None:
     """Return the messages of a run that begins at `at`; None where they have to be looked at one by one."""
     count, lease, attempt = run
-    columns = _columns(data, at, count, said.topic) if count >= TOGETHER_MIN else None
-    unique = _unique_keys(columns.properties) if columns is not None else None
-    if columns is None or unique is None:
+    shape = _shape_of(data, at, said.topic) if count >= TOGETHER_MIN else None
+    columns = _columns(data, at, count, shape) if shape is not None else None
+    if shape is None or columns is None:
         return None
     try:
         texts = [_encode(body.decode()) for body in columns.bodies]
     except UnicodeDecodeError:
         return None
-    offsets, _, born_ms, stored_ms, *_, queue_id, host, reconsume_times, _ = columns
-    keys, others = unique
+    offsets, positions, born_ms, stored_ms, _, keys, queue_id, host, reconsume_times = columns
+    others = _others(shape, said.topic)
     before_times, before_body, behind = map(_literal, kept(others, said.topic, data, at))
     template = (
         b'{"messageId":"%%s","topic":"%s","broker":%s,"queueId":%d,"queueOffset":%%d%s,"bornTimestamp":"%%s","storeTimestamp":"%%s"'
-        b',"reconsumeTimes":%d,"offsetMessageId":"%s%%016X"%s%%s%s,"receiptHandle":"%%s","invisibleUntil":"%s","deliveryAttempt":%d}'
+        b',"reconsumeTimes":%d,"offsetMessageId":"%s%%s"%s%%s%s,"receiptHandle":"%%s","invisibleUntil":"%s","deliveryAttempt":%d}'
     ) % (
         _literal(said.topic), _literal(said.broker), queue_id, before_times, reconsume_times, host_part(host), before_body, behind,
         said.until, attempt,
     )  # fmt: skip
     handles = said.receipts.make_all(said.broker_name, queue_id, offsets, lease)
     born, stored = map(shown_time, born_ms), map(shown_time, stored_ms)
-    rows = zip(keys, offsets, born, stored, columns.positions, texts, handles, strict=True)
-    places = [(0, queue_id, offset, lease) for offset in offsets]
-    return Even(list(map(template.__mod__, rows)), places, columns.size * count)
+    digits = b"".join(positions).hex().upper().encode()
+    shown_positions = [digits[at : at + POSITION_CHARS] for at in range(0, len(digits), POSITION_CHARS)]
+    rows = zip(keys, offsets, born, stored, shown_positions, texts, handles, strict=True)
+    return Even(list(map(template.__mod__, rows)), queue_id, offsets, shape.size * count)
 
 
-def _columns(data: bytes, at: int, count: int, topic: bytes) -> _Columns | None:
-    """Read records that are alike in all that JSON says but once; None where they are not, or one is damaged."""
-    try:
-        size, *_, body_size = _first.unpack_from(data, at)
-    except StructError:
+def _shape_of(data: bytes, at: int, topic: bytes) -> _Shape | None:
+    """Return how the record at `at` is divided; None where it is not one of this topic with a unique key."""
+    body_at = at + _FIXED.size
+    head = data[at:body_at]
+    if len(head) < _FIXED.size or len(topic) > TOPIC_BYTES_MAX:
         return None
-    middle_size = 1 + len(topic) + 2
-    properties_size, end = size - _first.size - body_size - middle_size, at + size * count
-    if len(topic) > TOPIC_BYTES_MAX or body_size < 0 or properties_size < 0 or end > len(data):
+    size, body_size = int.from_bytes(head[:4], signed=True), int.from_bytes(head[-4:], signed=True)
+    topic_at = body_at + body_size
+    properties_at = topic_at + 1 + len(topic) + 2
+    end = at + size
+    if body_size < 0 or not properties_at <= end <= len(data):
         return None
-    rows = _layout(body_size, middle_size, properties_size).iter_unpack(memoryview(data)[at:end])
+    text = data[topic_at:end]
+    start = text.find(_UNIQUE, properties_at - topic_at)
+    key_at = start + len(_UNIQUE)
+    key_end = text.find(_END, key_at)
+    properties_start = properties_at - topic_at
+    if start < 0 or key_end < 0 or (start > properties_start and text[start - 1] != _END):
+        return None
+    wanted = bytes((len(topic),)) + topic + (end - properties_at).to_bytes(2)
+    if text[:properties_start] != wanted or _UNIQUE in text[key_end:]:
+        return None
+    return _Shape(size, body_size, text[:key_at], key_end - key_at, text[key_end:])
+
+
+def _columns(data: bytes, at: int, count: int, shape: _Shape) -> _Columns | None:
+    """Read records of one shape that are alike in all that JSON says but once; None where they are not, or one is damaged."""
+    end = at + shape.size * count
+    if end > len(data):
+        return None
+    layout = _layout(shape.body_size, len(shape.middle), shape.key_size, len(shape.behind))
+    rows = layout.iter_unpack(memoryview(data)[at:end])
     (
-        sizes, magics, crcs, queue_ids, _flags, offsets, positions, sys_flags, born_ms, _born, stored_ms, hosts,
-        reconsume_times, _prepared, body_sizes, bodies, middles, properties,
+        sizes, crcs, queue_ids, offsets, positions, flags, born_ms, stored_ms, hosts, body_sizes, bodies, middles, keys, behinds,
     ) = zip(*rows, strict=True)  # fmt: skip
-    middle = bytes((len(topic),)) + topic + properties_size.to_bytes(2)
-    shared = (sizes, magics, queue_ids, sys_flags, hosts, reconsume_times, body_sizes, middles)
-    wanted = (size, MAGIC_V1, queue_ids[0], sys_flags[0], hosts[0], reconsume_times[0], body_size, middle)
+    shared = (sizes, queue_ids, flags, hosts, body_sizes, middles, behinds)
+    host, reconsume_times = hosts[0][:_HOST_SIZE], int.from_bytes(hosts[0][_HOST_SIZE:], signed=True)
     if (
-        any([column.count(value) != count for column, value in zip(shared, wanted, strict=True)])  # noqa: C419
-        or sys_flags[0] & _PLAIN_FLAGS_NOT
+        any([column.count(column[0]) != count for column in shared])  # noqa: C419 - a generator costs more
+        or int.from_bytes(sizes[0][4:]) != MAGIC_V1
+        or int.from_bytes(flags[0]) & _PLAIN_FLAGS_NOT
+        or not b"".join(keys).isalnum()  # may it stand in JSON as it is?
         or [crc32(body) & CRC_MASK for body in bodies] != list(crcs)
     ):
         return None
+    queue_id = int.from_bytes(queue_ids[0], signed=True)
     return _Columns(
-        offsets, positions, born_ms, stored_ms, bodies, properties, queue_ids[0], hosts[0], reconsume_times[0], size
+        offsets, positions, born_ms, stored_ms, bodies, keys, queue_id, host, reconsume_times
     )  # fmt: skip
 
 
@@ -127,23 +162,11 @@ def _literal(text: bytes) -> bytes:
     return text.replace(b"%", b"%%")
 
 
-def _unique_keys(properties: Sequence[bytes]) -> tuple[list[bytes], bytes] | None:
-    """Return the unique key of each, and what else all of them have, alike; None where they differ in more."""
-    first = properties[0]
-    start = first.find(_UNIQUE)
-    key_at = start + len(_UNIQUE)
-    key_end = first.find(_END, key_at)
-    if start < 0 or key_end < 0 or (start and first[start - 1] != _END):
-        return None
-    if len({one[:key_at] for one in properties}) > 1 or len({one[key_end:] for one in properties}) > 1:
-        return None
-    keys = [one[key_at:key_end] for one in properties]
-    others = first[:start] + first[key_end + 1 :]
-    if not b"".join(keys).isalnum() or _UNIQUE in others:
-        return None
-    return keys, others
+def _others(shape: _Shape, topic: bytes) -> bytes:
+    """Return the properties without the unique key."""
+    return shape.middle[1 + len(topic) + 2 : -len(_UNIQUE)] + shape.behind[1:]
 
 
 @lru_cache(maxsize=256)
-def _layout(body_size: int, middle_size: int, properties_size: int) -> Struct:
-    return Struct(f"{_FIXED}{body_size}s{middle_size}s{properties_size}s")
+def _layout(body_size: int, middle_size: int, key_size: int, behind_size: int) -> Struct:
+    return Struct(f"{_FIXED.format}{body_size}s{middle_size}s{key_size}s{behind_size}s")

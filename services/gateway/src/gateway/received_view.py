@@ -4,7 +4,7 @@ Most messages of a topic differ in body, id, place and times only: what their pr
 those of one size are shown together (`received_even`). What is not of the plain kind goes the way of `message_view`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - an exception
 from typing import NamedTuple
@@ -32,15 +32,21 @@ _encode = msgspec.json.encode
 
 Text = tuple[int, int, int, int, bytes]
 """1 for the retry topic, size, queue id, offset, and the JSON of a record without its closing brace."""
-Place = tuple[int, int, int, int]
-"""1 for the retry topic, queue id, offset, lease."""
+Places = tuple[int, int, Sequence[int], int]
+"""1 for the retry topic, queue id, offsets, lease."""
 
 
 class Shown(NamedTuple):
     """Messages as JSON, and where they lie."""
 
     parts: list[bytes]
-    places: list[Place]
+    places: list[Places]
+
+    def all_places(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield 1 for the retry topic, queue id, offset and lease of each message."""
+        for is_retry, queue_id, offsets, lease in self.places:
+            for offset in offsets:
+                yield is_retry, queue_id, offset, lease
 
 
 def shown(
@@ -51,14 +57,14 @@ def shown(
     broker_bytes, wanted_topic = broker.encode(), topic.encode()
     until, shown_broker, make = rfc3339(until_ms).encode(), _encode(broker), receipts.make
     said = Said(wanted_topic, shown_broker, broker_bytes, until, receipts)
-    parts, places = list[bytes](), list[Place]()
+    parts, places = list[bytes](), list[Places]()
     at = 0
     for run in runs:
         count, lease, attempt = run
         even = even_run(data, at, run, said)
         if even is not None:
             parts += even.parts
-            places += even.places
+            places.append((0, even.queue_id, even.offsets, lease))
             at += even.size
             continue
         for _ in range(count):
@@ -70,7 +76,7 @@ def shown(
                 b'%s,"receiptHandle":"%s","invisibleUntil":"%s","deliveryAttempt":%d}'
                 % (text, handle, until, attempt)
             )
-            places.append((is_retry, queue_id, offset, lease))
+            places.append((is_retry, queue_id, (offset,), lease))
     if at != len(data):
         raise MalformedRecord(f"{len(data) - at} bytes follow the last leased record")
     return Shown(parts, places)

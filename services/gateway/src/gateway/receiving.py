@@ -5,6 +5,7 @@ What is leased and cannot be written to the client is given back at once.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
@@ -14,7 +15,7 @@ from gateway.lease_ports import Leased, LeaseStore, LeaseStores, ReceiveAsk
 from gateway.ports import PeerAway, StoreRefused
 from gateway.problems import Problem, broker_away, refused, topic_missing
 from gateway.receipts import Receipts
-from gateway.received_view import Place, shown
+from gateway.received_view import Shown, shown
 from gateway.route_cache import PERM_READ, Route, RouteCache
 
 FILTERS_MAX = 10_000
@@ -29,8 +30,11 @@ class Taken(NamedTuple):
     """Messages of one broker: their JSON, and what gives them back."""
 
     store: LeaseStore
-    places: list[Place]
-    parts: list[bytes]
+    shown: Shown
+
+
+Brokers = list[tuple[str, LeaseStore]]
+"""The brokers that hold a topic, in the order in which they are asked."""
 
 
 class Batch:
@@ -44,7 +48,7 @@ class Batch:
     @property
     def count(self) -> int:
         """How many messages there are."""
-        return sum([len(one.parts) for one in self._taken])
+        return sum([len(one.shown.parts) for one in self._taken])
 
     def add(self, taken: Taken) -> None:
         """Add messages of a broker."""
@@ -52,15 +56,22 @@ class Batch:
 
     def json(self) -> bytes:
         """Return the reply's body."""
-        return b'{"messages":[' + b",".join([part for one in self._taken for part in one.parts]) + b"]}"
+        return b'{"messages":[' + b",".join([part for one in self._taken for part in one.shown.parts]) + b"]}"
 
     def give_back(self) -> None:
         """Let others have the messages at once: they reach nobody."""
         for one in self._taken:
-            items = [LeaseItem(ItemKind.RELEASE, *place) for place in one.places]
+            items = [LeaseItem(ItemKind.RELEASE, *place) for place in one.shown.all_places()]
             task = asyncio.ensure_future(one.store.release(self._topic, self._group, items))
             self._returning.add(task)
             task.add_done_callback(self._returning.discard)
+
+
+class Begun(NamedTuple):
+    """What the first broker of a receive said, or what was raised in place of it."""
+
+    brokers: Brokers
+    outcome: Leased | Exception
 
 
 class Receiver:
@@ -78,22 +89,42 @@ class Receiver:
         """Let every receive that waits answer now."""
         self._draining.set()
 
+    def begin(self, ask: ReceiveAsk, told: Callable[[Brokers, Leased | Exception], None]) -> bool:
+        """Ask the first broker without a task, `ask` without a filter; False: not begun, it is for `receive`."""
+        route = self._routes.fresh(ask.topic)
+        brokers = [] if route is None else self._in_turn(route)
+        return bool(brokers) and brokers[0][1].begin_receive(ask, partial(told, brokers))
+
+    def batch_of(self, ask: ReceiveAsk, brokers: Brokers, leased: Leased) -> Batch | None:
+        """Return what the first broker gave where that ends the receive; None where `receive` has to go on with it."""
+        count = sum([run.records for run in leased.runs])
+        if not count or (count < ask.count_max and len(brokers) > 1):
+            return None
+        batch = Batch(ask.topic, ask.group)
+        batch.add(_shown(ask, *brokers[0], leased, Receipts(ask.topic, ask.group)))
+        return batch
+
     async def receive(
-        self, ask: ReceiveAsk, wait_seconds: float, gone: Callable[[], Awaitable[None]]
+        self,
+        ask: ReceiveAsk,
+        wait_seconds: float,
+        gone: Callable[[], Awaitable[None]],
+        begun: Begun | None = None,
     ) -> Batch:
         """Lease up to `ask.count_max` messages, waiting for the first while there is none; `gone` returns when the client is.
 
-        Raises the problem where topic or group do not allow it, or no broker answers.
+        `begun`: the first broker was asked already. Raises the problem where topic or group do not allow it, or no broker answers.
         """
         until = self._now() + wait_seconds
         watch: asyncio.Task[None] | None = None
         is_vain = False
         try:
             while True:
-                brokers = await self._brokers(ask.topic)
+                brokers = await self._brokers(ask.topic) if begun is None else begun.brokers
                 if ask.expression_type:
                     await self._spread_filter(brokers, ask)
-                batch = await self._lease(brokers, ask._replace(is_filter_new=False))
+                batch = await self._lease(brokers, ask._replace(is_filter_new=False), begun)
+                begun = None
                 left = until - self._now()
                 if batch.count or left <= 0 or self._draining.is_set():
                     return batch
@@ -109,24 +140,27 @@ class Receiver:
             if watch is not None:
                 watch.cancel()
 
-    async def _brokers(self, topic: str) -> list[tuple[str, LeaseStore]]:
+    async def _brokers(self, topic: str) -> Brokers:
         """Return the brokers that hold the topic, in another order each time."""
-        route: Route = self._routes.fresh(topic) or await self._routes.get(topic)
+        brokers = self._in_turn(self._routes.fresh(topic) or await self._routes.get(topic))
+        if not brokers:
+            words = f"the topic {topic} may not be read now"
+            raise Problem(403, "NO_PERMISSION", words, field="topic")
+        return brokers
+
+    def _in_turn(self, route: Route) -> Brokers:
         names = [
             name
             for name, queue in sorted(route.brokers.items())
             if queue.perm & PERM_READ and name in route.addresses
         ]
-        if not names:
-            words = f"the topic {topic} may not be read now"
-            raise Problem(403, "NO_PERMISSION", words, field="topic")
         self._turn += 1
-        first = self._turn % len(names)
+        first = self._turn % len(names) if names else 0
         return [
             (name, self._stores.at(name, route.addresses[name])) for name in names[first:] + names[:first]
         ]
 
-    async def _spread_filter(self, brokers: list[tuple[str, LeaseStore]], ask: ReceiveAsk) -> None:
+    async def _spread_filter(self, brokers: Brokers, ask: ReceiveAsk) -> None:
         """See that every broker knows the group's filter: what is left out later means this one."""
         wanted = (ask.expression_type, ask.expression)
         missing = [
@@ -152,8 +186,8 @@ class Receiver:
                 self._filters.clear()
             self._filters[ask.topic, ask.group, name] = wanted
 
-    async def _lease(self, brokers: list[tuple[str, LeaseStore]], ask: ReceiveAsk) -> Batch:
-        """Lease at one broker after the other until there is enough."""
+    async def _lease(self, brokers: Brokers, ask: ReceiveAsk, begun: Begun | None = None) -> Batch:
+        """Lease at one broker after the other until there is enough; what the first one said may be known."""
         batch = Batch(ask.topic, ask.group)
         away: list[str] = []
         receipts = Receipts(ask.topic, ask.group)
@@ -161,8 +195,9 @@ class Receiver:
             left = ask.count_max - batch.count
             if left <= 0:
                 break
+            first, begun = begun, None
             try:
-                leased = await store.receive(ask._replace(count_max=left))
+                leased = await _leased(store, ask._replace(count_max=left), first)
             except StoreRefused as error:
                 if not batch.count:
                     raise _problem(ask, error) from error
@@ -180,7 +215,7 @@ class Receiver:
         return batch
 
     async def _wait(
-        self, brokers: list[tuple[str, LeaseStore]], ask: ReceiveAsk, left: float, watch: "asyncio.Task[None]"
+        self, brokers: Brokers, ask: ReceiveAsk, left: float, watch: "asyncio.Task[None]"
     ) -> None:
         """Wait at all brokers until one may have something, the client is gone, or the time is over."""
         wait_ms = max(1, int(left * 1000))
@@ -206,6 +241,15 @@ class Receiver:
                 one.cancel()
 
 
+async def _leased(store: LeaseStore, ask: ReceiveAsk, begun: Begun | None) -> Leased:
+    """Return what a store leases, or what it said already."""
+    if begun is None:
+        return await store.receive(ask)
+    if isinstance(begun.outcome, Exception):
+        raise begun.outcome
+    return begun.outcome
+
+
 def _is_ready(wait: "asyncio.Task[bool]") -> bool:
     """Whether a wait says that there may be something; a refusal is for the next receive to tell."""
     error = wait.exception()
@@ -219,11 +263,11 @@ async def _watched(gone: Callable[[], Awaitable[None]]) -> None:
 def _shown(ask: ReceiveAsk, broker: str, store: LeaseStore, leased: Leased, receipts: Receipts) -> Taken:
     """Return leased messages as JSON, each with its handle."""
     try:
-        parts, places = shown(leased.records, leased.runs, broker, ask.topic, leased.until_ms, receipts)
+        messages = shown(leased.records, leased.runs, broker, ask.topic, leased.until_ms, receipts)
     except MalformedRecord as error:
         words = f"broker {broker} answered damaged records: {error}"
         raise Problem(503, "SYSTEM_ERROR", words, retryable=True) from error
-    return Taken(store, places, parts)
+    return Taken(store, messages)
 
 
 def _problem(ask: ReceiveAsk, error: StoreRefused) -> Problem:

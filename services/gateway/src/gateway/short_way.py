@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gateway.call import Call
 from gateway.cycle import Cycle
 from gateway.known_heads import KnownHeads
-from gateway.quick_send import Begin, QuickSends
+from gateway.quick_answer import Begin
 
 _OF_CONNECTION = frozenset({"server", "client", "gateway.is_lost"})
 
@@ -29,17 +29,17 @@ class ShortWay:
         self,
         answer: Callable[[Call], Awaitable[None]],
         new_request_id: Callable[[], str],
-        sends: QuickSends,
+        learn: Callable[[dict[str, Any]], Begin | None],
         is_hot: Callable[[str], bool],
     ) -> None:
-        self._answer, self._new_request_id, self._sends, self._is_hot = answer, new_request_id, sends, is_hot
+        self._answer, self._new_request_id, self._learn, self._is_hot = answer, new_request_id, learn, is_hot
         self.heads: KnownHeads[Known] = KnownHeads()
 
     def learn(self, head: bytes, scope: dict[str, Any]) -> None:
         """Keep what a head means that was read in full."""
         if self._is_hot(scope["path"]):
             kept = {name: value for name, value in scope.items() if name not in _OF_CONNECTION}
-            self.heads.keep(head, Known(kept, self._sends.learn(kept)))
+            self.heads.keep(head, Known(kept, self._learn(kept)))
 
     def begin(self, known: Known, cycle: Cycle, body: bytes, tasks: set[asyncio.Task[None]]) -> None:
         """Begin a request; one that has to wait for anything but a store's answer becomes one of the tasks."""

@@ -23,7 +23,7 @@ from gateway.lease_schemas import (
 )
 from gateway.ports import RateLimits
 from gateway.problems import Problem, forbidden, invalid, rate_limited
-from gateway.receiving import Receiver
+from gateway.receiving import Batch, Receiver
 from gateway.routes.pull import tags_of
 from gateway.sending import refusal_of
 from gateway.sql_filters import checked_sql
@@ -42,15 +42,14 @@ class ReceiveRoute:
     """Turns requests into receives."""
 
     def __init__(self, receiver: Receiver, limits: RateLimits | None) -> None:
-        self._receiver, self._limits = receiver, limits
+        self.receiver, self._limits = receiver, limits
         self.messages = 0
         """How many messages were given out."""
 
     async def __call__(self, call: Call, topic: str, group: str) -> Reply:
         """Answer one receive."""
-        _check_names(call, topic, group)
-        body = await _json_body(call)
-        request = read_json(_decode_receive, body) if body.strip() else ReceiveRequest()
+        _check(call, topic, group)
+        request = read_receive(await _json_body(call))
         kind, expression = _filter_of(request.filter)
         if request.change_filter and not kind:
             raise invalid(
@@ -66,7 +65,10 @@ class ReceiveRoute:
             expression,
             request.change_filter,
         )
-        batch = await self._receiver.receive(ask, request.wait_seconds, call.gone)
+        return self.reply(await self.receiver.receive(ask, request.wait_seconds, call.gone))
+
+    def reply(self, batch: Batch) -> Reply:
+        """Count what was given out, and say it."""
         self.messages += batch.count
         return Reply(200, batch.json(), on_lost=batch.give_back if batch.count else None)
 
@@ -75,21 +77,23 @@ class AckRoute:
     """Turns requests into acknowledgements."""
 
     def __init__(self, acker: Acker, limits: RateLimits | None) -> None:
-        self._acker, self._limits = acker, limits
+        self.acker, self._limits = acker, limits
         self.messages = 0
         """How many handles were answered."""
 
     async def __call__(self, call: Call, topic: str, group: str) -> Reply:
         """Answer one acknowledgement."""
-        _check_names(call, topic, group)
-        request = read_json(_decode_ack, await _json_body(call))
+        _check(call, topic, group)
+        request = read_ack(await _json_body(call))
         count = len(request.acks) + len(request.nacks)
         if not 1 <= count <= ITEMS_MAX:
             limit = f"1…{ITEMS_MAX}"
             raise invalid("acks", f"acks and nacks are {count} together, they may be {limit}", limit)
         await _take(self._limits, call)
-        ack = ItemKind.ACK
-        wanted = [Wanted(one.receipt_handle, ack) for one in request.acks]
+        handles = [one.receipt_handle for one in request.acks]
+        if not request.nacks:
+            return self.reply(await self.acker.ack(topic, group, handles))
+        wanted = [Wanted(handle, ItemKind.ACK) for handle in handles]
         wanted += [
             Wanted(
                 one.receipt_handle,
@@ -99,8 +103,12 @@ class AckRoute:
             )
             for one in request.nacks
         ]
-        self.messages += count
-        return _reply(await self._acker.settle(topic, group, wanted))
+        return self.reply(await self.acker.settle(topic, group, wanted))
+
+    def reply(self, results: list[Result]) -> Reply:
+        """Count the handles that were answered, and say what became of them."""
+        self.messages += len(results)
+        return _reply(results)
 
 
 class ExtendRoute:
@@ -111,7 +119,7 @@ class ExtendRoute:
 
     async def __call__(self, call: Call, topic: str, group: str) -> Reply:
         """Answer one extension."""
-        _check_names(call, topic, group)
+        _check(call, topic, group)
         request = read_json(_decode_extend, await _json_body(call))
         await _take(self._limits, call)
         wanted = [Wanted(one.receipt_handle, ItemKind.EXTEND) for one in request.extends]
@@ -135,11 +143,26 @@ class LeaseRoutes(NamedTuple):
         return {f"{PATH}/{verb}": route for verb, route in self.by_verb.items()}
 
 
-def _check_names(call: Call, topic: str, group: str) -> None:
+def read_receive(body: bytes) -> ReceiveRequest:
+    """Read the body of a receive; raise the problem 400 that says what is wrong."""
+    return read_json(_decode_receive, body) if body.strip() else ReceiveRequest()
+
+
+def read_ack(body: bytes) -> AckRequest:
+    """Read the body of an acknowledgement; raise the problem 400 that says what is wrong."""
+    return read_json(_decode_ack, body)
+
+
+def check_names(topic: str, group: str) -> None:
+    """Raise 400 for names that are none, 403 for those of the system."""
     topic_of(topic)
     group_of(group)
     if group == GATEWAY_GROUP or group.startswith((GANTRY_SYSTEM_PREFIX, SYSTEM_GROUP_PREFIX)):
         raise forbidden(f"group {group} belongs to the system", "group")
+
+
+def _check(call: Call, topic: str, group: str) -> None:
+    check_names(topic, group)
     if call.scope["query_string"]:
         query_of(call.scope["query_string"])
 
