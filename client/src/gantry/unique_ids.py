@@ -34,4 +34,4 @@ os.register_at_fork(after_in_child=unique_ids.renew)
 
 def now_ms() -> int:
     """Return the time messages born now have (ms since 1970)."""
-    return int(time.time() * 1000)
+    return time.time_ns() // 1_000_000

@@ -144,9 +144,9 @@ class Producer:
         sender = self._sender
         if sender is None or sender.loop is not asyncio.get_running_loop():
             sender = self._running()  # says what is wrong
-        born_ms = now_ms()
-        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
+        if type(message) is not Message and not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
             raise InvalidMessage("message", f"a gantry.Message, not {type(message).__name__}")
+        born_ms = now_ms()
         loop = sender.loop
         future: asyncio.Future[SendResult] = loop.create_future()
         seconds = self._send_timeout if timeout is None else self._seconds(timeout)
@@ -158,9 +158,8 @@ class Producer:
             gathers.add(message, self._preparation.properties(message, born_ms), queue, future, seconds)
             return future
         prepared = self._preparation.prepare(message, born_ms)
-        deadline = loop.time() + seconds
-        kind = ReplySend if is_reply(message) else Send
-        sender.begin(kind(sender, message, prepared, future, deadline, born_ms), choice)
+        kind = ReplySend if message.properties and is_reply(message) else Send
+        sender.begin(kind(sender, message, prepared, future, loop.time() + seconds, born_ms), choice)
         return future
 
     async def send_oneway(
@@ -294,10 +293,10 @@ class Producer:
 
     def _can_gather(self, message: Message) -> bool:
         """Whether a message may be part of a batch: brokers take no compressed, timed or replying ones there."""
-        return not (
-            not 0 < len(message.body) < self._gathered_bytes_max
-            or message.is_timed
-            or (message.properties and is_reply(message))
+        return (
+            0 < len(message.body) < self._gathered_bytes_max
+            and not message.is_timed
+            and not (message.properties and is_reply(message))
         )
 
     def _send_gathered(self, gathered: Gathered) -> None:
