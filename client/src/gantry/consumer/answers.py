@@ -11,13 +11,16 @@ import sys
 import time
 import traceback
 from time import monotonic
+from typing import Protocol
 
 from gantry.consumer.calls import Call, Calling
 from gantry.consumer.flow import MIB
+from gantry.consumer.holding import Holding
 from gantry.consumer.listeners import Way
+from gantry.consumer.offsets import OffsetStore
 from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.running import Running
-from gantry.consumer.statistics import TopicStatistics
+from gantry.consumer.statistics import ConsumerStatistics, TopicStatistics
 from gantry.message import MessageQueue, ReceivedMessage
 from gantry.namespaces import wrap
 from gantry.pushes import PushAnswer, PushReply
@@ -44,6 +47,30 @@ from gantry_wire.record import decode_record
 log = logging.getLogger("gantry")
 
 
+class AtWork(Protocol):
+    """What push and lite consumers have in common when they run."""
+
+    @property
+    def group(self) -> str:
+        """The group as the cluster knows it."""
+        ...
+
+    @property
+    def holding(self) -> Holding:
+        """Its queues in hand."""
+        ...
+
+    @property
+    def offsets(self) -> OffsetStore:
+        """How far it is."""
+        ...
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        """What it did, by topic."""
+        ...
+
+
 def answer(running: Running, started_ms: int, command: Command) -> PushAnswer:
     """Answer a broker's request about this consumer."""
     match command.code:
@@ -60,7 +87,7 @@ def answer(running: Running, started_ms: int, command: Command) -> PushAnswer:
             return PushReply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=words)
 
 
-async def reset_offsets(running: Running, command: Command) -> None:
+async def reset_offsets(running: AtWork, command: Command) -> None:
     """220: begin queues in hand anew at the offsets the broker says."""
     header = command.read(ResetClientOffsetHeader)
     table = decode_body(command.body, ResetOffsetBody).offset_table
@@ -77,7 +104,7 @@ async def reset_offsets(running: Running, command: Command) -> None:
     await running.offsets.write(mine, wait=True)
 
 
-def status(running: Running, command: Command) -> GetConsumerStatusBody:
+def status(running: AtWork, command: Command) -> GetConsumerStatusBody:
     """221: the offsets of a topic as they are known here."""
     topic = command.read(ConsumerStatusHeader).topic
     table = {
@@ -94,10 +121,8 @@ def running_info(running: Running, started_ms: int, command: Command) -> Consume
     settings = plan.settings
     header = command.read(ConsumerRunningInfoHeader)
     return ConsumerRunningInfo(
-        jstack=_stacks() if header.jstack_enable else None,
-        mq_table={
-            _on_wire(queue): _info(running, held, now) for queue, held in running.holding.queues.items()
-        },
+        jstack=stacks() if header.jstack_enable else None,
+        mq_table=queue_table(running, now),
         properties={
             "PROP_CLIENT_VERSION": "PYTHON",
             "PROP_CONSUMEORDERLY": str(settings.orderly).lower(),
@@ -110,7 +135,7 @@ def running_info(running: Running, started_ms: int, command: Command) -> Consume
             "messageModel": settings.model.value,
             "allocateMessageQueueStrategy": settings.strategy.name,
         },
-        status_table={topic: _status(counts, now) for topic, counts in running.statistics.items()},
+        status_table=status_table(running, now),
         subscription_set=[each.data() for each in plan.subscriptions.values()],
     )
 
@@ -148,7 +173,17 @@ async def consume_directly(running: Running, command: Command) -> PushReply:
     return PushReply(body=encode_body(body))
 
 
-def _info(running: Running, held: ProcessQueue, now: float) -> ProcessQueueInfo:
+def queue_table(running: AtWork, now: float) -> dict[cluster_bodies.MessageQueue, ProcessQueueInfo]:
+    """Return the state of every queue in hand."""
+    return {_on_wire(queue): _info(running, held, now) for queue, held in running.holding.queues.items()}
+
+
+def status_table(running: AtWork, now: float) -> dict[str, ConsumeStatus]:
+    """Return the rates of every topic."""
+    return {topic: _status(counts, now) for topic, counts in running.statistics.items()}
+
+
+def _info(running: AtWork, held: ProcessQueue, now: float) -> ProcessQueueInfo:
     return ProcessQueueInfo(
         cached_msg_count=len(held),
         cached_msg_max_offset=held.max_offset if len(held) else 0,
@@ -175,7 +210,7 @@ def _status(counts: TopicStatistics, now: float) -> ConsumeStatus:
     )
 
 
-def _stacks() -> str:
+def stacks() -> str:
     """Return where every thread and every task of the SDK stands."""
     lines: list[str] = []
     for number, frame in sys._current_frames().items():  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the documented way

@@ -6,11 +6,13 @@ by `commit`, or every few seconds with `auto_commit`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, Unpack, cast
 
+from gantry.consumer.lite_answers import answer
 from gantry.consumer.lite_reading import LiteReading
 from gantry.consumer.lite_settings import LiteOptions, LiteSettings
 from gantry.consumer.naming import shown_queues, wire_queue
@@ -22,11 +24,10 @@ from gantry.instance import ClientInstance
 from gantry.members import check_group_name
 from gantry.message import MessageQueue, ReceivedMessage
 from gantry.namespaces import wrap
-from gantry.pushes import PushAnswer, PushReply
+from gantry.pushes import PushAnswer
 from gantry.settings import check_number, client_settings, make_settings, split_options
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.client_bodies import ConsumerData, ConsumeType, MessageModel
-from gantry_wire.codes import ResponseCode
 from gantry_wire.frame import Command
 
 
@@ -45,6 +46,7 @@ class LitePullConsumer:
         self._assigned_queues: list[MessageQueue] = []
         self._instance: ClientInstance | None = None
         self._reading: LiteReading | None = None
+        self._started_ms = 0
 
     # What to read
 
@@ -106,6 +108,7 @@ class LitePullConsumer:
             reading = LiteReading(
                 instance, self._wire_group, self._client_settings.namespace, self.settings, chosen
             )
+            self._started_ms = round(time.time() * 1000)
             if is_member:
                 instance.register_consumer(self._wire_group, self)
                 await instance.make_known()
@@ -212,10 +215,9 @@ class LitePullConsumer:
             self._reading.rebalancer.soon()
 
     def handle_push(self, command: Command, address: str) -> PushAnswer:
-        """Answer what a broker asks about the group: only push consumers do."""
+        """Answer what a broker asks about the group."""
         del address
-        words = f"request type {command.code} is answered by push consumers only"
-        return PushReply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=words)
+        return answer(self._at_work(), self._started_ms, command)
 
     def _at_work(self) -> LiteReading:
         if self._reading is None:

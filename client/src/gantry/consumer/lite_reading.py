@@ -17,7 +17,7 @@ from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.pulling import Pipeline
 from gantry.consumer.rebalancing import Rebalancer
 from gantry.consumer.running import repeat
-from gantry.consumer.statistics import ConsumerStatistics
+from gantry.consumer.statistics import SAMPLE_SECONDS, ConsumerStatistics
 from gantry.consumer.subscriptions import Subscription
 from gantry.errors import ConfigurationError
 from gantry.instance import ClientInstance
@@ -48,10 +48,10 @@ class LiteReading:
         self.pull_batch_size, self.pull_interval = settings.pull_batch_size, settings.pull_interval
         self.hold_seconds = settings.hold_seconds
         self.offsets = BrokerOffsets(group, instance.store)
-        self._instance = instance
-        self._settings = settings
-        self._subscriptions = subscriptions
-        self._statistics = ConsumerStatistics()
+        self.instance = instance
+        self.settings = settings
+        self.subscriptions = subscriptions
+        self.statistics = ConsumerStatistics()
         self._open = asyncio.Event()
         self._open.set()
         self._paused: dict[MessageQueue, asyncio.Event] = {}
@@ -69,10 +69,12 @@ class LiteReading:
         """Begin to work; with `shares_queues` as a member of the group."""
         self._is_member = shares_queues
         loop = asyncio.get_running_loop()
+        sampling = repeat(SAMPLE_SECONDS, self._sample)
+        self._tasks.append(loop.create_task(sampling, name=f"gantry {self.group} statistics"))
         if shares_queues:
             self._tasks.append(loop.create_task(self.rebalancer.run(), name=f"gantry {self.group} rebalance"))
-        if self._settings.auto_commit:
-            job = repeat(self._settings.commit_interval, self._commit_soon)
+        if self.settings.auto_commit:
+            job = repeat(self.settings.commit_interval, self._commit_soon)
             self._tasks.append(loop.create_task(job, name=f"gantry {self.group} offsets"))
 
     async def close(self) -> None:
@@ -86,7 +88,7 @@ class LiteReading:
 
     def subscriptions_changed(self) -> None:
         """Hear that a topic was subscribed."""
-        self._instance.heartbeat_soon()
+        self.instance.heartbeat_soon()
         self.rebalancer.soon()
 
     async def assign(self, queues: Collection[MessageQueue]) -> None:
@@ -124,7 +126,7 @@ class LiteReading:
         """Go on elsewhere."""
         self._held(queue)
         self.holding.begin(queue, offset)
-        if self._settings.auto_commit:
+        if self.settings.auto_commit:
             self.offsets.table.put(queue, offset)
 
     async def commit(self, queues: Collection[MessageQueue] | None) -> None:
@@ -163,7 +165,7 @@ class LiteReading:
 
     async def drop(self, queues: Collection[MessageQueue]) -> bool:
         """Stop reading queues; how far they are is written, if that is to happen by itself."""
-        if self._settings.auto_commit:
+        if self.settings.auto_commit:
             self._advance(queues)
         return await self.holding.drop(queues)
 
@@ -179,7 +181,7 @@ class LiteReading:
 
     def store_to_pull(self, broker: str) -> StoreClient:
         """Return the master, the slave that was suggested, or any slave while the master is away."""
-        instance = self._instance
+        instance = self.instance
         wanted = self._suggested.get(broker, 0)
         address = instance.routing.address_of(broker, wanted) if wanted else None
         return instance.store_at(address or instance.broker_address(broker, slave_ok=True))
@@ -226,7 +228,8 @@ class LiteReading:
             if len(messages) > count:
                 self._ready.appendleft((held, messages[count:]))
             held.remove(given)
-            held.last_consumed = monotonic()
+            held.last_consumed = now = monotonic()
+            self.statistics.of(held.queue.topic, now).consumed += len(given)
             if held.on_room is not None:
                 held.on_room()
         self._ready.extendleft(reversed(passed))
@@ -235,6 +238,9 @@ class LiteReading:
     async def _commit_soon(self) -> None:
         self._advance(self.holding.queues)
         await self.offsets.write()
+
+    async def _sample(self) -> None:
+        self.statistics.sample(monotonic())
 
     def _advance(self, queues: Collection[MessageQueue]) -> None:
         for queue in queues:
@@ -250,5 +256,5 @@ class LiteReading:
 
     def _work_of(self, queue: ProcessQueue) -> list[Coroutine[Any, Any, None]]:
         topic = queue.queue.topic
-        statistics = self._statistics.of(topic, monotonic())
-        return [Pipeline(self, queue, self._subscriptions[topic], statistics).run()]
+        statistics = self.statistics.of(topic, monotonic())
+        return [Pipeline(self, queue, self.subscriptions[topic], statistics).run()]
