@@ -53,14 +53,18 @@ class LeaseClient(StoreCalls):
         waiting = Waiting(_received_of, told)
         return begin_call(self.pool, self.address, BULK, pattern, b"", waiting, self.timeout_seconds)
 
-    async def settle(self, header: LeaseItemsHeader, items: bytes) -> bytes:
-        """9031: acknowledge, give back or release what `pack_items` or `pack_places` made; an ItemStatus for each, durable."""
+    async def settle(self, header: LeaseItemsHeader, items: Sequence[LeaseItem]) -> bytes:
+        """9031: acknowledge, give back or release; an ItemStatus for each item, durable."""
+        return await self.settle_packed(header, pack_items(items))
+
+    async def settle_packed(self, header: LeaseItemsHeader, items: bytes) -> bytes:
+        """As `settle`, with what `pack_items` or `pack_places` made."""
         return _statuses_of(await self.call(GantryCode.ACK, header, items))
 
     def begin_settle(
         self, pattern: CallPattern, items: bytes, told: Callable[[bytes | Exception], None]
     ) -> bool:
-        """As `settle`, without a task, `pattern` of 9031; False, and nothing was done, where no connection is open."""
+        """As `settle_packed`, without a task, `pattern` of 9031; False, and nothing was done, where no connection is open."""
         waiting = Waiting(_statuses_of, told)
         return begin_call(self.pool, self.address, SMALL, pattern, items, waiting, self.timeout_seconds)
 

@@ -68,7 +68,8 @@ class LinkLeaseStore:
         """9031."""
         text = msgspec.json.encode(reasons).decode() if reasons else None
         try:
-            return await self._client.settle(LeaseItemsHeader(group=group, topic=topic, reasons=text), items)
+            header = LeaseItemsHeader(group=group, topic=topic, reasons=text)
+            return await self._client.settle_packed(header, items)
         except (BrokerRefused, LinkError) as error:
             raise self._translated(error) from error
 
