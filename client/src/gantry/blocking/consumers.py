@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
+from gantry.blocking.face import Face
 from gantry.blocking.loop import loop_thread
 from gantry.consumer import lite, pull, push
 from gantry.consumer.hooks import ConsumeHook, MessageFilter
@@ -24,11 +25,11 @@ from gantry.settings import ClientOptions
 ListenerT = TypeVar("ListenerT", bound=Callable[..., Any])
 
 
-class PushConsumer:
+class PushConsumer(Face[push.PushConsumer]):
     """`gantry.PushConsumer` for programs without asyncio."""
 
     def __init__(self, group: str, **options: Unpack[ConsumerOptions]) -> None:
-        self._inner = push.PushConsumer(group, **options)
+        super().__init__(push.PushConsumer(group, **options))
 
     def subscribe(self, topic: str, expression: str = "*", *, sql: str | None = None) -> None:
         """As `gantry.PushConsumer.subscribe`."""
@@ -54,24 +55,9 @@ class PushConsumer:
         """As `gantry.PushConsumer.add_filter`; the filter runs in the loop's thread."""
         self._inner.add_filter(message_filter)
 
-    def start(self) -> None:
-        """As `gantry.PushConsumer.start`."""
-        loop_thread.run(self._inner.start())
-
-    def close(self) -> None:
-        """As `gantry.PushConsumer.close`."""
-        loop_thread.run(self._inner.close())
-
     def run_until_stopped(self) -> None:
         """As `gantry.PushConsumer.run_until_stopped`."""
         loop_thread.run(self._inner.run_until_stopped())
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def pause(self) -> None:
         """As `gantry.PushConsumer.pause`."""
@@ -101,26 +87,11 @@ class PushConsumer:
         return loop_thread.call(lambda: self._inner.queues)
 
 
-class PullConsumer:
+class PullConsumer(Face[pull.PullConsumer]):
     """`gantry.PullConsumer` for programs without asyncio."""
 
     def __init__(self, group: str, **options: Unpack[ClientOptions]) -> None:
-        self._inner = pull.PullConsumer(group, **options)
-
-    def start(self) -> None:
-        """As `gantry.PullConsumer.start`."""
-        loop_thread.run(self._inner.start())
-
-    def close(self) -> None:
-        """As `gantry.PullConsumer.close`."""
-        loop_thread.run(self._inner.close())
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(pull.PullConsumer(group, **options))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """As `gantry.PullConsumer.queues`."""
@@ -166,11 +137,11 @@ class PullConsumer:
         return loop_thread.run(self._inner.send_back(message, delay_level=delay_level, reason=reason))
 
 
-class LitePullConsumer:
+class LitePullConsumer(Face[lite.LitePullConsumer]):
     """`gantry.LitePullConsumer` for programs without asyncio. `for message in consumer.poll(): …`."""
 
     def __init__(self, group: str, **options: Unpack[LiteOptions]) -> None:
-        self._inner = lite.LitePullConsumer(group, **options)
+        super().__init__(lite.LitePullConsumer(group, **options))
 
     def subscribe(self, topic: str, expression: str = "*", *, sql: str | None = None) -> None:
         """As `gantry.LitePullConsumer.subscribe`."""
@@ -190,21 +161,6 @@ class LitePullConsumer:
     def assignment(self) -> list[MessageQueue]:
         """As `gantry.LitePullConsumer.assignment`."""
         return loop_thread.call(lambda: self._inner.assignment)
-
-    def start(self) -> None:
-        """As `gantry.LitePullConsumer.start`."""
-        loop_thread.run(self._inner.start())
-
-    def close(self) -> None:
-        """As `gantry.LitePullConsumer.close`."""
-        loop_thread.run(self._inner.close())
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def poll(self, timeout: float = 5.0, *, max_messages: int | None = None) -> list[ReceivedMessage]:
         """As `gantry.LitePullConsumer.poll`."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Sequence
-from typing import Self, Unpack
+from typing import Unpack
 
+from gantry.blocking.face import Face
 from gantry.blocking.loop import loop_thread
 from gantry.hooks import SendHook
 from gantry.message import Message, MessageQueue, SendResult
@@ -17,26 +18,11 @@ from gantry.producer.transactions import TransactionListener, TransactionResult
 from gantry.replies import Reply
 
 
-class Producer:
+class Producer(Face[asynchronous.Producer]):
     """`gantry.Producer` for programs without asyncio: use it in `with`, from as many threads as you like."""
 
     def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
-        self._inner = asynchronous.Producer(group, **options)
-
-    def start(self) -> None:
-        """As `gantry.Producer.start`."""
-        loop_thread.run(self._inner.start())
-
-    def close(self) -> None:
-        """As `gantry.Producer.close`."""
-        loop_thread.run(self._inner.close())
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(asynchronous.Producer(group, **options))
 
     def add_hook(self, hook: SendHook) -> None:
         """As `gantry.Producer.add_hook`; the hook runs in the loop's thread."""
@@ -118,7 +104,8 @@ class TransactionProducer(Producer):
     """`gantry.TransactionProducer` for programs without asyncio; plain methods of the listener run in threads."""
 
     def __init__(self, group: str, listener: TransactionListener, **options: Unpack[ProducerOptions]) -> None:
-        self._inner = self._transactions = transactions.TransactionProducer(group, listener, **options)
+        self._transactions = transactions.TransactionProducer(group, listener, **options)
+        Face.__init__(self, self._transactions)
 
     def send_in_transaction(
         self, message: Message, argument: object = None, *, timeout: float | None = None

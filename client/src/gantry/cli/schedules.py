@@ -124,16 +124,7 @@ def cancel(
                 session.calls.call("DELETE", path_of("schedules", message), topic=topic, broker=broker),
             )
         return
-    body = {
-        "topic": topic,
-        "key": key,
-        "broker": broker,
-        "from": from_,
-        "to": to,
-        "maxPerSecond": rate,
-        "dryRun": dry_run,
-    }
-    _refuse_all(body, "cancel")
+    body = _meant("cancel", topic, key, broker, from_, to) | {"maxPerSecond": rate, "dryRun": dry_run}
     if not dry_run:
         session.confirm("Cancel all messages that are meant?", is_sure=yes)
     follow(session, session.post(path_of("schedules:bulkCancel"), body), wait=wait)
@@ -165,16 +156,7 @@ def move(
             path = path_of("schedules", message)
             _show(session, session.calls.call("PATCH", path, {"deliverAt": at}, topic=topic, broker=broker))
         return
-    body = {
-        "topic": topic,
-        "key": key,
-        "broker": broker,
-        "from": from_,
-        "to": to,
-        "maxPerSecond": rate,
-        "dryRun": dry_run,
-    }
-    _refuse_all(body, "move")
+    body = _meant("move", topic, key, broker, from_, to) | {"maxPerSecond": rate, "dryRun": dry_run}
     body |= {"deliverAt": at} if at is not None else {"shiftMs": _shift_ms(str(shift))}
     if not dry_run:
         session.confirm("Move all messages that are meant?", is_sure=yes)
@@ -191,11 +173,16 @@ def _refuse_mix(*given: object) -> None:
         raise Stop("name messages by id, or say with options which are meant: one of the two", WRONG_USE)
 
 
-def _refuse_all(body: dict[str, Any], verb: str) -> None:
-    if not any(body[name] for name in ("topic", "key", "broker", "from", "to")):
+def _meant(
+    verb: str, topic: str | None, key: str | None, broker: str | None, from_: str | None, to: str | None
+) -> dict[str, Any]:
+    """Return which messages a task is about. Raises Stop where that would be all there are."""
+    meant = {"topic": topic, "key": key, "broker": broker, "from": from_, "to": to}
+    if not any(meant.values()):
         raise Stop(
             f"which messages? name ids to {verb}, or give --topic, --key, --broker, --from or --to", WRONG_USE
         )
+    return meant
 
 
 def _show(session: Session, done: dict[str, Any]) -> None:

@@ -1,7 +1,5 @@
 """`gantry send`: messages from words, from a file, or line by line from standard input."""
 
-import base64
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from gantry.cli.options import Topic, read_by
 from gantry.cli.session import Session, command
 from gantry.cli.shapes import counted
 from gantry.cli.stops import FAILED, NOT_FOUND, WRONG_USE, Stop
+from gantry.json_bodies import body_fields
 
 READ_BYTES = 65_536
 BATCH_MAX = 200
@@ -107,10 +106,10 @@ def send(
 def _body(words: str | None, file: Path | None) -> dict[str, str]:
     """Return the body of the one message, as text where it is text."""
     if words is not None:
-        return body_of(os.fsencode(words))  # what is no UTF-8 came into the word as it was
+        return body_fields(os.fsencode(words))  # what is no UTF-8 came into the word as it was
     if file is not None:
         try:
-            return body_of(file.read_bytes())
+            return body_fields(file.read_bytes())
         except OSError as error:
             raise Stop(f"cannot read {file}: {error.strerror or error}", NOT_FOUND) from error
     if sys.stdin.isatty():
@@ -119,17 +118,7 @@ def _body(words: str | None, file: Path | None) -> dict[str, str]:
         raise Stop(
             "standard input is empty, nothing was sent; write '' for a message without a body", WRONG_USE
         )
-    return body_of(data)
-
-
-def body_of(data: bytes) -> dict[str, str]:
-    """Return bytes as the gateway takes them: UTF-8 as text, in base64 what is none or would be longer as JSON."""
-    encoded = {"bodyBase64": base64.b64encode(data).decode("ascii")}
-    try:
-        text = {"body": data.decode()}
-    except UnicodeDecodeError:
-        return encoded
-    return min(text, encoded, key=lambda body: len(json.dumps(body)))
+    return body_fields(data)
 
 
 def _properties(given: list[str]) -> dict[str, str]:
@@ -143,7 +132,7 @@ def _send_lines(session: Session, path: str, fields: dict[str, Any]) -> None:
     """Send line by line: what is there already goes together, a line that comes alone goes at once."""
     sent = 0
     for batch in batches(lambda: os.read(sys.stdin.fileno(), READ_BYTES)):
-        answer = session.post(path, {"messages": [{**fields, **body_of(line)} for line in batch]})
+        answer = session.post(path, {"messages": [{**fields, **body_fields(line)} for line in batch]})
         for result in answer["results"]:
             if result.get("status") != "SEND_OK":
                 raise Stop(f"{sent} sent, then: {result['detail']}", FAILED)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self, Unpack
+from typing import Unpack
 
+from gantry.blocking.face import Face
 from gantry.blocking.loop import loop_thread
 from gantry.http import consumer as consumers
 from gantry.http import producer as producers
@@ -13,26 +14,11 @@ from gantry.http.settings import HttpOptions
 from gantry.message import Message, MessageQueue, SendResult
 
 
-class Producer:
+class Producer(Face[producers.Producer]):
     """`gantry.http.Producer` for programs without asyncio: use it in `with`, from as many threads as you like."""
 
     def __init__(self, *, idempotent: bool = True, **options: Unpack[HttpOptions]) -> None:
-        self._inner = producers.Producer(idempotent=idempotent, **options)
-
-    def start(self) -> None:
-        """As `gantry.http.Producer.start`."""
-        loop_thread.run(self._inner.start())
-
-    def close(self) -> None:
-        """As `gantry.http.Producer.close`."""
-        loop_thread.run(self._inner.close())
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(producers.Producer(idempotent=idempotent, **options))
 
     def send(
         self,
@@ -62,7 +48,7 @@ class Producer:
         return loop_thread.run(self._inner.cancel(result))
 
 
-class Consumer:
+class Consumer(Face[consumers.Consumer]):
     """`gantry.http.Consumer` for programs without asyncio: use it in `with`, from as many threads as you like."""
 
     def __init__(
@@ -75,24 +61,8 @@ class Consumer:
         change_filter: bool = False,
         **options: Unpack[HttpOptions],
     ) -> None:
-        self._inner = consumers.Consumer(
-            group, topic, expression, sql=sql, change_filter=change_filter, **options
-        )
-
-    def start(self) -> None:
-        """As `gantry.http.Consumer.start`."""
-        loop_thread.run(self._inner.start())
-
-    def close(self) -> None:
-        """As `gantry.http.Consumer.close`."""
-        loop_thread.run(self._inner.close())
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        inner = consumers.Consumer(group, topic, expression, sql=sql, change_filter=change_filter, **options)
+        super().__init__(inner)
 
     def receive(self, max_messages: int = 16, *, wait: int = 10, invisible: int = 30) -> list[LeasedMessage]:
         """As `gantry.http.Consumer.receive`."""

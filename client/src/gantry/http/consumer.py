@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Self, Unpack, cast
+from typing import Any, Unpack
 
 import msgspec
 
 from gantry.errors import ConfigurationError, GantryError, InvalidMessage
-from gantry.http.gateway import Gateway, path_of
+from gantry.http.gateway import GatewayClient, path_of
 from gantry.http.leased import LeasedMessage, Received
 from gantry.http.problems import Problem, error_of
-from gantry.http.settings import HttpOptions, HttpSettings
-from gantry.settings import check_number, make_settings
+from gantry.http.settings import HttpOptions
+from gantry.settings import check_number
 
 MESSAGES_MAX = 256
 WAIT_SECONDS_MAX = 30
@@ -44,9 +44,10 @@ class _Answer(msgspec.Struct):
     results: list[_Settled]
 
 
-class Consumer:
+class Consumer(GatewayClient):
     """Receives messages of a topic for a group over one gateway. Options: HttpSettings. Use it in `async with`.
 
+    What was not acknowledged when it closes comes again when its lease ends.
     `expression` is the group's filter in this topic: tags as "paid || shipped" (None: what the group has, everything for a new one), or with
     `sql` True a condition. Another one than the group has is refused with FILTER_CONFLICT, unless `change_filter`.
     """
@@ -65,28 +66,12 @@ class Consumer:
             raise ConfigurationError("group and topic: neither may be empty")
         if sql and expression is None:
             raise ConfigurationError("expression: sql=True needs a condition")
-        self.settings = make_settings(HttpSettings, cast("dict[str, Any]", options))
+        super().__init__(options)
         self.group, self.topic = group, topic
         self._filter = (
             None if expression is None else {"type": "sql92" if sql else "tag", "expression": expression}
         )
         self._change_filter = change_filter
-        self._gateway = Gateway(self.settings)
-
-    async def start(self) -> None:
-        """Make ready to receive; connects with the first call."""
-        await self._gateway.start()
-
-    async def close(self) -> None:
-        """Close the connections; messages that were not acknowledged come again when their leases end. Safe to call twice."""
-        await self._gateway.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def receive(
         self, max_messages: int = 16, *, wait: int = 10, invisible: int = 30

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self, cast
 from urllib.parse import quote
 
 import httpx
@@ -16,7 +16,8 @@ import msgspec
 
 from gantry.errors import ConnectionFailed, GantryError, NotRunning, TimedOut
 from gantry.http.problems import error_of, failure_of, problem_of
-from gantry.http.settings import HttpSettings
+from gantry.http.settings import HttpOptions, HttpSettings
+from gantry.settings import make_settings
 
 FIRST_PAUSE_SECONDS = 0.1
 PAUSE_SECONDS_MAX = 2.0
@@ -120,6 +121,29 @@ class Gateway:
         if response.is_success:
             return response.content
         raise error_of(problem_of(response), doing, is_send=is_send)
+
+
+class GatewayClient:
+    """What every client over HTTP has: its settings, and its life from `start` to `close`, as an `async with` block."""
+
+    def __init__(self, options: HttpOptions) -> None:
+        self.settings: HttpSettings = make_settings(HttpSettings, cast("dict[str, Any]", options))
+        self._gateway = Gateway(self.settings)
+
+    async def start(self) -> None:
+        """Make ready for calls; connects with the first one."""
+        await self._gateway.start()
+
+    async def close(self) -> None:
+        """Close the connections. Safe to call twice."""
+        await self._gateway.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 def was_sent(error: GantryError) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +9,7 @@ import msgspec
 
 from gantry.compression import decompress
 from gantry.errors import InvalidMessage
+from gantry.json_bodies import body_fields
 from gantry.message import Message, MessageQueue, SendResult, SendStatus
 from gantry_wire.record import SYS_COMPRESSED, SYS_COMPRESSION_LZ4, SYS_COMPRESSION_ZSTD
 
@@ -118,7 +118,10 @@ def message_body(message: Message, queue: MessageQueue | None, idempotency_key: 
         "delayMs": message.delay_ms, "deliverAt": when, "broker": queue.broker if queue else None,
         "queueId": queue.queue_id if queue else None,
     }  # fmt: skip
-    return {**_body(message.body), **{name: value for name, value in fields.items() if value is not None}}
+    return {
+        **body_fields(message.body),
+        **{name: value for name, value in fields.items() if value is not None},
+    }
 
 
 def send_result(topic: str, sent: Sent, *, is_timed: bool) -> SendResult:
@@ -132,13 +135,6 @@ def send_result(topic: str, sent: Sent, *, is_timed: bool) -> SendResult:
         recall_handle=sent.message_id if is_timed else None,
         duplicate=sent.duplicate,
     )
-
-
-def _body(data: bytes) -> dict[str, str]:
-    try:
-        return {"body": data.decode()}
-    except UnicodeDecodeError:
-        return {"bodyBase64": base64.b64encode(data).decode("ascii")}
 
 
 def _rfc3339(milliseconds: int) -> str:

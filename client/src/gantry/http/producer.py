@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, Unpack, cast
+from typing import Any, Unpack
 
 import msgspec
 
 from gantry.errors import GantryError, InvalidMessage
-from gantry.http.gateway import Gateway, path_of
+from gantry.http.gateway import GatewayClient, path_of
 from gantry.http.leased import SendAnswer, Sent, message_body, send_result
 from gantry.http.problems import Problem, error_of
-from gantry.http.settings import HttpOptions, HttpSettings
+from gantry.http.settings import HttpOptions
 from gantry.message import Message, MessageQueue, SendResult
 from gantry.producer.batches import BatchIncomplete
-from gantry.settings import check_number, make_settings
+from gantry.settings import check_number
 from gantry.unique_ids import now_ms, unique_ids
 
 BATCH_MAX = 1000
 KEY_BYTES_MAX = 100
 
 
-class Producer:
+class Producer(GatewayClient):
     """Sends messages over one gateway. Options: HttpSettings. Use it in `async with`.
 
     `idempotent` False: sends have no key unless you give one, go to queues in turn instead of by the key's hash, and are not repeated
@@ -29,24 +29,8 @@ class Producer:
     """
 
     def __init__(self, *, idempotent: bool = True, **options: Unpack[HttpOptions]) -> None:
-        self.settings = make_settings(HttpSettings, cast("dict[str, Any]", options))
+        super().__init__(options)
         self.idempotent = idempotent
-        self._gateway = Gateway(self.settings)
-
-    async def start(self) -> None:
-        """Make ready to send; connects with the first message."""
-        await self._gateway.start()
-
-    async def close(self) -> None:
-        """Close the connections. Safe to call twice."""
-        await self._gateway.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def send(
         self,
