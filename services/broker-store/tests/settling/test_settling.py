@@ -222,3 +222,9 @@ async def test_under_async_flush_what_results_overtakes_nothing_in_a_system_queu
     assert side.queues.find(SCHEDULE_TOPIC, 0).max_offset == 2
     side.flush()
     assert [record.body for record in side.records(SCHEDULE_TOPIC, 0)][2:] == [b"waits", b"later"]
+
+
+async def test_properties_that_would_look_like_a_torn_write_are_refused(side, peer):
+    results = side.settled([side.item(0, deliver(set={"x": "\0" * 600})), side.item(1, deliver())])
+    assert [result.status for result in results] == ["badItem", "settled"]
+    assert side.reopen().outcomes() == [(b"m1", 1)]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from broker_store.log.scan import ZERO_SECTOR
 from broker_store.message import Mode, fixed_bytes
 from broker_store.queues import Queue
 from broker_store.settling.gathering import Gathered
@@ -18,6 +19,7 @@ from broker_store.settling.mark import (
     Source,
     mark_parts,
 )
+from broker_store.stamp import ZEROS_WORDS
 from broker_store.targets import Target
 from gantry_wire.errors import MalformedProperties
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
@@ -150,6 +152,8 @@ def _properties(output: SettleOutput, gathered: Gathered) -> bytes:
                 properties += format_properties(put)
     except MalformedProperties as error:
         raise CannotPlan(SettleStatus.BAD_ITEM, str(error)) from error
+    if put and ZERO_SECTOR in properties:
+        raise CannotPlan(SettleStatus.BAD_ITEM, ZEROS_WORDS)
     if len(properties) > PROPERTIES_BYTES_MAX:
         raise CannotPlan(
             SettleStatus.BAD_ITEM,
