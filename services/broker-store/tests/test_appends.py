@@ -311,3 +311,11 @@ async def test_a_retry_topic_that_becomes_async_lets_no_internal_message_overtak
     assert side.queues.find("%DLQ%g", 0).max_offset == 0
     side.flush()
     assert [record.body for record in side.records("%DLQ%g")] == [b"first", b"second"]
+
+
+async def test_a_message_of_the_store_s_own_that_no_record_can_hold_harms_nobody_s_sends(side, peer):
+    side.sending.internal.append("RMQ_SYS_TRACE_TOPIC", 0, b"trace", keys="k" * 33_000)
+    side.send(peer)
+    side.flush()
+    assert side.sending.internal.dropped == 1
+    assert [answer.code for answer in peer.answers] == [0]

@@ -115,3 +115,13 @@ async def test_a_message_of_records_is_bounded(tracing, written):
     assert all(len(text) <= MESSAGE_BYTES_MAX for _, _, text, _ in written)
     await asyncio.sleep(0)
     assert len(written) == 2
+
+
+async def test_keys_that_no_record_can_hold_are_divided_or_left_out(tracing, written):
+    for number in range(4):
+        tracing.after_send(send({"UNIQ_KEY": f"U{number}", "KEYS": "k" * 3000}), stored())
+    tracing.after_send(send({"UNIQ_KEY": "U9", "KEYS": "k" * 32_000}), stored())
+    await asyncio.sleep(0)
+    assert sum(text.count("\x02") for _, _, text, _ in written) == 5
+    assert all(len(keys) < 8000 for _, _, _, keys in written)
+    assert [keys[:2] for _, _, _, keys in written] == ["U0", "U2"]

@@ -1,4 +1,4 @@
-"""Messages of the store's own: offset samples, moved offsets. Nobody waits for them; when the disk is full they are dropped."""
+"""Messages of the store's own: offset samples, moved offsets. Nobody waits for them: what cannot be stored is dropped."""
 
 from collections.abc import Callable
 
@@ -9,6 +9,7 @@ from broker_store.queues import QueueTable
 from broker_store.stamp import Stamp
 from broker_store.targets import Targets
 from broker_store.topics import TopicTable
+from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.properties import KEYS, TAGS, format_properties, tags_code
 
 
@@ -31,6 +32,7 @@ class InternalSends:
         self._stamp = stamp
         self._now_ms = now_ms
         self.dropped = 0
+        """Messages for which the disk had no room, or that no record can hold."""
 
     def append(self, topic: str, queue_id: int, body: bytes, *, tags: str = "", keys: str = "") -> None:
         """Append one message to a queue of a system topic."""
@@ -40,6 +42,9 @@ class InternalSends:
         target = self._targets.internal(self._topics.ensure(topic, queue_id + 1))
         properties = {name: value for name, value in ((TAGS, tags), (KEYS, keys)) if value}
         raw, unique_key = self._stamp.finish_bytes(format_properties(properties), properties)
+        if len(raw) > PROPERTIES_BYTES_MAX:
+            self.dropped += 1
+            return
         message = Message(
             self._queues.open(topic, queue_id),
             body,

@@ -28,6 +28,8 @@ from gantry_wire.properties import (
 
 MESSAGE_BYTES_MAX = 128_000
 """Trace records of one message, as RocketMQ's clients bound theirs."""
+KEYS_CHARS_MAX = 8_000
+"""Keys of one message: at four bytes each its properties still hold them. A record with more of its own is found by none."""
 PLAIN, HALF, DELAYED = 0, 1, 3
 
 
@@ -39,6 +41,7 @@ class SendTracing(Extension):
         self._records: list[str] = []
         self._keys: list[str] = []
         self._size = 0
+        self._keys_size = 0
 
     def start(self, store: StoreView) -> None:
         """Note where to write."""
@@ -73,15 +76,18 @@ class SendTracing(Extension):
     def _add(self, record: str, keys: str) -> None:
         if not self._records:
             asyncio.get_running_loop().call_soon(self._write)
-        elif self._size + len(record) > MESSAGE_BYTES_MAX:
+        keys = keys if len(keys) < KEYS_CHARS_MAX else ""
+        is_full = self._keys_size + len(keys) >= KEYS_CHARS_MAX
+        if self._records and (is_full or self._size + len(record) > MESSAGE_BYTES_MAX):
             self._write()
         self._records.append(record)
         self._keys.append(keys)
         self._size += len(record)
+        self._keys_size += len(keys) + 1
 
     def _write(self) -> None:
         store, records, keys = self._store, self._records, self._keys
-        self._records, self._keys, self._size = [], [], 0
+        self._records, self._keys, self._size, self._keys_size = [], [], 0, 0
         if records and store is not None:
             store.append(TRACE_TOPIC, 0, "".join(records).encode(), keys=" ".join(filter(None, keys)))
 

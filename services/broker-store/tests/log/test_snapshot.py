@@ -90,6 +90,18 @@ def test_an_incomplete_snapshot_of_an_earlier_run_is_removed(snapshots, disk):
     assert snapshots.expire(0) == ["broken", "empty"]
 
 
+def test_one_that_is_being_made_is_not_taken_for_an_incomplete_one(store, snapshots, disk):
+    def queues():
+        assert snapshots.expire(0) == []
+        yield from store.queues.values()
+
+    plan = snapshots.plan(store.log, queues(), 1000, 500)
+    assert snapshots.expire(2000) == []
+    manifest = snapshots.finish(plan)
+    assert disk.exists(f"{manifest.directory}/config/topics.json")
+    assert snapshots.expire(2000) == [manifest.id]
+
+
 def test_on_the_real_disk_segments_are_links(mini, tmp_path):
     store = mini(RealFiles(), directory=str(tmp_path)).open()
     for number in range(60):

@@ -63,13 +63,25 @@ class Snapshots:
         self._store = store_directory
         self._root = f"{store_directory}/gantry/snapshots"
         self._log_id = log_id.hex()
+        self._making: set[str] = set()
+        """Those that are not whole yet: `expire`, which runs beside the loop, leaves them alone."""
 
     def plan(self, log: CommitLog, queues: Iterable[ConsumeQueue], now_ms: int, ttl_ms: int) -> Plan:
-        """Fix what the snapshot holds and link the segments; called in the loop, which owns log and queues.
+        """Fix what the snapshot holds and link the segments; called in the loop, which owns log and queues. `finish` must follow.
 
         Consumer offsets are copied before queues are measured, queues before the end: lag is never negative.
         """
         snapshot_id = os.urandom(8).hex()
+        self._making.add(snapshot_id)
+        try:
+            return self._plan(snapshot_id, log, queues, now_ms, ttl_ms)
+        except BaseException:
+            self._making.discard(snapshot_id)
+            raise
+
+    def _plan(
+        self, snapshot_id: str, log: CommitLog, queues: Iterable[ConsumeQueue], now_ms: int, ttl_ms: int
+    ) -> Plan:
         directory = f"{self._root}/{snapshot_id}"
         self._files.make_dirs(f"{directory}/config")
         config = [name for name in self._files.listdir(f"{self._store}/config") if name.endswith(".json")]
@@ -110,12 +122,15 @@ class Snapshots:
 
     def finish(self, plan: Plan) -> Manifest:
         """Copy the queues; called in a thread. OSError: the snapshot is incomplete, drop it."""
-        for source, target, size in plan.copies:
-            self._files.make_dirs(target.rpartition("/")[0])
-            if size is None:
-                self._files.link(source, target)
-            else:
-                self._copy(source, target, size)
+        try:
+            for source, target, size in plan.copies:
+                self._files.make_dirs(target.rpartition("/")[0])
+                if size is None:
+                    self._files.link(source, target)
+                else:
+                    self._copy(source, target, size)
+        finally:
+            self._making.discard(plan.manifest.id)
         return plan.manifest
 
     def drop(self, snapshot_id: str) -> None:
@@ -129,7 +144,8 @@ class Snapshots:
         gone = [
             snapshot_id
             for snapshot_id in self._files.listdir(self._root)
-            if (manifest := self.find(snapshot_id)) is None or manifest.expires_ms <= now_ms
+            if snapshot_id not in self._making
+            and ((manifest := self.find(snapshot_id)) is None or manifest.expires_ms <= now_ms)
         ]
         for snapshot_id in gone:
             self._files.remove_dir(f"{self._root}/{snapshot_id}")
