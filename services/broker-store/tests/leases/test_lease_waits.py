@@ -6,6 +6,7 @@ import pytest
 from leasing_side import LeasingSide
 
 from gantry_wire.lease_headers import WaitReplyHeader
+from gantry_wire.limits import PROPERTIES_BYTES_MAX
 
 pytestmark = pytest.mark.anyio
 
@@ -32,6 +33,15 @@ async def test_a_wait_with_the_id_of_another_takes_its_place(side):
     assert side.leasing.holding == 0
 
 
+async def dead_letter(side):
+    """Return the first dead letter of the group once it is there."""
+    async with asyncio.timeout(60):
+        while not side.records("%DLQ%g"):
+            await asyncio.sleep(0.005)
+            side.flush()
+    return side.records("%DLQ%g")[0]
+
+
 @pytest.mark.parametrize(("times", "attempt"), [(-3, 1), (100_000, 65_535)])
 async def test_tries_beyond_what_a_reply_can_say_are_no_reason_to_give_nothing(side, times, attempt):
     side.put("a")
@@ -54,10 +64,20 @@ async def test_a_dead_letter_whose_count_cannot_grow_is_written_and_harms_nobody
     side.flush()
     side.lease(invisible_ms=1000)
     side.pass_time(1.1)
-    async with asyncio.timeout(60):
-        while not side.records("%DLQ%g"):
-            await asyncio.sleep(0.005)
-            side.flush()
-    assert side.records("%DLQ%g")[0].reconsume_times == most
+    assert (await dead_letter(side)).reconsume_times == most
     side.put("b")
     assert len(side.records()) == 2
+
+
+@pytest.mark.parametrize("room", [0, 60, 400])
+async def test_a_dead_letter_without_room_for_what_is_told_of_it_is_one_all_the_same(side, room):
+    side.set_group(retry_max_times=0)
+    side.put("a")
+    added = len(side.records()[0].properties)
+    side.put("full", long="x" * (PROPERTIES_BYTES_MAX - added - room - 10))
+    side.ack(side.lease(max_messages=1)[0])
+    side.lease(invisible_ms=1000)
+    side.pass_time(1.1)
+    letter = await dead_letter(side)
+    assert letter.body == b"full"
+    assert ("__GANTRY_DLQ_ATTEMPTS" in letter.property_map()) == (room > 0)

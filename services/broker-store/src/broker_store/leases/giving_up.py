@@ -19,7 +19,7 @@ from broker_store.settling.settling import Settling
 from broker_store.topics import PERM_RW
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import RefusedRequest, WireError
-from gantry_wire.limits import INT32_MAX
+from gantry_wire.limits import INT32_MAX, PROPERTIES_BYTES_MAX
 from gantry_wire.names import TIMER_TOPIC, retry_topic
 from gantry_wire.properties import (
     DELAY,
@@ -37,6 +37,7 @@ from gantry_wire.properties import (
     TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
     TIMER_OUT_MS,
+    format_properties,
 )
 from gantry_wire.record import Record, decode_record
 from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult, SettleStatus
@@ -208,12 +209,13 @@ class GivingUp:
         target = self._around.retries.dead_letters(group)
         reason = readable_reason(place.leases.reasons.get(place.offset, ""))
         put = {
+            GANTRY_DLQ_ATTEMPTS: str(place.attempt),
             **_origin(record),
             GANTRY_DLQ_REASON: reason or used_up(place.attempt),
-            GANTRY_DLQ_ATTEMPTS: str(place.attempt),
         }
         if consumer := self._around.member_of(group):
             put[GANTRY_DLQ_CONSUMER] = consumer
+        put = _fitting(record, put)
         return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.times)
 
     def _late(self, place: Place, record: Record, delay_ms: int) -> SettleOutput:
@@ -241,6 +243,18 @@ def _origin(record: Record) -> dict[str, str]:
         ORIGIN_MESSAGE_ID: properties.get(ORIGIN_MESSAGE_ID, record.message_id),
         GANTRY_ORIGIN: properties.get(GANTRY_ORIGIN, f"{topic}:{record.queue_id}:{record.queue_offset}"),
     }
+
+
+def _fitting(record: Record, put: dict[str, str]) -> dict[str, str]:
+    """Return what of these has room beside a message's own properties: a dead letter that says less is better than none."""
+    room = PROPERTIES_BYTES_MAX - len(record.properties) - 1
+    kept: dict[str, str] = {}
+    for name, value in put.items():
+        size = len(format_properties({name: value}))
+        if size <= room:
+            kept[name] = value
+            room -= size
+    return kept
 
 
 def _nobody(_one: Subscription) -> None:
