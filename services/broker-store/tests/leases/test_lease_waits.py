@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from leasing_side import LeasingSide
+from leasing_side import LeasingSide, item
 
-from gantry_wire.lease_headers import WaitReplyHeader
+from gantry_wire.codes import GantryCode
+from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItemsHeader, WaitReplyHeader, pack_items
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 
 pytestmark = pytest.mark.anyio
@@ -81,3 +82,22 @@ async def test_a_dead_letter_without_room_for_what_is_told_of_it_is_one_all_the_
     letter = await dead_letter(side)
     assert letter.body == b"full"
     assert ("__GANTRY_DLQ_ATTEMPTS" in letter.property_map()) == (room > 0)
+
+
+async def test_a_group_that_was_set_back_may_give_a_message_back_for_long_once_more(side):
+    side.put("a")
+    for _ in range(2):
+        (message,) = side.lease()
+        header = LeaseItemsHeader(group="g", topic="orders")
+        opaque = side.ask(
+            side.client, GantryCode.ACK, header, pack_items([item(message, ItemKind.NACK, 60_000)])
+        )
+        async with asyncio.timeout(60):
+            while side.answer_to(opaque) is None:
+                await asyncio.sleep(0.005)
+                side.flush()
+        assert list(side.answer_to(opaque).body) == [ItemStatus.DONE]
+        assert side.lease() == []
+        header = {"consumerGroup": "g", "topic": "orders", "queueId": "0", "commitOffset": "0"}
+        side.ask(side.client, 15, header)
+        side.flush()

@@ -34,6 +34,7 @@ from gantry_wire.lease_headers import (
     unpack_items,
 )
 from gantry_wire.names import RETRY_PREFIX, retry_topic
+from gantry_wire.settle_headers import SettleStatus
 
 ADOPTED_MS = 60_000
 """How long a lease that a restart forgot is kept for whoever came back with it."""
@@ -45,6 +46,8 @@ _DONE, _EXPIRED, _INVALID, _FAILED = map(int, ItemStatus)
 
 Item = tuple[int, int, int, int, int]
 """Offset, lease, place in the request, kind, delay in ms."""
+Later = tuple[Subscription, QueueLeases, int, int, int]
+"""Queue, offset, delay in ms and place in the request of what is to come back later than `IN_PLACE_MS_MAX`."""
 
 
 class Change(NamedTuple):
@@ -67,8 +70,7 @@ class Request:
     def __init__(self, count: int) -> None:
         self.statuses = bytearray(count)
         self.changes: list[Change] = []
-        self.later: list[tuple[Subscription, QueueLeases, int, int, int]] = []
-        """Queue, offset, delay in ms and place of what is to come back later than `IN_PLACE_MS_MAX`."""
+        self.later: list[Later] = []
 
 
 class Acker:
@@ -193,8 +195,27 @@ class Acker:
 
         for one, changes in work.values():
             self._write_changes(one, changes, answered)
-        for one, leases, offset, delay_ms, place in request.later:
-            self._giving_up.send_later(one, leases, offset, delay_ms, _told(request, place, answered))
+        for later in request.later:
+            one, leases, offset, delay_ms, _place = later
+            self._giving_up.send_later(one, leases, offset, delay_ms, self._sent(request, later, answered))
+
+    def _sent(self, request: Request, later: Later, answered: Answered) -> Callable[[str], None]:
+        one, leases, offset, delay_ms, place = later
+
+        def sent(failure: str) -> None:
+            run = leases.table.runs.find(offset)
+            if failure == SettleStatus.ALREADY and run is not None:
+                # It was sent on before the group was set back, and an item is settled once: this time it waits in its place.
+                due_ms = self._parts.now_ms() + delay_ms
+                self._write_changes(
+                    one, [Change(one, leases, offset, 1, True, due_ms, run.attempt)], answered
+                )
+                return
+            if failure:
+                request.statuses[place] = _FAILED
+            answered(None)
+
+        return sent
 
     def _write_changes(self, one: Subscription, changes: list[Change], answered: Answered) -> None:
         for change in changes:
@@ -302,15 +323,6 @@ def _by_queue(items: list[tuple[int, int, int, int, int, int]]) -> dict[tuple[in
         else:
             of_queue.append(item)
     return by_queue
-
-
-def _told(request: Request, place: int, answered: Answered) -> Callable[[str], None]:
-    def sent(failure: str) -> None:
-        if failure:
-            request.statuses[place] = _FAILED
-        answered(None)
-
-    return sent
 
 
 def _note_reasons(leases: QueueLeases, items: list[Item], reasons: dict[int, str]) -> None:
