@@ -33,5 +33,10 @@ class BesideLoop:
         await asyncio.sleep(0)
         self.begin()
 
+    async def pause_after(self, seconds: float) -> None:
+        """As `pause`, where the loop was held for so long."""
+        if time.perf_counter() - self._since_s >= seconds:
+            await self.pause()
+
     def _note(self) -> None:
         self.longest_turn_s = max(self.longest_turn_s, time.perf_counter() - self._since_s)

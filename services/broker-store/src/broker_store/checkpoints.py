@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from broker_store.appends import Appends
 from broker_store.beside_loop import BesideLoop
 from broker_store.config_files import ConfigFile
-from broker_store.derived import Snapshot, SnapshotFiles, take_snapshots
+from broker_store.derived import Snapshot, SnapshotFiles
 from broker_store.derived_states import DerivedStates
 from broker_store.idempotency import Window
 from broker_store.key_journal import KeyJournal
@@ -30,6 +30,9 @@ from gantry_chassis.logs import get_logger
 
 HARMLESS_ERRORS = SPACE_ERRORS | NO_DESCRIPTOR | {errno.ENOMEM}
 """No room, or no descriptor: nothing was lost by it, and the next checkpoint may do better."""
+
+SLICE_SECONDS = 0.005
+"""How long the snapshots hold the loop before everything else has its turn."""
 
 _log = get_logger()
 
@@ -123,7 +126,7 @@ class Checkpoints:
         plan = self._saving.plan(with_files=with_files)
         note = take_note(parts.queues, parts.index, position, parts.log.min_position, parts.window.newest_ms)
         keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
-        states = take_snapshots(parts.states.all(), position)
+        states = await self._snapshots(position)
         oldest_ms = parts.now_ms() - parts.window_ms
         await in_thread(parts.log.sync)
         await self._saving.save(plan, position)
@@ -142,6 +145,17 @@ class Checkpoints:
         await self._saving.done(plan, position, newest_ms)
         self.count += 1
         return position
+
+    async def _snapshots(self, position: int) -> list[Snapshot]:
+        """Take the snapshots, a few milliseconds at a time; all that is in them is in the log, which is synced next."""
+        snapshots: list[Snapshot] = []
+        for state in self._parts.states.all():
+            made: list[bytes] = []
+            for part in state.slices(position):
+                made.append(part)
+                await self._beside.pause_after(SLICE_SECONDS)
+            snapshots.append(Snapshot(state.name, b"".join(made)))
+        return snapshots
 
     def _save(self, states: list[Snapshot], position: int) -> None:
         for state in states:

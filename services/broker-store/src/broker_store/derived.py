@@ -5,7 +5,7 @@ A snapshot is written at the moment of the checkpoint's note and names the log p
 or of another position than the checkpoint needs is not repaired: the state is rebuilt from the log, with the reason said.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple, Protocol
 from zlib import crc32
@@ -44,10 +44,10 @@ class Derived(Protocol):
         """Forget what was about a topic: live when it is removed, and where recovery meets its deletion."""
         ...
 
-    def snapshot(self, position: int) -> bytes:
-        """Return the state of this moment: that of the log below `position`, perhaps with some of what lies above.
+    def slices(self, position: int) -> Iterator[bytes]:
+        """Yield the state in parts: that of the log below `position`, perhaps with some of what lies above.
 
-        Runs in the loop: at most a few milliseconds.
+        Each part runs in the loop: at most a few milliseconds. Requests may be carried out between two of them.
         """
         ...
 
@@ -118,11 +118,6 @@ class Snapshot(NamedTuple):
 
     name: str
     data: bytes
-
-
-def take_snapshots(states: Iterable[Derived], position: int) -> list[Snapshot]:
-    """Return the snapshots of this moment. In the loop."""
-    return [Snapshot(state.name, state.snapshot(position)) for state in states]
 
 
 def lowest_pin(states: Iterable[Derived]) -> int | None:

@@ -49,10 +49,12 @@ class QueueSnapshot(msgspec.Struct, omit_defaults=True):
     next: int
     undone: list[int] = []
     failed: list[int] = []
+    applied: int = -1
+    """Position of the last record that is in it, where that is more than what the whole snapshot has."""
 
 
 class TopicSnapshot(msgspec.Struct, omit_defaults=True):
-    """One group's share of a snapshot in one topic."""
+    """One group's share of a snapshot in one topic, or some queues of it."""
 
     group: str
     topic: str
@@ -61,7 +63,7 @@ class TopicSnapshot(msgspec.Struct, omit_defaults=True):
 
 
 class LeasesSnapshot(msgspec.Struct):
-    """All of it, as of the record at `applied`."""
+    """All of it, with all records up to `applied`; of a queue perhaps with more."""
 
     applied: int
     topics: list[TopicSnapshot]
@@ -69,5 +71,5 @@ class LeasesSnapshot(msgspec.Struct):
 
 encode_note = msgspec.json.Encoder().encode
 decode_note = msgspec.json.Decoder(LeaseNote).decode
-encode_snapshot = msgspec.json.Encoder().encode
+encode_topic = msgspec.json.Encoder().encode
 decode_snapshot = msgspec.json.Decoder(LeasesSnapshot).decode

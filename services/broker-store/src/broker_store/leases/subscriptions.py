@@ -4,6 +4,8 @@ Acknowledged messages, deliveries in vain, filters and starts are replayed; who 
 that is not done is due at once. Pure.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 
 from broker_store.derived import ReadLog
@@ -12,17 +14,19 @@ from broker_store.leases.notes import (
     ACKS_TOPIC,
     GroupFilter,
     LeaseNote,
-    LeasesSnapshot,
     QueueNote,
     QueueSnapshot,
     TopicSnapshot,
     decode_note,
     decode_snapshot,
-    encode_snapshot,
+    encode_topic,
 )
 from broker_store.log.scan import ScannedRecord
 from broker_store.settling.mark import MARK, read_mark
 from gantry_wire.record import decode_record
+
+QUEUES_PER_SLICE = 64
+"""Queues of one part of a snapshot: 0.5 ms where each has a lease or two."""
 
 GroupTopic = tuple[str, str]
 
@@ -30,13 +34,15 @@ GroupTopic = tuple[str, str]
 class QueueLeases:
     """One queue for one group: its table, and what was last committed of it."""
 
-    __slots__ = ("committed", "queue_id", "reasons", "table")
+    __slots__ = ("applied", "committed", "queue_id", "reasons", "table")
 
     def __init__(self, queue_id: int, start: int) -> None:
         self.queue_id = queue_id
         self.table = LeaseTable(start)
         self.committed = -1
         """The committed offset as we know it; another one means that somebody moved the group."""
+        self.applied = -1
+        """Position of the last record that the snapshot had of this queue: what the log says up to it is known."""
         self.reasons: dict[int, str] = {}
         """Why messages were given back, for their dead letters."""
 
@@ -110,29 +116,40 @@ class Subscriptions:
         self._applied = position
         if topic == ACKS_TOPIC.encode():
             try:
-                self.apply(decode_note(decode_record(read(position, size)).body))
+                self.apply(decode_note(decode_record(read(position, size)).body), position)
             except msgspec.DecodeError:
                 return  # another version's: what it says is not known here
             return
         mark = read_mark(properties)
         if mark is not None:
             name, queue_id, group = mark.source
-            _replayed(self.open(group, name), queue_id).table.settle(mark.offset, 1)
+            queue = _replayed(self.open(group, name), queue_id)
+            if position > queue.applied:
+                queue.table.settle(mark.offset, 1)
 
     def topic_deleted(self, topic: str) -> None:
         """Forget who received a topic."""
         for key in [key for key in self._all if key[1] == topic]:
             del self._all[key]
 
-    def snapshot(self, position: int) -> bytes:  # noqa: ARG002 - it is of this moment, whatever the log's position
-        """Return the state of this moment."""
-        topics = [
-            TopicSnapshot(
-                one.group, one.topic, [_snapshot_of(queue) for queue in one.queues.values()], one.filter
-            )
-            for one in self._all.values()
-        ]
-        return encode_snapshot(LeasesSnapshot(self._applied, topics))
+    def slices(self, position: int) -> Iterator[bytes]:  # noqa: ARG002 - it is of these moments, whatever the log's position
+        """Yield the state in parts, some queues in each.
+
+        Each queue is as of its own moment, and says so: replaying what it knows already could undo a start that came later.
+        What is dropped meanwhile is left out; the log says why, behind `applied`.
+        """
+        yield b'{"applied":%d,"topics":[' % self._applied
+        separator = b""
+        for key, one in list(self._all.items()):
+            queue_ids = list(one.queues)
+            for at in range(0, len(queue_ids) or 1, QUEUES_PER_SLICE):
+                if self._all.get(key) is not one:
+                    break
+                chosen = [one.queues[queue_id] for queue_id in queue_ids[at : at + QUEUES_PER_SLICE]]
+                queues = [_snapshot_of(queue, self._applied) for queue in chosen]
+                yield separator + encode_topic(TopicSnapshot(one.group, one.topic, queues, one.filter))
+                separator = b","
+        yield b"]}"
 
     def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002
         """Begin with a snapshot, or with nothing."""
@@ -147,15 +164,15 @@ class Subscriptions:
         for topic in content.topics:
             one = self.open(topic.group, topic.topic)
             one.filter = topic.filter
-            one.queues = {queue.queue: _loaded(queue) for queue in topic.queues}
+            one.queues.update({queue.queue: _loaded(queue) for queue in topic.queues})
         return True
 
     def pin(self) -> int | None:
         """Need nothing of the log below a snapshot: it is whole."""
         return None
 
-    def apply(self, note: LeaseNote) -> None:
-        """Let a note take effect that the log has."""
+    def apply(self, note: LeaseNote, position: int | None = None) -> None:
+        """Let a note take effect that the log has; in a replay with its position, as some queues may know it."""
         if note.gone:
             self.drop_group(note.group)
             return
@@ -163,7 +180,9 @@ class Subscriptions:
         if note.filter is not None:
             one.filter = note.filter
         for part in note.queues:
-            self._apply_queue(one, part)
+            known = one.queues.get(part.queue)
+            if position is None or known is None or position > known.applied:
+                self._apply_queue(one, part)
 
     def _apply_queue(self, one: Subscription, part: QueueNote) -> None:
         if part.start is not None:
@@ -186,15 +205,16 @@ def _replayed(one: Subscription, queue_id: int) -> QueueLeases:
     return queue
 
 
-def _snapshot_of(queue: QueueLeases) -> QueueSnapshot:
+def _snapshot_of(queue: QueueLeases, applied: int) -> QueueSnapshot:
     table = queue.table
     undone = [bound for stretch in table.undone() for bound in stretch]
     failed = [value for one in table.known_attempts() for value in one]
-    return QueueSnapshot(queue.queue_id, table.unseen.next, undone, failed)
+    return QueueSnapshot(queue.queue_id, table.unseen.next, undone, failed, max(applied, queue.applied))
 
 
 def _loaded(content: QueueSnapshot) -> QueueLeases:
     queue = QueueLeases(content.queue, content.next)
+    queue.applied = content.applied
     unseen, undone, failed = queue.table.unseen, content.undone, content.failed
     unseen.gaps = [[undone[at], undone[at + 1]] for at in range(0, len(undone), 2)]
     for at in range(0, len(failed), 3):

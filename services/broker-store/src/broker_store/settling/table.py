@@ -4,7 +4,7 @@ An item is decided when a record with its mark is visible (settling/mark.py), or
 another RocketMQ broker wrote. Knows no claim and no request.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -167,8 +167,12 @@ class SettledTable:
             for key in [key for key in decisions if key[0][0] == topic]:
                 del decisions[key]
 
+    def slices(self, position: int) -> Iterator[bytes]:
+        """See Derived: one part."""
+        yield self.snapshot(position)
+
     def snapshot(self, position: int) -> bytes:  # noqa: ARG002 - all that is visible is in it, whatever that is
-        """See Derived."""
+        """Return the state of this moment."""
         saved = [
             Saved(topic, queue_id, group, settled.cursor, settled.packed())
             for (topic, queue_id, group), settled in self._settled.items()

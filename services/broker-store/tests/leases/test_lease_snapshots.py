@@ -1,0 +1,114 @@
+"""A snapshot of the leases that is taken in parts, with everything going on between them, and the log's rest make the whole state."""
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from broker_store.leases import subscriptions
+from broker_store.leases.notes import (
+    ACKS_TOPIC,
+    GroupFilter,
+    LeaseNote,
+    QueueNote,
+    decode_snapshot,
+    encode_note,
+)
+from broker_store.leases.subscriptions import Subscriptions
+from gantry_wire.record import build_record
+
+QUEUES = 2
+HOST = bytes((127, 0, 0, 1, 0, 0, 42, 159))
+
+offsets = st.integers(0, 9)
+queue_note = st.one_of(
+    st.builds(
+        lambda queue, at, count: QueueNote(queue, done=[at, count]),
+        st.integers(0, QUEUES),
+        offsets,
+        st.integers(1, 9),
+    ),
+    st.builds(
+        lambda queue, at, n: QueueNote(queue, failed=[at, 1, n]),
+        st.integers(0, QUEUES),
+        offsets,
+        st.integers(1, 5),
+    ),
+    st.builds(QueueNote, st.integers(0, QUEUES), offsets),
+)
+note = st.one_of(
+    st.builds(
+        lambda group, parts: LeaseNote(group, "t", parts),
+        st.sampled_from("gh"),
+        st.lists(queue_note, min_size=1, max_size=3),
+    ),
+    st.builds(lambda group: LeaseNote(group, "", gone=True), st.sampled_from("gh")),
+    st.builds(lambda tag: LeaseNote("g", "t", filter=GroupFilter("TAG", tag)), st.sampled_from("ab")),
+)
+step = st.one_of(note, st.none())
+"""A note that appears in the log, or the next part of the snapshot."""
+
+
+def replay(state: Subscriptions, log: list[LeaseNote], begin: int) -> None:
+    for position in range(begin, len(log)):
+        body = encode_note(log[position])
+        record = build_record(ACKS_TOPIC.encode(), 0, position, position, body, b"", 0, 0, 0, HOST, 0, HOST)
+        scanned = (position, len(record), 0, 0, 0, 0, 0, ACKS_TOPIC.encode(), b"")
+        state.take(scanned, lambda _position, _size, record=record: record)  # type: ignore[arg-type]
+
+
+def content(state: Subscriptions) -> dict:
+    """What is known of each queue, but for where it was learned."""
+    topics = decode_snapshot(b"".join(state.slices(0))).topics
+    queues = {
+        (one.group, one.topic, queue.queue): (queue.next, queue.undone, queue.failed)
+        for one in topics
+        for queue in one.queues
+    }
+    filters = {(one.group, one.topic): one.filter for one in topics}
+    return {**queues, **filters}
+
+
+def done(at: int, count: int) -> LeaseNote:
+    return LeaseNote("g", "t", [QueueNote(0, done=[at, count])])
+
+
+@settings(deadline=None, max_examples=200)
+@example([done(0, 6)], [None, done(7, 3), LeaseNote("g", "t", [QueueNote(0, 5)])], 0)
+@given(st.lists(note, max_size=12), st.lists(step, max_size=30), st.integers(0, 5))
+def test_parts_of_different_moments_and_the_log_are_the_state_at_its_end(before, during, back):
+    live, log = Subscriptions(), list[LeaseNote]()
+
+    def appear(one: LeaseNote) -> None:
+        live.applied_at(len(log))
+        log.append(one)
+        live.apply(one)
+
+    for one in before:
+        appear(one)
+    covered = max(0, len(log) - back)
+    parts, slices = [], live.slices(covered)
+    for one in during:
+        if one is None:
+            parts += [part for part in [next(slices, None)] if part is not None]
+        else:
+            appear(one)
+    parts += slices
+    found = Subscriptions()
+    assert found.load(b"".join(parts), covered)
+    replay(found, log, covered)
+    assert content(found) == content(live)
+    again = Subscriptions()
+    assert again.load(b"".join(found.slices(len(log))), len(log))
+    replay(again, log, covered)
+    assert content(again) == content(live)
+
+
+def test_many_queues_are_many_parts():
+    state = Subscriptions()
+    count = 3 * subscriptions.QUEUES_PER_SLICE + 1
+    state.apply(LeaseNote("g", "t", [QueueNote(queue, done=[2, 3]) for queue in range(count)]))
+    parts = list(state.slices(0))
+    assert len(parts) == 6
+    loaded = Subscriptions()
+    assert loaded.load(b"".join(parts), 0)
+    assert content(loaded) == content(state)
+    assert len(content(loaded)) == count + 1
