@@ -9,7 +9,7 @@ import pytest
 from gantry_launcher import client, control, install
 from gantry_launcher.layout import PYTHON
 from gantry_launcher.main import main
-from gantry_launcher.options import CLIENT_WORDS, USAGE
+from gantry_launcher.words import CLIENT_WORDS, USAGE
 
 
 class Handed(Exception):

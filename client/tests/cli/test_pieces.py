@@ -15,7 +15,7 @@ from gantry.cli.screen import Screen
 from gantry.cli.sending import BATCH_MAX, batches
 from gantry.cli.stops import FAILED, NOT_FOUND, UNREACHABLE, WRONG_USE, Stop
 from gantry.json_bodies import TEXT_BYTES_MAX, body_fields
-from gantry_launcher.options import CLIENT_WORDS
+from gantry_launcher.words import CLIENT_WORDS
 
 MESSAGE: dict[str, Any] = {
     "messageId": "A1", "offsetMessageId": "B2", "topic": "orders", "broker": "broker-a", "queueId": 3, "queueOffset": 17,

@@ -5,8 +5,8 @@ import sys
 
 from gantry_launcher import control, install
 from gantry_launcher.layout import PYTHON, ROOT
-from gantry_launcher.options import COMPLETING
 from gantry_launcher.terminal import say
+from gantry_launcher.words import COMPLETING
 
 HTTP = "GANTRY_HTTP"
 

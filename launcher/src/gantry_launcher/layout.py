@@ -2,8 +2,8 @@
 
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gantry_launcher.errors import Refused
 
@@ -49,8 +49,7 @@ def _binary(shipped: list[Path], *names: str) -> Path:
     raise Refused(f"no {names[0]} in .venv nor on PATH; remove .venv and run ./gantry up again")
 
 
-@dataclass(frozen=True)
-class DataDir:
+class DataDir(NamedTuple):
     """The places inside one data directory."""
 
     path: Path

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable
 
 from gantry_launcher.errors import EXIT_REFUSED, Refused
-from gantry_launcher.options import CLIENT_WORDS, COMPLETING, USAGE, parse_data, parse_up
 from gantry_launcher.terminal import fill_standard_streams
+from gantry_launcher.words import CLIENT_WORDS, COMPLETING, USAGE
 
 INTERRUPTED = 130
 
@@ -33,12 +33,14 @@ def main(words: list[str]) -> int:
 
 
 def _up(words: list[str]) -> int:
+    from gantry_launcher.options import parse_up
     from gantry_launcher.up import up
 
     return up(parse_up(words))
 
 
 def _status(words: list[str]) -> int:
+    from gantry_launcher.options import parse_data
     from gantry_launcher.status import status
 
     data, as_json = parse_data("status", words)
@@ -46,6 +48,7 @@ def _status(words: list[str]) -> int:
 
 
 def _down(words: list[str]) -> int:
+    from gantry_launcher.options import parse_data
     from gantry_launcher.status import down
 
     return down(parse_data("down", words)[0])

@@ -1,4 +1,4 @@
-"""The command line: what may be typed, and its bounds."""
+"""The options of `up`, `status` and `down`, and their bounds."""
 
 import argparse
 import time
@@ -13,41 +13,6 @@ from gantry_launcher.layout import ROOT
 BROKERS_MAX = 26
 GATEWAY_WORKERS_MAX = 64
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 65535 - 300
-USAGE = """\
-usage: ./gantry COMMAND [options]
-
-  up        install what is missing, start everything, wait until a message makes the round trip
-              --data DIR           where everything is kept (default ./data)
-              --free-ports         take free ports instead of the well-known ones
-              --port-base N        take the ports from N upward
-              --brokers N          how many broker-stores (default 1)
-              --gateway-workers N  how many gateway processes share the HTTP port (default 1)
-              --flush sync|async   answer sends after fdatasync (default), or after the write
-              --listen ADDR        address to bind instead of 127.0.0.1
-              --detach             return once ready and leave it running
-              --json               print one JSON line on stdout when ready
-              --set service.key=value   any setting of nameserver, broker-store (or broker-a, …),
-                                        scheduler, txn-checker, gateway
-  status    [--data DIR] [--json]  what runs, and how it is
-  down      [--data DIR]           stop it and wait
-  test      [pytest arguments]     check, then the whole test suite (long runs: -m soak)
-  check                            format, lint, types, import rules, spelling
-  demo                             the main job in a minute, with a kill -9 of the store under load
-  bench     [NAME...]              measure; without a name, all of it
-
-  send, pull, tail, receive, ack, nack, consume, topic, group, broker, cluster, lag, offsets, message, dlq, schedule,
-  txn, task, doctor, completion    use and look after a running system, --data DIR says which: ./gantry send --help, docs/cli.md
-
-Exit status: 0 done, 1 failed or not running, 2 refused (one line on stderr says why); of the words in the last block
-also 3 not found, 4 unreachable.
-"""
-CLIENT_WORDS = (
-    "send", "pull", "tail", "receive", "ack", "nack", "consume", "topic", "group", "broker", "cluster", "lag", "offsets",
-    "message", "dlq", "schedule", "txn", "task", "doctor", "completion",
-)  # fmt: skip
-"""What the command line of the client knows; the launcher hands these to it."""
-COMPLETING = "_GANTRY_COMPLETE"
-"""Set by a shell that asks what may stand at the cursor: the client answers it."""
 
 
 @dataclass(frozen=True)
