@@ -137,6 +137,20 @@ async def test_a_cancel_that_races_the_delivery_is_answered_as_it_went(system):
     assert len(found) == len(expected)
 
 
+async def test_a_cancel_beside_a_move_ends_the_message_wherever_it_is(system):
+    await system.start_scheduler()
+    await system.topic("orders")
+    client = await system.client()
+    for number in range(30):
+        await system.send("orders", b"x", f"B{number}", TIMER_DELIVER_MS=at(600))
+        moved, cancelled = await asyncio.gather(
+            client.move(MoveSchedule(id=f"B{number}", deliver_at_ms=int(at(1200)))),
+            client.cancel(ScheduleOrder(id=f"B{number}")),
+        )
+        assert (moved.status in ("moved", "alreadyDelivered"), cancelled.status) == (True, "cancelled")
+    assert (await client.list_schedules(ListSchedules())).schedules == []
+
+
 async def test_a_cancel_repeated_after_the_store_was_killed_is_told_what_the_first_did(system):
     await system.start_scheduler()
     await system.topic("orders")

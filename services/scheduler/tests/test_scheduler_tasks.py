@@ -186,6 +186,23 @@ async def test_many_schedules_are_moved_once_and_cancelled(system):
     assert len(left) == 40
 
 
+async def test_a_task_is_run_once_after_its_store_was_killed(system):
+    process = await system.start_scheduler()
+    await system.topic("orders")
+    await system.client()
+    port = system.store_process.port
+    system.store_process.kill()
+    await system.start_store(port)
+    client = await system.client()
+    every = ScheduleQuery(topic="orders")
+    view = await ended(client, await client.create_task(CreateTask(kind="bulkCancel", schedules=every)))
+    assert view.state == "done"
+    second = await ended(client, await client.create_task(CreateTask(kind="bulkCancel", schedules=every)))
+    assert second.state == "done"
+    for one in (view, second):
+        assert sum(f"task={one.id}" in line and "task runs" in line for line in process.lines) == 1
+
+
 @pytest.mark.parametrize(
     "task",
     [

@@ -20,7 +20,7 @@ from gantry_wire.scheduler_bodies import (
     ScheduleStatus,
 )
 from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
-from scheduler.decisions import CANCELLED, DELIVERED, MOVED, cancel, deliver, move
+from scheduler.decisions import CANCELLED, DELIVERED, MOVED, ROLLED, cancel, deliver, move
 from scheduler.entries import PARKED, Entry, queue_of
 from scheduler.figures import Figures
 from scheduler.listing import Listing
@@ -29,6 +29,8 @@ from scheduler.term import Term
 
 Terms = Callable[[], Sequence[Term]]
 Decide = Callable[[Entry], SettleItem]
+ROUNDS_MAX = 8
+"""A message may be moved between being found and being decided; not so often."""
 _ANSWERS: dict[str, ScheduleStatus] = {CANCELLED: "cancelled", MOVED: "moved", DELIVERED: "delivered"}
 
 
@@ -108,14 +110,14 @@ class Orders:
     ) -> ScheduleAnswer | None:
         entries = list(filter(meant, await find_waiting(term, order.id, order.topic)))
         entries = entries or list(filter(meant, await find_stored(term, order.id, order.topic)))
-        if not entries:
+        results = await _settle(term, entries, decide)
+        for _ in range(ROUNDS_MAX):
+            if not results or not all(_went_on(result) for _, result in results):
+                break
+            entries = list(filter(meant, await find_stored(term, order.id, order.topic)))
+            results = await _settle(term, entries, decide)
+        if not results:
             return None
-        results: list[tuple[Entry, SettleResult]] = []
-        for source in {entry.source for entry in entries}:
-            batch = [entry for entry in entries if entry.source == source]
-            reply = await term.settler.settle(queue_of(source), list(map(decide, batch)))
-            results += zip(batch, reply.results, strict=True)
-        await _tell_what_is_forgotten(term, results)
         decided = (SettleStatus.SETTLED, SettleStatus.ALREADY)
         term.lanes.forget([entry for entry, result in results if result.status in decided])
         outcome = decide(entries[0]).outcome
@@ -123,6 +125,22 @@ class Orders:
             result.status == SettleStatus.SETTLED for _, result in results
         )
         return _answer(term, order, outcome, results)
+
+
+async def _settle(term: Term, entries: Sequence[Entry], decide: Decide) -> list[tuple[Entry, SettleResult]]:
+    """Decide the copies of a message; what the store says of each."""
+    results: list[tuple[Entry, SettleResult]] = []
+    for source in {entry.source for entry in entries}:
+        batch = [entry for entry in entries if entry.source == source]
+        reply = await term.settler.settle(queue_of(source), list(map(decide, batch)))
+        results += zip(batch, reply.results, strict=True)
+    await _tell_what_is_forgotten(term, results)
+    return results
+
+
+def _went_on(result: SettleResult) -> bool:
+    """Whether a copy was replaced by one further back in the timer queue, by an order or a roll that came first."""
+    return result.status == SettleStatus.ALREADY and result.outcome in (MOVED, ROLLED)
 
 
 async def _tell_what_is_forgotten(term: Term, results: Iterable[tuple[Entry, SettleResult]]) -> None:
@@ -140,12 +158,18 @@ async def _tell_what_is_forgotten(term: Term, results: Iterable[tuple[Entry, Set
 def _answer(
     term: Term, order: ScheduleOrder, outcome: str, results: Iterable[tuple[Entry, SettleResult]]
 ) -> ScheduleAnswer:
-    """Return the best of what became of the copies: done by this order, or by one like it before, or decided otherwise."""
+    """Return the best of what became of the copies: done by this order, or by one like it before, or decided otherwise.
+
+    A copy that went on to another place says nothing: the other one does.
+    """
     status: ScheduleStatus = "failed"
     told: Entry | None = None
     error: str | None = None
     for entry, result in results:
         told = told or entry
+        if _went_on(result):
+            error = error or "it is moved again and again; try again"
+            continue
         if result.status == SettleStatus.SETTLED:
             status, told = _ANSWERS[outcome], entry
             break

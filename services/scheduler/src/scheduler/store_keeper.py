@@ -67,6 +67,8 @@ class StoreKeeper:
 
         def acquired(held: dict[QueueKey, Held]) -> None:
             nonlocal working
+            if self._ended.is_set():
+                return  # lost and granted anew in one step: the term that was lost ends first, and the claims are taken again
             _log.info("claims acquired", broker=self.at.broker, queues=len(held))
             us = self._ourselves
             file = us.data_dir / f"{self.at.broker}.due.sqlite"
