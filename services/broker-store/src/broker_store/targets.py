@@ -52,7 +52,8 @@ class Targets:
         self.broker_permission = PERM_WRITE
         self._topics = topics
         self._queues = queues
-        self._flush_sync = flush_sync
+        self.mode = Mode.SYNC if flush_sync else Mode.ASYNC
+        """That of topics which do not ask for another one."""
         self._broker_address = broker_address
         self._random_below = random_below
 
@@ -130,7 +131,7 @@ class Targets:
     def _mode(self, config: TopicConfig) -> Mode:
         name = config.topic_name
         wanted = (config.attributes or {}).get(FLUSH_ATTRIBUTE)
-        is_sync = self._flush_sync if wanted is None else wanted == "sync"
+        is_sync = self.mode == Mode.SYNC if wanted is None else wanted == "sync"
         is_sync = is_sync or name in MEETING_TOPICS
         if name in self._changed:
             # Asked only then: in the middle of a batch a queue has offsets that nobody sees yet without any waiting for a flush.

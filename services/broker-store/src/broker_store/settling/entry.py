@@ -37,6 +37,8 @@ class Rules(Protocol):
     table: SettledTable
     deciding: dict[Source, dict[int, Decision]]
     """Items whose records are placed and not visible yet, by source and offset."""
+    mode_expected: Mode
+    """How most outputs are flushed: SYNC lets a request that waits to be placed share the next flush with the sends beside it."""
     levels: LevelList
     wall_ms: Callable[[], int]
     add_part: Callable[[Entry], None]
@@ -65,7 +67,7 @@ class SettleEntry:
         done: Done,
     ) -> None:
         """`check` raises RefusedRequest when the claim is not in force any more."""
-        self.mode = Mode.EARLY
+        self.mode = rules.mode_expected
         self.settled = 0
         """Items that this request decided, once they are visible."""
         self._rules = rules
@@ -84,6 +86,7 @@ class SettleEntry:
     # --- placing -------------------------------------------------------------------------------------------
 
     def place(self, at: Placement) -> None:
+        self.mode = Mode.EARLY
         if self._check is not None:
             try:
                 self._check()

@@ -58,6 +58,7 @@ class Settling:
         self.wall_ms = parts.clock.wall_ms
         self.add_part: Callable[[Entry], None] = parts.appends.placed
         self.deciding: dict[Source, dict[int, Decision]] = {}
+        self.mode_expected = parts.targets.mode
         self.claims = ClaimTable(parts.boot_count)
         self.slices = Slices(parts.at_turn_end, parts.clock.monotonic)
         self.settled_items = 0
