@@ -6,6 +6,7 @@ A decision is one settle item: outputs are the messages that result, an outcome 
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from gantry_wire.names import HALF_TOPIC, TIMER_TOPIC
@@ -45,6 +46,7 @@ TIMER_DROP = (
     TIMER_DEL_UNIQKEY,
 )
 PARKED_DROP = (*TIMER_DROP, DELAY, PARKED_REASON, PARKED_FROM)
+_DROP = {TIMER: TIMER_DROP, PARKED: PARKED_DROP}
 REASON_CHARS_MAX = 200
 
 RETRY_MS_MIN, RETRY_MS_MAX = 1000, 300_000
@@ -74,14 +76,15 @@ def deliver(entry: Entry, *, force: bool = False) -> SettleItem:
     """Return the delivery of a message into its real topic. A cancel record, or one for the half topic, results in nothing."""
     if entry.cancels or entry.topic == HALF_TOPIC:
         return SettleItem(entry.offset, entry.position, [], DISCARDED, force=True)
-    drop = {TIMER: TIMER_DROP, PARKED: PARKED_DROP}.get(entry.source, LEVEL_DROP)
-    return SettleItem(
-        entry.offset,
-        entry.position,
-        [SettleOutput(entry.topic, entry.queue_id, drop=drop)],
-        DELIVERED,
-        force=force or entry.source == PARKED,
-    )
+    source = entry.source
+    output = _delivery(entry.topic, entry.queue_id, _DROP.get(source, LEVEL_DROP))
+    return SettleItem(entry.offset, entry.position, [output], DELIVERED, force=force or source == PARKED)
+
+
+@lru_cache(maxsize=4096)
+def _delivery(topic: str, queue_id: int, drop: tuple[str, ...]) -> SettleOutput:
+    """Return what is delivered to a queue; nobody changes it, so all messages of a burst share one."""
+    return SettleOutput(topic, queue_id, drop=drop)
 
 
 def cancel(entry: Entry) -> SettleItem:

@@ -28,7 +28,7 @@ from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus
 
 Done = Callable[[list[SettleResult] | RefusedRequest], None]
 """Told once: the results in the order of the items, all of them durable as their topics promise; or why nothing is known or done."""
-_SETTLED, _DUE, _ASYNC = SettleStatus.SETTLED, ItemState.DUE, Mode.ASYNC
+_SETTLED, _ASYNC = SettleStatus.SETTLED, Mode.ASYNC
 
 
 class Rules(Protocol):
@@ -93,35 +93,47 @@ class SettleEntry:
             except RefusedRequest as refusal:
                 self._refused = refusal
                 return
-        rules, source = self._rules, self._source
-        straight = Straight(source, rules.targets(), at, self._placed, self._part.take(at.store_ms))
-        deciding = rules.deciding.get(source) or {}
-        is_settled = rules.table.decided_of(source)
         self._store_ms = at.store_ms
-        waits = False
-        for gathered in self._items:
-            state = self._state(gathered, at, deciding, is_settled)
-            waits = (
-                waits or state is ItemState.DECIDING
-            )  # what decided it is not durable yet: answered after that
-            # whatever is asked of a due item settles it: two lookups by members of enumerations are saved
-            status = _SETTLED if state is _DUE else ANSWERS[state][ask_of(gathered.item)]
-            if status == _SETTLED:
-                self._results.append(self._place_item(gathered, at, straight, deciding))
-            else:
-                self._results.append(self._left(gathered, status, deciding))
+        waits = self._place_all(at)
         self._items = []
-        if deciding:
-            rules.deciding[source] = deciding
         part = self._part
         if self._placed:
             self.mode = Mode.SYNC
             if part.placed:
-                rules.add_part(part)
+                self._rules.add_part(part)
         elif part.placed:
             self.mode = Mode.ASYNC
         elif waits:
             self.mode = Mode.SYNC  # whatever the topic of marks promises: what decided it may promise more
+
+    def _place_all(self, at: Placement) -> bool:
+        """Place what is to be settled; whether what decided one of the items is not durable yet: that is answered after it."""
+        rules, source, results = self._rules, self._source, self._results
+        straight = Straight(source, rules.targets(), at, self._placed, self._part.take(at.store_ms))
+        deciding = rules.deciding.get(source) or {}
+        is_settled = rules.table.decided_of(source)
+        wall_ms, waits = rules.wall_ms(), False
+        now_ms = min(at.store_ms, wall_ms)
+        for gathered in self._items:
+            offset = gathered.item.offset
+            if (
+                gathered.due_ms <= now_ms
+                and not gathered.status
+                and offset not in deciding
+                and not is_settled(offset)
+            ):  # as nearly all are: whatever is asked of a due item settles it
+                results.append(self._place_item(gathered, at, straight, deciding))
+                continue
+            state = self._state(gathered, at.store_ms, wall_ms, deciding, is_settled)
+            waits = waits or state is ItemState.DECIDING
+            status = ANSWERS[state][ask_of(gathered.item)]
+            if status == _SETTLED:
+                results.append(self._place_item(gathered, at, straight, deciding))
+            else:
+                results.append(self._left(gathered, status, deciding))
+        if deciding:
+            rules.deciding[source] = deciding
+        return waits
 
     def _left(self, gathered: Gathered, status: str, deciding: dict[int, Decision]) -> SettleResult:
         """Return why nothing is done about an item."""
@@ -136,7 +148,8 @@ class SettleEntry:
     def _state(
         self,
         gathered: Gathered,
-        at: Placement,
+        store_ms: int,
+        wall_ms: int,
         deciding: dict[int, Decision],
         is_settled: Callable[[int], bool],
     ) -> ItemState:
@@ -147,12 +160,11 @@ class SettleEntry:
             return ItemState.DECIDED
         if gathered.status:
             return ItemState.REMOVED if gathered.status == SettleStatus.REMOVED else ItemState.ABSENT
-        due_ms = gathered.due_ms
-        if due_ms > at.store_ms or (gathered.is_absolute and due_ms > self._rules.wall_ms()):
-            now_ms = min(at.store_ms, self._rules.wall_ms()) if gathered.is_absolute else at.store_ms
+        due_ms, now_ms = gathered.due_ms, min(store_ms, wall_ms) if gathered.is_absolute else store_ms
+        if due_ms > now_ms:
             gathered.detail = f"due in {due_ms - now_ms} ms"
             return ItemState.WAITING
-        return _DUE
+        return ItemState.DUE
 
     def _place_item(
         self,

@@ -71,6 +71,10 @@ class Straight:
         self._at = at
         self._held, self._shown = held, shown
         self._lanes: dict[tuple[str, int], _Lane | None] = {}
+        self._lane: _Lane | None = None
+        """That of the last item: the next one's, most times."""
+        self._op: tuple[Queue, int, bytes, list[Placed]] | None = None
+        """Where op messages go: queue, magic, what stands behind the body, and which of the lists they are put into."""
         self._born_host = b""
         self._layout, self._host_bits = fixed_layout(b"", at.store_host)
 
@@ -81,7 +85,9 @@ class Straight:
         count = len(outputs)
         if record is None or not 1 <= count <= 2:
             return None
-        lane = self._lane(outputs[0])
+        output, lane = outputs[0], self._lane
+        if lane is None or (lane.output is not output and lane.output != output):
+            lane = self._lane = self._lane_of(output)
         op = outputs[1] if count > 1 else None
         properties = record.properties
         if (
@@ -104,7 +110,7 @@ class Straight:
             return self._put_message(gathered, lane, properties, mark)
         return self._put_both(gathered, lane, properties, mark, op)
 
-    def _lane(self, output: SettleOutput) -> _Lane | None:
+    def _lane_of(self, output: SettleOutput) -> _Lane | None:
         key = (output.topic, output.queue_id)
         lane = self._lanes.get(key)
         if lane is None and key not in self._lanes:
@@ -139,11 +145,10 @@ class Straight:
         """As `_put_message`, with the op message behind it, in one piece of the log."""
         record = gathered.record
         assert record is not None
-        target, queue = self.find_target(op.topic, op.queue_id)
+        queue, op_magic, op_middle, op_placed = self._op or self._op_place(op)
         op_body, at, layout, body = op.body_base64 or b"", self._at, self._layout, record.body
         mark_size, fixed_size = len(mark) + len(_SUFFIX_FIRST), layout.size
         text_size = len(properties) + mark_size
-        op_magic, op_middle = behind_body(queue.topic_bytes)
         size = fixed_size + len(body) + len(lane.middle) + _LENGTH_BYTES + text_size
         op_size = fixed_size + len(op_body) + len(op_middle) + _LENGTH_BYTES + len(_OP_TEXT) + mark_size
         position = at.log.reserve(size + op_size)
@@ -164,9 +169,15 @@ class Straight:
         )  # fmt: skip
         queue.next_offset = op_offset + 1
         queue.put_bytes += op_size
-        placed = self._held if target.mode != Mode.ASYNC else self._shown
-        placed.append((queue, op_offset, op_position, op_size, _OP_CODE, None, None))
+        op_placed.append((queue, op_offset, op_position, op_size, _OP_CODE, None, None))
         return [place, OutputPlace(queue.topic, queue.queue_id, op_offset, op_position)]
+
+    def _op_place(self, op: SettleOutput) -> tuple[Queue, int, bytes, list[Placed]]:
+        target, queue = self.find_target(op.topic, op.queue_id)
+        placed = self._held if target.mode != Mode.ASYNC else self._shown
+        magic, middle = behind_body(queue.topic_bytes)
+        self._op = place = queue, magic, middle, placed
+        return place
 
     def _head(self, gathered: Gathered, lane: _Lane, size: int, position: int) -> bytes:
         record, at, queue = gathered.record, self._at, lane.queue
