@@ -134,10 +134,10 @@ def find(database: sqlite3.Connection, uniq: bytes) -> list[Entry]:
     return [entry for entry in found if entry.uniq == uniq][:COPIES_MAX]
 
 
-def remove(database: sqlite3.Connection, lane: int, entries: Sequence[Entry]) -> int:
-    """Delete messages of a lane; returns how many were there."""
+def remove(database: sqlite3.Connection, wishes: Iterable[tuple[int, Sequence[Entry]]]) -> list[int]:
+    """Delete messages of lanes; returns for each wish how many were there."""
     with _whole(database):
-        return sum(_remove(database, lane, entry) for entry in entries)
+        return [sum([_remove(database, lane, entry) for entry in entries]) for lane, entries in wishes]
 
 
 def _remove(database: sqlite3.Connection, lane: int, entry: Entry) -> int:

@@ -25,6 +25,8 @@ BATCH_ROWS = 16_384
 BACKLOG_ROWS_MAX = 65_536
 WRITE_SECONDS = 0.5
 """Rows wait at most so long for others to be written with: rows of one slot that are written together share their pages."""
+REMOVE_SECONDS = 0.05
+"""What is removed meanwhile is removed together: a transaction for each cancelled message slowed down the cancel behind it."""
 FULL_SECONDS = 1.0
 """How long a full disk is left alone before the next try."""
 T = TypeVar("T")
@@ -70,6 +72,8 @@ class SqliteIndex:
         """What the thread works on, oldest first."""
         self._removing: set[int] = set()
         """Keys of what is being removed: look-ups do not wait for the thread that writes."""
+        self._wishes: list[tuple[int, Sequence[Entry], asyncio.Future[int]]] = []
+        """What is to be removed, by lane, and who is told how much that was."""
         self._timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -115,6 +119,7 @@ class SqliteIndex:
     async def load(self, lane: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
         """Take out the earliest messages to be tried until a time, at most `count`; waits while the disk is full."""
         while True:
+            self._remove()
             self._write()
             taken: list[tuple[int, Entry]] = []
             try:
@@ -146,15 +151,13 @@ class SqliteIndex:
 
         With a full disk they stay, and the store says when they are due that they are decided.
         """
-        self._write()
-        removing = asyncio.get_running_loop().run_in_executor(
-            self._writer, far_rows.remove, self._write_to, lane, entries
-        )
-        keys = [entry.key for entry in entries]
-        self._removing.update(keys)
-        removing.add_done_callback(lambda _: self._removing.difference_update(keys))
-        removing.add_done_callback(self._noted)
-        return removing
+        loop = asyncio.get_running_loop()
+        removed: asyncio.Future[int] = loop.create_future()
+        if not self._wishes:
+            loop.call_later(REMOVE_SECONDS, self._remove)
+        self._wishes.append((lane, entries, removed))
+        self._removing.update([entry.key for entry in entries])
+        return removed
 
     async def page(self, wanted: Wanted, after: Place | None, count: int) -> list[tuple[int, Entry]]:
         """Return messages from `after` on, in the order of their times and keys, with those times."""
@@ -174,6 +177,7 @@ class SqliteIndex:
             self._timer.cancel()
             self._timer = None
         self._broken.cancel()
+        self._remove()  # which nobody is told any more
         for pool, database in (
             (self._finder, self._find_in), (self._lister, self._list_from), (self._writer, self._write_to),
         ):  # fmt: skip
@@ -196,8 +200,37 @@ class SqliteIndex:
         )
         done.add_done_callback(lambda future: self._written(batch, future.exception()))
 
+    def _remove(self) -> None:
+        """Hand what is to be removed to the thread, behind what was added before."""
+        wishes, self._wishes = self._wishes, []
+        if not wishes or self._broken.done():
+            for *_, removed in wishes:
+                removed.cancel()
+            return
+        self._write()
+        in_file = [(lane, entries) for lane, entries, _removed in wishes]
+        removing = asyncio.get_running_loop().run_in_executor(
+            self._writer, far_rows.remove, self._write_to, in_file
+        )
+
+        def told(done: asyncio.Future[list[int]]) -> None:
+            failure = None if done.cancelled() else done.exception()
+            for number, (_lane, entries, removed) in enumerate(wishes):
+                self._removing.difference_update([entry.key for entry in entries])
+                if done.cancelled() or removed.done():
+                    removed.cancel()
+                elif failure is not None:
+                    removed.set_exception(failure)
+                    removed.exception()  # whoever asked need not look: `_noted` does
+                else:
+                    removed.set_result(done.result()[number])
+
+        removing.add_done_callback(told)
+        removing.add_done_callback(self._noted)
+
     async def _all_written(self) -> None:
-        """Wait until what was added before is in the file."""
+        """Wait until what was added or removed before is so in the file."""
+        self._remove()
         self._write()
         await self._in_writer(lambda: None)
 
