@@ -26,6 +26,7 @@ from gantry_wire.message_headers import (
     SendHeaderV2,
     SendReplyHeader,
 )
+from gantry_wire.settle_headers import SettleHeader
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
@@ -95,6 +96,7 @@ _BY_PREFIX: dict[bytes, Callable[[bytes], Command]] = {
     b'{"code":11,"': _typed(PullHeader),
     b'{"code":361,': _typed(PullHeader),
     b'{"code":37,"': _typed(EndTransactionHeader),
+    b'{"code":9003': _typed(SettleHeader),
     b'{"code":19,"': _pull_reply,
     b'{"code":20,"': _pull_reply,
     b'{"code":21,"': _pull_reply,
