@@ -16,7 +16,7 @@ MESSAGES_MAX = 1000
 
 
 _new_item = cast("Callable[[type[BatchItem], tuple[int, bytes, bytes]], BatchItem]", tuple.__new__)
-"""A third of the time of the class's own call."""
+"""A sixth of the time of the class's own call (130 of 810 ns)."""
 
 
 class Gathered(NamedTuple):

@@ -127,7 +127,9 @@ class Sender:
 
     def finished(self, send: Send) -> None:
         """Count a send that ended well."""
-        self._count_down()
+        self.open_sends -= 1
+        if not self.open_sends:
+            self._idle.set()
         if self._faults is not None:
             now = self.loop.time()
             self._faults.answered(send.target.queue.broker, now - send.started, now)
