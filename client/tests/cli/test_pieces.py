@@ -10,7 +10,7 @@ import pytest
 
 from gantry.cli import calls, groups, offsets, shapes
 from gantry.cli.executing import Worker, environment
-from gantry.cli.main import make_app
+from gantry.cli.main import main, make_app
 from gantry.cli.screen import Screen
 from gantry.cli.sending import BATCH_MAX, batches
 from gantry.cli.stops import FAILED, NOT_FOUND, UNREACHABLE, WRONG_USE, Stop
@@ -139,6 +139,8 @@ def test_an_address_that_is_none(address: str) -> None:
          "--retry-after: at least 1", WRONG_USE),
         (409, {"code": "FILTER_CONFLICT", "detail": "another filter: use the same, or changeFilter to replace it for all"},
          "another filter: use the same; --change-filter puts yours in its place, for all consumers of the group", FAILED),
+        (504, {"code": "UNKNOWN_WHETHER_STORED", "detail": "unknown whether stored: retry with the same idempotency key"},
+         "unknown whether stored: send it again, with the same --idempotency-key where it had one", UNREACHABLE),
         (503, {"code": "SERVICE_NOT_AVAILABLE", "detail": "broker-a is away", "retryable": True},
          "broker-a is away; try again", UNREACHABLE),
         (401, {"code": "UNAUTHORIZED", "detail": "no token"},
@@ -159,6 +161,20 @@ def test_something_else_that_answers_is_named() -> None:
 
 def test_an_address_without_http() -> None:
     assert calls.base_of("localhost:8080") == "http://localhost:8080"
+
+
+def test_a_list_without_its_brokers_is_not_called_empty(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: dict[str, Any] = {
+        "/v1/groups": {"groups": []},
+        "/v1/topics": {"topics": []},
+        "/v1/cluster": {"missing": ["broker-a"]},
+    }
+    monkeypatch.setattr(calls.Calls, "call", lambda *words, **_: answers[words[2]])
+    for words in (["group", "list"], ["topic", "list"], ["lag"]):
+        assert main([*words, "--http", "127.0.0.1:1"]) == UNREACHABLE
+        assert "can be listed: broker-a away; gantry doctor looks for the reason" in capsys.readouterr().err
 
 
 def test_what_answers_but_is_no_gateway() -> None:

@@ -60,6 +60,7 @@ def add_to(app: typer.Typer) -> None:
 def list_groups(session: Session) -> None:
     """List the consumer groups."""
     found = session.get(path_of("groups"))
+    session.warn_away("groups", is_empty=not found["groups"])
     rows = [
         (
             one["group"],

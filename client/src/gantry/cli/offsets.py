@@ -73,10 +73,10 @@ def lag(
 
 
 def _of_all(session: Session, topic: str | None) -> Callable[[], None]:
-    found = [
-        session.get(path_of("groups", one["group"], "lag"), topic=topic)
-        for one in session.get(path_of("groups"))["groups"]
-    ]
+    known = session.get(path_of("groups"))["groups"]
+    if not known:
+        session.warn_away("groups", is_empty=True)
+    found = [session.get(path_of("groups", one["group"], "lag"), topic=topic) for one in known]
     missing = sorted({broker for one in found for broker in one["missing"]})
     shown = [
         {

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 from typer.core import TyperCommand
 
-from gantry.cli.calls import DEFAULT_HTTP, Calls, Query
+from gantry.cli.calls import DEFAULT_HTTP, Calls, Query, path_of
 from gantry.cli.screen import Screen
 from gantry.cli.stops import FAILED, UNREACHABLE, Stop
 from gantry.cli.wording import help_words
@@ -76,6 +76,14 @@ class Session:
         """Say who could not be asked."""
         if missing:
             self.screen.say(f"not asked, because away: {', '.join(missing)}")
+
+    def warn_away(self, kind: str, *, is_empty: bool) -> None:
+        """Say which brokers could not tell theirs. Raises Stop where nothing is left to list."""
+        missing: list[str] = self.get(path_of("cluster"))["missing"]
+        if missing and is_empty:
+            words = f"no {kind} can be listed: {', '.join(missing)} away"
+            raise Stop(f"{words}; gantry doctor looks for the reason", UNREACHABLE)
+        self.warn_missing(missing)
 
     def confirm(self, question: str, *, is_sure: bool) -> None:
         """Ask a person; a program says --yes. Raises Stop."""

@@ -18,4 +18,4 @@ def status_of(http_status: int) -> int:
         return NOT_FOUND
     if http_status in {400, 413, 415, 422}:
         return WRONG_USE
-    return UNREACHABLE if http_status == 503 else FAILED
+    return UNREACHABLE if http_status in {503, 504} else FAILED

@@ -43,6 +43,7 @@ def add_to(app: typer.Typer) -> None:
 def list_topics(session: Session, system: System = False) -> None:
     """List the topics."""
     found = session.get(path_of("topics"), system=system or None)
+    session.warn_away("topics", is_empty=not found["topics"])
     rows = [
         (one["topic"], one["perm"], one["readQueues"], one["writeQueues"], one["brokers"])
         for one in found["topics"]

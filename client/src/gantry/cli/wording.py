@@ -25,6 +25,7 @@ OPTIONS = {
 PHRASES = (
     (re.compile(r"it is no offset id, and a unique id needs \?topic="), "a message id is found with --topic TOPIC"),
     (re.compile(r"if this is a unique id, give \?topic="), "a message id is found with --topic TOPIC"),
+    (re.compile(r"retry with the same idempotency key"), "send it again, with the same --idempotency-key where it had one"),
     (re.compile(r"^Value error, "), ""),
     (re.compile(r"Input should be greater than or equal to (\S+)"), r"at least \1"),
     (re.compile(r"Input should be less than or equal to (\S+)"), r"at most \1"),
@@ -49,7 +50,7 @@ def problem_words(body: dict[str, Any], http_status: int) -> str:
         words += f": expected {expected} at column {body.get('column')}"
     if code in HINTS:
         words += f"; {HINTS[code]}"
-    elif body.get("retryable") and "again" not in words and "retry" not in words:
+    elif body.get("retryable") and "again" not in words:
         words += "; try again"
     return words
 
