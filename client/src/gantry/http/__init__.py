@@ -4,6 +4,11 @@ Differences: messages are received on lease and acknowledged one by one (no offs
 repeated safely. `gantry.http.blocking` has the same without asyncio.
 """
 
+from importlib.util import find_spec
+
+if find_spec("httpx") is None:
+    raise ModuleNotFoundError("gantry.http needs httpx: pip install 'gantry-client[http]'", name="httpx")
+
 from gantry.http.consumer import Consumer, LeaseExpired
 from gantry.http.leased import LeasedMessage
 from gantry.http.problems import GatewayRefused
