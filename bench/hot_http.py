@@ -39,7 +39,7 @@ from gateway.assembly import Ports, assemble
 from gateway.clocks import RequestIds, SystemClocks, unique_ids
 from gateway.link_leases import LinkLeaseStores
 from gateway.link_store import LinkStores
-from gateway.ports import QueueData, RouteData
+from gateway.ports import Broker, QueueData, RouteData
 from gateway.settings import GatewaySettings
 from gateway.short_protocol import ShortProtocol
 
@@ -175,6 +175,12 @@ class OneTopic:
 
     async def value(self, namespace: str, _key: str) -> str | None:
         return f"{BROKER}:{QUEUES}" if namespace == "ORDER_TOPIC_CONFIG" else None
+
+    async def values(self, _namespace: str) -> dict[str, str]:
+        return {}
+
+    async def brokers(self) -> list[Broker]:
+        return [Broker(BROKER, "", ADDRESS)]
 
 
 class Kind(NamedTuple):

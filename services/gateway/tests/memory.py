@@ -30,7 +30,7 @@ class MemorySystem:
             for n, name in enumerate(brokers)
         }
         self.registered = set(brokers)
-        self.values: dict[tuple[str, str], str] = {}
+        self.kept_values: dict[tuple[str, str], str] = {}
         self.nameservers = ["127.0.0.1:9876"]
         self.silent_nameservers: set[str] = set()
         self.route_calls = 0
@@ -94,17 +94,21 @@ class MemorySystem:
 
     async def value(self, namespace: str, key: str) -> str | None:
         self._answer()
-        return self.values.get((namespace, key))
+        return self.kept_values.get((namespace, key))
+
+    async def values(self, namespace: str) -> dict[str, str]:
+        self._answer()
+        return {key: value for (held, key), value in self.kept_values.items() if held == namespace}
 
     async def delete_topic(self, topic: str) -> list[str]:
         return sorted(self.silent_nameservers)
 
     async def put_value(self, namespace: str, key: str, value: str) -> list[str]:
-        self.values[namespace, key] = value
+        self.kept_values[namespace, key] = value
         return sorted(self.silent_nameservers)
 
     async def delete_value(self, namespace: str, key: str) -> list[str]:
-        self.values.pop((namespace, key), None)
+        self.kept_values.pop((namespace, key), None)
         return sorted(self.silent_nameservers)
 
     # Hints

@@ -26,7 +26,7 @@ async def test_a_topic_is_made_everywhere_and_seen_by_every_nameserver(pair_clie
         "brokers": ["broker-a", "broker-b"],
     }
     assert all("new" in store.kept_topics for store in pair.stores.values())
-    assert pair.values["ORDER_TOPIC_CONFIG", "new"] == "broker-a:8;broker-b:8"
+    assert pair.kept_values["ORDER_TOPIC_CONFIG", "new"] == "broker-a:8;broker-b:8"
     assert "gantry.route.new" in pair.hints
     shown = (await pair_client.get("/v1/topics/new")).json()
     assert (shown["topic"], shown["perm"], len(shown["queues"]), shown["missing"]) == ("new", "rw", 16, [])
@@ -98,7 +98,7 @@ async def test_a_deleted_topic_is_gone_everywhere(pair_client, pair):
     answer = await pair_client.delete("/v1/topics/orders")
     assert answer.json() == {"status": "deleted"}
     assert not any("orders" in store.kept_topics for store in pair.stores.values())
-    assert ("ORDER_TOPIC_CONFIG", "orders") not in pair.values
+    assert ("ORDER_TOPIC_CONFIG", "orders") not in pair.kept_values
     assert (await pair_client.get("/v1/topics/orders")).status_code == 404
 
 

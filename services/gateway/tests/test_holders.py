@@ -53,7 +53,7 @@ async def test_a_topic_names_the_broker_that_is_gone_from_its_route(two, pair):
 
 async def test_a_topic_that_lies_elsewhere_is_whole_whoever_is_gone(pair, pair_client):
     del pair.stores["broker-b"].kept_topics["orders"]
-    pair.values["ORDER_TOPIC_CONFIG", "orders"] = "broker-a:4"
+    pair.kept_values["ORDER_TOPIC_CONFIG", "orders"] = "broker-a:4"
     assert (await pair_client.get("/v1/topics/orders")).json()["missing"] == []
     pair.kill("broker-b")
     assert (await pair_client.get("/v1/topics/orders")).json()["missing"] == []

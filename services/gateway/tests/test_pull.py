@@ -175,7 +175,7 @@ async def test_a_broker_that_is_away_is_503_also_right_after_its_death(pair_clie
 
 
 async def test_a_configured_broker_is_503_for_a_gateway_that_never_saw_it(pair, connect):
-    pair.values["ORDER_TOPIC_CONFIG", "orders"] = "broker-a:4;broker-b:4"
+    pair.kept_values["ORDER_TOPIC_CONFIG", "orders"] = "broker-a:4;broker-b:4"
     pair.kill("broker-a")
     async with connect(pair.gateway()) as client:
         assert (await client.get(PULL)).status_code == 503

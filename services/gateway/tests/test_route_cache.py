@@ -29,6 +29,9 @@ class Names:
     async def value(self, namespace: str, key: str) -> str | None:
         return "broker-a:4"
 
+    async def values(self, namespace: str) -> dict[str, str]:
+        return {"orders": "broker-a:4"}
+
 
 class BrokenNames(Names):
     """Nameservers that, once broken, answer what cannot be used."""

@@ -24,7 +24,7 @@ class ClusterView:
         self._fleet, self._names, self._known = fleet, names, known
 
     async def brokers(self, now: float) -> list[BrokerView]:
-        """Return every known broker, also those that are away."""
+        """Return every broker that is expected, also those that are away."""
         try:
             alive, _gone = await self._fleet.brokers()
         except Problem:

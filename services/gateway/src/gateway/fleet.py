@@ -10,7 +10,8 @@ from typing import TypeVar
 from gantry_wire.codes import ResponseCode
 from gateway.brokers import KnownBrokers
 from gateway.ports import Broker, Names, PeerAway, Store, StoreRefused, Stores
-from gateway.problems import AWAY_RETRY_AFTER_MS, Problem, away, refused
+from gateway.problems import AWAY_RETRY_AFTER_MS, Problem, away, broker_away, broker_missing, refused
+from gateway.roll_call import see_brokers
 
 T = TypeVar("T")
 
@@ -25,24 +26,31 @@ _CLIENTS_FAULT = frozenset(
 
 
 class Fleet:
-    """Every broker this gateway knows."""
+    """Every broker that is expected."""
 
     def __init__(self, names: Names, stores: Stores, known: KnownBrokers, now: Callable[[], float]) -> None:
         self._names, self._stores, self._known, self._now = names, stores, known, now
 
     async def brokers(self) -> tuple[list[Broker], list[str]]:
-        """Return the brokers that are registered, and the names of known ones that are not. 503 when there is none."""
+        """Return the brokers that are registered, and the names of expected ones that are not. 503 when there is none."""
         try:
-            alive = await self._names.brokers()
+            alive = await see_brokers(self._names, self._known, self._now)
         except PeerAway as error:
             raise away("no nameserver answers; try again") from error
         now = self._now()
-        self._known.saw(alive, now)
         names = {broker.name for broker in alive}
         gone = [broker.name for broker in self._known.all(now) if broker.name not in names]
         if not alive:
             raise away(f"no broker is registered{': ' + ', '.join(gone) + ' away' if gone else ''}")
         return alive, gone
+
+    async def broker(self, name: str, field: str = "broker") -> Broker:
+        """Return a registered broker; 503 for one that is expected and away, 404 for one that nobody heard of."""
+        alive, gone = await self.brokers()
+        for broker in alive:
+            if broker.name == name:
+                return broker
+        raise broker_away(name) if name in gone else broker_missing(name, field)
 
     def store(self, broker: Broker) -> Store:
         """Return the client of a broker."""

@@ -47,18 +47,18 @@ class GroupAdmin:
     def __init__(self, fleet: Fleet, routes: RouteCache, stores: Stores, wall_ms: Callable[[], int]) -> None:
         self._fleet, self._routes, self._stores, self._wall_ms = fleet, routes, stores, wall_ms
 
-    async def all(self) -> dict[str, dict[str, GroupSettings]]:
-        """Return every group of clients: its settings by broker."""
-        found, _missing = await self._fleet.each(lambda store: store.groups())
+    async def all(self) -> tuple[dict[str, dict[str, GroupSettings]], list[str]]:
+        """Return every group of clients, its settings by broker; and the brokers that could not be asked."""
+        found, missing = await self._fleet.each(lambda store: store.groups())
         groups: dict[str, dict[str, GroupSettings]] = {}
         for broker, held in sorted(found.items()):
             for settings in held:
                 if not is_system_group(settings.group):
                     groups.setdefault(settings.group, {})[broker] = settings
-        return dict(sorted(groups.items()))
+        return dict(sorted(groups.items())), sorted(set(missing))
 
     async def get(self, group: str) -> dict[str, GroupSettings]:
-        """Return a group's settings by broker; 404 when no broker has it."""
+        """Return a group's settings by broker; 404 when every broker said that it has none."""
         found, missing = await self._fleet.each(lambda store: store.groups())
         held = {
             broker: settings
@@ -67,7 +67,7 @@ class GroupAdmin:
             if settings.group == group
         }
         if not held:
-            demand_all(missing if not found else [], f"group {group} cannot be looked up")
+            demand_all(missing, f"group {group} cannot be looked up")
             raise group_missing(group)
         return held
 
@@ -169,7 +169,9 @@ class GroupAdmin:
             raise
         address = route.addresses.get(change.broker)
         if address is None:
-            raise broker_missing(change.broker, f"offsets[{number}].broker")
+            field = f"offsets[{number}].broker"
+            await self._fleet.broker(change.broker, field)
+            raise broker_missing(change.broker, field)
         store = self._stores.at(change.broker, address)
         bounds = {queue.queue_id: queue for queue in await store.queue_bounds(change.topic)}
         queue = bounds.get(change.queue_id)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from gantry_wire.codes import ResponseCode
 from gateway.fleet import Fleet
 from gateway.ports import Broker, PeerAway, StoreRefused
-from gateway.problems import Problem, away, broker_away, broker_missing, refused, unanswered
+from gateway.problems import Problem, away, refused, unanswered
 
 T = TypeVar("T")
 
@@ -50,11 +50,7 @@ class Holding:
 
     async def broker(self, name: str, field: str = "broker") -> Broker:
         """Return a registered broker; 404 for one that is not known, 503 for one that is away."""
-        alive, gone = await self._fleet.brokers()
-        for broker in alive:
-            if broker.name == name:
-                return broker
-        raise broker_away(name) if name in gone else broker_missing(name, field)
+        return await self._fleet.broker(name, field)
 
     async def brokers(self, only: str | None = None) -> tuple[list[Broker], list[str]]:
         """Return the brokers to ask, or only the one named, and those that are away."""

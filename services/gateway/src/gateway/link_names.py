@@ -89,6 +89,11 @@ class LinkNames:
         with self._translated():
             return await self._client.kv_get(namespace, key)
 
+    async def values(self, namespace: str) -> dict[str, str]:
+        """219."""
+        with self._translated():
+            return await self._client.kv_list(namespace)
+
     async def delete_topic(self, topic: str) -> list[str]:
         """216."""
         return _failed(await self._client.delete_topic(topic))

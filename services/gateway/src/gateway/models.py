@@ -93,9 +93,10 @@ class TopicListed(Shown):
 
 
 class TopicList(Shown):
-    """All topics."""
+    """All topics; what only brokers in `missing` hold is not among them."""
 
     topics: list[TopicListed]
+    missing: list[str]
 
 
 class TopicPut(Shown):
@@ -167,9 +168,10 @@ class GroupShown(Shown):
 
 
 class GroupList(Shown):
-    """All consumer groups of clients."""
+    """All consumer groups of clients; what only brokers in `missing` hold is not among them."""
 
     groups: list[GroupShown]
+    missing: list[str]
 
 
 class OffsetBody(Body):

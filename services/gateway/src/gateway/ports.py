@@ -271,6 +271,10 @@ class Names(Protocol):
         """Return a value of the KV configuration."""
         ...
 
+    async def values(self, namespace: str) -> dict[str, str]:
+        """Return all values of a namespace of the KV configuration, by key."""
+        ...
+
     async def delete_topic(self, topic: str) -> list[str]:
         """Delete a topic."""
         ...

@@ -99,7 +99,7 @@ class Puller:
         route = self._routes.fresh(topic) or await self._routes.get(topic)
         if route.share(broker) is not None:
             return self._stores.at(broker, route.address(broker))
-        if self._known.get(broker, self._now()) is not None or await self._is_listed(topic, broker):
+        if self._known.is_expected(broker, self._now()) or await self._is_listed(topic, broker):
             raise broker_away(broker)
         raise broker_missing(broker)
 

@@ -109,7 +109,7 @@ class QueueChoice:
         return data
 
     def _not_here(self, draft: Draft, broker: str) -> Problem:
-        if self._known.get(broker, self._now) is not None:
+        if self._known.is_expected(broker, self._now):
             return broker_away(broker)
         return broker_missing(broker, draft.field_name("broker"))
 

@@ -79,6 +79,14 @@ def parse(text: str) -> QueueList | None:
     return of_counts(counts)
 
 
+def holders_in(text: str) -> set[str]:
+    """Return the brokers that a list gives queues to; none where it is no such list."""
+    parts = [part.rpartition(":") for part in text.split(";") if part]
+    if not all(broker and count.isascii() and count.isdigit() for broker, _colon, count in parts):
+        return set()
+    return {broker.strip() for broker, _colon, count in parts if count.strip("0")}
+
+
 def parse_previous(text: str) -> tuple[QueueList, int] | None:
     """Read `<list>@<ms of the change>`."""
     words, at, changed_ms = text.rpartition("@")

@@ -19,6 +19,7 @@ from gateway.queue_lists import (
     parse,
     parse_previous,
 )
+from gateway.roll_call import see_brokers
 
 TOPICS_MAX = 10_000
 PERM_WRITE = 2
@@ -194,6 +195,8 @@ class RouteCache:
         if data is None:
             return await self._without_route(topic)
         self._stale.discard(topic)
+        if not self._known.has_lists:
+            await self._see_brokers()  # whoever names a broker in a send or a pull may mean one that is away
         now = self._now()
         self._known.saw((Broker(name, "", address) for name, address in data.addresses.items()), now)
         old = self._routes.get(topic)
@@ -247,11 +250,9 @@ class RouteCache:
 
     async def _see_brokers(self) -> list[Broker]:
         try:
-            brokers = await self._names.brokers()
+            return await see_brokers(self._names, self._known, self._now)
         except PeerAway:
             return []
-        self._known.saw(brokers, self._now())
-        return brokers
 
     def _drop(self, topic: str) -> None:
         self._routes.pop(topic, None)

@@ -76,7 +76,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=86_400,
-            description="How long a broker that went away is 503 (away) instead of 404 (unknown).",
+            description="How long a broker that went away, and that no topic's queue list names, is 503 (away) instead of 404 (unknown).",
         ),
     ] = 600.0
     idempotency_window_seconds: Annotated[

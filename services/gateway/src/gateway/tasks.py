@@ -62,7 +62,7 @@ class Tasks:
                 raise answer
             else:  # one scheduler may answer for several brokers
                 found |= {task.id: task for task in answer.tasks if only in {None, task.broker}}
-        if not found and len(gone) >= len(brokers):
+        if all(isinstance(answer, Problem) for answer in answers):
             demand_all(gone, "tasks cannot be listed")
         tasks = sorted(found.values(), key=lambda task: (-task.created_ms, task.id))
         return tasks[: query.limit], sorted(set(gone))

@@ -114,16 +114,17 @@ class TopicAdmin:
             raise away(f"every broker of topic {topic} is away: {', '.join(missing)}")
         return TopicView(topic, holders, bounds, sorted({*missing, *absent}))
 
-    async def all(self, *, with_system: bool) -> dict[str, dict[str, TopicSettings]]:
-        """Return every topic: its settings by broker (none where only a nameserver knows it). By name."""
-        found, _missing = await self._fleet.each(lambda store: store.topics())
+    async def all(self, *, with_system: bool) -> tuple[dict[str, dict[str, TopicSettings]], list[str]]:
+        """Return every topic by name, its settings by broker (none where only a nameserver knows it); and who is missing."""
+        found, missing = await self._fleet.each(lambda store: store.topics())
         topics: dict[str, dict[str, TopicSettings]] = {name: {} for name in await self._names.topics()}
         for broker, held in found.items():
             for settings in held:
                 topics.setdefault(settings.topic, {})[broker] = settings
         brokers, _gone = await self._fleet.brokers()
         own = {broker.name for broker in brokers} | {broker.cluster for broker in brokers}
-        return {name: topics[name] for name in sorted(topics) if _is_shown(name, own, with_system)}
+        shown = {name: topics[name] for name in sorted(topics) if _is_shown(name, own, with_system)}
+        return shown, sorted(set(missing))
 
     async def delete(self, topic: str) -> None:
         """Delete a topic from every broker and nameserver; 404 when none had it, 503 naming who may still have it."""

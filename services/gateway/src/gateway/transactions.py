@@ -129,7 +129,7 @@ class Transactions:
             else:
                 found += answer.transactions
                 is_cut = is_cut or answer.truncated
-        if len(gone) >= len(brokers) and not found:
+        if all(isinstance(answer, Problem) for answer in answers):
             causes = [f" ({answer.detail})" for answer in answers if isinstance(answer, Problem)]
             demand_all(gone, f"open transactions cannot be listed{causes[0] if causes else ''}")
         found.sort(key=lambda view: (view.begun_ms, view.key))

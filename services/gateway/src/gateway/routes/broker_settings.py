@@ -8,7 +8,7 @@ from pydantic import Field
 from gateway.fleet import Fleet
 from gateway.models import Body, Shown
 from gateway.ports import PeerAway, Store, StoreRefused
-from gateway.problems import broker_away, broker_missing, refused, unanswered
+from gateway.problems import refused, unanswered
 from gateway.routes.parameters import problems
 
 SETTINGS_MAX = 256
@@ -54,11 +54,7 @@ def broker_settings_routes(fleet: Fleet) -> APIRouter:
 
 
 async def _store(fleet: Fleet, name: str) -> Store:
-    alive, gone = await fleet.brokers()
-    for broker in alive:
-        if broker.name == name:
-            return fleet.store(broker)
-    raise broker_away(name) if name in gone else broker_missing(name)
+    return fleet.store(await fleet.broker(name))
 
 
 async def _settings(store: Store, changes: dict[str, str]) -> SettingsShown:

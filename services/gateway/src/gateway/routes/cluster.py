@@ -48,7 +48,7 @@ def cluster_routes(
         brokers = await view.brokers(now())
         nameservers = await view.nameservers()
         members: dict[str, list[str]] = {}
-        for one in brokers:
+        for one in [one for one in brokers if one.broker.cluster]:
             members.setdefault(one.broker.cluster, []).append(one.broker.name)
         return ClusterShown(
             clusters=[ClusterPart(name=name, brokers=held) for name, held in sorted(members.items())],
@@ -61,8 +61,8 @@ def cluster_routes(
     @router.get("/v1/definitions", responses=problems())
     async def export_definitions() -> Definitions:
         """Export topics and groups, in the form that PUT takes."""
-        held_topics = await topics.all(with_system=False)
-        held_groups = await groups.all()
+        held_topics, _missing = await topics.all(with_system=False)
+        held_groups, _missing = await groups.all()
         return Definitions(
             topics=[definition for held in held_topics.values() for definition in _topic_definition(held)],
             groups=[_group_definition(next(iter(held.values()))) for held in held_groups.values()],

@@ -29,7 +29,8 @@ def group_routes(admin: GroupAdmin) -> APIRouter:
     @router.get("/v1/groups", responses=problems())
     async def list_groups() -> GroupList:
         """List the consumer groups of clients."""
-        return GroupList(groups=[_shown(group, held) for group, held in (await admin.all()).items()])
+        found, missing = await admin.all()
+        return GroupList(groups=[_shown(group, held) for group, held in found.items()], missing=missing)
 
     @router.get("/v1/groups/{group:plain}", responses=problems(400, 404))
     async def show_group(group: GroupPath) -> GroupShown:

@@ -32,8 +32,8 @@ def topic_routes(admin: TopicAdmin) -> APIRouter:
         ] = False,
     ) -> TopicList:
         """List the topics."""
-        found = await admin.all(with_system=system)
-        return TopicList(topics=[_listed(topic, held) for topic, held in found.items()])
+        found, missing = await admin.all(with_system=system)
+        return TopicList(topics=[_listed(topic, held) for topic, held in found.items()], missing=missing)
 
     @router.get("/v1/topics/{topic}", responses=problems(400, 403, 404))
     async def show_topic(topic: TopicPath) -> TopicShown:
