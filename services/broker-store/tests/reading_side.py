@@ -29,6 +29,7 @@ class ReadingSide:
         self.store = MemoryStore()
         self.directory = directory
         self.clock_ms = 1_700_000_000_000
+        self.steady_ms = 0
         self.settings = ReadSettings(**settings)
         self.index_trouble = None
         self.metrics = Metrics()
@@ -46,6 +47,7 @@ class ReadingSide:
                 config_dir=str(directory / "config"),
                 own_dir=str(directory / "gantry"),
                 now_ms=self.now_ms,
+                steady_ms=lambda: self.steady_ms,
                 classes=self.classes,
                 metrics=self.metrics,
                 config=self.config,

@@ -9,7 +9,7 @@ CLUSTERING = Consumption()
 
 
 def client(peer=None, client_id="c", at_ms=0):
-    return Client(peer or MemoryPeer(), client_id, "JAVA", 479, at_ms)
+    return Client(peer or MemoryPeer(), client_id, "JAVA", 479, 0, at_ms)
 
 
 def wants(*topics, version=1):

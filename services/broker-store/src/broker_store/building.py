@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 
 from broker_store.broker_config import BrokerConfig
 from broker_store.consuming import Consuming, ConsumingParts
@@ -68,6 +69,7 @@ def build_consuming(
             config_dir=store.config_dir,
             own_dir=f"{store.directory}/gantry",
             now_ms=around.now_ms,
+            steady_ms=lambda: int(monotonic() * 1000),
             classes=around.classes,
             metrics=around.metrics,
             config=config,

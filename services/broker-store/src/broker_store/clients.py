@@ -23,6 +23,9 @@ class Client:
     language: str
     version: int
     updated_ms: int
+    """Store time of its last heartbeat, as it is shown."""
+    heard_ms: int
+    """The same by a steady clock: a step of the wall clock makes nobody fall silent."""
 
 
 class Consumption(NamedTuple):
@@ -127,16 +130,16 @@ class ClientTable:
         return f"{peer.remote[0]}:{peer.remote[1]}" if client is None else client.client_id
 
     def expire(self, now_ms: int) -> Gone:
-        """Remove clients that were not heard of for EXPIRY_MS."""
+        """Remove clients that were not heard of for EXPIRY_MS; `now_ms` is that of the steady clock."""
         oldest = now_ms - EXPIRY_MS
         peers: dict[int, Peer] = {}
         changed: list[str] = []
         for group, clients in list(self.producers.items()):
-            for client in [client for client in clients.values() if client.updated_ms < oldest]:
+            for client in [client for client in clients.values() if client.heard_ms < oldest]:
                 self._leave_producers(group, client.peer.id)
                 peers[client.peer.id] = client.peer
         for group, entry in list(self.consumers.items()):
-            late = [client for client in entry.clients.values() if client.updated_ms < oldest]
+            late = [client for client in entry.clients.values() if client.heard_ms < oldest]
             for client in late:
                 self._leave_consumers(group, client.peer.id)
                 peers[client.peer.id] = client.peer

@@ -75,6 +75,8 @@ class ConsumingParts:
     """`gantry/` inside the store."""
     now_ms: Callable[[], int]
     """Store time."""
+    steady_ms: Callable[[], int]
+    """No wall clock: what tells whether a client fell silent."""
     classes: dict[str, RequestClass]
     metrics: Metrics
     config: BrokerConfig
@@ -107,7 +109,7 @@ class Consuming:
         self.resets = PendingResets()
         self.pulls = Pulls(self._pull_parts())
         self._client_handlers = ClientHandlers(
-            self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms
+            self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms, parts.steady_ms
         )
         self._queries = Later(parts.classes["query"], parts.now_ms)
         self._admin = Later(parts.classes["adminBroker"], parts.now_ms)

@@ -34,7 +34,7 @@ async def side():
     side = SendingSide()
     side.clients = ClientTable()
     side.asker = MemoryPeer()
-    side.clients.register_producer("pg", Client(side.asker, "asker", "JAVA", 400, 0))
+    side.clients.register_producer("pg", Client(side.asker, "asker", "JAVA", 400, 0, 0))
     side.switch = SimpleNamespace(store_replies=True)
     side.later = Later(side.classes["reply"], side.clock.now_ms)
     side.replies = Replies(
@@ -150,10 +150,10 @@ async def test_a_reply_that_cannot_be_sent_at_all_is_refused(side):
 def test_a_client_is_found_by_its_id_while_any_of_its_groups_lives():
     table, peer, newer = ClientTable(), MemoryPeer(), MemoryPeer()
     for group in ("p", "q"):
-        table.register_producer(group, Client(peer, "asker", "JAVA", 400, 0))
+        table.register_producer(group, Client(peer, "asker", "JAVA", 400, 0, 0))
     table.unregister(peer.id, "p", "")
     assert table.find_producer("asker").peer is peer
-    table.register_producer("p", Client(newer, "asker", "JAVA", 400, 0))
+    table.register_producer("p", Client(newer, "asker", "JAVA", 400, 0, 0))
     table.close(peer.id)
     assert table.find_producer("asker").peer is newer
     table.close(newer.id)

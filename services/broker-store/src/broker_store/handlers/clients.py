@@ -36,12 +36,13 @@ class ClientHandlers:
         topics: TopicTable,
         filters: FilterTable,
         now_ms: Callable[[], int],
+        steady_ms: Callable[[], int],
     ) -> None:
         self._clients = clients
         self._groups = groups
         self._topics = topics
         self._filters = filters
-        self._now_ms = now_ms
+        self._now_ms, self._steady_ms = now_ms, steady_ms
         self._changed: dict[str, None] = {}
         self.on_unregister: list[Callable[[str, str], None]] = []
         """Called with group and client id when a client leaves a consumer group of its own will."""
@@ -59,8 +60,8 @@ class ClientHandlers:
         data = decode_body(command.body, HeartbeatData)
         if not data.client_id:
             raise MissingField("clientID")
-        now_ms = self._now_ms()
-        client = Client(peer, data.client_id, command.language, command.version, now_ms)
+        times = self._now_ms(), self._steady_ms()
+        client = Client(peer, data.client_id, command.language, command.version, *times)
         for producer in data.producer_data_set:
             if producer.group_name:
                 self._clients.register_producer(producer.group_name, client)
@@ -93,7 +94,7 @@ class ClientHandlers:
 
     def expire(self) -> None:
         """Forget clients that fell silent, close their connections and tell their groups."""
-        gone = self._clients.expire(self._now_ms())
+        gone = self._clients.expire(self._steady_ms())
         for peer in gone.peers:
             peer.close()
         self._notify(gone.changed_groups)
