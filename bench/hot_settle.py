@@ -70,9 +70,12 @@ class SettlingStore(Store):
         """Handle what arrived in one turn, and have it flushed."""
         super().replay(data, peer, decoder)
         self.classes["endTransaction"].end_turn()
-        while self._sync_wanted or self._work:
+        appends = self.sending.appends
+        while self._sync_wanted or self._work or not appends.is_idle:
+            if not self._sync_wanted and not self._work:
+                appends.flush()  # it waits for more, and no more comes in this turn
             self._sync_wanted = False
-            self.sending.appends.synced(self.sending.store.log.sync())
+            appends.synced(self.sending.store.log.sync())
             work, self._work = self._work, {}
             for callback in work:
                 callback()  # pyright: ignore[reportCallIssue]
