@@ -32,6 +32,7 @@ GROUPS = SubscriptionGroupWrapper(subscription_group_table={"g": SubscriptionGro
 STATS = TopicStatsTable(offset_table={QUEUE: TopicOffset(max_offset=9)})
 PROGRESS = ConsumeStats(offset_table={QUEUE: OffsetWrapper(broker_offset=9, consumer_offset=3)})
 RESET = ResetOffsetHeader(topic="T", group="g", timestamp=-1, is_force=True)
+RESET_TO = ResetOffsetBody(offset_table={QUEUE: 5}, given_again=2)
 
 
 def body(value):
@@ -53,7 +54,7 @@ def body(value):
         (lambda c: c.producer_connection("g"), 204, body(ProducerConnection()), ProducerConnection()),
         (lambda c: c.runtime_info(), 28, body(KVTable(table={"k": "v"})), {"k": "v"}),
         (lambda c: c.broker_config(), 26, (0, {"version": "{}"}, b"flushDiskType=SYNC_FLUSH\n"), {"flushDiskType": "SYNC_FLUSH"}),
-        (lambda c: c.reset_offsets(RESET), 222, body(ResetOffsetBody(offset_table={QUEUE: 5})), {QUEUE: 5}),
+        (lambda c: c.reset_offsets(RESET), 222, body(RESET_TO), RESET_TO),
     ],
 )  # fmt: skip
 async def test_questions(ask, code, answer, result):

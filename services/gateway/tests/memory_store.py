@@ -81,6 +81,8 @@ class MemoryStore:
         self._sending: set[asyncio.Task[None]] = set()
         self.kept_topics["GANTRY_SYS_PROBE"] = TopicSettings("GANTRY_SYS_PROBE", 1, 1, 6)
         self.min_offsets: dict[tuple[str, int], int] = {}
+        self.given_again = 0
+        """What a reset says comes again beyond the committed offset."""
 
     @property
     def broker(self) -> str:
@@ -272,9 +274,11 @@ class MemoryStore:
         self._enter("set_offset")
         self.offsets[group, topic, queue_id] = offset
 
-    async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        self._enter("reset_offset")
-        self.offsets[group, topic, queue_id] = offset
+    async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int, *, dry: bool) -> int:
+        self._enter("reset_dry" if dry else "reset_offset")
+        if not dry:
+            self.offsets[group, topic, queue_id] = offset
+        return self.given_again
 
     async def progress(self, group: str, topic: str) -> list[QueueProgress]:
         self._enter("progress")

@@ -56,6 +56,17 @@ async def test_a_dry_run_says_it_and_does_nothing(client, system):
     assert "reset_offset" not in system.stores["broker-a"].calls
 
 
+@pytest.mark.parametrize("is_dry", [True, False])
+async def test_what_was_acknowledged_out_of_order_is_counted_among_what_comes_again(client, system, is_dry):
+    await fill(client, system.clocks)
+    store = system.stores["broker-a"]
+    store.offsets["g1", "orders", 0], store.given_again = 6, 3
+    body = {"topic": "orders", "to": 4, "queueId": 0, "dryRun": is_dry}
+    reply = (await client.post(RESET, json=body)).json()
+    assert (reply["skipped"], reply["replayed"]) == (0, 5)
+    assert offset(system) == (6 if is_dry else 4)
+
+
 async def test_what_retention_took_is_neither_skipped_nor_replayed(client, system):
     await fill(client, system.clocks)
     system.stores["broker-a"].min_offsets["orders", 0] = 7

@@ -10,7 +10,6 @@ from gantry_wire.bodies import (
     GroupList,
     HeartbeatData,
     KVTable,
-    MessageQueue,
     ProducerConnection,
     ResetOffsetBody,
     SubscriptionGroupConfig,
@@ -80,10 +79,10 @@ class StoreAdminCalls(StoreCalls):
         answer = await self.ask(RequestCode.GET_CONSUME_STATS, header, lane=BULK)
         return decode_body(answer.body, ConsumeStats)
 
-    async def reset_offsets(self, header: ResetOffsetHeader) -> dict[MessageQueue, int]:
-        """222: set a group's offsets; returns the new ones."""
+    async def reset_offsets(self, header: ResetOffsetHeader) -> ResetOffsetBody:
+        """222: set a group's offsets; returns the new ones, and how many messages are given again beyond them."""
         answer = await self.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
-        return decode_body(answer.body, ResetOffsetBody).offset_table
+        return decode_body(answer.body, ResetOffsetBody)
 
     async def consumer_ids(self, group: str) -> list[str]:
         """38: client ids of a group's living consumers; empty when there are none."""

@@ -119,6 +119,8 @@ class ResetOffsetBody(Body, kw_only=True, rename="camel"):
     """220 and 222: next offset by queue."""
 
     offset_table: dict[MessageQueue, int] = field(default_factory=dict[MessageQueue, int])
+    given_again: int | None = None
+    """Ours, in an answer: messages done or on lease above the committed offset that are given again."""
 
 
 class QueueOffset(Body, kw_only=True, rename="camel"):

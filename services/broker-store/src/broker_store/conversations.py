@@ -27,7 +27,7 @@ class Conversations:
             ResettingParts(
                 store.topics, consuming.groups, store.queues, consuming.clients, consuming.offsets,
                 consuming.keeper, consuming.pulls, consuming.resets, consuming.searching, consuming.settings,
-                self._resets, name,
+                self._resets, name, store.states.leases.given_from,
             )
         )  # fmt: skip
         self._relays = Relays(

@@ -30,7 +30,10 @@ _CRC_CHARS = 9
 Answer = Callable[[OSError | None], None]
 """Told when a commit is durable, or why it is not known to be."""
 
-BeforeCommit = Callable[[str, str, int, int, Callable[[], None]], bool]
+GoOn = Answer
+"""Commits, or passes on why it may not."""
+
+BeforeCommit = Callable[[str, str, int, int, GoOn], bool]
 """Told group, topic, queue id, offset and how to go on; True where it will go on by itself, later."""
 
 _log = get_logger()
@@ -91,9 +94,14 @@ class OffsetKeeper:
         """Commit, and answer when it is durable. Commits that come while one is written are written together."""
         commit = partial(self._commit, group, topic, queue_id, offset, answer)
         if self.before_commit is None or not self.before_commit(group, topic, queue_id, offset, commit):
-            commit()
+            commit(None)
 
-    def _commit(self, group: str, topic: str, queue_id: int, offset: int, answer: Answer) -> None:
+    def _commit(
+        self, group: str, topic: str, queue_id: int, offset: int, answer: Answer, error: OSError | None
+    ) -> None:
+        if error is not None:
+            answer(error)
+            return
         self._table.commit(group, topic, queue_id, offset)
         if offset < 0:
             answer(None)

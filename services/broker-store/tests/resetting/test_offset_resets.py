@@ -45,6 +45,7 @@ async def side(tmp_path):
             side.settings,
             side.later,
             "broker-a",
+            lambda *_queue: 0,
         )
     )
     side.commands |= side.resetting.commands()

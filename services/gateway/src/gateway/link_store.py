@@ -259,13 +259,13 @@ class LinkStore:
         with self._translated():
             await self._client.commit_offset(group, topic, queue_id, offset)
 
-    async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int, *, dry: bool) -> int:
         """222 of one queue."""
         header = ResetOffsetHeader(
-            topic=topic, group=group, timestamp=0, is_force=True, queue_id=queue_id, offset=offset
-        )
+            topic=topic, group=group, timestamp=0, is_force=True, queue_id=queue_id, offset=offset, dry_run=dry
+        )  # fmt: skip
         with self._translated():
-            await self._client.reset_offsets(header)
+            return (await self._client.reset_offsets(header)).given_again or 0
 
     async def progress(self, group: str, topic: str) -> list[QueueProgress]:
         """208."""

@@ -34,6 +34,8 @@ class QueueReset(NamedTuple):
     begin: int
     end: int
     bounds: QueueBounds
+    given_again: int = 0
+    """Messages from `end` on that were acknowledged out of order, or are on lease: they come again, above `begin` too."""
 
     @property
     def moved(self) -> int:
@@ -67,14 +69,14 @@ class OffsetReset:
         resets = [reset for part in parts for reset in part]
         if queue_id is not None:
             _check_queue(resets, to, queue_id)
-        if not is_dry:
-            await self._of_each(
-                route,
-                stores,
-                lambda store: _carry_out(
-                    store, group, topic, [one for one in resets if one.broker == store.broker]
-                ),
-            )
+        parts = await self._of_each(
+            route,
+            stores,
+            lambda store: _carry_out(
+                store, group, topic, [one for one in resets if one.broker == store.broker], is_dry=is_dry
+            ),
+        )
+        resets = [reset for part in parts for reset in part]
         return sorted(resets, key=lambda one: (one.broker, one.queue_id))
 
     async def _asked(self, route: Route, broker: str | None) -> list[Store]:
@@ -138,9 +140,19 @@ async def _target(store: Store, topic: str, bounds: QueueBounds, to: ResetTo) ->
     return min(max(offset, bounds.min_offset), bounds.max_offset)
 
 
-async def _carry_out(store: Store, group: str, topic: str, resets: list[QueueReset]) -> None:
+async def _carry_out(
+    store: Store, group: str, topic: str, resets: list[QueueReset], *, is_dry: bool
+) -> list[QueueReset]:
+    done: list[QueueReset] = []
     for one in resets:
-        await store.reset_offset(group, topic, one.queue_id, one.end)
+        try:
+            again = await store.reset_offset(group, topic, one.queue_id, one.end, dry=is_dry)
+        except StoreRefused as error:
+            if not is_dry or error.code not in _NO_PROGRESS:
+                raise
+            again = 0
+        done.append(one._replace(given_again=again))
+    return done
 
 
 def _check_queue(resets: list[QueueReset], to: ResetTo, queue_id: int) -> None:

@@ -190,8 +190,11 @@ class Store(Protocol):
         """Set a group's offset in one queue, durably."""
         ...
 
-    async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Have a group go on at an offset of one queue, durably; its clients are told."""
+    async def reset_offset(self, group: str, topic: str, queue_id: int, offset: int, *, dry: bool) -> int:
+        """Have a group go on at an offset of one queue, durably; its clients are told. With `dry` nothing is done.
+
+        Returns how many messages come again beyond those below the committed offset: what was acknowledged or is on lease.
+        """
         ...
 
     async def progress(self, group: str, topic: str) -> list[QueueProgress]:

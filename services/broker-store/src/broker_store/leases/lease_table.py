@@ -30,9 +30,10 @@ class LeaseTable:
     def __init__(self, start: int, *, in_order: bool = False) -> None:
         self.in_order = in_order
         """Whether one message of a key is due at a time; else a key is the topic whose receivers a message is for."""
-        self._begin(start)
+        self.begin(start)
 
-    def _begin(self, start: int) -> None:
+    def begin(self, start: int) -> None:
+        """Begin at an offset: all from there on is to be given, and nothing that was known counts."""
         self.runs = Runs()
         self.unseen = Unseen(start)
         self.failed: list[Failed] = []
@@ -257,7 +258,7 @@ class LeaseTable:
         }
         gaps, end = [[start, end] for start, end in self.undone()], self.unseen.next
         self.in_order = in_order
-        self._begin(end)
+        self.begin(end)
         self.unseen.gaps, self.unseen.attempts = gaps, attempts
 
     def revive(self, run: Run) -> None:
@@ -268,7 +269,7 @@ class LeaseTable:
     def move_to(self, offset: int) -> None:
         """Go on at another offset: forward settles what lies below, backward forgets everything."""
         if offset < self.low:
-            self._begin(offset)
+            self.begin(offset)
             return
         for run in self.runs.between(0, offset):
             size = min(offset, run.end) - run.first

@@ -18,6 +18,7 @@ from broker_store.leases.receiving import Receiver
 from broker_store.leases.runs import Kind
 from broker_store.leases.subscriptions import Subscription
 from broker_store.leases.waiting import Waiter, Waiters
+from broker_store.offset_keeper import GoOn
 from broker_store.ports import Commands, Peer
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.encode import encode_response
@@ -125,29 +126,28 @@ class Leasing:
         for leases in [leases for leases, one in active.items() if one.topic == topic]:
             del active[leases]
 
-    def offset_set(
-        self, group: str, topic: str, queue_id: int, offset: int, go_on: Callable[[], None]
-    ) -> bool:
-        """Note that somebody sets a group's offset: back, it must be in the log before it is answered.
+    def offset_set(self, group: str, topic: str, queue_id: int, offset: int, go_on: GoOn) -> bool:
+        """Note that somebody sets a group's offset: all from there on is given again, leases under way are forgotten.
 
-        True: `go_on` is called once it is, and not before. False: nothing to wait for.
+        The log must have that before it is answered. True: `go_on` is called once it has, or with why not. False: nothing was
+        given from there on, so there is nothing to forget, and the offset alone says it.
         """
         one = self._parts.subscriptions.find(group, topic)
         leases = None if one is None else one.queues.get(queue_id)
-        if one is None or leases is None or offset >= leases.table.low:
+        if one is None or leases is None or offset >= leases.table.unseen.next:
             return False
         note = LeaseNote(group, topic, [QueueNote(queue_id, offset)])
 
         def appeared() -> None:
             self._parts.subscriptions.apply(note)
 
-        def answered(_refusal: object) -> None:
-            go_on()
+        def answered(refusal: RefusedRequest | None) -> None:
+            go_on(None if refusal is None else OSError(refusal.remark))
 
         try:
             self._notes.write(note, appeared, answered)
-        except RefusedRequest:
-            return False
+        except RefusedRequest as refusal:
+            answered(refusal)
         return True
 
     def closed(self, peer: HasId) -> None:

@@ -21,6 +21,7 @@ from broker_store.leases.notes import (
     decode_snapshot,
     encode_topic,
 )
+from broker_store.leases.runs import Kind
 from broker_store.log.scan import ScannedRecord
 from broker_store.settling.mark import MARK, read_mark
 from gantry_wire.record import decode_record
@@ -45,6 +46,18 @@ class QueueLeases:
         """Position of the last record that the snapshot had of this queue: what the log says up to it is known."""
         self.reasons: dict[int, str] = {}
         """Why messages were given back, for their dead letters."""
+
+    def given_from(self, offset: int) -> int:
+        """Count the messages at or above an offset, and above the low-water mark, that are done or on lease."""
+        table = self.table
+        start, end = max(offset, table.low), table.unseen.next
+        unseen = sum(max(min(stop, end) - max(first, start), 0) for first, stop in table.unseen.gaps)
+        ungiven = sum(
+            (run.mask >> max(start - run.first, 0)).bit_count()
+            for run in table.runs
+            if run.kind is not Kind.LEASED
+        )
+        return max(end - start, 0) - unseen - ungiven
 
 
 class Subscription:
@@ -85,6 +98,12 @@ class Subscriptions:
     def all(self) -> list[Subscription]:
         """Return every subscription."""
         return list(self._all.values())
+
+    def given_from(self, group: str, topic: str, queue_id: int, offset: int) -> int:
+        """Count what a group that goes on at `offset` is given again, beyond what its committed offset says."""
+        one = self._all.get((group, topic))
+        leases = None if one is None else one.queues.get(queue_id)
+        return 0 if leases is None else leases.given_from(offset)
 
     def of_group(self, group: str) -> list[Subscription]:
         """Return the subscriptions of a group."""
@@ -187,7 +206,7 @@ class Subscriptions:
     def _apply_queue(self, one: Subscription, part: QueueNote) -> None:
         if part.start is not None:
             if part.queue in one.queues:
-                one.queues[part.queue].table.move_to(part.start)
+                one.queues[part.queue].table.begin(part.start)
             else:
                 one.queues[part.queue] = QueueLeases(part.queue, part.start)
         table = _replayed(one, part.queue).table

@@ -2,10 +2,11 @@
 
 By default as RocketMQ 5.x does it: the store's own offsets change, durably, and each client hears of it with its next pull. With
 useServerSideResetOffset=false as before 5.x: the clients are told (220) and commit the new offsets themselves. Ours: `dryRun=true`
-answers what would be set and changes nothing.
+answers what would be set and changes nothing; `givenAgain` counts what receivers on lease are given again beyond their offset.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.clients import Client, ClientTable
@@ -50,6 +51,8 @@ class ResettingParts(NamedTuple):
     settings: ReadSettings
     later: Later
     broker_name: str
+    given_from: Callable[[str, str, int, int], int]
+    """How many messages a group is given again in a queue from an offset on, though it is not behind with them."""
 
 
 class Resetting:
@@ -84,13 +87,15 @@ class Resetting:
 
     async def _reset(self, header: ResetOffsetHeader, command: Command) -> bytes:
         targets = await self._targets(header)
+        given_from = self._parts.given_from
+        again = sum(given_from(header.group, header.topic, *target) for target in targets.items())
         if header.dry_run:
-            return self._answer(header, command, targets)
+            return self._answer(header, command, targets, again)
         if self._parts.settings.server_side_reset:
             await self._assign(header.group, header.topic, targets)
         else:
-            targets = self._push(header, targets)
-        return self._answer(header, command, targets)
+            targets, again = self._push(header, targets), 0
+        return self._answer(header, command, targets, again)
 
     async def _targets(self, header: ResetOffsetHeader) -> dict[int, int]:
         """Return the new offset by queue. Raises RefusedRequest for one that the queue does not have."""
@@ -176,9 +181,12 @@ class Resetting:
             return _oneway(fields, encode_body(body))
         return _oneway(fields, encode_body(self._table(header.topic, told)))
 
-    def _answer(self, header: ResetOffsetHeader, command: Command, targets: dict[int, int]) -> bytes:
-        body = encode_body(self._table(header.topic, targets))
-        return encode_response(ResponseCode.SUCCESS, command.opaque, body=body)
+    def _answer(
+        self, header: ResetOffsetHeader, command: Command, targets: dict[int, int], again: int
+    ) -> bytes:
+        body = self._table(header.topic, targets)
+        body.given_again = again or None
+        return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
     def _table(self, topic: str, offsets: dict[int, int]) -> ResetOffsetBody:
         name = self._parts.broker_name

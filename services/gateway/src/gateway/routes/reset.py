@@ -36,7 +36,7 @@ def reset_routes(resetting: OffsetReset) -> APIRouter:
             dry_run=body.dry_run,
             queues=queues,
             skipped=sum(max(one.moved, 0) for one in resets),
-            replayed=sum(max(-one.moved, 0) for one in resets),
+            replayed=sum(max(-one.moved, 0) + one.given_again for one in resets),
         )
 
     return router

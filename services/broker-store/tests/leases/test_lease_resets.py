@@ -1,0 +1,107 @@
+"""An offset that is set gives again what lies from there on, whatever was acknowledged there, and also after a crash."""
+
+import asyncio
+
+import pytest
+from leasing_side import LeasingSide, bodies
+
+from broker_store.leases.notes import ACKS_TOPIC
+from gantry_wire.lease_headers import ItemStatus
+
+pytestmark = pytest.mark.anyio
+DONE, EXPIRED = ItemStatus.DONE, ItemStatus.EXPIRED
+TEN = list("0123456789")
+
+
+@pytest.fixture
+async def side(anyio_backend):
+    return LeasingSide()
+
+
+async def set_offset(side, offset):
+    """Set it as a reset and a durable commit do; its error, if any."""
+    done = asyncio.get_running_loop().create_future()
+    side.consuming.keeper.commit("g", "orders", 0, offset, done.set_result)
+    side.flush()
+    return await asyncio.wait_for(done, 60)
+
+
+def again(side, offset):
+    return side.store.states.leases.given_from("g", "orders", 0, offset)
+
+
+def all_but(side, held):
+    """Give out ten messages, and acknowledge all but one, which is returned."""
+    side.put(*TEN)
+    given = side.lease()
+    assert set(side.ack(*[one for one in given if one.body != held])) == {DONE}
+    (kept,) = [one for one in given if one.body == held]
+    return kept
+
+
+@pytest.mark.parametrize("held", ["0", "5", "9"])
+async def test_all_from_the_offset_on_comes_again_and_its_leases_are_over(side, held):
+    kept = all_but(side, held)
+    low = int(held)
+    assert side.committed() == low
+    assert low + again(side, 0) == 10
+    assert await set_offset(side, 0) is None
+    assert side.ack(kept) == [EXPIRED]
+    given = side.lease()
+    assert bodies(given) == TEN
+    assert [one.attempt for one in given] == [1] * 10
+    assert side.ack(*given) == [DONE] * 10
+    assert side.committed() == 10
+    assert side.lease() == []
+
+
+async def test_forward_too_what_lies_above_comes_again_and_what_lies_below_does_not(side):
+    all_but(side, "0")
+    assert again(side, 3) == 7
+    assert await set_offset(side, 3) is None
+    assert bodies(side.lease()) == TEN[3:]
+    assert side.committed() == 3
+
+
+async def test_what_was_not_given_yet_is_not_counted(side):
+    side.put(*TEN)
+    one, two, three = side.lease(max_messages=3)
+    side.ack(two)
+    side.nack(three)
+    assert again(side, 0) == 2
+    assert await set_offset(side, 0) is None
+    assert again(side, 0) == 0
+    assert bodies(side.lease()) == TEN
+    assert side.ack(one) == [EXPIRED]
+
+
+@pytest.mark.parametrize("target", [0, 3])
+async def test_a_kill_after_the_answer_changes_nothing_of_it(side, target):
+    all_but(side, "0")
+    assert await set_offset(side, target) is None
+    side.files = side.files.killed()
+    restarted = side.reopen()
+    given = restarted.lease()
+    assert bodies(given) == TEN[target:]
+    assert restarted.ack(*given[1:]) == [DONE] * (9 - target)
+    assert bodies(restarted.reopen().lease()) == [str(target)]
+
+
+async def test_what_is_acknowledged_after_a_reset_stays_so_after_a_kill(side):
+    all_but(side, "0")
+    assert await set_offset(side, 0) is None
+    given = side.lease()
+    assert side.ack(*given[2:4]) == [DONE, DONE]
+    side.files = side.files.killed()
+    assert bodies(side.reopen().lease()) == ["0", "1", *TEN[4:]]
+
+
+async def test_where_nothing_was_given_the_log_hears_of_nothing(side):
+    side.put(*TEN)
+    side.ack(*side.lease(max_messages=4))
+    notes = side.store.queues.find(ACKS_TOPIC, 0)
+    end = notes.max_offset
+    assert await set_offset(side, 4) is None
+    assert await set_offset(side, 6) is None
+    assert notes.max_offset == end
+    assert bodies(side.lease()) == TEN[6:]
