@@ -50,3 +50,15 @@ def test_our_own_packages_come_by_a_pth_file(venv: Path) -> None:
     install.ensure("some.lock", lambda _words: None)
     lines = (venv / "site-packages" / "gantry.pth").read_text().splitlines()
     assert str(venv / "services/broker-store/src") in lines
+
+
+def test_a_silent_step_is_said_to_go_on(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install, "SILENCE_SECONDS_MAX", 0.01)
+    said: list[str] = []
+
+    def say(words: str) -> None:
+        said.append(words)
+        (venv / "heard").touch()
+
+    install._run(["sh", "-c", "until [ -e heard ]; do sleep 0.02; done"], say, "cannot wait")
+    assert said[0].startswith("  still at it, ")

@@ -7,7 +7,7 @@ import pytest
 
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
-from gantry_launcher.serve import claim
+from gantry_launcher.serve import claim, unclaim
 
 
 def test_a_directory_inside_another_systems_is_refused_and_not_made(tmp_path: Path) -> None:
@@ -23,3 +23,33 @@ def test_directories_beside_each_other_are_two_systems(tmp_path: Path) -> None:
     for name in ("one", "two"):
         os.close(claim(DataDir(tmp_path / name)))
     assert (tmp_path / "two" / "gantry.lock").exists()
+
+
+def test_a_directory_that_was_made_in_vain_goes_again_and_one_with_content_stays(tmp_path: Path) -> None:
+    data = DataDir(tmp_path / "data")
+    lock = claim(data)
+    (data.path / "logs").mkdir()
+    unclaim(data)
+    assert data.lock_file.exists()
+    (data.path / "logs").rmdir()
+    unclaim(data)
+    assert not data.path.exists()
+    os.close(lock)
+
+
+def test_who_waited_for_a_directory_that_was_taken_away_makes_it_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = DataDir(tmp_path / "data")
+    first = claim(data)
+    monkeypatch.setattr("gantry_launcher.serve._has_launcher", lambda _data: _refused(data, first))
+    second = claim(data)
+    assert os.path.samestat(os.fstat(second), data.lock_file.stat())
+    os.close(second)
+
+
+def _refused(data: DataDir, lock: int) -> bool:
+    """What the start that had the directory does meanwhile."""
+    unclaim(data)
+    os.close(lock)
+    return False

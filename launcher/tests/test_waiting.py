@@ -35,6 +35,7 @@ def test_a_full_disk_is_named_with_what_is_free_and_what_to_do(
     assert words is not None
     assert words.startswith("still waiting for gateway (broker-a refused); the disk of ")
     assert f"{tmp_path} has " in words
+    assert " MiB free; sends are refused below 192 MiB and taken again from " in words
     assert "make room" in words
     assert str(missing) not in words
     monkeypatch.setattr(waiting, "ROOM_BYTES_MIN", 0)

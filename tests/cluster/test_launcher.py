@@ -123,16 +123,29 @@ def test_a_second_up_on_the_same_directory_is_refused_in_one_line(system, gantry
 
 
 def test_a_taken_port_is_refused_in_one_line_and_nothing_is_left_running(gantry, tmp_path: Path) -> None:
+    data = tmp_path / "data"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ran = gantry(
-            "up", "--free-ports", "--detach", "--data", str(tmp_path), "--set", f"gateway.port={port}"
-        )
+        ran = gantry("up", "--free-ports", "--detach", "--data", str(data), "--set", f"gateway.port={port}")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
         f"gantry: port {port} (gateway) on 127.0.0.1 is taken; stop what uses it, or take --free-ports or --port-base N\n"
     )
-    assert gantry("status", "--data", str(tmp_path)).returncode == 1
+    assert not data.exists()
+    assert gantry("status", "--data", str(data)).returncode == 1
+
+
+def test_a_time_limit_on_a_detached_start_leaves_nothing_running(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    command = [sys.executable, str(LAUNCHER), "up", "--free-ports", "--detach", "--data", str(data)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: (data / "logs" / "gantry.log").exists() or process.poll() is not None)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=90)
+    assert (process.returncode, out) == (130, "")
+    assert "gantry: interrupted; stopping what was started\n" in err
+    with (data / "gantry.lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_a_setting_that_only_the_service_refuses_is_one_line_and_nothing_is_left_running(

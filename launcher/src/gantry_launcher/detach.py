@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterable
 from typing import Any
 
 from gantry_launcher.errors import EXIT_REFUSED, Refused
@@ -15,6 +16,7 @@ from gantry_launcher.serve import serve
 from gantry_launcher.terminal import print_state, say
 
 INTERRUPTED = 130
+INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start_detached(options: UpOptions, lock: int) -> int:
@@ -22,12 +24,14 @@ def start_detached(options: UpOptions, lock: int) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTING)  # until each side knows what to do then
     launcher = os.fork()
     if launcher == 0:
-        _become_launcher(options, lock, writing)
+        _become_launcher(options, lock, writing, blocked)
     os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as words:
         try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
             for line in words:
                 kind, value = json.loads(line)
                 if kind == "refused":
@@ -38,6 +42,7 @@ def start_detached(options: UpOptions, lock: int) -> int:
                     return 0
                 say(value)
         except KeyboardInterrupt:
+            say("interrupted; stopping what was started")
             os.kill(launcher, signal.SIGTERM)
             os.waitpid(launcher, 0)
             return INTERRUPTED
@@ -77,11 +82,12 @@ class _Pipe:
                 os.write(self._descriptor, json.dumps([kind, value]).encode() + b"\n")
 
 
-def _become_launcher(options: UpOptions, lock: int, writing: int) -> None:
+def _become_launcher(options: UpOptions, lock: int, writing: int, blocked: Iterable[int]) -> None:
     """Go on as the launcher, holding nothing of the caller: not its terminal, its pipes, nor its folder."""
     status = 0
     pipe = _Pipe(writing)
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         os.setsid()
         os.chdir(options.data)
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -94,6 +100,8 @@ def _become_launcher(options: UpOptions, lock: int, writing: int) -> None:
     except Refused as refused:
         pipe.refused(str(refused))
         status = EXIT_REFUSED
+    except KeyboardInterrupt:  # a signal, before anything was started
+        status = INTERRUPTED
     except BaseException:  # noqa: BLE001 - nothing may climb back into the caller's code after a fork
         status = 1
         _leave_traceback(options)

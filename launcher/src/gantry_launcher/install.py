@@ -10,6 +10,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from gantry_launcher.layout import PYTHON, ROOT, SOURCES, VENV, site_packages
 RUN_LOCK = "requirements.lock"
 TEST_LOCK = "requirements-test.lock"
 PTH = "gantry.pth"
+SILENCE_SECONDS_MAX = 5.0
 
 Say = Callable[[str], None]
 
@@ -39,7 +42,7 @@ def ensure(lock: str, say: Say) -> None:
 
 def _install(lock: str, say: Say) -> None:
     if not _works():
-        say(f"making {VENV}")
+        say(f"making {VENV}; that and what is installed into it may take a minute or two, once")
         _run([sys.executable, "-m", "venv", "--clear", str(VENV)], say, "cannot make .venv")
     if not _has_all(lock):
         say(f"installing {lock}")
@@ -122,17 +125,44 @@ def _applies(marker: str) -> bool:
 
 
 def _run(command: list[str], say: Say, words: str) -> None:
-    """Run one step of installing, its output line by line as progress."""
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
-    ) as process:
+    """Run one step of installing, its output line by line as progress. Ends it where we are interrupted."""
+    with (
+        _saying_that_it_goes_on(say),
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
+        ) as process,
+    ):
         last = ""
-        for line in process.stdout or ():
-            last = line.strip() or last
-            if last.startswith(("Collecting", "Installing", "Successfully", "ERROR", "WARNING: Retrying")):
-                say("  " + last.partition(" (from ")[0][:150])
+        try:
+            for line in process.stdout or ():
+                last = line.strip() or last
+                if last.startswith(
+                    ("Collecting", "Installing", "Successfully", "ERROR", "WARNING: Retrying")
+                ):
+                    say("  " + last.partition(" (from ")[0][:150])
+        except BaseException:
+            process.terminate()
+            raise
     if process.returncode != 0:
         raise Refused(f"{words}: {last[:300]}")
+
+
+@contextlib.contextmanager
+def _saying_that_it_goes_on(say: Say) -> Generator[None]:
+    """Say every few seconds how long a step has taken: pip and venv are silent for half a minute."""
+    began, is_over = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not is_over.wait(SILENCE_SECONDS_MAX):
+            say(f"  still at it, {time.monotonic() - began:.0f} s so far")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
 
 
 @contextlib.contextmanager

@@ -62,7 +62,18 @@ def claim(data: DataDir) -> int:
             say("waiting for what is left of an earlier run in this data directory")
         told = True
         time.sleep(0.05)
+    if not _is_in_place(lock, data):  # a start that was refused took it away meanwhile
+        os.close(lock)
+        return claim(data)
     return lock
+
+
+def unclaim(data: DataDir) -> None:
+    """Remove a data directory again, of which we hold the lock, where nothing but that is in it."""
+    with contextlib.suppress(OSError):
+        if [entry.name for entry in data.path.iterdir()] == [data.lock_file.name]:
+            data.lock_file.unlink()
+            data.path.rmdir()
 
 
 def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> None:
@@ -95,6 +106,13 @@ def _locked(lock: int) -> bool:
     with contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
+    return False
+
+
+def _is_in_place(lock: int, data: DataDir) -> bool:
+    """Whether the file that is locked is still the one that others find."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(lock), data.lock_file.stat())
     return False
 
 

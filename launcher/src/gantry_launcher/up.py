@@ -1,26 +1,46 @@
 """`up`: have everything installed, claim the data directory, start the system here or in a process of its own."""
 
 import os
+import signal
 
 from gantry_launcher import install
+from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
 from gantry_launcher.options import UpOptions
-from gantry_launcher.serve import claim, serve
+from gantry_launcher.serve import claim, serve, unclaim
 from gantry_launcher.settings_check import refuse_wrong_sets
 from gantry_launcher.terminal import Terminal, say
 
 
 def up(options: UpOptions) -> int:
     """Run the command; returns its exit status, or raises Refused."""
+    _let_signals_interrupt()
     install.ensure(install.RUN_LOCK, say)
     refuse_wrong_sets(options.sets)
-    lock = claim(DataDir(options.data))
+    data = DataDir(options.data)
+    is_new = not data.path.exists()
+    lock = claim(data)
     try:
-        if options.detach:
-            from gantry_launcher.detach import start_detached
-
-            return start_detached(options, lock)
-        serve(options, lock, Terminal(as_json=options.json), echo=True)
-        return 0
+        return _start(options, lock)
+    except Refused:
+        if is_new:
+            unclaim(data)
+        raise
     finally:
         os.close(lock)
+
+
+def _start(options: UpOptions, lock: int) -> int:
+    if options.detach:
+        from gantry_launcher.detach import start_detached
+
+        return start_detached(options, lock)
+    serve(options, lock, Terminal(as_json=options.json), echo=True)
+    return 0
+
+
+def _let_signals_interrupt() -> None:
+    """Have the signals that a time limit or a closed terminal sends end a start as Ctrl-C does; `nohup` goes before."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)

@@ -5,9 +5,11 @@ from collections.abc import Iterable, Sequence
 
 FIRST_SECONDS = 5.0
 AGAIN_SECONDS = 30.0
-ROOM_BYTES_MIN = 272 * 1024 * 1024
-"""Free space from which on a store with the default limits takes sends again: minimum, ballast and some margin."""
-MB = 1_000_000
+MIB = 1024 * 1024
+FREE_BYTES_MIN = 192 * MIB
+"""Free space below which a store with the default limits refuses sends."""
+ROOM_BYTES_MIN = 272 * MIB
+"""Free space from which on it takes them again: that minimum, the ballast and some margin."""
 
 
 class Waiting:
@@ -43,7 +45,7 @@ class Waiting:
             free = found.f_bavail * found.f_frsize
             if free < ROOM_BYTES_MIN:
                 remedies.append(
-                    f"the disk of {store} has {free // MB} MB free, and sends need {-(-ROOM_BYTES_MIN // MB)} MB: "
-                    "make room, and the start goes on by itself, or give another directory with --data"
+                    f"the disk of {store} has {free // MIB} MiB free; sends are refused below {FREE_BYTES_MIN // MIB} MiB "
+                    f"and taken again from {ROOM_BYTES_MIN // MIB} MiB on: make room, and the start goes on by itself, or give another directory with --data"
                 )
         return remedies
