@@ -1,7 +1,15 @@
 """What the group commit says when it cannot store: surely not, or nobody knows."""
 
+from broker_store.log.errors import DiskFull, LogError, NoDescriptorLeft
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
+
+
+def no_room(error: LogError) -> RefusedRequest:
+    """Surely not stored, because of what the log said when it was asked for room."""
+    if isinstance(error, NoDescriptorLeft):
+        return no_descriptor_left()
+    return disk_full() if isinstance(error, DiskFull) else stopped(str(error))
 
 
 def disk_full() -> RefusedRequest:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker_store.append_refusals import disk_full, no_descriptor_left, stopped, unknown
+from broker_store.append_refusals import disk_full, no_room, stopped, unknown
 from broker_store.clock import StoreClock
 from broker_store.dispatch import Dispatch
 from broker_store.flush_pace import GATHER_S_MAX, FlushPace
@@ -18,6 +18,7 @@ from broker_store.log.errors import DiskFull, LogError, LogStopped, NoDescriptor
 from broker_store.message import Entry, Mode
 from broker_store.ports import CommitFigures
 from broker_store.requests import OVERLOAD, RequestClass, waited_too_long
+from gantry_chassis.logs import get_logger
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
@@ -25,6 +26,7 @@ OPEN_BYTES_MAX = 16 * 1024 * 1024
 """A turn that gathered more body bytes than this is written before it ends: bounds memory, not durability."""
 WAITING_BYTES_MAX = 256 * 1024 * 1024
 """Log bytes whose senders wait for a flush; more are refused as busy."""
+_log = get_logger()
 AtTurnEnd = Callable[[Callable[[], None]], None]
 """Has a callback run once at the end of this turn of the loop, however often it is asked for."""
 Later = Callable[[float, Callable[[], None]], object]
@@ -108,7 +110,7 @@ class Appends:
     @property
     def is_idle(self) -> bool:
         """Whether everything submitted is durable as promised and answered."""
-        return not self._open and not self._waiting
+        return not (self._open or self._waiting)
 
     def submit(self, entry: Entry, body_bytes: int = 0) -> None:
         """Take an entry into this turn's batch. Raises RefusedRequest when the store cannot take it now."""
@@ -169,9 +171,7 @@ class Appends:
             return self._pace.holds(now_s)  # written at the end of the flush under way
         if not self._pace.gathers(now_s, self.sends.in_flight):
             return False
-        if (
-            not self._is_timed
-        ):  # the turns to come look at the time themselves: this is for when there are none
+        if not self._is_timed:  # for when no turns come that look at the time themselves
             self._is_timed = True
             self.later(GATHER_S_MAX, self._gathered)
         return True
@@ -223,18 +223,18 @@ class Appends:
         for number, entry in enumerate(entries):
             try:
                 entry.place(self)
-            except NoDescriptorLeft:
-                self._refuse(entries[number:], no_descriptor_left())
-                break
-            except DiskFull:
-                self._refuse(entries[number:], disk_full())
-                break
-            except LogStopped:
-                self._refuse(entries[number:], stopped(self.log.stop_reason))
+            except (NoDescriptorLeft, DiskFull, LogStopped) as error:
+                self._refuse(entries[number:], no_room(error))
                 break
             except LogError as error:
                 self._refuse([entry], RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, str(error)))
                 continue
+            except Exception as error:  # noqa: BLE001 - a fault of ours; what it reserved cannot be given back
+                _log.exception("a message could not be placed")
+                self.log.stop_for(f"a message could not be placed: {error!r}")
+                self._refuse([*placed, *entries[number:]], stopped(self.log.stop_reason))
+                placed = []
+                break
             placed.append(entry)
         self._placed = []
         return placed

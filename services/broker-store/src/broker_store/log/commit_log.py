@@ -281,13 +281,15 @@ class CommitLog(LogReader):
         """Stop for ever: another file of this store met an error after which nobody knows what the disk holds."""
         self._stop_on(error)
 
-    def _stop_on(self, error: OSError) -> None:
+    def stop_for(self, reason: str) -> None:
+        """Stop for ever; the first reason is the one that is told."""
         with self._lock:
             self.state = LogState.STOPPED
-            self.stop_reason = (
-                self.stop_reason or f"{error.strerror or error} on {error.filename or self.directory}"
-            )
+            self.stop_reason = self.stop_reason or reason
             self._limit = -1
+
+    def _stop_on(self, error: OSError) -> None:
+        self.stop_for(f"{error.strerror or error} on {error.filename or self.directory}")
 
     # --- shrinking -----------------------------------------------------------------------------------------
 
