@@ -6,7 +6,6 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.simulated_files import Fault
-from broker_store.message import Mode
 from gantry_wire.codes import ResponseCode
 from gantry_wire.headers import SendReplyHeader
 
@@ -169,37 +168,6 @@ async def test_after_a_failed_fsync_nothing_is_acknowledged_any_more(side, peer)
     side.send(peer)
     assert peer.answers[1].code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert peer.answers[1].ext["gantryCode"] == "STORE_STOPPED"
-
-
-class Misplaced:
-    """An entry with a fault of ours: it fails after it has reserved its place."""
-
-    mode, count, refused = Mode.SYNC, 1, None
-
-    def place(self, at):
-        at.log.reserve(100)
-        raise ValueError("no such field")
-
-    def refuse(self, refusal):
-        self.refused = refusal
-
-
-async def test_an_entry_that_fails_after_its_place_was_reserved_stops_the_log_and_everybody_is_answered(
-    side, peer
-):
-    first, wrong = side.send(peer), Misplaced()
-    side.appends.enqueue(wrong)
-    last = side.send(peer)
-    side.end_turn()
-    codes = {answer.opaque: answer.ext["gantryCode"] for answer in peer.answers}
-    assert codes == {first: "STORE_STOPPED", last: "STORE_STOPPED"}
-    assert "no such field" in wrong.refused.remark
-    assert side.appends.pending == 0
-    assert side.records() == []
-    again = SendingSide(files=side.files)
-    again.send(peer)
-    again.flush()
-    assert [record.body for record in again.records()] == [b"hi"]
 
 
 async def test_eio_from_the_write_leaves_the_result_unknown(side, peer):
