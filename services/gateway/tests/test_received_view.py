@@ -60,6 +60,19 @@ def test_the_quick_way_says_what_the_slow_way_says(messages, attempt):
         assert said == slow
 
 
+@pytest.mark.parametrize(
+    ("group", "key"), [("GANTRY_REDRIVE", None), ("", "k-1")], ids=["sent again by a task", "delayed"]
+)
+def test_the_key_of_a_task_is_not_shown_as_the_senders(group, key):
+    settled = f"__GANTRY_SETTLED\x01%DLQ%g:0:7:{group}:1/1\x02"
+    raw = f"UNIQ_KEY\x01AA\x02__GANTRY_KEY\x01k-1\x02{settled}".encode()
+    host = pack_host("127.0.0.1", 10911)
+    record = build_record(b"orders", 0, 0, 0, b"x", raw, 0, 0, 5, host, 1_700_000_000_123, host)
+    assert message(decode_record(record), "broker-a").idempotency_key == key
+    parts = shown(record, [LeasedRun(1, 7 << 32, 1)], "broker-a", "orders", 1_700_000_030_000, RECEIPTS).parts
+    assert json.loads(parts[0]).get("idempotencyKey") == key
+
+
 HEADS = st.sampled_from(
     [
         "",

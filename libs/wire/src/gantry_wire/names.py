@@ -27,6 +27,9 @@ REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
 GATEWAY_GROUP = "GANTRY_GATEWAY"
 """Consumer group of pulls on behalf of HTTP clients; preset, never listed, commits no offsets."""
 
+REDRIVE_GROUP = "GANTRY_REDRIVE"
+"""For which dead letters are settled that are sent again: each once for ever."""
+
 SEND_FORBIDDEN_TOPICS = frozenset(
     {
         SCHEDULE_TOPIC,

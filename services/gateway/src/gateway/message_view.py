@@ -8,7 +8,16 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from gantry_wire.errors import MalformedProperties, MalformedRecord
-from gantry_wire.properties import GANTRY_KEY, KEYS, SHARDING_KEY, TAGS, UNIQ_KEY, parse_properties
+from gantry_wire.names import REDRIVE_GROUP
+from gantry_wire.properties import (
+    GANTRY_KEY,
+    GANTRY_SETTLED,
+    KEYS,
+    SHARDING_KEY,
+    TAGS,
+    UNIQ_KEY,
+    parse_properties,
+)
 from gantry_wire.record import (
     SYS_COMPRESSED,
     SYS_COMPRESSION_LZ4,
@@ -66,7 +75,7 @@ def message(record: Record, broker: str, *, as_base64: bool = False, with_system
         body if text is None else None,
         compression,
         properties.get(SHARDING_KEY),
-        properties.get(GANTRY_KEY),
+        _senders_key(properties),
         _system(properties) if with_system else None,
     )
 
@@ -81,6 +90,12 @@ def rfc3339(timestamp_ms: int) -> str:
 def _second(seconds: int) -> str:
     seconds = min(max(seconds, -62_135_596_800), 253_402_300_799)
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S").zfill(19)
+
+
+def _senders_key(properties: dict[str, str]) -> str | None:
+    """Return the idempotency key; a dead letter that was sent again has one of the task, which no sender gave."""
+    settled = properties.get(GANTRY_SETTLED, "")
+    return None if f":{REDRIVE_GROUP}:" in settled else properties.get(GANTRY_KEY)
 
 
 def _is_system(name: str) -> bool:

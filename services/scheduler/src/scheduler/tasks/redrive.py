@@ -15,7 +15,7 @@ from gantry_link.errors import BrokerRefused
 from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.headers import PullHeader
-from gantry_wire.names import dlq_topic, retry_topic
+from gantry_wire.names import REDRIVE_GROUP, dlq_topic, retry_topic
 from gantry_wire.properties import (
     DELAY,
     GANTRY_KEY,
@@ -41,7 +41,6 @@ from gantry_wire.subscription import TagFilter
 from scheduler.system_names import SCHEDULER_GROUP
 from scheduler.tasks.running_task import RunningTask, encode_json
 
-REDRIVE_GROUP = "GANTRY_REDRIVE"
 ORIGINAL = "original"
 BATCH_MESSAGES = 128
 CLAIM_SECONDS = 60.0
