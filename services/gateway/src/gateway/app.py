@@ -20,6 +20,7 @@ from gantry_chassis.logs import request_id as log_request_id
 from gateway.access import OPEN_PATHS, Access
 from gateway.call import JSON, Call, ClientGone, Event, Receive, Reply, Scope, Send
 from gateway.checks import query_of
+from gateway.crowds import refuse_crowded
 from gateway.figures import Figures
 from gateway.json_bodies import no_json
 from gateway.ports import PeerAway, RateLimits, StoreRefused
@@ -258,6 +259,7 @@ def _check_json(call: Call, body: bytes) -> None:
     if media_type != JSON.encode() and not media_type.endswith(b"+json"):
         words = "this call takes JSON: add the header Content-Type: application/json"
         raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", words, field="Content-Type")
+    refuse_crowded(body)
     try:
         msgspec.json.decode(body)
         refuse_twice(body)

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from msgspec import Meta
 
+from gateway.crowds import EVENT_LIMITS, FREE_LIMITS
 from gateway.drafts import FieldNames
 from gateway.json_bodies import read_json
 from gateway.problems import invalid
@@ -75,7 +76,7 @@ def binary_event(headers: Mapping[bytes, bytes], body: bytes) -> Named:
 
 def event_batch(body: bytes) -> Named:
     """Return the messages of `application/cloudevents-batch+json`."""
-    events = read_json(_decode_batch, body)
+    events = read_json(_decode_batch, body, EVENT_LIMITS)
     refuse_twice(body)
     items = [_structured(event, f"[{place}].", place, _name_in_batch) for place, event in enumerate(events)]
     return items, _name_in_batch
@@ -83,7 +84,7 @@ def event_batch(body: bytes) -> Named:
 
 def structured_event(body: bytes) -> Named:
     """Return the message of `application/cloudevents+json`: attributes and data in one object."""
-    event = read_json(_decode_event, body)
+    event = read_json(_decode_event, body, FREE_LIMITS)
     refuse_twice(body)
     return [_structured(event, "", 0, _name_alone)], _name_alone
 

@@ -1,11 +1,12 @@
 """JSON bodies read into msgspec Structs; what is wrong with one becomes a problem that names the field. Pure."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 import msgspec
 
+from gateway.crowds import LIMITS, refuse_crowded
 from gateway.patterns import in_words
 from gateway.problems import Problem, invalid
 
@@ -20,8 +21,12 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 WORDS_MAX = 300
 
 
-def read_json(decode: Callable[[bytes], T], body: bytes) -> T:
-    """Decode a body; raise the problem 400 that says which field is wrong, and its limit."""
+def read_json(decode: Callable[[bytes], T], body: bytes, limits: Mapping[str, int] = LIMITS) -> T:
+    """Decode a body; raise the problem 400 that says which field is wrong, and its limit.
+
+    `limits` says by place how many elements there may be: more are refused before anything is decoded.
+    """
+    refuse_crowded(body, limits)
     try:
         return _read(decode, body)
     except UnicodeDecodeError as error:

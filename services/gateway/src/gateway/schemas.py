@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 from gantry_wire.limits import INT32_MAX, INT64_MAX
 
 MESSAGES_MAX = 1000
+KEYS_MAX = 64
 IDEMPOTENCY_KEY_BYTES_MAX = 100
 DELAY_LEVEL_MAX = 18
 
@@ -25,7 +26,7 @@ class MessageIn(Struct, rename="camel", forbid_unknown_fields=True):
     keys: (
         Annotated[
             list[Annotated[Text, Meta(description="No blanks.")]],
-            Meta(max_length=64, description="Business keys; messages are found by them."),
+            Meta(max_length=KEYS_MAX, description="Business keys; messages are found by them."),
         ]
         | None
     ) = None

@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import Field
 
+from gateway.crowds import SETTINGS_MAX
 from gateway.fleet import Fleet
 from gateway.models import Body, Shown
 from gateway.ports import PeerAway, Store, StoreRefused
 from gateway.problems import refused, unanswered
 from gateway.routes.parameters import problems
 
-SETTINGS_MAX = 256
 KEY_PATTERN = r"^[A-Za-z0-9_.]{1,128}$"
 VALUE_PATTERN = r"^[^\x00-\x1f\x7f]*$"
 """Settings travel as lines `key=value`."""
