@@ -74,6 +74,7 @@ class Checkpoints:
         )  # fmt: skip
         self.count = 0
         self._broken = ""
+        self._under_way: set[asyncio.Future[int]] = set()
 
     @property
     def behind_bytes(self) -> int:
@@ -86,13 +87,24 @@ class Checkpoints:
         return self._beside.longest_turn_s
 
     async def take(self) -> int:
-        """Take one; returns the position it covers. Raises OSError or LogStopped: then the last one stays in force."""
+        """Take one; returns the position it covers. Raises OSError or LogStopped: then the last one stays in force.
+
+        Who is cancelled waits no longer, but the checkpoint goes on: it has noted as written what lies with the thread.
+        """
+        taking = asyncio.ensure_future(self._take_alone())
+        self._under_way.add(taking)
+        taking.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(taking)
+
+    async def _take_alone(self) -> int:
         async with self._lock:
             return await self._take_unless_broken()
 
     async def close(self) -> None:
         """Take the last one of a stop in order. Everything must be written and answered before."""
         parts = self._parts
+        if self._under_way:
+            await asyncio.wait(self._under_way)
         async with self._lock:
             try:
                 position = await self._take_unless_broken(with_files=True)
