@@ -1,6 +1,7 @@
 """What the checker answers: open transactions and given up ones (9020), and what a producer group has to decide (9022)."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 
 from gantry_wire.limits import FRAME_BYTES_MAX, RECORD_BYTES_MAX
@@ -22,6 +23,10 @@ from txn_checker.store_watch import StoreWatch
 from txn_checker.undecided import gaps
 
 HOLD_SECONDS_MAX = 30.0
+AGAIN_SECONDS = 1.0
+"""A check that was just handed out ends no other held request for so long: who polls while he decides would spin."""
+HANDED_MAX = 10_000
+"""As many hand-outs are remembered; then those are forgotten that count no more."""
 RECORDS_BYTES_MAX = FRAME_BYTES_MAX // 2
 """What the records of one answer may have together: as base64 they are a third longer, and must fit into one frame."""
 
@@ -35,6 +40,8 @@ class Answers:
         self._watches = watches
         self._news = asyncio.Event()
         self._is_stopping = False
+        self._handed_s: dict[str, float] = {}
+        """Loop time of the last hand-out, by the key of the transaction."""
 
     def news(self) -> None:
         """Wake who waits for a check: a half was asked about."""
@@ -68,14 +75,22 @@ class Answers:
         while True:
             news = self._news
             page = await self._checks(ask)
-            left_s = end_s - loop.time()
-            if page.checks or left_s <= 0 or self._is_stopping:
+            now_s = loop.time()
+            again_s = min([self._handed_s.get(check.key, 0.0) for check in page.checks], default=end_s)
+            until_s = min(end_s, again_s + AGAIN_SECONDS)
+            if until_s <= now_s or self._is_stopping:
+                self._note(page, now_s)
                 return page
-            try:
-                async with asyncio.timeout(left_s):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(until_s - now_s):
                     await news.wait()
-            except TimeoutError:
-                return page
+
+    def _note(self, page: ChecksPage, now_s: float) -> None:
+        if len(self._handed_s) > HANDED_MAX:
+            self._handed_s = {
+                key: at_s for key, at_s in self._handed_s.items() if at_s + AGAIN_SECONDS > now_s
+            }
+        self._handed_s.update((check.key, now_s) for check in page.checks)
 
     async def _checks(self, ask: ReceiveChecks) -> ChecksPage:
         """Return what is to be decided, as much of it as one answer holds: the rest is listed once this is decided."""
@@ -84,6 +99,9 @@ class Answers:
         bytes_left = RECORDS_BYTES_MAX
         for watch in self._held(None):
             page.brokers.append(watch.store.broker)
+            if watch.undecided.asked(ask.producer_group):
+                with contextlib.suppress(StoreFailed):
+                    await watch.look()  # what was decided just now is listed no more
             for half in watch.undecided.asked(ask.producer_group)[: count_max - len(page.checks)]:
                 try:
                     record = await watch.store.record_at(half.position)
