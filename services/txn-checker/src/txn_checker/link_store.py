@@ -9,12 +9,14 @@ from gantry_link.transaction_client import TransactionStoreClient
 from gantry_wire.errors import WireError
 from gantry_wire.headers import PullHeader
 from gantry_wire.limits import PULL_MESSAGES_MAX
+from gantry_wire.names import GATEWAY_GROUP
 from gantry_wire.record import Record, scan_records
 from gantry_wire.settle_headers import FENCED, SettleItem, SettleResult
 from gantry_wire.transaction_bodies import AskProducer
 from txn_checker.ports import ClaimLost, Settled, StoreFailed
 
-CHECKER_GROUP = "GANTRY_CHECKER"
+CHECKER_GROUP = GATEWAY_GROUP
+"""The group of Gantry's own pulls: it leaves no offsets behind and is in nobody's lists."""
 PULL_HAS_FILTER = 4
 SETTLE_SECONDS = 15.0
 
