@@ -118,5 +118,5 @@ class TransactionsSide(SendingSide):
 
     def connect_producer(self, group="pg", port=41000):
         peer = ScriptedPeer("10.0.0.9", port)
-        self.clients.register_producer(group, Client(peer, f"client-{port}", "JAVA", 479, 0))
+        self.clients.register_producer(group, Client(peer, f"client-{port}", "JAVA", 479, 0, 0))
         return peer
