@@ -20,6 +20,7 @@ SOURCES = (
     "services/txn-checker/src",
     "services/gateway/src",
     "client/src",
+    "spark/src",
     "launcher/src",
 )
 

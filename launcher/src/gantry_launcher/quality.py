@@ -31,13 +31,15 @@ CHECKS = (
 
 def check() -> int:
     """Run every check, also after one that failed; exit status 0 when all passed."""
-    install.ensure(install.TEST_LOCK, say)
+    for lock in (install.TEST_LOCK, install.SPARK_LOCK):
+        install.ensure(lock, say)
     return _run_all(CHECKS)
 
 
 def test(arguments: list[str]) -> int:
     """Run the checks and the tests. Long runs (marker soak) only where the arguments choose markers themselves."""
-    install.ensure(install.TEST_LOCK, say)
+    for lock in (install.TEST_LOCK, install.SPARK_LOCK):
+        install.ensure(lock, say)
     chosen = any(word.startswith("-m") for word in arguments)
     markers = () if chosen else ("-m", NOT_BY_DEFAULT)
     return _run_all((*CHECKS, Step("tests", ("python", "-m", "pytest", *markers, *arguments))))
