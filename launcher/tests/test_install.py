@@ -34,14 +34,14 @@ def test_what_is_installed_at_the_pinned_version_needs_no_index(venv: Path) -> N
     said: list[str] = []
     install.ensure("some.lock", said.append)
     assert said == []
-    assert install._is_ready("some.lock")
+    assert install.is_ready("some.lock")
 
 
 def test_another_version_or_a_changed_lock_is_not_installed(venv: Path) -> None:
     (venv / "site-packages" / "fast_api-1.0.dist-info").mkdir()
     install.ensure("some.lock", lambda _words: None)
     (venv / "some.lock").write_text("fast-api==1.1 \\\n")
-    assert not install._is_ready("some.lock")
+    assert not install.is_ready("some.lock")
     assert not install._has_all("some.lock")
 
 

@@ -29,11 +29,11 @@ Say = Callable[[str], None]
 
 def ensure(lock: str, say: Say) -> None:
     """Have everything that `lock` (a file of the checkout) names installed in .venv. Raises Refused."""
-    if _is_ready(lock):
+    if is_ready(lock):
         return
     try:
         with _one_at_a_time(say):
-            if not _is_ready(lock):
+            if not is_ready(lock):
                 _install(lock, say)
     except subprocess.TimeoutExpired as error:
         raise Refused(f"{PYTHON} does not answer; remove {VENV} and try again") from error
@@ -62,7 +62,7 @@ def _install(lock: str, say: Say) -> None:
     _stamp(lock).write_text(_digest(lock), encoding="ascii")
 
 
-def _is_ready(lock: str) -> bool:
+def is_ready(lock: str) -> bool:
     """Whether this very lock was installed, here: the stamp and the .pth file say so."""
     try:
         return (

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.terminal import fill_standard_streams
@@ -18,8 +19,9 @@ def main(words: list[str]) -> int:
     try:
         if command in CLIENT_WORDS or COMPLETING in os.environ:
             return _client(words)
-        # bench answers by itself: it knows the names of its programs.
-        if command in {"help", "-h", "--help"} or (command != "bench" and {"-h", "--help"} & set(rest[:1])):
+        if command in {"help", "-h", "--help"} or (
+            command not in TELL_THEIR_OPTIONS and {"-h", "--help"} & set(rest[:1])
+        ):
             sys.stdout.write(USAGE)
             return 0
         if command not in COMMANDS:
@@ -80,6 +82,18 @@ def _bench(words: list[str]) -> int:
     return bench(words)
 
 
+def _report(words: list[str]) -> NoReturn:
+    from gantry_launcher.spark import spark
+
+    spark("report", words)
+
+
+def _export(words: list[str]) -> NoReturn:
+    from gantry_launcher.spark import spark
+
+    spark("export", words)
+
+
 def _client(words: list[str]) -> int:
     from gantry_launcher.client import client
 
@@ -109,4 +123,8 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "check": _check,
     "demo": _demo,
     "bench": _bench,
+    "report": _report,
+    "export": _export,
 }
+TELL_THEIR_OPTIONS = frozenset({"bench", "report", "export"})
+"""Words that answer --help by themselves."""

@@ -22,6 +22,10 @@ usage: ./gantry COMMAND [options]
   demo                             the main job in a minute, with a kill -9 of the store under load
   bench     [NAME...]              measure; without a name, all of it
 
+  report    [--data DIR | --store DIR...]  what the stores' logs say, as one page to look at, JSON and Parquet (docs/reports.md)
+  export    --topic T --to parquet|delta|iceberg --out DIR  a topic as a table, every message once (docs/spark.md)
+              both install Spark at their first use, and tell their options: ./gantry export --help
+
   send, pull, tail, receive, ack, nack, consume, topic, group, broker, cluster, lag, offsets, message, dlq, schedule,
   txn, task, doctor, completion    use and look after a running system, --data DIR says which: ./gantry send --help, docs/cli.md
 
