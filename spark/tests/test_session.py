@@ -1,0 +1,37 @@
+"""Settings of a session by its master, without Spark."""
+
+import pytest
+
+from gantry_spark import session, shipping
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2), ("local-cluster[2,3,1024]", 6)]
+)
+def test_the_number_of_shuffle_partitions_follows_the_cores(master, cores):
+    assert session.defaults(master)["spark.sql.shuffle.partitions"] == str(2 * cores)
+
+
+def test_only_a_local_master_is_bound_to_this_machine():
+    assert session.defaults("local[2]")["spark.driver.bindAddress"] == "127.0.0.1"
+    assert session.defaults("local-cluster[1,1,1024]")["spark.driver.host"] == "127.0.0.1"
+    assert "spark.driver.host" not in session.defaults("spark://master:7077")
+
+
+def test_the_shipped_zip_is_named_by_its_content_and_runs_in_another_python(tmp_path):
+    import subprocess
+    import sys
+
+    packed = shipping.pack(tmp_path)
+    assert shipping.pack(tmp_path) == packed
+    asked = "import gantry_spark.decode.schema as s, gantry_wire.record; print(s.__file__, len(s.DEFAULT_COLUMNS))"
+    environment = {"PYTHONPATH": f"{packed}:{':'.join(p for p in sys.path if p.endswith('site-packages'))}"}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", asked],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env=environment,
+    )
+    assert done.stdout.startswith(str(packed))
