@@ -92,4 +92,7 @@ def test_the_description_is_complete(system: dict[str, Any]) -> None:
         "/v1/transactions",
         "/v1/transactions/{id}",
         "/v1/producerGroups/{group}/checks:receive",
+        "/v1/reports",
+        "/v1/reports/index.html",
+        "/v1/reports/{name}/{path}",
     }

@@ -40,6 +40,7 @@ from gateway.routes.health import health_routes
 from gateway.routes.messages import message_routes
 from gateway.routes.pull import PullRoute
 from gateway.routes.receive import AckRoute, ExtendRoute, LeaseRoutes, ReceiveRoute
+from gateway.routes.reports import report_routes
 from gateway.routes.reset import reset_routes
 from gateway.routes.schedules import schedule_routes
 from gateway.routes.schedules_bulk import bulk_schedule_routes, parked_routes
@@ -119,8 +120,8 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
         title="Gantry",
         version=VERSION,
     )
-    app.add_routes(topic_routes(topics))
-    app.add_routes(group_routes(groups))
+    for of_one in (topic_routes(topics), group_routes(groups), report_routes(settings.reports_dir)):
+        app.add_routes(of_one)
     app.add_routes(reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))))
     _add_message_routes(app, ports, fleet, routes, known)
     _add_cluster_routes(app, fleet, ClusterView(fleet, names, known), topics, groups, clocks.monotonic)

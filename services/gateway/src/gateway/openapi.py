@@ -74,6 +74,7 @@ def _tags() -> list[dict[str, str]]:
         "tasks": "Long work on many messages.",
         "transactions": "Messages that are delivered when they are committed.",
         "cluster": "Who takes part.",
+        "reports": "What Spark made of the log, served from a folder.",
         "health": "For probes and monitoring.",
     }
     return [{"name": name, "description": text} for name, text in words.items()]

@@ -117,6 +117,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
             description="Replies of at least this size are compressed where the client takes gzip; 0: never.",
         ),
     ] = 2048
+    reports_dir: Annotated[
+        str, Meta(description="Folder of reports to serve, read-only, at /v1/reports; empty: none.")
+    ] = ""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="Least severe events that are logged.")
     ] = "info"
