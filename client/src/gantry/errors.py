@@ -50,7 +50,7 @@ class NotRunning(GantryError):
 class NoRoute(GantryError):
     """No nameserver knows where the topic, or the broker, is."""
 
-    code = int(ResponseCode.TOPIC_NOT_EXIST)
+    code: int | None = int(ResponseCode.TOPIC_NOT_EXIST)
     retryable = True
 
 
@@ -89,7 +89,7 @@ class Refused(GantryError):
         self.code: int | None = code
         self.remark = remark
         self.reason = reason
-        self.retryable = code in RETRYABLE
+        self.retryable: bool = code in RETRYABLE
 
 
 def sdk_error(error: BrokerRefused | LinkError, doing: str) -> GantryError:

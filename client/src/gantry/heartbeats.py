@@ -18,7 +18,7 @@ from gantry_wire.codes import RequestCode
 from gantry_wire.frame import Command
 from gantry_wire.headers import UnregisterClientHeader
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 0.5, 30.0
 GATHER_SECONDS = 0.01
 """Changes that come together are told together."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from gantry.errors import GantryError
 from gantry.message import Message, SendResult
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 ContextT = TypeVar("ContextT")
 
 

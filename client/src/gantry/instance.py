@@ -33,7 +33,7 @@ from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import WireError
 from gantry_wire.frame import Command
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 VIP_OFFSET = 2
 _GROUP_FIELDS = ("group", "consumerGroup")
 ConnectionEvent = Callable[[str], None]
@@ -45,17 +45,19 @@ class ClientInstance:
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
-        self.client_id = ""
+        self.client_id: str = ""
         signer = Signer(settings.access_key, settings.secret_key, settings.security_token)
         self.signer: Signer | None = signer if settings.access_key else None
-        self.pushes = Pushes()
-        self.pool = ConnectionPool(
+        self.pushes: Pushes = Pushes()
+        self.pool: ConnectionPool = ConnectionPool(
             on_push=self.pushes.receive, connect_seconds=settings.connect_timeout, sign=self.signer
         )
         self.pool.on_connected, self.pool.on_lost = self._connected, self._lost
-        self.nameservers = NameserverClient(self.pool, settings.nameservers, settings.request_timeout)
-        self.routing = Routing(self.nameservers)
-        self.members = Members()
+        self.nameservers: NameserverClient = NameserverClient(
+            self.pool, settings.nameservers, settings.request_timeout
+        )
+        self.routing: Routing = Routing(self.nameservers)
+        self.members: Members = Members()
         self.connected: list[ConnectionEvent] = []
         self.lost: list[ConnectionEvent] = []
         self._heartbeats = Heartbeats(self.pool, self.routing, self.members, settings)
@@ -63,7 +65,7 @@ class ClientInstance:
         self._starting = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self.routing.changed.append(self._route_changed)
-        self.replies = Replies(settings.namespace)
+        self.replies: Replies = Replies(settings.namespace)
         self.pushes.on(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self.replies.receive)
         for code in (39, 40, 220, 221, 307, 309):
             self.pushes.on(code, self._group_push)

@@ -108,17 +108,17 @@ class Message:
         flag: int = 0,
         wait_stored: bool = True,
     ) -> None:
-        self.topic = topic
-        self.body = body
-        self.tag = tag
+        self.topic: str = topic
+        self.body: bytes = body
+        self.tag: str | None = tag
         self.keys: str = keys if isinstance(keys, str) else _joined(keys) if keys else ""
-        self.sharding_key = sharding_key
-        self.delay_level = delay_level
+        self.sharding_key: str | None = sharding_key
+        self.delay_level: int = delay_level
         self.delay_ms: int | None = None
         self.deliver_at_ms: int | None = None
         self.properties: dict[str, str] | None = None
-        self.flag = flag
-        self.wait_stored = wait_stored
+        self.flag: int = flag
+        self.wait_stored: bool = wait_stored
         self.unique_id: str | None = None
         """Set when it is sent, and kept when it is sent again: a duplicate can be told by it."""
         if type(topic) is not str or not topic:
@@ -198,10 +198,10 @@ class ReceivedMessage:
 
     def __init__(self, record: Record, broker: str, *, namespace: str = "", topic: str | None = None) -> None:
         """`topic` where it is known already: it is not read from the record then."""
-        self.record = record
-        self.broker = broker
-        self.namespace = namespace
-        self.reconsume_times = record.reconsume_times
+        self.record: Record = record
+        self.broker: str = broker
+        self.namespace: str = namespace
+        self.reconsume_times: int = record.reconsume_times
         self._topic = topic
         self._body: bytes | None = None
         self._properties: dict[str, str] | None = None

@@ -18,7 +18,7 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.frame import Command, encode_response
 from gantry_wire.header import Header
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 
 @dataclass(frozen=True, slots=True)

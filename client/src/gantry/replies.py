@@ -17,7 +17,7 @@ from gantry_wire.ids import pack_host
 from gantry_wire.properties import CORRELATION_ID
 from gantry_wire.record import MAGIC_V1, Record
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 Reply = ReceivedMessage
 """The answer of a consumer. It lies in no queue: its offset and position mean nothing."""
 
@@ -28,7 +28,7 @@ class PendingReply:
     __slots__ = ("_answer", "_replies", "_topic", "correlation_id")
 
     def __init__(self, replies: Replies, topic: str) -> None:
-        self.correlation_id = str(uuid.uuid4())
+        self.correlation_id: str = str(uuid.uuid4())
         self._replies = replies
         self._topic = topic
         self._answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()

@@ -15,7 +15,7 @@ from gantry_wire.bodies import BrokerData, TopicRouteData
 from gantry_wire.codes import ResponseCode
 from gantry_wire.names import AUTO_CREATE_TOPIC
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 TEMPLATE_QUEUES = 4
 """Queues of a topic that a broker creates at the first send (RocketMQ's `defaultTopicQueueNums`)."""
 

@@ -21,7 +21,7 @@ from gantry.settings import ClientOptions, ClientSettings
 if TYPE_CHECKING:
     from gantry.producer.producer import Producer
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 FIELD, RECORD = "\x01", "\x02"
 PRODUCE, CONSUME = "PRODUCE", "CONSUME"
 GROUP_PREFIX = "_INNER_TRACE_PRODUCER-"
@@ -121,7 +121,7 @@ class Tracer:
         self._producer: Producer | None = None
         self._waiting: list[TraceRecord] = []
         self._timer: asyncio.TimerHandle | None = None
-        self.dropped = 0
+        self.dropped: int = 0
 
     async def start(self) -> None:
         """Start the producer of the records."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections.abc import Callable
 
 from gantry_wire.ids import UniqueIds
 
@@ -24,11 +25,11 @@ class ProcessIds:
         chance = random.SystemRandom()
         # The address only tells machines apart: chance does that as well, and needs no look at the network.
         ids = UniqueIds(chance.randbytes(_IP_BYTES), os.getpid(), chance.getrandbits(32))
-        self.next = ids.next
+        self.next: Callable[[int], str] = ids.next
         """Return a new id for a message born now (ms since 1970)."""
 
 
-unique_ids = ProcessIds()
+unique_ids: ProcessIds = ProcessIds()
 os.register_at_fork(after_in_child=unique_ids.renew)
 
 

@@ -87,5 +87,5 @@ def _current_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-loop_thread = LoopThread()
+loop_thread: LoopThread = LoopThread()
 os.register_at_fork(after_in_child=loop_thread.forget)

@@ -102,10 +102,10 @@ class Calls:
     """Calls of one gateway, one after the other, over a connection that is kept."""
 
     def __init__(self, base: str, token: str | None) -> None:
-        self.base = base_of(base)
+        self.base: str = base_of(base)
         if token and not (token.isascii() and token.isprintable()):
             raise Stop("--token: a token is of printable ASCII characters", WRONG_USE)
-        self.headers = {"authorization": f"Bearer {token}"} if token else {}
+        self.headers: dict[str, str] = {"authorization": f"Bearer {token}"} if token else {}
         self._connection: HTTPConnection | None = None
 
     def call(

@@ -32,7 +32,8 @@ class Consuming:
     ) -> None:
         self._session, self._worker, self._lease_seconds, self._now = session, worker, lease_seconds, now
         self._topic, self._group = topic, group
-        self.done = self.failed = 0
+        self.done: int = 0
+        self.failed: int = 0
         self._held: set[str] = set()
         self._kept_at = now()
 

@@ -29,7 +29,7 @@ Examples:
 
 COMPLETING = "_GANTRY_COMPLETE"
 """Set by a shell that asks what may stand at the cursor."""
-PARTS = {
+PARTS: dict[str, tuple[str, ...]] = {
     "sending": ("send",),
     "reading": ("pull", "tail"),
     "leasing": ("receive", "ack", "nack", "consume"),

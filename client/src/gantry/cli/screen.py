@@ -20,7 +20,7 @@ class Screen:
     def __init__(self, *, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.as_json = as_json
         self._out, self._err = out or sys.stdout, err or sys.stderr
-        self.is_terminal = self._out.isatty()
+        self.is_terminal: bool = self._out.isatty()
         self._has_colours = self.is_terminal and "NO_COLOR" not in os.environ
 
     def json(self, value: Any) -> None:

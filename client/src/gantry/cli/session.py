@@ -57,8 +57,8 @@ class Session:
     """One command line at work."""
 
     def __init__(self, http: str, token: str, *, as_json: bool) -> None:
-        self.calls = Calls(http, token or None)
-        self.screen = Screen(as_json=as_json)
+        self.calls: Calls = Calls(http, token or None)
+        self.screen: Screen = Screen(as_json=as_json)
 
     def get(self, path: str, *, hold_seconds: float = 0, **query: Query) -> Any:
         """Call GET. Raises Stop."""

@@ -9,7 +9,8 @@ class Stop(Exception):
 
     def __init__(self, words: str, status: int = FAILED) -> None:
         super().__init__(words)
-        self.words, self.status = words, status
+        self.words: str = words
+        self.status: int = status
 
 
 def status_of(http_status: int) -> int:

@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-UNIT_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+UNIT_SECONDS: dict[str, float] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 TOPIC_CHARS_MAX, GROUP_CHARS_MAX = 127, 120

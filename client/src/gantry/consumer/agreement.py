@@ -13,7 +13,7 @@ from gantry.errors import GantryError
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.errors import MalformedBody
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 
 class Agreement:

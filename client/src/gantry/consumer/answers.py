@@ -44,7 +44,7 @@ from gantry_wire.headers import (
 )
 from gantry_wire.record import decode_record
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 
 class AtWork(Protocol):

@@ -33,16 +33,16 @@ class Call:
     )
 
     def __init__(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        self.queue = queue
-        self.messages = messages
+        self.queue: ProcessQueue = queue
+        self.messages: list[ReceivedMessage] = messages
         self.context: ConsumeContext | None = None
         self.hooked: ConsumeCall | None = None
         self.outcome: Outcome | None = None
         self.waits: Waits | None = None
-        self.started = monotonic()
-        self.seconds = 0.0
+        self.started: float = monotonic()
+        self.seconds: float = 0.0
         """How long the listener took."""
-        self.expired = False
+        self.expired: bool = False
         """Its time was over: the messages were sent back, and whatever it returns comes too late."""
 
     @property
@@ -62,7 +62,7 @@ class Calling:
     """Calls a listener, in the loop or in a thread, with the hooks around it. What a listener raises becomes an outcome."""
 
     def __init__(self, listener: Listener, group: str, hooks: Sequence[ConsumeHook] = ()) -> None:
-        self.way = listener.way
+        self.way: Way = listener.way
         self._listener = listener
         self._function = listener.function
         self._group = group

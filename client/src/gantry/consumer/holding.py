@@ -18,7 +18,7 @@ from gantry.message import MessageQueue
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 LOCK_RENEW_SECONDS = 20.0
 LOCK_KEPT_SECONDS = 60.0

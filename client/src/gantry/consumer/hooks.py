@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from gantry.message import MessageQueue, ReceivedMessage
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ class LitePullConsumer:
         check_group_name(group)
         of_client, own = split_options(cast("dict[str, Any]", options))
         self.group = group
-        self.settings = make_settings(LiteSettings, own)
+        self.settings: LiteSettings = make_settings(LiteSettings, own)
         self._client_settings = client_settings(of_client)
         self._wire_group = wrap(self._client_settings.namespace, group)
         self._subscriptions: dict[str, Subscription] = {}

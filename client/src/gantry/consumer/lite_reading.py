@@ -9,6 +9,7 @@ from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
+from gantry.consumer.flow import FlowLimits
 from gantry.consumer.holding import Holding
 from gantry.consumer.hooks import MessageFilter
 from gantry.consumer.lite_settings import LiteSettings
@@ -24,7 +25,7 @@ from gantry.instance import ClientInstance
 from gantry.message import MessageQueue, ReceivedMessage
 from gantry_link.store_client import StoreClient
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 
 class LiteReading:
@@ -42,16 +43,18 @@ class LiteReading:
         subscriptions: Mapping[str, Subscription],
     ) -> None:
         """`group` and topics as the cluster knows them."""
-        self.group, self.namespace = group, namespace
-        self.flow = settings.flow
+        self.group: str = group
+        self.namespace: str = namespace
+        self.flow: FlowLimits = settings.flow
         self.filters: Sequence[MessageFilter] = ()
-        self.pull_batch_size, self.pull_interval = settings.pull_batch_size, settings.pull_interval
-        self.hold_seconds = settings.hold_seconds
-        self.offsets = BrokerOffsets(group, instance.store)
+        self.pull_batch_size: int = settings.pull_batch_size
+        self.pull_interval: float = settings.pull_interval
+        self.hold_seconds: float = settings.hold_seconds
+        self.offsets: BrokerOffsets = BrokerOffsets(group, instance.store)
         self.instance = instance
         self.settings = settings
         self.subscriptions = subscriptions
-        self.statistics = ConsumerStatistics()
+        self.statistics: ConsumerStatistics = ConsumerStatistics()
         self._open = asyncio.Event()
         self._open.set()
         self._paused: dict[MessageQueue, asyncio.Event] = {}
@@ -60,8 +63,8 @@ class LiteReading:
         self._suggested: dict[str, int] = {}
         self._is_member = False
         self._tasks: list[asyncio.Task[None]] = []
-        self.holding = Holding(instance, group, settings, self.offsets, None, self._work_of)
-        self.rebalancer = Rebalancer(
+        self.holding: Holding = Holding(instance, group, settings, self.offsets, None, self._work_of)
+        self.rebalancer: Rebalancer = Rebalancer(
             instance, self, group, subscriptions, settings.strategy, settings.rebalance_interval
         )
 

@@ -16,7 +16,7 @@ from gantry_wire.client_bodies import LockBatchRequestBody, LockBatchResponseBod
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import MalformedBody
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 LOCK_SECONDS = 1.0
 """How long an answer is waited for (RocketMQ's time-out)."""

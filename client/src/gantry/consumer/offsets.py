@@ -21,7 +21,7 @@ from gantry_wire.body import decode_body, encode_body
 from gantry_wire.client_bodies import ResetOffsetBody
 from gantry_wire.errors import MalformedBody
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 BACKUP_SUFFIX = ".bak"
 
@@ -97,7 +97,7 @@ class BrokerOffsets:
     """Offsets in the brokers, where every member of the group finds them."""
 
     def __init__(self, group: str, store_of: Callable[[str], StoreClient]) -> None:
-        self.table = OffsetTable()
+        self.table: OffsetTable = OffsetTable()
         self._group = group
         self._store_of = store_of
 
@@ -127,7 +127,7 @@ class FileOffsets:
     """Offsets in a file of this machine, in the format of RocketMQ's Java client, with the one before as `.bak`."""
 
     def __init__(self, path: Path) -> None:
-        self.table = OffsetTable()
+        self.table: OffsetTable = OffsetTable()
         self.path = path
         self.table.load(load_offsets(path))
 

@@ -17,7 +17,7 @@ from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.threads import ListenerThreads
 from gantry.message import ReceivedMessage
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 LOOP_SLICE_SECONDS = 0.004
 LOCK_LOOK_SECONDS = 0.1

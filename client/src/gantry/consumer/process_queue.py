@@ -35,22 +35,24 @@ class ProcessQueue:
     )
 
     def __init__(self, queue: MessageQueue, next_offset: int, now: float) -> None:
-        self.queue = queue
-        self.next_offset = next_offset
+        self.queue: MessageQueue = queue
+        self.next_offset: int = next_offset
         """Where the next pull begins: whatever lies below has come, or is not wanted."""
-        self.max_offset = next_offset - 1
+        self.max_offset: int = next_offset - 1
         """Of the last message that came."""
-        self.bytes = 0
-        self.taken = 0
+        self.bytes: int = 0
+        self.taken: int = 0
         """How many from the front a serial consumer has in hand."""
         self.on_room: Callable[[], None] | None = None
         """Called by who removes messages, while a pull waits for room."""
-        self.dropped = False
+        self.dropped: bool = False
         """No call of the listener begins any more."""
-        self.released = False
+        self.released: bool = False
         """Its offset was written for the last time: another member may have the queue."""
-        self.is_locked = False
-        self.last_locked = self.last_pulled = self.last_consumed = now
+        self.is_locked: bool = False
+        self.last_locked: float = now
+        self.last_pulled: float = now
+        self.last_consumed: float = now
         self._waiting: deque[ReceivedMessage] = deque()
         self._done: set[int] = set()
 

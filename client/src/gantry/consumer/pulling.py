@@ -27,7 +27,7 @@ from gantry_wire.headers import PullHeader
 from gantry_wire.names import RETRY_PREFIX
 from gantry_wire.record import scan_records
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 FAILED_SECONDS = 1.0
 """Rest after a pull that failed (pullTimeDelayMillsWhenException)."""

@@ -33,7 +33,7 @@ from gantry_wire.client_bodies import ConsumerData, ConsumeType, MessageModel
 from gantry_wire.frame import Command
 from gantry_wire.names import retry_topic
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 ListenerT = TypeVar("ListenerT", bound=Callable[..., Any])
 
 
@@ -57,9 +57,9 @@ class PushConsumer:
         check_group_name(group)
         of_client, of_consumer = split_options(cast("dict[str, Any]", options))
         self._client_settings = client_settings(of_client)
-        self.settings = make_settings(ConsumerSettings, of_consumer)
+        self.settings: ConsumerSettings = make_settings(ConsumerSettings, of_consumer)
         self.group = group
-        self.state = ConsumerState.CREATE_JUST
+        self.state: ConsumerState = ConsumerState.CREATE_JUST
         namespace = self._client_settings.namespace
         self._wire_group = wrap(namespace, group)
         self._subscriptions: dict[str, Subscription] = {}

@@ -19,7 +19,7 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
 from gantry_wire.errors import MalformedBody
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 AGAIN_SECONDS_MIN, AGAIN_SECONDS_MAX = 0.1, 5.0
 

@@ -32,7 +32,7 @@ from gantry_wire.properties import (
     format_properties,
 )
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 LOCAL_RETRY_SECONDS = 5.0
 SEND_BACK_SECONDS = 5.0

@@ -11,6 +11,7 @@ from typing import Any
 
 from gantry.consumer.calls import Call, Calling
 from gantry.consumer.concurrent import ConcurrentConsumer
+from gantry.consumer.flow import FlowLimits
 from gantry.consumer.holding import LOCK_RENEW_SECONDS, Holding
 from gantry.consumer.hooks import ConsumeHook, MessageFilter
 from gantry.consumer.listeners import Listener
@@ -30,7 +31,7 @@ from gantry.message import MessageQueue, ReceivedMessage
 from gantry.settings import DEFAULT_INSTANCE
 from gantry_link.store_client import StoreClient
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 EXPIRED_LEVEL = 3
 """Delay level (10 s) of messages whose call took too long (ProcessQueue.cleanExpiredMsg)."""
@@ -63,13 +64,17 @@ class Running:
         settings = plan.settings
         self.instance = instance
         self.plan = plan
-        self.group, self.namespace = plan.group, plan.namespace
-        self.flow, self.orderly = settings.flow, settings.orderly
-        self.pull_batch_size, self.pull_interval = settings.pull_batch_size, settings.pull_interval
-        self.hold_seconds, self.filters = settings.hold_seconds, plan.filters
-        self.resumed = asyncio.Event()
+        self.group: str = plan.group
+        self.namespace: str = plan.namespace
+        self.filters: Sequence[MessageFilter] = plan.filters
+        self.flow: FlowLimits = settings.flow
+        self.orderly: bool = settings.orderly
+        self.pull_batch_size: int = settings.pull_batch_size
+        self.pull_interval: float = settings.pull_interval
+        self.hold_seconds: float = settings.hold_seconds
+        self.resumed: asyncio.Event = asyncio.Event()
         self.resumed.set()
-        self.statistics = ConsumerStatistics()
+        self.statistics: ConsumerStatistics = ConsumerStatistics()
         self.offsets: OffsetStore = self._make_offsets()
         self._suggested: dict[str, int] = {}
         self._last_failure_told = float("-inf")
@@ -87,12 +92,12 @@ class Running:
         else:
             self._concurrent = ConcurrentConsumer(calling, self, settings.batch_size, settings.concurrency)
         told_max = -1 if settings.attempts_max is None else settings.attempts_max
-        self.returning = Returning(instance, plan.group, told_max, self._returned, self._again)
+        self.returning: Returning = Returning(instance, plan.group, told_max, self._returned, self._again)
         needs_locks = settings.orderly and not settings.is_broadcasting
         locks = Locks(plan.group, instance.client_id, instance.store) if needs_locks else None
-        self.holding = Holding(instance, plan.group, settings, self.offsets, locks, self._work_of)
+        self.holding: Holding = Holding(instance, plan.group, settings, self.offsets, locks, self._work_of)
         strategy = None if settings.is_broadcasting else settings.strategy
-        self.rebalancer = Rebalancer(
+        self.rebalancer: Rebalancer = Rebalancer(
             instance, self.holding, plan.group, plan.subscriptions, strategy, settings.rebalance_interval
         )
         self._tasks: list[asyncio.Task[None]] = []

@@ -41,8 +41,13 @@ class TopicStatistics:
     __slots__ = ("_samples", "call_seconds", "calls", "consumed", "failed", "pull_seconds", "pulled", "pulls")
 
     def __init__(self, now: float) -> None:
-        self.consumed = self.failed = self.calls = self.pulled = self.pulls = 0
-        self.call_seconds = self.pull_seconds = 0.0
+        self.consumed: int = 0
+        self.failed: int = 0
+        self.calls: int = 0
+        self.pulled: int = 0
+        self.pulls: int = 0
+        self.call_seconds: float = 0.0
+        self.pull_seconds: float = 0.0
         self._samples: deque[Counts] = deque([Counts(now)])
 
     def counts(self, now: float) -> Counts:

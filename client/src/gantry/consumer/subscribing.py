@@ -18,7 +18,7 @@ from gantry_wire.errors import IllegalName, MalformedExpression
 from gantry_wire.names import RETRY_PREFIX, check_topic
 from gantry_wire.subscription import SQL92, TAG
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 
 
 def make_subscription(namespace: str, topic: str, expression: str, sql: str | None) -> Subscription:

@@ -67,7 +67,8 @@ class Consumer(GatewayClient):
         if sql and expression is None:
             raise ConfigurationError("expression: sql=True needs a condition")
         super().__init__(options)
-        self.group, self.topic = group, topic
+        self.group: str = group
+        self.topic: str = topic
         self._filter = (
             None if expression is None else {"type": "sql92" if sql else "tag", "expression": expression}
         )

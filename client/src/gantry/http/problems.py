@@ -37,11 +37,13 @@ class GatewayRefused(Refused):
     def __init__(self, problem: Problem, doing: str) -> None:
         words = problem.detail or problem.title or f"status {problem.status}"
         GantryError.__init__(self, f"{doing} was refused, {problem.code or problem.status}: {words}")
-        self.code = code_of(problem.code)
+        self.code: int | None = code_of(problem.code)
         self.remark = words
-        self.retryable = problem.retryable
-        self.name, self.status, self.field = problem.code, problem.status, problem.field
-        self.retry_after_ms = problem.retry_after_ms
+        self.retryable: bool = problem.retryable
+        self.name: str = problem.code
+        self.status: int = problem.status
+        self.field: str = problem.field
+        self.retry_after_ms: int | None = problem.retry_after_ms
 
 
 def code_of(name: str) -> int | None:

@@ -18,8 +18,8 @@ class BatchIncomplete(GantryError):
     def __init__(self, results: list[SendResult], count: int, cause: GantryError) -> None:
         super().__init__(f"{len(results)} of {count} messages were stored, send the others again: {cause}")
         self.results = results
-        self.code = cause.code
-        self.retryable = cause.retryable
+        self.code: int | None = cause.code
+        self.retryable: bool = cause.retryable
 
 
 def batch_items(

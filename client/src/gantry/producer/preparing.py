@@ -50,7 +50,7 @@ class Preparation:
     __slots__ = ("_compress_above", "_message_bytes_max", "_own", "_topics", "namespace")
 
     def __init__(self, settings: ProducerSettings, namespace: str) -> None:
-        self.namespace = namespace
+        self.namespace: str = namespace
         self._compress_above = settings.compress_above or settings.message_bytes_max + 1
         self._message_bytes_max = settings.message_bytes_max
         self._topics: dict[str, str] = {}

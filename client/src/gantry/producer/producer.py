@@ -23,7 +23,7 @@ from gantry.producer.sender import Choice, Sender, not_running
 from gantry.producer.settings import ProducerOptions, ProducerSettings
 from gantry.pushes import PushAnswer
 from gantry.replies import Reply
-from gantry.settings import check_number, client_settings, make_settings, split_options
+from gantry.settings import ClientSettings, check_number, client_settings, make_settings, split_options
 from gantry.trace import PRODUCE, ProducerTrace, Tracer
 from gantry.unique_ids import now_ms
 from gantry_wire.codes import RequestCode
@@ -43,7 +43,7 @@ class Producer:
         check_group_name(group)
         of_client, own = split_options(cast("dict[str, Any]", options))
         self.group = group
-        self.client_settings = client_settings(of_client)
+        self.client_settings: ClientSettings = client_settings(of_client)
         self.settings: ProducerSettings = make_settings(ProducerSettings, own)
         self._preparation = Preparation(self.settings, self.client_settings.namespace)
         self._wrapped_group = namespaces.wrap(self.client_settings.namespace, group)

@@ -54,22 +54,22 @@ class Send:
         deadline: float,
         born_ms: int,
     ) -> None:
-        self.sender = sender
-        self.message = message
-        self.prepared = prepared
-        self.future = future
-        self.deadline = deadline
-        self.started = 0.0
-        self.born_ms = born_ms
+        self.sender: Sender = sender
+        self.message: Message = message
+        self.prepared: Prepared = prepared
+        self.future: asyncio.Future[Any] = future
+        self.deadline: float = deadline
+        self.started: float = 0.0
+        self.born_ms: int = born_ms
         self.target: Target
-        self.tries_left = sender.tries
-        self.tries_done = 0
-        self.is_fixed = False
+        self.tries_left: int = sender.tries
+        self.tries_done: int = 0
+        self.is_fixed: bool = False
         """The queue was chosen by the user: no other will do."""
         self.code: int = RequestCode.SEND_MESSAGE_V2
-        self.is_special = prepared.sys_flag != 0 or message.flag != 0 or sender.signer is not None
+        self.is_special: bool = prepared.sys_flag != 0 or message.flag != 0 or sender.signer is not None
         """Its header is not its target's pattern."""
-        self.kind = "normal"
+        self.kind: str = "normal"
         self.context: SendContext | None = None
 
     @property
@@ -175,7 +175,7 @@ class ReplySend(Send):
         born_ms: int,
     ) -> None:
         super().__init__(sender, message, prepared, future, deadline, born_ms)
-        self.code = RequestCode.SEND_REPLY_MESSAGE_V2
+        self.code: int = RequestCode.SEND_REPLY_MESSAGE_V2
         self.is_special = True
         self.kind = "reply"
 
@@ -198,10 +198,10 @@ class BatchSend(Send):
         properties = f"WAIT\x01{'true' if messages[0].wait_stored else 'false'}\x02"
         body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX)
         super().__init__(sender, messages[0], Prepared(properties, body, 0), future, deadline, born_ms)
-        self.items = messages
+        self.items: Sequence[Message] = messages
         self.waiting: list[asyncio.Future[SendResult]] | None = None
         """Where each message has somebody waiting: they are told one by one in place of `future`."""
-        self.code = RequestCode.SEND_BATCH_MESSAGE
+        self.code: int = RequestCode.SEND_BATCH_MESSAGE
         self.is_special = True
         self.kind = "batch"
 

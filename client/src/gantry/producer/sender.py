@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
 from gantry import namespaces
+from gantry.acl import Signer
 from gantry.errors import ConnectionFailed, GantryError, NotRunning, TimedOut, sdk_error
 from gantry.faults import LatencyFaults
 from gantry.hooks import SendContext, SendHook, run_hooks
@@ -25,7 +26,7 @@ from gantry_link.connection import Connection
 from gantry_link.errors import BrokerRefused, LinkError, NotConnected
 from gantry_wire.codes import CLOSES
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 Choice: TypeAlias = "Callable[[Sequence[MessageQueue]], MessageQueue]"
 """Chooses the queue of one message."""
 PROVISIONAL_SECONDS = 1.0
@@ -45,10 +46,10 @@ class Sender:
     ) -> None:
         """`group` as the cluster knows it."""
         self.instance = instance
-        self.signer = instance.signer
-        self.tries = settings.retries
-        self.open_sends = 0
-        self.loop = asyncio.get_running_loop()
+        self.signer: Signer | None = instance.signer
+        self.tries: int = settings.retries
+        self.open_sends: int = 0
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
         self._pool = instance.pool
         self._group = group
         self._user_group = namespaces.unwrap(preparation.namespace, group)

@@ -22,11 +22,11 @@ class Target:
 
     def __init__(self, queue: MessageQueue, address: str, group: str, topic: str) -> None:
         """`topic` as the cluster knows it; `queue` has it as the user does."""
-        self.queue = queue
-        self.address = address
-        self.group = group
-        self.topic = topic
-        self.pattern = SendPattern(self.header(0, 0, 0, ""))
+        self.queue: MessageQueue = queue
+        self.address: str = address
+        self.group: str = group
+        self.topic: str = topic
+        self.pattern: SendPattern = SendPattern(self.header(0, 0, 0, ""))
 
     def header(self, born_ms: int, sys_flag: int, flag: int, properties: str) -> SendHeaderV2:
         """Return the header of a request to this queue."""
@@ -54,10 +54,10 @@ class TopicTargets:
 
     def __init__(self, topic: str, targets: Sequence[Target], refresh_at: float | None = None) -> None:
         """`refresh_at`: loop time from which the route should be asked for again; None: only when it changes."""
-        self.topic = topic
-        self.targets = list(targets)
-        self.queues = [target.queue for target in self.targets]
-        self.refresh_at = refresh_at
+        self.topic: str = topic
+        self.targets: list[Target] = list(targets)
+        self.queues: list[MessageQueue] = [target.queue for target in self.targets]
+        self.refresh_at: float | None = refresh_at
         self._count = len(self.targets)
         self._by_queue = {target.queue[1:]: target for target in self.targets}
         self._at = random.randrange(self._count)  # noqa: S311 - spreads producers over queues

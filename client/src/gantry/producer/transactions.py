@@ -33,7 +33,7 @@ from gantry_wire.ids import parse_offset_message_id
 from gantry_wire.properties import PRODUCER_GROUP, TRANSACTION_PREPARED
 from gantry_wire.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_PREPARED, SYS_TRANSACTION_ROLLBACK
 
-log = logging.getLogger("gantry")
+log: logging.Logger = logging.getLogger("gantry")
 CHECKS_MAX = 16
 """Questions of brokers that are answered at once; the others wait."""
 

@@ -32,8 +32,8 @@ class Addresses:
         self._known: list[str] = []
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
-        self.failed_reads = 0
-        self.last_failure = ""
+        self.failed_reads: int = 0
+        self.last_failure: str = ""
 
     async def current(self) -> list[str]:
         """Return the addresses, reading them when they are two minutes old; NotConnected when none was ever known.

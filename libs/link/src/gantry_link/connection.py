@@ -65,8 +65,8 @@ class Connection(asyncio.Protocol):
     def __init__(
         self, address: str, on_push: PushHandler | None = None, limits: LinkLimits | None = None
     ) -> None:
-        self.address = address
-        self.limits = limits or LinkLimits()
+        self.address: str = address
+        self.limits: LinkLimits = limits or LinkLimits()
         self.on_lost: Callable[[Connection], None] | None = None
         self.sign: Signer | None = None
         """Applied to requests that are encoded here; who encodes elsewhere signs there."""
@@ -216,7 +216,7 @@ class Connection(asyncio.Protocol):
             return
         frames, self._unsent = self._unsent, {}
         size, self._unsent_bytes = self._unsent_bytes, 0
-        self.last_used = self._loop.time()
+        self.last_used: float = self._loop.time()
         if size <= JOIN_BYTES_MAX:
             transport.write(b"".join(frames.values()))
         else:

@@ -50,4 +50,4 @@ class BrokerRefused(Exception):
         super().__init__(f"code {int(code)}: {remark}")
         self.code = code
         self.remark = remark
-        self.fields = fields or {}
+        self.fields: dict[str, str] = fields or {}

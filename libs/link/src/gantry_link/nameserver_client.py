@@ -79,7 +79,7 @@ class NameserverClient:
         timeout_seconds: float = REQUEST_SECONDS,
     ) -> None:
         self._pool = pool
-        self.addresses = addresses if isinstance(addresses, Addresses) else Addresses(addresses)
+        self.addresses: Addresses = addresses if isinstance(addresses, Addresses) else Addresses(addresses)
         self._timeout_seconds = timeout_seconds
         self._first = random.randrange(1 << 16)  # noqa: S311 - spreads clients over nameservers
 

@@ -53,9 +53,9 @@ class ConnectionPool:
         self.on_lost: Callable[[Connection, str], None] | None = None
         """Told of each connection that ended, and its lane."""
         self._sign = sign
-        self.limits = limits or LinkLimits()
-        self.connects = 0
-        self.failed_connects = 0
+        self.limits: LinkLimits = limits or LinkLimits()
+        self.connects: int = 0
+        self.failed_connects: int = 0
         self._on_push = on_push
         self._connect_seconds = connect_seconds
         self._jitter = jitter or random.Random()  # noqa: S311 - spreads reconnects, guards nothing
