@@ -67,10 +67,13 @@ def test_another_data_directory_is_left_to_the_client(
     assert handed[2]["GANTRY_HTTP"] == "http://127.0.0.1:1234"
 
 
-def test_a_shell_that_completes_is_answered_by_the_client(
+def test_a_shell_that_completes_a_word_of_the_client_is_answered_by_it(
     handed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("_GANTRY_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "./gantry\ntopic\nsh")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    monkeypatch.setattr(install, "is_ready", lambda *_: True)
     with pytest.raises(Handed):
         main([])
     assert handed[1] == [str(PYTHON), "-m", "gantry.cli"]

@@ -17,7 +17,9 @@ def main(words: list[str]) -> int:
     fill_standard_streams()
     command, *rest = words or ["help"]
     try:
-        if command in CLIENT_WORDS or COMPLETING in os.environ:
+        if COMPLETING in os.environ:
+            return _complete(words)
+        if command in CLIENT_WORDS:
             return _client(words)
         if command in {"help", "-h", "--help"} or (
             command not in TELL_THEIR_OPTIONS and {"-h", "--help"} & set(rest[:1])
@@ -92,6 +94,18 @@ def _export(words: list[str]) -> NoReturn:
     from gantry_launcher.spark import spark
 
     spark("export", words)
+
+
+def _complete(words: list[str]) -> int:
+    from gantry_launcher.completing import complete
+    from gantry_launcher.install import RUN_LOCK, is_ready
+
+    answer = complete(os.environ)
+    if answer is not None:
+        text, status = answer
+        sys.stdout.write(text)
+        return status
+    return _client(words) if is_ready(RUN_LOCK) else 1  # a key that is pressed installs nothing
 
 
 def _client(words: list[str]) -> int:

@@ -38,4 +38,4 @@ CLIENT_WORDS = (
 )  # fmt: skip
 """What the command line of the client knows; the launcher hands these to it."""
 COMPLETING = "_GANTRY_COMPLETE"
-"""Set by a shell that asks what may stand at the cursor: the client answers it."""
+"""Set by a shell that asks what may stand at the cursor."""
