@@ -1,0 +1,23 @@
+-- How evenly the messages of a topic lie over its queues. Skew: the fullest queue over the mean of all queues that the topic has.
+WITH counted AS (
+  SELECT broker, topic, queueId, sum(messages) AS messages, sum(bytes) AS bytes FROM traffic GROUP BY ALL
+), every AS (
+  SELECT
+    coalesce(counted.broker, bounds.broker) AS broker, coalesce(counted.topic, bounds.topic) AS topic,
+    coalesce(counted.queueId, bounds.queueId) AS queueId,
+    coalesce(messages, 0) AS messages, coalesce(bytes, 0) AS bytes
+  FROM counted FULL JOIN bounds USING (broker, topic, queueId)
+)
+SELECT
+  topic, count(*) AS queues, count_if(messages = 0) AS emptyQueues,
+  CAST(sum(messages) AS BIGINT) AS messages,
+  round(avg(messages), 1) AS meanMessages,
+  CAST(max(messages) AS BIGINT) AS fullestMessages,
+  max_by(concat(broker, ':', queueId), messages) AS fullestQueue,
+  CAST(max(bytes) AS BIGINT) AS fullestBytes,
+  round(max(messages) / avg(messages), 2) AS skew
+FROM every
+WHERE kind_of(topic) <> 'system'
+GROUP BY topic
+HAVING sum(messages) > 0
+ORDER BY skew DESC, messages DESC, topic

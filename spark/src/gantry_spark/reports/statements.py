@@ -1,0 +1,62 @@
+"""Runs the SQL of `sql/*.sql` and remembers what ran with which values, for the appendix of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Final
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+_FOLDER: Final = files("gantry_spark.reports") / "sql"
+
+
+def text(name: str) -> str:
+    """Return the SQL of a statement, its words of explanation first."""
+    return (_FOLDER / f"{name}.sql").read_text(encoding="utf-8")
+
+
+class Statements:
+    """The statements of one report; not for two threads at once, except `table`."""
+
+    def __init__(self, spark: SparkSession, parameters: Mapping[str, int]) -> None:
+        self.spark = spark
+        self.parameters = dict(parameters)
+        """Values of the `:names` in the SQL."""
+        self.used: dict[str, str] = {}
+        """Name to SQL of all that ran, in that order."""
+        self._kept: dict[str, DataFrame] = {}
+        spark.sql(text("kind_of"))
+        self.used["kind_of"] = text("kind_of")
+
+    def frame(self, name: str) -> DataFrame:
+        """Return the result of a statement, not yet computed."""
+        sql = self.used[name] = text(name)
+        return self.spark.sql(
+            sql, args={key: value for key, value in self.parameters.items() if f":{key}" in sql}
+        )
+
+    def view(self, name: str, *, keep: bool = False) -> None:
+        """Make the result of a statement a view of its name; `keep`: computed once."""
+        self.register(name, self.frame(name), keep=keep)
+
+    def register(self, name: str, frame: DataFrame, *, keep: bool = False) -> None:
+        """Make rows a view; an older one of that name is let go."""
+        old = self._kept.pop(name, None)
+        if old is not None:
+            old.unpersist()
+        if keep:
+            self._kept[name] = frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        frame.createOrReplaceTempView(name)
+
+    def table(self, name: str) -> pa.Table:
+        """Return the rows of a statement."""
+        return self.frame(name).toArrow()
+
+    def close(self) -> None:
+        """Let go of what was kept."""
+        for frame in self._kept.values():
+            frame.unpersist()
+        self._kept.clear()
