@@ -80,11 +80,10 @@ class Sending:
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
             self.delays.told_of,
         )  # fmt: skip
-        self.halves = HalfSends(store.queues, self.appends, store.clock.now_ms, self.delays.horizon_ms)
-        self.special = SpecialSends(self.delays.prepare, self.halves.prepare, self.halves.take)
-        self.internal = InternalSends(
-            store.topics, self.targets, store.queues, self.appends, stamp, store.clock.now_ms
-        )
+        now_ms = store.clock.now_ms
+        self.halves = halves = HalfSends(store.queues, self.appends, now_ms, self.delays.horizon_ms)
+        self.special = SpecialSends(self.delays.prepare, halves.prepare, halves.take, halves.take_known)
+        self.internal = InternalSends(store.topics, self.targets, store.queues, self.appends, stamp, now_ms)
         self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)
         self._note_saver = Saver("queues.json", self._encode_note, store.note_file.store_bytes, thread)
         self.removal = TopicRemoval(

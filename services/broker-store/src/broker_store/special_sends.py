@@ -9,9 +9,11 @@ from collections.abc import Callable
 from broker_store.delays.levels import parse_level
 from broker_store.message import Message
 from broker_store.ports import Peer
+from broker_store.targets import Target
 from gantry_wire.codes import ResponseCode
 from gantry_wire.command import Command
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.headers import SendHeader
 from gantry_wire.properties import (
     DELAY,
     GANTRY_SETTLED,
@@ -31,17 +33,23 @@ SPECIAL = frozenset({TRANSACTION_PREPARED, GANTRY_SETTLED, *DELAYS})
 
 Prepare = Callable[[Message, dict[str, str]], Message]
 """Takes a message that is ready to be stored as plain, and its sender's properties; returns what is stored. May refuse."""
-TakeHalf = Callable[[Peer, Command, Message, dict[str, str]], bool]
-"""Stores the half of a message in the shortest way; False when it has to be prepared. May refuse."""
+TakeHalf = Callable[[Peer, Command, SendHeader, Target, Message, dict[str, str]], bool]
+"""Stores the half of a message in a short way; False when it has to be prepared. May refuse."""
+TakeKnownHalf = Callable[[Peer, Command, SendHeader, Target, str], bool]
+"""As TakeHalf, by the properties as they came; False when they have to be read."""
 
 
 class SpecialSends:
     """Hands a special message to the part that knows its kind."""
 
-    def __init__(self, delayed: Prepare, half: Prepare, take_half: TakeHalf) -> None:
+    def __init__(
+        self, delayed: Prepare, half: Prepare, take_half: TakeHalf, take_known_half: TakeKnownHalf
+    ) -> None:
         """`half` is given transactional messages and clears the transaction bits of their sys flag; `delayed` all with a delay's property."""
         self.take_half = take_half
         """Stores an ordinary half by itself; asked first."""
+        self.take_known_half = take_known_half
+        """Stores one that is like earlier ones; asked before anything was read."""
         self._half = half
         self._delayed = delayed
 

@@ -31,7 +31,8 @@ def send_halves(side, peer, numbers, **more):
 
 def without_run(side, monkeypatch):
     """Have every half prepared by itself."""
-    monkeypatch.setattr(side.sending._sends, "_take_half", lambda *_: False)
+    for way in ("_take_half", "_take_known_half"):
+        monkeypatch.setattr(side.sending._sends, way, lambda *_: False)
 
 
 @pytest.mark.parametrize("flush", ["sync", "async"])

@@ -4,29 +4,43 @@ import pytest
 from sending_side import ScriptedPeer
 from transactions_side import ROLLBACK, TransactionsSide
 
-from broker_store.transactions.recent_halves import GENERATION_BYTES_MAX, GENERATION_HALVES_MAX, RecentHalves
+from broker_store.transactions.recent_halves import (
+    GENERATION_BYTES_MAX,
+    GENERATION_HALVES_MAX,
+    Half,
+    HalfKind,
+    RecentHalves,
+    ordinary_half,
+)
 from gantry_wire.names import HALF_TOPIC
-from gantry_wire.record import Record
 
 pytestmark = pytest.mark.anyio
 
 
-def half(position: int, size: int = 100) -> tuple[Record, dict[str, str]]:
-    fields = (size, 0, 0, 0, 0, 0, position, 0, 0, b"", 0, b"", 0, 0, b"", b"", b"")
-    return Record._make(fields), {}
+def half(position: int, size: int = 100) -> Half:
+    return Half(HalfKind("pg", "orders", 0), 0, position, size, "U1", None, 0, 0, 0, 0, b"", 0, b"", 0, b"")
 
 
 async def test_a_remembered_half_equals_the_one_in_the_log():
     side, peer = TransactionsSide(), ScriptedPeer()
-    await side.begin(peer, "U1", 3, body=b"pay", KEYS="k1 k2", TAGS="t")
+    for key in ("U1", "U2", "U3"):  # the third is stored by its shape
+        await side.begin(peer, key, 3, body=b"pay", KEYS="k1 k2", TAGS="t")
+    for stored in side.records(HALF_TOPIC):
+        kept = side.sending.halves.recent.take(stored.position)
+        assert kept is not None
+        assert kept == ordinary_half(stored, stored.property_map())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"DELAY": "3"}, {"TIMER_DELAY_MS": "9"}, {"CHECK_IMMUNITY_TIME_IN_SECONDS": "9"}, {"UNIQ_KEY": "a-b"}],
+)
+async def test_what_needs_more_is_no_ordinary_half(more):
+    side, peer = TransactionsSide(), ScriptedPeer()
+    await side.begin(peer, **{"key": more.pop("UNIQ_KEY", "U1"), **more})
     (stored,) = side.records(HALF_TOPIC)
-    kept = side.sending.halves.recent.take(stored.position)
-    assert kept is not None
-    record, named = kept
-    assert record._replace(body_crc=stored.body_crc) == stored
-    told = stored.property_map()
-    assert {name: told[name] for name in named} == named
-    assert {"UNIQ_KEY", "PGROUP", "REAL_TOPIC", "REAL_QID"} <= named.keys()
+    assert side.sending.halves.recent.take(stored.position) is None
+    assert ordinary_half(stored, stored.property_map()) is None
 
 
 async def test_commits_from_memory_and_from_the_log_store_the_same_message():
@@ -61,7 +75,7 @@ async def test_a_second_decision_is_answered_from_the_log():
 def test_only_so_many_are_kept_and_the_latest_always():
     recent = RecentHalves()
     for position in range(3 * GENERATION_HALVES_MAX):
-        recent.add(half(position))
+        recent.add_all([half(position)])
     kept = [position for position in range(3 * GENERATION_HALVES_MAX) if recent.take(position) is not None]
     assert GENERATION_HALVES_MAX <= len(kept) <= 2 * GENERATION_HALVES_MAX
     assert kept[-1] == 3 * GENERATION_HALVES_MAX - 1
@@ -71,7 +85,7 @@ def test_large_ones_count_by_their_bytes():
     recent = RecentHalves()
     size = GENERATION_BYTES_MAX // 4
     for position in range(40):
-        recent.add(half(position, size))
-    recent.add(half(100, GENERATION_BYTES_MAX + 1))
+        recent.add_all([half(position, size)])
+    recent.add_all([half(100, GENERATION_BYTES_MAX + 1)])
     assert recent.take(100) is None
     assert sum(recent.take(position) is not None for position in range(40)) <= 10

@@ -50,7 +50,7 @@ class SendHandler:
         self._retries = parts.retries
         self._keyed = parts.keyed
         self._special = parts.special
-        self._take_half = parts.special.take_half
+        self._take_half, self._take_known_half = parts.special.take_half, parts.special.take_known_half
         self._plain = parts.plain
         self._plain_keyed = PlainKeyed(parts.plain, parts.keyed, parts.appends)
         self._accept_after_ms = parts.accept_after_ms
@@ -74,8 +74,12 @@ class SendHandler:
             self._refuse_before_start()
         target = self._known.get(header.topic) or self._targets.admit(header, peer.remote)
         text = header.properties or ""
-        if self._plain.take_read(peer, command, header, target, text) or (
-            GANTRY_KEY in text and self._plain_keyed.take_read(peer, command, header, target, text)
+        if (
+            len(command.body) <= self._plain.body_bytes_max
+            and self._take_known_half(peer, command, header, target, text)
+            if header.sys_flag
+            else self._plain.take_read(peer, command, header, target, text)
+            or (GANTRY_KEY in text and self._plain_keyed.take_read(peer, command, header, target, text))
         ):
             return
         properties = parse_properties(text)
@@ -112,7 +116,7 @@ class SendHandler:
             header.reconsume_times or 0,
         )
         if header.sys_flag or not SPECIAL.isdisjoint(properties):
-            if self._take_half(peer, command, message, properties):
+            if self._take_half(peer, command, header, target, message, properties):
                 return
             message = self._special.prepare(message, properties)
         self._submit(message, len(body), target, properties)

@@ -2,55 +2,29 @@
 """A settle request in the group commit: its items are checked and placed in one step, each item's records in one write.
 
 Placing decides: an item that is settled, or placed by somebody else in this batch or an earlier one that still waits for its flush, is
-skipped. The table changes when the records become visible, so it never knows more than the log.
+skipped.
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
-from broker_store.delays.levels import LevelList
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
-from broker_store.message import Arrivals, Entry, IndexEntry, Mode, Placement
-from broker_store.queues import Queue
+from broker_store.message import Arrivals, IndexEntry, Mode, Placement
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import Source
-from broker_store.settling.placed import Placed, show, unit_code
-from broker_store.settling.planning import CannotPlan, FindTarget, Plan, Planner
+from broker_store.settling.outcomes import Outcomes, Rules
+from broker_store.settling.placed import text_of, unit_code
+from broker_store.settling.planning import CannotPlan, Plan, Planner
 from broker_store.settling.states import ANSWERS, ItemState, ask_of
 from broker_store.settling.straight import Straight
-from broker_store.settling.table import Decision, SettledTable
-from broker_store.targets import Target
+from broker_store.settling.table import Decided, Decision
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.properties import find_property
 from gantry_wire.record import build_record
 from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus
 
 Done = Callable[[list[SettleResult] | RefusedRequest], None]
 """Told once: the results in the order of the items, all of them durable as their topics promise; or why nothing is known or done."""
 _SETTLED, _ASYNC = SettleStatus.SETTLED, Mode.ASYNC
-
-
-class Rules(Protocol):
-    """What an entry asks about the store when it is placed."""
-
-    table: SettledTable
-    deciding: dict[Source, dict[int, Decision]]
-    """Items whose records are placed and not visible yet, by source and offset."""
-    mode_expected: Mode
-    """How most outputs are flushed: SYNC lets a request that waits to be placed share the next flush with the sends beside it."""
-    levels: LevelList
-    wall_ms: Callable[[], int]
-    add_part: Callable[[Entry], None]
-    """Takes a further entry into the batch that is being placed."""
-
-    def targets(self) -> FindTarget:
-        """Return what finds outputs' queues during one placement."""
-        ...
-
-    def marks(self) -> tuple[Target, Queue]:
-        """Return where mark records go."""
-        ...
 
 
 class SettleEntry:
@@ -77,11 +51,8 @@ class SettleEntry:
         self._done: Done | None = done
         self._refused: RefusedRequest | None = None
         self._results: list[SettleResult] = []
-        self._decided: list[tuple[int, Decision]] = []
-        self._placed: list[Placed] = []
-        self._part = SettledPart()
+        self._outcomes = Outcomes(rules, source)
         self._planner: Planner | None = None
-        self._store_ms = 0
 
     # --- placing -------------------------------------------------------------------------------------------
 
@@ -93,23 +64,15 @@ class SettleEntry:
             except RefusedRequest as refusal:
                 self._refused = refusal
                 return
-        self._store_ms = at.store_ms
+        self._outcomes.store_ms = at.store_ms
         waits = self._place_all(at)
         self._items = []
-        part = self._part
-        if self._placed:
-            self.mode = Mode.SYNC
-            if part.placed:
-                self._rules.add_part(part)
-        elif part.placed:
-            self.mode = Mode.ASYNC
-        elif waits:
-            self.mode = Mode.SYNC  # whatever the topic of marks promises: what decided it may promise more
+        self.mode = self._outcomes.mode(waits=waits)
 
     def _place_all(self, at: Placement) -> bool:
         """Place what is to be settled; whether what decided one of the items is not durable yet: that is answered after it."""
-        rules, source, results = self._rules, self._source, self._results
-        straight = Straight(source, rules.targets(), at, self._placed, self._part.take(at.store_ms))
+        rules, source, results, outcomes = self._rules, self._source, self._results, self._outcomes
+        straight = Straight(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
         is_settled = rules.table.decided_of(source)
         wall_ms, waits = rules.wall_ms(), False
@@ -135,7 +98,7 @@ class SettleEntry:
             rules.deciding[source] = deciding
         return waits
 
-    def _left(self, gathered: Gathered, status: str, deciding: dict[int, Decision]) -> SettleResult:
+    def _left(self, gathered: Gathered, status: str, deciding: dict[int, Decided]) -> SettleResult:
         """Return why nothing is done about an item."""
         offset = gathered.item.offset
         if status != SettleStatus.ALREADY:
@@ -150,7 +113,7 @@ class SettleEntry:
         gathered: Gathered,
         store_ms: int,
         wall_ms: int,
-        deciding: dict[int, Decision],
+        deciding: dict[int, Decided],
         is_settled: Callable[[int], bool],
     ) -> ItemState:
         offset = gathered.item.offset
@@ -171,7 +134,7 @@ class SettleEntry:
         gathered: Gathered,
         at: Placement,
         straight: Straight,
-        deciding: dict[int, Decision],
+        deciding: dict[int, Decided],
     ) -> SettleResult:
         item = gathered.item
         try:
@@ -186,11 +149,11 @@ class SettleEntry:
         except DiskFull:
             return SettleResult(item.offset, SettleStatus.NO_SPACE)
         except LogStopped:
-            if not self._decided:
+            if not self._outcomes.decided:
                 raise
             return SettleResult(item.offset, SettleStatus.NO_SPACE, detail="the store has stopped")
         decision = deciding[item.offset] = Decision(places, item.outcome, at.store_ms)
-        self._decided.append((item.offset, decision))
+        self._outcomes.decided.append((item.offset, decision))
         return SettleResult(item.offset, _SETTLED, places, item.outcome)
 
     def _plan(self, gathered: Gathered, at: Placement, straight: Straight) -> Plan:
@@ -209,7 +172,7 @@ class SettleEntry:
             flag, born_ms, born_host = (
                 item_record.flag, item_record.born_timestamp, item_record.born_host
             )  # fmt: skip
-        levels = self._rules.levels
+        levels, outcomes = self._rules.levels, self._outcomes
         records: list[bytes] = []
         places: list[OutputPlace] = []
         for number, draft in enumerate(drafts):
@@ -225,30 +188,23 @@ class SettleEntry:
             records.append(record)
             unique_key = keys = None
             if number >= output_from:
-                unique_key = find_property(properties, b"UNIQ_KEY")
-                keys = find_property(properties, b"KEYS") if b"KEYS\x01" in properties else None
+                unique_key = text_of(properties, b"UNIQ_KEY")
+                keys = text_of(properties, b"KEYS") if b"KEYS\x01" in properties else None
                 places.append(OutputPlace(queue.topic, queue.queue_id, offset, position))
             code = unit_code(queue.topic, properties, levels, store_ms)
-            placed = self._placed if mode != _ASYNC else self._part.take(store_ms)
+            placed = outcomes.held if mode != _ASYNC else outcomes.part.take(store_ms)
             placed.append((queue, offset, position, size, code, unique_key, keys))
             position += size
         at.log.put(b"".join(records) if len(records) > 1 else records[0])
         return places
 
     def take_back(self) -> None:
-        for placed in (self._placed, self._part.placed):
-            for queue, offset, _, size, _, _, _ in reversed(placed):
-                queue.next_offset = offset
-                queue.put_bytes -= size
-        self._forget()
+        self._outcomes.take_back()
 
     # --- afterwards ----------------------------------------------------------------------------------------
 
     def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        show(self._placed or self._part.placed, self._store_ms, index, arrivals)
-        self._rules.table.settle_all(self._source, self._decided)
-        self.settled = len(self._decided)
-        self._forget()
+        self.settled = self._outcomes.appear(index, arrivals)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         done, self._done = self._done, None
@@ -271,45 +227,3 @@ class SettleEntry:
         done, self._done = self._done, None
         if done is not None:
             done(refusal)
-
-    def _forget(self) -> None:
-        """Let go of the items: they are decided, or undecided again."""
-        deciding = self._rules.deciding.get(self._source)
-        if deciding is not None:
-            for offset, _ in self._decided:
-                deciding.pop(offset, None)
-            if not deciding:
-                del self._rules.deciding[self._source]
-        self._decided = []
-        self._placed = []
-
-
-class SettledPart:
-    """The records of a request that are visible as soon as they are written, beside others that wait for the flush."""
-
-    count = 1
-
-    def __init__(self) -> None:
-        self.mode = Mode.ASYNC
-        self.placed: list[Placed] = []
-        self._store_ms = 0
-
-    def take(self, store_ms: int) -> list[Placed]:
-        """Return where records are added."""
-        self._store_ms = store_ms
-        return self.placed
-
-    def place(self, at: Placement) -> None:
-        raise AssertionError("it lies already")
-
-    def take_back(self) -> None:
-        """Its request does that."""
-
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        show(self.placed, self._store_ms, index, arrivals)
-
-    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
-        """Its request does that."""
-
-    def refuse(self, refusal: RefusedRequest) -> None:
-        """Its request does that."""

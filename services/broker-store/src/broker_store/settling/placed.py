@@ -13,7 +13,7 @@ _UNIQUE_KEY = UNIQ_KEY.encode() + b"\x01"
 _OTHER_UNIQUE_KEY = b"\x02" + _UNIQUE_KEY
 _UNIQUE_KEY_AT = len(_UNIQUE_KEY)
 
-Placed = tuple[Queue, int, int, int, int, bytes | None, bytes | None]
+Placed = tuple[Queue, int, int, int, int, str | None, str | None]
 """One record in the open batch: queue, offset, position, size, code of its unit, unique key, keys."""
 
 
@@ -25,11 +25,17 @@ def unit_code(topic: str, properties: bytes, levels: LevelList, store_ms: int) -
     return tags_code(tag) if tag else 0
 
 
-def unique_key_of(properties: bytes) -> bytes | None:
+def unique_key_of(properties: bytes) -> str | None:
     """Return the unique key in stored properties that end with a separator. Most clients put it first."""
     if properties.startswith(_UNIQUE_KEY) and _OTHER_UNIQUE_KEY not in properties:
-        return properties[_UNIQUE_KEY_AT : properties.find(b"\x02", _UNIQUE_KEY_AT)] or None
-    return find_property(properties, UNIQ_KEY.encode())
+        return properties[_UNIQUE_KEY_AT : properties.find(b"\x02", _UNIQUE_KEY_AT)].decode(errors="replace")
+    return text_of(properties, UNIQ_KEY.encode())
+
+
+def text_of(properties: bytes, name: bytes) -> str | None:
+    """Return a property in stored properties as text."""
+    value = find_property(properties, name)
+    return None if value is None else value.decode(errors="replace")
 
 
 def show(placed: list[Placed], store_ms: int, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
@@ -40,7 +46,7 @@ def show(placed: list[Placed], store_ms: int, index: list[IndexEntry], arrivals:
         if unique_key:
             index.append((next(unique[queue.topic]), position, store_ms))
         if keys:
-            index += key_entries(queue.topic, keys.decode(errors="replace"), position, store_ms)
+            index += key_entries(queue.topic, keys, position, store_ms)
         if arrivals is not None:
             arrivals.setdefault(queue, []).append(code)
 
@@ -50,5 +56,5 @@ def _unique_hashes(placed: list[Placed]) -> dict[str, Iterator[int]]:
     keys: dict[str, list[str]] = {}
     for queue, _, _, _, _, unique_key, _ in placed:
         if unique_key:
-            keys.setdefault(queue.topic, []).append(unique_key.decode(errors="replace"))
+            keys.setdefault(queue.topic, []).append(unique_key)
     return {topic: iter(index_key_hashes(topic, of_topic)) for topic, of_topic in keys.items()}

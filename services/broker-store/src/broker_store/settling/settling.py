@@ -23,7 +23,7 @@ from broker_store.settling.gathering import Gathered, look_up, read_records
 from broker_store.settling.mark import Source, whole_mark
 from broker_store.settling.planning import CannotPlan, FindTarget
 from broker_store.settling.slices import Slices
-from broker_store.settling.table import FLOOR_TAG, Decision, SettledTable
+from broker_store.settling.table import FLOOR_TAG, Decided, SettledTable
 from broker_store.targets import Target, Targets
 from broker_store.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
 from gantry_wire.codes import ResponseCode
@@ -57,7 +57,7 @@ class Settling:
         self.levels = parts.levels
         self.wall_ms = parts.clock.wall_ms
         self.add_part: Callable[[Entry], None] = parts.appends.placed
-        self.deciding: dict[Source, dict[int, Decision]] = {}
+        self.deciding: dict[Source, dict[int, Decided]] = {}
         self.mode_expected = parts.targets.mode
         self.claims = ClaimTable(parts.boot_count)
         self.slices = Slices(parts.at_turn_end, parts.clock.monotonic)

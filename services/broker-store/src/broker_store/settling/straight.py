@@ -1,4 +1,4 @@
-"""The short way of ordinary decisions: one message made of the item's own record, and the op message of a half behind it.
+"""The short way of ordinary decisions: one message made of the item's own record.
 
 Lays down byte for byte what `planning.py` plans and `entry.py` builds, for a third of the time: what one message shares with the
 next of its queue (a lane) is worked out once. Says of everything else that it is not ordinary. Decides nothing.
@@ -10,13 +10,12 @@ from broker_store.message import Mode, Placement
 from broker_store.queues import Queue
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import MARK, MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
-from broker_store.settling.placed import Placed, unique_key_of
+from broker_store.settling.placed import Placed, text_of, unique_key_of
 from broker_store.settling.planning import FindTarget, remover
 from broker_store.targets import Target
-from gantry_wire.half_message import OP_PROPERTIES
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import find_property, format_properties, tags_code
+from gantry_wire.properties import find_property, tags_code
 from gantry_wire.record import (
     CRC_MASK,
     SYS_BORN_HOST_V6,
@@ -30,13 +29,10 @@ from gantry_wire.record import (
 from gantry_wire.settle_headers import OutputPlace, SettleOutput
 
 _KEPT_FLAGS = ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
-_OP_TEXT = format_properties(OP_PROPERTIES)
-_OP_CODE = tags_code(OP_PROPERTIES["TAGS"])
 _END = b"\x02"
 _END_BYTE = 2
 _LENGTH_BYTES = len(properties_length(0))
 _SUFFIX_ALONE = MARK_SUFFIXES[1][1]
-_SUFFIX_FIRST, _SUFFIX_OP = MARK_SUFFIXES[2][1], MARK_SUFFIXES[2][2]
 
 
 class _Lane:
@@ -73,30 +69,19 @@ class Straight:
         self._lanes: dict[tuple[str, int], _Lane | None] = {}
         self._lane: _Lane | None = None
         """That of the last item: the next one's, most times."""
-        self._op: tuple[Queue, int, bytes, list[Placed]] | None = None
-        """Where op messages go: queue, magic, what stands behind the body, and which of the lists they are put into."""
         self._born_host = b""
         self._layout, self._host_bits = fixed_layout(b"", at.store_host)
 
     def put(self, gathered: Gathered) -> list[OutputPlace] | None:
         """Lay an item's records down; None, and nothing done, when it is not ordinary. Raises CannotPlan, LogError: nothing is done then."""
         item, record = gathered.item, gathered.record
-        outputs = item.outputs
-        count = len(outputs)
-        if record is None or not 1 <= count <= 2:
+        if record is None or len(item.outputs) != 1:
             return None
-        output, lane = outputs[0], self._lane
+        output, lane = item.outputs[0], self._lane
         if lane is None or (lane.output is not output and lane.output != output):
             lane = self._lane = self._lane_of(output)
-        op = outputs[1] if count > 1 else None
         properties = record.properties
-        if (
-            lane is None
-            or (op is not None and op.set is not OP_PROPERTIES)
-            or MARK in properties
-            or not properties
-            or properties[-1] != _END_BYTE
-        ):
+        if lane is None or MARK in properties or not properties or properties[-1] != _END_BYTE:
             return None
         if lane.remove is not None:
             properties = lane.remove(b"", _END + properties)[1:]
@@ -106,9 +91,7 @@ class Straight:
         if record.born_host != self._born_host:
             self._born_host = record.born_host
             self._layout, self._host_bits = fixed_layout(self._born_host, self._at.store_host)
-        if op is None:
-            return self._put_message(gathered, lane, properties, mark)
-        return self._put_both(gathered, lane, properties, mark, op)
+        return self._put_message(gathered, lane, properties, mark)
 
     def _lane_of(self, output: SettleOutput) -> _Lane | None:
         key = (output.topic, output.queue_id)
@@ -139,46 +122,6 @@ class Straight:
         log.put(b"".join((head, body, middle, properties_length(text_size), properties, mark, _SUFFIX_ALONE)))
         return [self._note(lane, position, size, properties)]
 
-    def _put_both(
-        self, gathered: Gathered, lane: _Lane, properties: bytes, mark: bytes, op: SettleOutput
-    ) -> list[OutputPlace]:
-        """As `_put_message`, with the op message behind it, in one piece of the log."""
-        record = gathered.record
-        assert record is not None
-        queue, op_magic, op_middle, op_placed = self._op or self._op_place(op)
-        op_body, at, layout, body = op.body_base64 or b"", self._at, self._layout, record.body
-        mark_size, fixed_size = len(mark) + len(_SUFFIX_FIRST), layout.size
-        text_size = len(properties) + mark_size
-        size = fixed_size + len(body) + len(lane.middle) + _LENGTH_BYTES + text_size
-        op_size = fixed_size + len(op_body) + len(op_middle) + _LENGTH_BYTES + len(_OP_TEXT) + mark_size
-        position = at.log.reserve(size + op_size)
-        head = self._head(gathered, lane, size, position)
-        place = self._note(lane, position, size, properties)
-        op_offset, op_position = queue.next_offset, position + size
-        op_head = layout.pack(
-            op_size, op_magic, crc32(op_body) & CRC_MASK, queue.queue_id, record.flag, op_offset, op_position,
-            self._host_bits, record.born_timestamp, record.born_host, at.store_ms, at.store_host, 0, 0, len(op_body),
-        )  # fmt: skip
-        at.log.put(
-            b"".join(
-                (
-                    head, body, lane.middle, properties_length(text_size), properties, mark, _SUFFIX_FIRST,
-                    op_head, op_body, op_middle, properties_length(len(_OP_TEXT) + mark_size), _OP_TEXT, mark, _SUFFIX_OP,
-                )
-            )
-        )  # fmt: skip
-        queue.next_offset = op_offset + 1
-        queue.put_bytes += op_size
-        op_placed.append((queue, op_offset, op_position, op_size, _OP_CODE, None, None))
-        return [place, OutputPlace(queue.topic, queue.queue_id, op_offset, op_position)]
-
-    def _op_place(self, op: SettleOutput) -> tuple[Queue, int, bytes, list[Placed]]:
-        target, queue = self.find_target(op.topic, op.queue_id)
-        placed = self._held if target.mode != Mode.ASYNC else self._shown
-        magic, middle = behind_body(queue.topic_bytes)
-        self._op = place = queue, magic, middle, placed
-        return place
-
     def _head(self, gathered: Gathered, lane: _Lane, size: int, position: int) -> bytes:
         record, at, queue = gathered.record, self._at, lane.queue
         assert record is not None
@@ -198,7 +141,7 @@ class Straight:
         queue.next_offset = offset + 1
         queue.put_bytes += size
         tag = find_property(properties, b"TAGS") if b"TAGS\x01" in properties else None
-        keys = find_property(properties, b"KEYS") if b"KEYS\x01" in properties else None
+        keys = text_of(properties, b"KEYS") if b"KEYS\x01" in properties else None
         code = tags_code(tag) if tag else 0
         placed = self._held if lane.is_sync else self._shown
         placed.append((queue, offset, position, size, code, unique_key_of(properties), keys))

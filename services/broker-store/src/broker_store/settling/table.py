@@ -5,6 +5,7 @@ another RocketMQ broker wrote. Knows no claim and no request.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -37,6 +38,25 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     time_ms: int
 
 
+class Decided(Protocol):
+    """A decision, however it is kept."""
+
+    @property
+    def outputs(self) -> list[OutputPlace]:
+        """Where the messages that result from it lie."""
+        ...
+
+    @property
+    def outcome(self) -> str:
+        """In a word."""
+        ...
+
+    @property
+    def time_ms(self) -> int:
+        """When it was written, in store time."""
+        ...
+
+
 class Saved(msgspec.Struct, array_like=True):
     """One queue in the snapshot."""
 
@@ -56,8 +76,8 @@ class SettledTable:
     def __init__(self, queues: QueueTable) -> None:
         self._queues = queues
         self._settled: dict[Source, SettledQueue] = {}
-        self._decisions: dict[tuple[Source, int], Decision] = {}
-        self._older: dict[tuple[Source, int], Decision] = {}
+        self._decisions: dict[tuple[Source, int], Decided] = {}
+        self._older: dict[tuple[Source, int], Decided] = {}
         """Decisions before those: forgotten together when as many newer ones are known."""
         self.foreign_floors: dict[Source, int] = {}
         """Cursors of another broker's run that are not in the log yet."""
@@ -100,18 +120,18 @@ class SettledTable:
             group for of_topic, of_queue, group in self._settled if (of_topic, of_queue) == (topic, queue_id)
         ]
 
-    def decision(self, source: Source, offset: int) -> Decision | None:
+    def decision(self, source: Source, offset: int) -> Decided | None:
         """Return what became of an item, when it is still remembered."""
         key = (source, offset)
         return self._decisions.get(key) or self._older.get(key)
 
     # --- changes -------------------------------------------------------------------------------------------
 
-    def settle(self, source: Source, offset: int, decision: Decision) -> None:
+    def settle(self, source: Source, offset: int, decision: Decided) -> None:
         """Note a decision whose records are visible."""
         self.settle_all(source, [(offset, decision)])
 
-    def settle_all(self, source: Source, decided: Sequence[tuple[int, Decision]]) -> None:
+    def settle_all(self, source: Source, decided: Sequence[tuple[int, Decided]]) -> None:
         """Note the decisions of one request, whose records are visible."""
         if not decided:
             return

@@ -30,24 +30,19 @@ RELAYS_MAX = 100_000
 class Relays:
     """Transactions of other brokers that clients of ours were asked about: unique key → (address, until)."""
 
-    _homes: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    homes: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
     def note(self, key: str, home: str, now_ms: int) -> None:
         """Remember whose half it is."""
-        self._homes.pop(key, None)
-        self._homes[key] = home, now_ms + RELAY_MS
-        if len(self._homes) > RELAYS_MAX:
-            del self._homes[next(iter(self._homes))]
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no other broker's half is known."""
-        return not self._homes
+        self.homes.pop(key, None)
+        self.homes[key] = home, now_ms + RELAY_MS
+        if len(self.homes) > RELAYS_MAX:
+            del self.homes[next(iter(self.homes))]
 
     def home_of(self, header: EndTransactionHeader, now_ms: int) -> str | None:
         """Return the address of the broker that keeps the half; None: it is ours, as far as we know."""
         for key in (header.transaction_id, header.msg_id):
-            found = self._homes.get(key or "")
+            found = self.homes.get(key or "")
             if found is not None and found[1] > now_ms:
                 return found[0]
         return None
@@ -98,7 +93,7 @@ class Asking:
 
     def relay(self, peer: Peer, command: Command, header: EndTransactionHeader) -> bool:
         """Pass a decision on where the half is another broker's; False when it is ours."""
-        home = None if self.relays.is_empty else self.relays.home_of(header, self.now_ms())
+        home = self.relays.home_of(header, self.now_ms())
         if home is None:
             return False
         self.later.answer(peer, command, self._pass_on(command, home))

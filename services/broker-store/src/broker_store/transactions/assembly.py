@@ -72,7 +72,7 @@ class Transactions:
         self._ending = Ending(
             store.log, store.queues, TurnBatch(settling, parts.appends),
             UnseenHalves(parts.appends), parts.recent, deciding, delays, self._later,
-            parts.in_thread, asking.relay, now_ms, self.figures,
+            parts.in_thread, asking.relays, asking.relay, now_ms, self.figures,
         )  # fmt: skip
         self._requests = TransactionRequests(finding, deciding, asking, self._later)
 

@@ -1,7 +1,8 @@
 """END_TRANSACTION (37): checked against the half it names, decided in the group commit. Runs once per transaction: no tasks, no JSON.
 
-The decisions of one turn of the loop are one entry of the group commit. What does not go the straight way (an older copy of the half,
-one that was decided or parked before, a record that is not in memory) goes on as a coroutine, over the transaction's key.
+Ordinary decisions of one turn of the loop are one entry of the group commit (decision_run.py). Others are decided by the half's record;
+what that does not settle (an older copy of the half, one that was decided or parked before, a record that is not in memory)
+goes on as a coroutine, over the transaction's key.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,9 @@ from broker_store.ports import Commands, LogReader, Peer
 from broker_store.pull_reading import InThread
 from broker_store.queues import QueueTable
 from broker_store.settling.gathering import Gathered
+from broker_store.transactions.asking import Relays
 from broker_store.transactions.deciding import Deciding, not_decided
+from broker_store.transactions.decision_run import Ordinary
 from broker_store.transactions.judging import check_end, not_found
 from broker_store.transactions.outputs import (
     COMMITTED,
@@ -23,7 +26,7 @@ from broker_store.transactions.outputs import (
     message_output,
     op_output,
 )
-from broker_store.transactions.recent_halves import RecentHalf, RecentHalves
+from broker_store.transactions.recent_halves import Half, RecentHalves, ordinary_half
 from broker_store.transactions.turn_batch import TurnBatch
 from broker_store.transactions.unseen import UnseenHalves
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -37,6 +40,7 @@ from gantry_wire.properties import UNIQ_KEY
 from gantry_wire.record import (
     SYS_TRANSACTION_COMMIT,
     SYS_TRANSACTION_ROLLBACK,
+    Record,
     decode_record,
 )
 from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
@@ -81,6 +85,7 @@ class Ending:
     delays: DelayRules
     later: Later
     in_thread: InThread
+    relays: Relays
     relay: Relay
     now_ms: Callable[[], int]
     figures: EndFigures
@@ -93,20 +98,45 @@ class Ending:
         """Commit or roll back; a request that says neither is not answered, as in RocketMQ."""
         header = command.read(EndTransactionHeader)
         decision = DECISIONS.get(header.commit_or_rollback)
-        if decision is None or self.relay(peer, command, header):
-            return
-        if self.unseen.is_unseen(header.commit_log_offset):
-            self.unseen.wait(peer, command, self._seen, self._refuse)
-            return
-        half = self.recent.take(header.commit_log_offset) or self._half_at(header)
-        if half is None:
-            self.later.answer(peer, command, self._look_up(command, header, decision))
+        if decision is None or (self.relays.homes and self.relay(peer, command, header)):
             return
         try:
-            self._decide(peer, command, header, decision, half)
+            half = self.recent.take(header.commit_log_offset)
+            if half is not None and _is_about(header, half):
+                if self.batch.add(Ordinary(half, decision == "commit", peer, command), self):
+                    return
+            elif self.unseen.is_unseen(header.commit_log_offset):
+                self.unseen.wait(peer, command, self._seen, self._refuse)
+                return
+            self._by_record(peer, command, header, decision)
         except RefusedRequest:
             self.figures.refused += 1
             raise
+
+    # --- Asked: what became of ordinary decisions ------------------------------------------------------------
+
+    def decided(self, rows: list[Ordinary]) -> None:
+        """See Asked."""
+        for _, is_commit, peer, command in rows:
+            self._count("commit" if is_commit else "rollback")
+            if not command.flag & FLAG_ONEWAY:
+                self._tell(peer, command, None)
+
+    def left(self, row: Ordinary) -> None:
+        """See Asked."""
+        header = row.command.read(EndTransactionHeader)
+        try:
+            self._by_record(
+                row.peer, row.command, header, DECISIONS[header.commit_or_rollback], is_ordinary=False
+            )
+        except RefusedRequest as refusal:
+            self._refuse(row.peer, row.command, refusal)
+
+    def refused(self, row: Ordinary, refusal: RefusedRequest) -> None:
+        """See Asked."""
+        self._refuse(row.peer, row.command, refusal)
+
+    # --- the long way ----------------------------------------------------------------------------------------
 
     def _seen(self, peer: Peer, command: Command) -> None:
         """Go on with a decision that waited for its half to become visible."""
@@ -123,31 +153,25 @@ class Ending:
         if not command.flag & FLAG_ONEWAY and not peer.is_closing:
             peer.send(_reply(command, refusal))
 
-    def _half_at(self, header: EndTransactionHeader) -> RecentHalf | None:
-        """Return the half where the request says, when that is true and it is in memory."""
-        queue = self.queues.find(HALF_TOPIC, 0)
-        unit = b"" if queue is None else queue.read(header.tran_state_table_offset, 1)
-        if not unit:
-            return None
-        position, size, _code = CONSUME_QUEUE_UNIT.unpack(unit)
-        if position != header.commit_log_offset:
-            return None
-        try:
-            data = self.log.read_nowait(position, size)
-            if data is None:
-                return None
-            record = decode_record(data, check_crc=False)
-            return record, record.property_map()
-        except (LogError, MalformedRecord):
-            return None  # the long way says what is wrong with it
-
-    def _decide(
-        self, peer: Peer, command: Command, header: EndTransactionHeader, decision: Decision, half: RecentHalf
+    def _by_record(
+        self,
+        peer: Peer,
+        command: Command,
+        header: EndTransactionHeader,
+        decision: Decision,
+        *,
+        is_ordinary: bool = True,
     ) -> None:
-        """Bring a decision into the group commit. Raises RefusedRequest."""
-        record, named = half
-        now_ms = self.now_ms()
+        """Decide by the half's record in the log. Raises RefusedRequest."""
+        record = self._half_at(header)
+        if record is None:
+            self.later.answer(peer, command, self._look_up(command, header, decision))
+            return
+        named, now_ms = record.property_map(), self.now_ms()
         check_end(header, record, named, now_ms)
+        half = ordinary_half(record, named) if is_ordinary else None
+        if half is not None and self.batch.add(Ordinary(half, decision == "commit", peer, command), self):
+            return
         offset = record.queue_offset
         outputs = [op_output(offset)]
         if decision == "commit":
@@ -158,7 +182,22 @@ class Ending:
         def done(result: SettleResult | RefusedRequest) -> None:
             self._answer(waiting, result)
 
-        self.batch.add(Gathered(item, record.size, record=record), record.size, done)
+        self.batch.settle(Gathered(item, record.size, record=record), record.size, done)
+
+    def _half_at(self, header: EndTransactionHeader) -> Record | None:
+        """Return the record of the half where the request says, when that is true and it is in memory."""
+        queue = self.queues.find(HALF_TOPIC, 0)
+        unit = b"" if queue is None else queue.read(header.tran_state_table_offset, 1)
+        if not unit:
+            return None
+        position, size, _code = CONSUME_QUEUE_UNIT.unpack(unit)
+        if position != header.commit_log_offset:
+            return None
+        try:
+            data = self.log.read_nowait(position, size)
+            return None if data is None else decode_record(data, check_crc=False)
+        except (LogError, MalformedRecord):
+            return None  # the long way says what is wrong with it
 
     def _answer(self, waiting: Waiting, result: SettleResult | RefusedRequest) -> None:
         refusal: RefusedRequest | None = None
@@ -213,6 +252,16 @@ class Ending:
             self.figures.committed += 1
         else:
             self.figures.rolled_back += 1
+
+
+def _is_about(header: EndTransactionHeader, half: Half) -> bool:
+    """Whether a request passes `check_end` for an ordinary half, as far as these few comparisons tell."""
+    key = half.unique_key
+    return (
+        key in (header.transaction_id, header.msg_id)
+        and header.tran_state_table_offset == half.offset
+        and header.producer_group == half.kind.group
+    )
 
 
 def _reply(command: Command, refusal: RefusedRequest | None) -> bytes:

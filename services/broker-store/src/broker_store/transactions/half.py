@@ -9,19 +9,22 @@ from collections.abc import Callable
 from broker_store.appends import Appends
 from broker_store.delays.instants import due_ms
 from broker_store.message import Message, Mode
+from broker_store.plain_sends import BORN_HOST, born_host
 from broker_store.ports import Peer
 from broker_store.queues import QueueTable
+from broker_store.special_message import SpecialMessage
 from broker_store.special_sends import DELAYS, level_of
+from broker_store.targets import Target
 from broker_store.transactions.half_run import ArrivedHalf, HalfRun
-from broker_store.transactions.recent_halves import HalfMessage, RecentHalves, named_of
+from broker_store.transactions.known_halves import KnownHalves
+from broker_store.transactions.recent_halves import KEPT_FLAGS, HalfKind, RecentHalves, is_ordinary
 from gantry_wire.codes import ResponseCode
-from gantry_wire.command import Command
+from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.headers import SendHeader
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import HALF_TOPIC
 from gantry_wire.properties import (
-    GANTRY_KEY,
-    GANTRY_SETTLED,
     PRODUCER_GROUP,
     REAL_QUEUE_ID,
     REAL_TOPIC,
@@ -33,9 +36,6 @@ from gantry_wire.record import SYS_TRANSACTION_MASK
 HALF_PROPERTIES_BYTES_MAX = PROPERTIES_BYTES_MAX - 64
 """Leaves room for the number of checks, which a later copy of the half carries."""
 
-_NOT_ORDINARY = frozenset({*DELAYS, GANTRY_SETTLED, GANTRY_KEY})
-"""Properties of a half that needs more than to be stored as one."""
-
 
 class HalfSends:
     """Makes half messages of transactional sends."""
@@ -46,48 +46,66 @@ class HalfSends:
         self.recent = RecentHalves()
         self._appends = appends
         self._run: HalfRun | None = None
+        self._known = KnownHalves()
         self._queues = queues
         self._now_ms = now_ms
         self._horizon_ms = horizon_ms
 
-    def take(self, peer: Peer, command: Command, message: Message, properties: dict[str, str]) -> bool:
+    def take_known(self, peer: Peer, command: Command, header: SendHeader, target: Target, text: str) -> bool:
+        """Store a half like earlier ones, whose properties came as `text`; False where they have to be read. Raises RefusedRequest."""
+        found = self._known.find(header, target, text)
+        if found is None:
+            return False
+        shape, unique_key = found
+        key = unique_key.encode()
+        raw = b"".join((shape.head, key, shape.middle, key, shape.tail))
+        if len(raw) > HALF_PROPERTIES_BYTES_MAX:
+            return False
+        half = (
+            command.opaque, bool(command.flag & FLAG_ONEWAY), shape.kind, header.flag, header.sys_flag & KEPT_FLAGS,
+            header.born_timestamp, header.reconsume_times or 0, unique_key, shape.keys, shape.tags_code, command.body, raw,
+        )  # fmt: skip
+        self._add(peer, shape.mode, peer.attributes.get(BORN_HOST) or born_host(peer), half)
+        return True
+
+    def take(
+        self, peer: Peer, command: Command, header: SendHeader, target: Target, message: Message,
+        properties: dict[str, str],
+    ) -> bool:  # fmt: skip
         """Store the half of a message that is ready to be stored as plain; False where `prepare` has to see it. Raises RefusedRequest.
 
         Halves of one client that follow each other become one entry: that costs a third less than an entry each.
         """
-        unique_key = message.unique_key
-        if (
-            properties.get(TRANSACTION_PREPARED) != "true"
-            or not _NOT_ORDINARY.isdisjoint(properties)
-            or not properties.get(PRODUCER_GROUP)
-            or not (unique_key.isalnum() and unique_key.isascii())
-        ):
+        if properties.get(TRANSACTION_PREPARED) != "true" or not is_ordinary(properties):
             return False
         raw = _half_properties(message)
         if len(raw) > HALF_PROPERTIES_BYTES_MAX:
             return False
-        half = ArrivedHalf(
-            command.opaque, message.peer is None, message.queue.queue_id, message.flag,
-            message.sys_flag & ~SYS_TRANSACTION_MASK, message.born_ms, message.reconsume_times, unique_key, message.keys,
-            message.tags_code, message.body, raw, named_of(message, properties),
+        kind = HalfKind(properties[PRODUCER_GROUP], message.queue.topic, message.queue.queue_id)
+        mode = Mode.EARLY if message.mode == Mode.ASYNC else message.mode
+        self._known.note(header, target, kind, mode, message, raw)
+        half = (
+            command.opaque, message.peer is None, kind, message.flag, message.sys_flag & KEPT_FLAGS, message.born_ms,
+            message.reconsume_times, message.unique_key, message.keys, message.tags_code, message.body, raw,
         )  # fmt: skip
-        self._add(peer, Mode.EARLY if message.mode == Mode.ASYNC else message.mode, message.born_host, half)
+        self._add(peer, mode, message.born_host, half)
         return True
 
-    def _add(self, peer: Peer, mode: Mode, born_host: bytes, half: ArrivedHalf) -> None:
+    def _add(self, peer: Peer, mode: Mode, host: bytes, half: ArrivedHalf) -> None:
         """Put a half into the group commit, behind the one before it if that is of the same kind. Raises RefusedRequest."""
-        run, body_size = self._run, len(half.body)
+        run, body_size = self._run, len(half[-2])
+        size = body_size + len(half[-1])
         if (
             run is not None
             and run.peer is peer
             and run.mode == mode
-            and run.has_room(half)
+            and run.has_room(size)
             and self._appends.extend(run, body_size)
         ):
-            run.add(half)
+            run.add(half, size)
             return
-        run = HalfRun(peer, born_host, mode, self._queues.open(HALF_TOPIC, 0), self.recent)
-        run.add(half)
+        run = HalfRun(peer, host, mode, self._queues.open(HALF_TOPIC, 0), self.recent)
+        run.add(half, size)
         self._appends.submit(run, body_size)
         self._run = run
 
@@ -108,7 +126,7 @@ class HalfSends:
                 f"the limit is {HALF_PROPERTIES_BYTES_MAX}"
             )
             raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
-        half = HalfMessage(message, self._queues.open(HALF_TOPIC, 0), raw, properties, self.recent)
+        half = SpecialMessage(message, self._queues.open(HALF_TOPIC, 0), raw)
         half.sys_flag &= ~SYS_TRANSACTION_MASK
         return half
 

@@ -3,82 +3,115 @@
 A copy of what lies in the log and never changes there. Bounded; what is not here any more is read.
 """
 
-from broker_store.message import Arrivals, IndexEntry, Message, Placement
-from broker_store.queues import Queue
-from broker_store.special_message import SpecialMessage
-from gantry_wire.properties import REAL_QUEUE_ID, REAL_TOPIC, UNIQ_KEY
-from gantry_wire.record import MAGIC_V1, Record
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+from broker_store.special_sends import DELAYS
+from broker_store.transactions.outputs import real_queue_id
+from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
+from gantry_wire.properties import (
+    CHECK_IMMUNITY_TIME,
+    GANTRY_KEY,
+    GANTRY_SETTLED,
+    KEYS,
+    PRODUCER_GROUP,
+    REAL_TOPIC,
+    TAGS,
+    UNIQ_KEY,
+    tags_code,
+)
+from gantry_wire.record import (
+    SYS_BORN_HOST_V6,
+    SYS_STORE_HOST_V6,
+    SYS_TRANSACTION_MASK,
+    Record,
+)
+from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 
 GENERATION_HALVES_MAX = 4096
 GENERATION_BYTES_MAX = 4 * 1024 * 1024
 """Two generations are kept: when the newer one is full, the older one is forgotten."""
+NOT_ORDINARY = frozenset({*DELAYS, GANTRY_SETTLED, GANTRY_KEY, CHECK_IMMUNITY_TIME, BEGUN_PROPERTY})
+"""Properties of a half that needs more than to be stored as one, and to become its message as it is."""
+KEPT_FLAGS = ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
+_HALF_TOPIC = HALF_TOPIC.encode()
+_END = b"\x02"
 
 
-RecentHalf = tuple[Record, dict[str, str]]
-"""A half, and its properties by name."""
+class HalfKind(NamedTuple):
+    """What halves share that one producer group sent to one queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+
+
+class Half(NamedTuple):
+    """An ordinary half: what deciding about it takes, the properties that its message keeps among it."""
+
+    kind: HalfKind
+    offset: int
+    position: int
+    size: int
+    unique_key: str
+    """Letters and digits only."""
+    keys: str | None
+    tags_code: int
+    flag: int
+    sys_flag: int
+    """Without transaction bits and those of hosts."""
+    born_ms: int
+    born_host: bytes
+    reconsume_times: int
+    body: bytes
+    body_crc: int
+    properties: bytes
+    """They end with a separator and hold no mark."""
+
+
+new_half = cast("Callable[[type[Half], tuple[Any, ...]], Half]", tuple.__new__)
+
+
+def is_ordinary(named: dict[str, str]) -> bool:
+    """Whether a half with these properties is stored, and becomes its message, in the short way."""
+    key = named.get(UNIQ_KEY, "")
+    return bool(
+        NOT_ORDINARY.isdisjoint(named) and named.get(PRODUCER_GROUP) and key.isalnum() and key.isascii()
+    )
+
+
+def ordinary_half(record: Record, named: dict[str, str]) -> Half | None:
+    """Return a half as it was read from the log, None when it is not an ordinary one."""
+    topic, queue_id = named.get(REAL_TOPIC, ""), real_queue_id(named)
+    if record.topic != _HALF_TOPIC or not is_ordinary(named) or not record.properties.endswith(_END):
+        return None
+    if not topic or topic == SCHEDULE_TOPIC or queue_id < 0:
+        return None
+    tag = named.get(TAGS)
+    return Half(
+        HalfKind(named[PRODUCER_GROUP], topic, queue_id), record.queue_offset, record.position, record.size,
+        named[UNIQ_KEY], named.get(KEYS), tags_code(tag) if tag else 0, record.flag, record.sys_flag & KEPT_FLAGS,
+        record.born_timestamp, record.born_host, record.reconsume_times, record.body, record.body_crc, record.properties,
+    )  # fmt: skip
 
 
 class RecentHalves:
     """Halves by log position."""
 
     def __init__(self) -> None:
-        self._newer: dict[int, RecentHalf] = {}
-        self._older: dict[int, RecentHalf] = {}
+        self._newer: dict[int, Half] = {}
+        self._older: dict[int, Half] = {}
         self._newer_bytes = 0
 
-    def add(self, half: RecentHalf) -> None:
-        """Keep a half that is visible."""
+    def add_all(self, halves: Sequence[Half]) -> None:
+        """Keep halves that are visible, of one run of sends."""
+        size = sum([half.size for half in halves])
         if len(self._newer) >= GENERATION_HALVES_MAX or self._newer_bytes >= GENERATION_BYTES_MAX:
             self._older, self._newer, self._newer_bytes = self._newer, {}, 0
-        record = half[0]
-        if record.size <= GENERATION_BYTES_MAX:
-            self._newer[record.position] = half
-            self._newer_bytes += record.size
+        if size <= GENERATION_BYTES_MAX:
+            self._newer.update([(half.position, half) for half in halves])
+            self._newer_bytes += size
 
-    def take(self, position: int) -> RecentHalf | None:
+    def take(self, position: int) -> Half | None:
         """Return the half at a position and forget it: who decides it again is rare enough to read it."""
         return self._newer.pop(position, None) or self._older.pop(position, None)
-
-
-def named_of(message: Message, named: dict[str, str]) -> dict[str, str]:
-    """Return the properties of a message's half by name, from those its sender gave."""
-    target = message.queue
-    return {
-        **named,
-        UNIQ_KEY: message.unique_key,
-        REAL_TOPIC: target.topic,
-        REAL_QUEUE_ID: str(target.queue_id),
-    }
-
-
-class HalfMessage(SpecialMessage):
-    """A half on its way into the log."""
-
-    __slots__ = ("_body", "_named", "_raw", "_recent", "_store_host")
-
-    def __init__(
-        self, message: Message, queue: Queue, properties: bytes, named: dict[str, str], recent: RecentHalves
-    ) -> None:
-        """`named`: the properties its sender gave, by name."""
-        super().__init__(message, queue, properties)
-        self._recent = recent
-        self._body, self._raw = message.body, properties
-        self._named = named_of(message, named)
-        self._store_host = b""
-
-    def place(self, at: Placement) -> None:
-        """See Entry."""
-        super().place(at)
-        self._store_host = at.store_host
-
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        """See Entry."""
-        super().appear(index, arrivals)
-        queue = self.queue
-        fields = (
-            self.size, MAGIC_V1, 0, queue.queue_id, self.flag, self.offset, self.position, self.sys_flag,
-            self.born_ms, self.born_host, self.store_ms, self._store_host, self.reconsume_times, 0,
-            self._body, queue.topic_bytes, self._raw,
-        )  # fmt: skip
-        self._recent.add((Record._make(fields), self._named))
-        self._body = self._raw = b""

@@ -1,4 +1,4 @@
-"""Decisions about halves that arrive in one turn of the loop, as one entry of the group commit."""
+"""Decisions about halves on their way into the group commit: ordinary ones that arrive in one turn of the loop as one entry."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ from broker_store.appends import Appends
 from broker_store.settling.entry import SettleEntry
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.settling import Settling
+from broker_store.transactions.decision_run import Asked, DecisionRun, Ordinary
+from broker_store.transactions.laying import HALF_SOURCE
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.names import HALF_TOPIC
 from gantry_wire.settle_headers import SettleResult
 
-HALF_SOURCE = (HALF_TOPIC, 0, "")
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 ENTRY_ITEMS_MAX = 4096
 TRIES_MAX = 16
@@ -27,43 +27,55 @@ class TurnBatch:
     def __init__(self, settling: Settling, appends: Appends) -> None:
         self._settling = settling
         self._appends = appends
-        self._items: list[Gathered] | None = None
-        self._waiting: list[Done] = []
+        self._run: DecisionRun | None = None
         self._bytes = 0
 
-    def add(self, item: Gathered, size: int, done: Done) -> None:
-        """Take one decision in; `done` is called once, in the loop. Raises RefusedRequest when nothing can be taken now."""
-        items = self._items
-        if items is None or self._bytes > ENTRY_BYTES_MAX or len(items) >= ENTRY_ITEMS_MAX:
+    def add(self, row: Ordinary, asked: Asked) -> bool:
+        """Take an ordinary decision in; False where its half is in the batch already. Raises RefusedRequest when nothing can be taken now."""
+        run, half = self._run, row.half
+        if run is None or self._bytes > ENTRY_BYTES_MAX or len(run.rows) >= ENTRY_ITEMS_MAX:
             self._settling.refuse_unless_able()  # once for what is one entry: a log that stops meanwhile refuses it
-            items = self._begin()
-        items.append(item)
-        self._bytes += size
-        self._waiting.append(done)
+            run = self._begin(asked)
+        elif half.offset in run.rows:
+            return False
+        run.rows[half.offset] = row
+        self._bytes += half.size
+        return True
 
-    def _begin(self) -> list[Gathered]:
-        items = self._items = list[Gathered]()
-        self._waiting = list[Done]()
-        before, self._bytes = self._bytes, 0
-        self._enqueue(items, self._waiting, before, TRIES_MAX)
-        return items
+    def settle(self, item: Gathered, size: int, done: Done) -> None:
+        """Decide about one half in the long way, behind all that came before; `done` is called once, in the loop. Raises as `add`."""
+        self._settling.refuse_unless_able()
+        self._run = None  # what comes later is decided later
+        self._enqueue(item, size, done, TRIES_MAX)
 
-    def _enqueue(self, items: list[Gathered], waiting: list[Done], size: int, tries: int) -> None:
+    def _begin(self, asked: Asked) -> DecisionRun:
+        tries = TRIES_MAX
+
         def placing() -> None:
-            """Close the entry: the group commit is about to look at its items."""
-            if self._items is items:
-                self._items = None
+            """Close the run: the group commit is about to look at it, or refused it before it did."""
+            if self._run is run:
+                self._run = None
 
+        def retry(refusal: RefusedRequest) -> bool:
+            nonlocal tries
+            tries -= 1
+            if refusal.code != ResponseCode.SYSTEM_BUSY or tries <= 0:
+                return False
+            self._appends.enqueue(run)
+            return True
+
+        run = self._run = DecisionRun(self._settling, asked, placing, retry)
+        self._bytes = 0
+        self._appends.enqueue(run)
+        return run
+
+    def _enqueue(self, item: Gathered, size: int, done: Done, tries: int) -> None:
         def answered(results: list[SettleResult] | RefusedRequest) -> None:
             if not isinstance(results, RefusedRequest):
-                for done, result in zip(waiting, results, strict=True):
-                    done(result)
-                return
-            placing()  # it may have been refused before it was placed
-            if results.code == ResponseCode.SYSTEM_BUSY and tries > 1:
-                self._enqueue(items, waiting, size, tries - 1)
-                return
-            for done in waiting:
+                done(results[0])
+            elif results.code == ResponseCode.SYSTEM_BUSY and tries > 1:
+                self._enqueue(item, size, done, tries - 1)
+            else:
                 done(results)
 
-        self._appends.enqueue(SettleEntry(self._settling, HALF_SOURCE, items, placing, answered), size)
+        self._appends.enqueue(SettleEntry(self._settling, HALF_SOURCE, [item], None, answered), size)

@@ -1,0 +1,127 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
+"""Ordinary decisions about halves that came one after the other, as one entry of the group commit.
+
+As with a settle request, placing decides: what is decided already, or cannot be laid down in the short way, is left to the long way,
+which knows what to say of it.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from broker_store.log.errors import LogError
+from broker_store.message import Arrivals, IndexEntry, Placement
+from broker_store.ports import Peer
+from broker_store.settling.outcomes import Outcomes, Rules
+from broker_store.settling.planning import CannotPlan
+from broker_store.transactions.laying import HALF_SOURCE, Laying
+from broker_store.transactions.recent_halves import Half
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+
+
+class Ordinary(NamedTuple):
+    """An ordinary decision, and who asked for it."""
+
+    half: Half
+    is_commit: bool
+    peer: Peer
+    command: Command
+
+
+class Asked(Protocol):
+    """Who answers for decisions."""
+
+    def decided(self, rows: list[Ordinary]) -> None:
+        """Hear that these are decided, as durably as their topics promise."""
+        ...
+
+    def left(self, row: Ordinary) -> None:
+        """Take the long way with one that was not decided here."""
+        ...
+
+    def refused(self, row: Ordinary, refusal: RefusedRequest) -> None:
+        """Hear that one is not decided, or that nobody knows."""
+        ...
+
+
+class DecisionRun:
+    """One or more decisions, each about another half."""
+
+    count = 1
+
+    def __init__(
+        self,
+        rules: Rules,
+        asked: Asked,
+        placing: Callable[[], None],
+        retry: Callable[[RefusedRequest], bool],
+    ) -> None:
+        """`placing` is told that nothing more may come in; `retry` whether the run, refused before it was placed, is tried again."""
+        self.mode = rules.mode_expected
+        self.rows: dict[int, Ordinary] = {}
+        """By offset of the half."""
+        self._rules = rules
+        self._asked = asked
+        self._placing = placing
+        self._retry = retry
+        self._outcomes = Outcomes(rules, HALF_SOURCE)
+        self._left: list[int] = []
+
+    def place(self, at: Placement) -> None:
+        self._placing()
+        rules, outcomes, left = self._rules, self._outcomes, self._left
+        outcomes.store_ms = at.store_ms
+        deciding = rules.deciding.get(HALF_SOURCE) or {}
+        is_settled, decided = rules.table.decided_of(HALF_SOURCE), outcomes.decided
+        try:
+            put = Laying(rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms)).put
+        except CannotPlan:  # there is no place for op messages
+            self._left = list(self.rows)
+            self.mode = outcomes.mode(waits=False)
+            return
+        for offset, row in self.rows.items():
+            if offset in deciding or is_settled(offset):
+                left.append(offset)
+                continue
+            try:
+                decision = put(row.half, is_commit=row.is_commit)
+            except (CannotPlan, LogError):
+                decision = None
+            if decision is None:
+                left.append(offset)
+            else:
+                deciding[offset] = decision
+                decided.append((offset, decision))
+        if deciding:
+            rules.deciding[HALF_SOURCE] = deciding
+        self.mode = outcomes.mode(waits=False)
+
+    def take_back(self) -> None:
+        self._outcomes.take_back()
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        self._outcomes.appear(index, arrivals)
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
+        rows, self.rows = self.rows, {}
+        left = [rows.pop(offset) for offset in self._left] if rows else []
+        if not code:
+            self._asked.decided(list(rows.values()))
+        else:
+            words = (
+                "the decision is written but its flush takes long: ask again, what is decided is said then"
+            )
+            refusal = RefusedRequest(code, words, {"gantryCode": "RESULT_UNKNOWN"})
+            for row in rows.values():
+                self._asked.refused(row, refusal)
+        for row in left:
+            self._asked.left(row)
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        self._placing()
+        if self._retry(refusal):
+            return
+        rows, self.rows = self.rows, {}
+        for row in rows.values():
+            self._asked.refused(row, refusal)

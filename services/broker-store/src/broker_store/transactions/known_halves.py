@@ -1,0 +1,76 @@
+"""The short way of halves whose properties equal those of earlier ones in all but the unique key: nothing is parsed, nothing edited.
+
+What a shape says was found out by the long way, whose checks it passed. Bounded; halves whose properties vary never become one.
+"""
+
+from broker_store.message import Message, Mode
+from broker_store.targets import Target
+from broker_store.transactions.recent_halves import HalfKind
+from gantry_wire.headers import SendHeader
+from gantry_wire.properties import UNIQ_KEY
+
+SHAPES_MAX = 4096
+_MARK = f"{UNIQ_KEY}\x01"
+_END = "\x02"
+_PIECES = 3
+
+_Key = tuple[str, int, str, str]
+"""Topic, queue id, what stands before the unique key's property, and what behind its value."""
+
+
+class HalfShape:
+    """What such halves share."""
+
+    __slots__ = ("head", "keys", "kind", "middle", "mode", "tags_code", "tail", "target")
+
+    def __init__(
+        self, target: Target, kind: HalfKind, mode: Mode, message: Message, pieces: list[bytes]
+    ) -> None:
+        """`pieces`: the stored properties around the unique key, which stands there twice."""
+        self.target = target
+        self.kind = kind
+        self.mode = mode
+        self.tags_code = message.tags_code
+        self.keys = message.keys
+        self.head, self.middle, self.tail = pieces
+
+
+class KnownHalves:
+    """Shapes by what does not vary."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[_Key, HalfShape] = {}
+        self._seen: set[_Key] = set()
+        """Of halves that came once: one that comes again is worth a shape."""
+
+    def find(self, header: SendHeader, target: Target, text: str) -> tuple[HalfShape, str] | None:
+        """Return the shape of properties as they came, and the unique key; None where they have to be read."""
+        before, _, rest = text.partition(_MARK)
+        unique_key, _, behind = rest.partition(_END)
+        shape = self._shapes.get((header.topic, header.queue_id, before, behind))
+        if shape is None or shape.target is not target:
+            return None
+        return (shape, unique_key) if unique_key.isalnum() and unique_key.isascii() else None
+
+    def note(
+        self, header: SendHeader, target: Target, kind: HalfKind, mode: Mode, message: Message, raw: bytes
+    ) -> None:
+        """Remember an ordinary half that was read: `raw`, its stored properties."""
+        if header.topic != target.topic or header.queue_id != message.queue.queue_id:
+            return
+        before, _, rest = (header.properties or "").partition(_MARK)
+        unique_key, _, behind = rest.partition(_END)
+        if unique_key != message.unique_key or (before and not before.endswith(_END)):
+            return
+        pieces = raw.split(unique_key.encode())
+        if len(pieces) != _PIECES:
+            return  # it stands somewhere else, too
+        key = (header.topic, header.queue_id, before, behind)
+        if key not in self._seen:
+            if len(self._seen) >= SHAPES_MAX:
+                self._seen.clear()
+            self._seen.add(key)
+            return
+        if len(self._shapes) >= SHAPES_MAX:
+            self._shapes.clear()
+        self._shapes[key] = HalfShape(target, kind, mode, message, pieces)

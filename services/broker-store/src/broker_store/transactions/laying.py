@@ -1,0 +1,138 @@
+"""The records of an ordinary decision about a half: its message, and the op message behind it, in one piece of the log.
+
+Lays down byte for byte what `settling/planning.py` plans and `settling/entry.py` builds, for a fifth of the time: what the messages
+of one queue share is worked out once per placement, and a body keeps the checksum of its half. Decides nothing.
+"""
+
+from typing import NamedTuple
+from zlib import crc32
+
+from broker_store.message import Mode, Placement
+from broker_store.queues import Queue
+from broker_store.settling.mark import MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
+from broker_store.settling.placed import Placed
+from broker_store.settling.planning import FindTarget
+from broker_store.transactions.outputs import COMMITTED, ROLLED_BACK
+from broker_store.transactions.recent_halves import Half, HalfKind
+from gantry_wire.half_message import OP_PROPERTIES
+from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
+from gantry_wire.properties import format_properties, tags_code
+from gantry_wire.record import CRC_MASK, SYS_TRANSACTION_COMMIT, behind_body, fixed_layout, properties_length
+from gantry_wire.settle_headers import OutputPlace
+
+HALF_SOURCE: Source = (HALF_TOPIC, 0, "")
+_BEFORE, _BEHIND = mark_parts(HALF_SOURCE)
+_ENDS = {total: [_BEHIND + end for end in MARK_SUFFIXES[total]] for total in (1, 2)}
+"""What stands behind the offset in a mark, by how many records there are and which of them it is."""
+_MARK_BYTES = len(_BEFORE) + len(_ENDS[1][1])
+"""Of a mark, without the digits of the offset."""
+_PROPERTIES_MAX = PROPERTIES_BYTES_MAX - _MARK_BYTES - MARK_SUFFIX_BYTES_MAX - 20
+_OP_TEXT = format_properties(OP_PROPERTIES)
+_OP_CODE = tags_code(OP_PROPERTIES["TAGS"])
+_LENGTH_BYTES = len(properties_length(0))
+
+_Lane = tuple[Queue, int, bytes, list[Placed]]
+"""Where records go: queue, magic, what stands behind the body, and the list of those that become visible with them."""
+
+
+class HalfDecision(NamedTuple):
+    """A decision about a half, as `Decided`; what it looks like is made out when somebody asks."""
+
+    queue: Queue | None
+    """Of the message; None: rolled back."""
+    offset: int
+    position: int
+    op_queue: Queue
+    op_offset: int
+    op_position: int
+    time_ms: int
+
+    @property
+    def outputs(self) -> list[OutputPlace]:
+        """See Decided."""
+        op = OutputPlace(self.op_queue.topic, self.op_queue.queue_id, self.op_offset, self.op_position)
+        if self.queue is None:
+            return [op]
+        return [OutputPlace(self.queue.topic, self.queue.queue_id, self.offset, self.position), op]
+
+    @property
+    def outcome(self) -> str:
+        """See Decided."""
+        return ROLLED_BACK if self.queue is None else COMMITTED
+
+
+class Laying:
+    """Lays decisions down in one placement."""
+
+    def __init__(
+        self, find_target: FindTarget, at: Placement, held: list[Placed], shown: list[Placed]
+    ) -> None:
+        """`held` gets the records that wait for a flush, `shown` those that are visible as soon as they are written. Raises CannotPlan."""
+        self._find_target = find_target
+        self._at = at
+        self._held, self._shown = held, shown
+        self._lanes: dict[HalfKind, _Lane] = {}
+        self._op = self._lane(OP_HALF_TOPIC, 0)
+        self._op_tails: dict[int, bytes] = {}
+        self._born_host = b""
+        self._layout, self._host_bits = fixed_layout(b"", at.store_host)
+
+    def put(self, half: Half, *, is_commit: bool) -> HalfDecision | None:
+        """Lay a decision down; None, and nothing done, where it has no room. Raises CannotPlan, LogError: nothing is done then."""
+        (
+            kind, half_offset, half_position, _, unique_key, keys, code, flag, sys_flag, born_ms, born_host, times, body,
+            crc, properties,
+        ) = half  # fmt: skip
+        if born_host != self._born_host:
+            self._born_host = born_host
+            self._layout, self._host_bits = fixed_layout(born_host, self._at.store_host)
+        at, pack, fixed_size, host_bits = self._at, self._layout.pack, self._layout.size, self._host_bits
+        digits = b"%d" % half_offset
+        op_queue, op_magic, _, op_placed = self._op
+        op_tail = self._op_tails.get(len(digits)) or self._op_tail(len(digits))
+        op_size = fixed_size + 2 * len(digits) + len(op_tail) + len(_ENDS[1][1])
+        queue, offset, size, parts = None, 0, 0, ()
+        if is_commit:
+            lane = self._lanes.get(kind)
+            if lane is None:
+                lane = self._lanes[kind] = self._lane(kind.topic, kind.queue_id)
+            queue, magic, middle, placed = lane
+            text_size = len(properties) + _MARK_BYTES + len(digits)
+            if len(properties) > _PROPERTIES_MAX:
+                return None
+            size = fixed_size + len(body) + len(middle) + _LENGTH_BYTES + text_size
+            position = at.log.reserve(size + op_size)
+            offset = queue.next_offset
+            head = pack(
+                size, magic, crc, queue.queue_id, flag, offset, position, sys_flag | host_bits | SYS_TRANSACTION_COMMIT,
+                born_ms, born_host, at.store_ms, at.store_host, times, half_position, len(body),
+            )  # fmt: skip
+            parts = head, body, middle, properties_length(text_size), properties, _BEFORE, digits, _ENDS[2][1]
+            queue.next_offset = offset + 1
+            queue.put_bytes += size
+            placed.append((queue, offset, position, size, code, unique_key, keys))
+        else:
+            position = at.log.reserve(op_size)
+        op_offset, op_position = op_queue.next_offset, position + size
+        op_head = pack(
+            op_size, op_magic, crc32(digits) & CRC_MASK, op_queue.queue_id, flag, op_offset, op_position, host_bits,
+            born_ms, born_host, at.store_ms, at.store_host, 0, 0, len(digits),
+        )  # fmt: skip
+        end = _ENDS[2][2] if is_commit else _ENDS[1][1]
+        at.log.put(b"".join((*parts, op_head, digits, op_tail, digits, end)))
+        op_queue.next_offset = op_offset + 1
+        op_queue.put_bytes += op_size
+        op_placed.append((op_queue, op_offset, op_position, op_size, _OP_CODE, None, None))
+        return HalfDecision(queue, offset, position, op_queue, op_offset, op_position, at.store_ms)
+
+    def _lane(self, topic: str, queue_id: int) -> _Lane:
+        target, queue = self._find_target(topic, queue_id)
+        magic, middle = behind_body(queue.topic_bytes)
+        return queue, magic, middle, self._held if target.mode != Mode.ASYNC else self._shown
+
+    def _op_tail(self, digits: int) -> bytes:
+        """Return what stands in an op message between its body and the offset in its mark; `digits`: how many that has."""
+        length = properties_length(len(_OP_TEXT) + _MARK_BYTES + digits)
+        tail = self._op_tails[digits] = self._op[2] + length + _OP_TEXT + _BEFORE
+        return tail
