@@ -90,7 +90,10 @@ class Preparation:
             unique = message.unique_id = unique_ids.next(now_ms)
         text = f"{UNIQ_KEY}\x01{unique}{_WAITS if message.wait_stored else _WAITS_NOT}{self._own}"
         tag, keys, more = message.tag, message.keys, message.properties
-        if message.sharding_key is not None or message.is_timed or extra:
+        if (
+            message.sharding_key is not None or message.delay_level or extra
+            or message.delay_ms is not None or message.deliver_at_ms is not None
+        ):  # fmt: skip
             more = {**(more or {}), **_special(message), **(extra or {})}
         if not (tag or keys or more):
             return text

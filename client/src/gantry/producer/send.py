@@ -128,7 +128,14 @@ class Send:
 
     def stored(self, status: SendStatus, reply: SendReplyHeader) -> None:
         """End well."""
-        result = self.result(status, reply)
+        queue = self.target.queue
+        if reply.queue_id != queue.queue_id:
+            queue = queue._replace(queue_id=reply.queue_id)
+        result = SendResult(
+            self.message.unique_id or "", queue, reply.queue_offset, reply.msg_id, status,
+            reply.transaction_id, reply.recall_handle, reply.msg_region, reply.trace_on != "false",
+            bool(reply.duplicate),
+        )  # fmt: skip
         if self.context is not None:
             self.sender.after_send(self.context, (result,), None)
         if not self.future.done():
@@ -140,24 +147,6 @@ class Send:
             self.sender.after_send(self.context, (), error)
         if not self.future.done():
             self.future.set_exception(error)
-
-    def result(self, status: SendStatus, reply: SendReplyHeader) -> SendResult:
-        """Return what the user gets."""
-        queue = self.target.queue
-        if reply.queue_id != queue.queue_id:
-            queue = queue._replace(queue_id=reply.queue_id)
-        return SendResult(
-            self.message.unique_id or "",
-            queue,
-            reply.queue_offset,
-            reply.msg_id,
-            status,
-            reply.transaction_id,
-            reply.recall_handle,
-            reply.msg_region,
-            reply.trace_on != "false",
-            bool(reply.duplicate),
-        )
 
 
 class ReplySend(Send):

@@ -69,7 +69,7 @@ class Sender:
     def begin(self, send: Send, choice: Choice | None = None) -> None:
         """Send; the outcome goes to the send's future. Nothing waits here. Raises what `choice` raises, or NoRoute for its queue."""
         self.open_sends += 1
-        targets = self._topics.get(send.topic)
+        targets = self._topics.get(send.message.topic)
         if targets is None:
             self._spawn(self._begin_unknown(send, choice), send)
             return

@@ -14,6 +14,7 @@ from gantry_link.errors import ConnectionBusy, ConnectionLost, NotConnected
 from gantry_link.limits import JOIN_BYTES_MAX, LinkLimits
 from gantry_link.turn import Turn
 from gantry_wire.codes import ResponseCode
+from gantry_wire.command import FLAG_RESPONSE
 from gantry_wire.errors import WireError
 from gantry_wire.frame import (
     Command,
@@ -56,8 +57,10 @@ class Connection(asyncio.Protocol):
         "_unsent_bytes",
         "_unsent_key",
         "address",
+        "is_open",
         "last_used",
         "limits",
+        "next_opaque",
         "on_lost",
         "sign",
     )
@@ -79,6 +82,8 @@ class Connection(asyncio.Protocol):
         self._decoder = FrameDecoder()
         self._calls = Calls(self._withdraw, self.limits.calls_max)
         self._calls.on_silence = self._silent_since
+        self.next_opaque: Callable[[], int] = self._calls.next_opaque
+        """Returns the number for a frame that is encoded elsewhere and handed to `ask` at once."""
         self._transport: asyncio.Transport | None = None
         self._unsent: dict[int, bytes] = {}
         self._unsent_bytes = 0
@@ -86,11 +91,8 @@ class Connection(asyncio.Protocol):
         self._flush_bound = self._flush
         self._paused = False
         self._lost = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether calls can be made."""
-        return self._transport is not None and not self._lost
+        self.is_open: bool = False
+        """Whether calls can be made. An attribute, as every send looks at it (a property takes 0.1 us more)."""
 
     @property
     def open_calls(self) -> int:
@@ -116,7 +118,7 @@ class Connection(asyncio.Protocol):
         self, answer: Answer, code: int, header: Fields, body: bytes = b"", timeout: float = REQUEST_SECONDS
     ) -> None:
         """As `request`, for something that waits already: it is told in the turn in which the answer came."""
-        if self._lost or self._transport is None:
+        if not self.is_open:
             raise NotConnected(f"not connected to {self.address}")
         if self.sign is not None:
             header = self.sign(header, body)
@@ -125,13 +127,9 @@ class Connection(asyncio.Protocol):
 
     request_nowait = request
 
-    def next_opaque(self) -> int:
-        """Return the number for a frame that is encoded elsewhere and handed to `ask` at once."""
-        return self._calls.next_opaque()
-
     def ask(self, opaque: int, frame: bytes, answer: Answer, timeout: float) -> None:
         """As `request`, with a whole frame, and with something that waits for the answer already."""
-        if self._lost or self._transport is None:
+        if not self.is_open:
             raise NotConnected(f"not connected to {self.address}")
         if self._unsent_bytes + len(frame) > self.limits.output_bytes_max:
             raise ConnectionBusy(f"{self.address} does not read: {self._unsent_bytes} bytes wait")
@@ -147,7 +145,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, frame: bytes) -> None:
         """Queue a whole frame: an answer to a push, or something encoded elsewhere."""
-        if self._lost or self._transport is None:
+        if not self.is_open:
             raise NotConnected(f"not connected to {self.address}")
         if self._unsent_bytes + len(frame) > self.limits.output_bytes_max:
             raise ConnectionBusy(f"{self.address} does not read: {self._unsent_bytes} bytes wait")
@@ -166,6 +164,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the socket."""
         self._transport = cast("asyncio.Transport", transport)
+        self.is_open = not self._lost
         pause = self.limits.output_pause_bytes
         self._transport.set_write_buffer_limits(high=pause, low=pause // 4)
 
@@ -196,7 +195,7 @@ class Connection(asyncio.Protocol):
 
     def _handle(self, frame: RawFrame) -> None:
         command = decode_command(frame)
-        if command.is_response:
+        if command.flag & FLAG_RESPONSE:
             self._calls.resolve(command)
         elif self._on_push is not None:
             self._on_push(self, command)
@@ -243,6 +242,7 @@ class Connection(asyncio.Protocol):
         if self._lost:
             return
         self._lost = True
+        self.is_open = False
         self._calls.fail_all(
             lambda sent: ConnectionLost(f"the connection to {self.address} {why}", sent=sent)
         )
