@@ -1,0 +1,224 @@
+"""Writes a DataFrame to a topic, batch or stream: each row becomes one message, sent over HTTP through a gateway.
+
+At least once: a task that Spark repeats sends again. With `idempotencyColumns` (or a column idempotencyKey) the store answers a repeat
+with the first message, within its window of ten minutes, so that nothing is there twice.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from gantry_spark.gateway_send import Gateway
+from gantry_spark.options import BadOption
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_log = logging.getLogger("gantry_spark")
+
+_COLUMNS: Final = {
+    "body": ("string", "binary"),
+    "topic": ("string",),
+    "tags": ("string",),
+    "keys": ("string", "array<string>"),
+    "properties": ("map<string,string>",),
+    "shardingkey": ("string",),
+    "idempotencykey": ("string",),
+    "brokername": ("string",),
+    "queueid": ("int", "bigint"),
+    "delayms": ("int", "bigint"),
+    "deliverat": ("timestamp",),
+}
+"""What a row may hold, and as which types."""
+_OPTIONS: Final = ("gateway", "topic", "token", "idempotencyColumns", "batchMessages", "retrySeconds", "path")
+KEY_BYTES_MAX: Final = 100
+"""A longer idempotency key is refused by the gateway: its hash stands for it."""
+MESSAGES_MAX: Final = 1000
+BATCH_BYTES: Final = 4 * 1024 * 1024
+"""A request is sent when its bodies reach this: a gateway takes 16 MiB, and JSON makes bodies longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Where rows go, checked."""
+
+    gateway: str
+    topic: str | None
+    token: str | None
+    idempotency_columns: tuple[str, ...]
+    batch_messages: int
+    retry_seconds: int
+
+
+@dataclass
+class Sent(WriterCommitMessage):
+    """What one task did."""
+
+    messages: int
+    duplicates: int
+
+
+def parse(given: Mapping[str, str], schema: StructType) -> SinkOptions:
+    """Return the options of a sink for rows of a schema. Raises BadOption."""
+    options = {name.lower(): value for name, value in given.items()}
+    if unknown := sorted(set(options) - {name.lower() for name in _OPTIONS}):
+        raise BadOption(f"the sink has no option {', '.join(unknown)}; it has {', '.join(_OPTIONS[:-1])}")
+    gateway = options.get("gateway", "")
+    if not gateway.startswith(("http://", "https://")):
+        raise BadOption("give the option gateway: the address of the HTTP API, like http://127.0.0.1:8080")
+    columns = tuple(name.strip() for name in options.get("idempotencycolumns", "").split(",") if name.strip())
+    _check_columns(schema, columns, has_topic="topic" in options)
+    return SinkOptions(
+        gateway,
+        options.get("topic"),
+        options.get("token"),
+        columns,
+        _number(options, "batchMessages", 500, MESSAGES_MAX),
+        _number(options, "retrySeconds", 120, 86_400),
+    )
+
+
+def _check_columns(schema: StructType, key_columns: tuple[str, ...], *, has_topic: bool) -> None:
+    types = {field.name.lower(): field.dataType.simpleString() for field in schema.fields}
+    for name, told in types.items():
+        if name not in _COLUMNS and name not in {key.lower() for key in key_columns}:
+            raise BadOption(
+                f"a message has no {name}: its columns are {', '.join(_COLUMNS)}; put other columns into the body, "
+                "like to_json(struct(*)) AS body, or drop them"
+            )
+        if name in _COLUMNS and told not in _COLUMNS[name]:
+            raise BadOption(f"the column {name} is {' or '.join(_COLUMNS[name])}, not {told}")
+    if "body" not in types:
+        raise BadOption("a message needs the column body (string or binary)")
+    if not has_topic and "topic" not in types:
+        raise BadOption("give the option topic, or a column of that name")
+    if missing := [key for key in key_columns if key.lower() not in types]:
+        raise BadOption(f"idempotencyColumns names {', '.join(missing)}, which the rows do not have")
+
+
+def _number(options: Mapping[str, str], name: str, default: int, most: int) -> int:
+    text = options.get(name.lower(), str(default)).strip()
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise BadOption(f"{name} is a number from 1 to {most}, not {text}")
+    return int(text)
+
+
+class _Sending:
+    """What batch and stream writers share: one task sends its rows."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
+        """Send the rows of one task, in their order. Raises gateway_send.SendRefused."""
+        options = self._options
+        sent = duplicates = 0
+        with Gateway(options.gateway, options.token, options.retry_seconds) as gateway:
+            for topic, messages in _requests(iterator, options):
+                results = gateway.send(topic, messages)
+                sent += len(results)
+                duplicates += sum(1 for result in results if result.get("duplicate"))
+        return Sent(sent, duplicates)
+
+    def _say(self, messages: list[Sent | None], what: str) -> None:
+        sent = sum(message.messages for message in messages if message)
+        _log.info(
+            "%s: %d messages, %d of them there already", what, sent, sum(m.duplicates for m in messages if m)
+        )
+
+
+class BatchWriter(_Sending, DataSourceArrowWriter):
+    """Writes one DataFrame."""
+
+    def commit(self, messages: list[Sent | None]) -> None:  # type: ignore[override]
+        """Say what was sent: it is there already."""
+        self._say(messages, "written")
+
+    def abort(self, messages: list[Sent | None]) -> None:  # type: ignore[override]
+        """Say what was sent before the job failed: a message cannot be taken back."""
+        self._say(messages, "failed, but sent before that")
+
+
+class StreamWriter(_Sending, DataSourceStreamArrowWriter):
+    """Writes the batches of a stream."""
+
+    def commit(self, messages: list[Sent | None], batchId: int) -> None:  # noqa: N803  # type: ignore[override]
+        """Say what was sent."""
+        self._say(messages, f"batch {batchId} written")
+
+    def abort(self, messages: list[Sent | None], batchId: int) -> None:  # noqa: N803  # type: ignore[override]
+        """Say what was sent before the batch failed: Spark repeats it."""
+        self._say(messages, f"batch {batchId} failed, but sent before that")
+
+
+def _requests(
+    iterator: Iterator[pa.RecordBatch], options: SinkOptions
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield requests: messages of one topic that follow each other."""
+    held: list[dict[str, Any]] = []
+    held_topic, held_bytes = "", 0
+    for batch in iterator:
+        for row in batch.to_pylist():
+            topic, message, size = _message(row, options)
+            if held and (
+                topic != held_topic or len(held) >= options.batch_messages or held_bytes + size > BATCH_BYTES
+            ):
+                yield held_topic, held
+                held, held_bytes = [], 0
+            held.append(message)
+            held_topic, held_bytes = topic, held_bytes + size
+    if held:
+        yield held_topic, held
+
+
+def _message(row: Mapping[str, Any], options: SinkOptions) -> tuple[str, dict[str, Any], int]:
+    """Return the topic of a row, its message as the gateway takes it, and the size of its body in bytes."""
+    found = {name.lower(): value for name, value in row.items() if value is not None}
+    topic = found.get("topic", options.topic)
+    if topic is None:
+        raise BadOption("a row has no topic, and the option topic is not given")
+    body = found.get("body", "")
+    message: dict[str, Any] = (
+        {"body": body} if isinstance(body, str) else {"bodyBase64": base64.b64encode(body).decode("ascii")}
+    )
+    if keys := found.get("keys"):
+        message["keys"] = keys.split() if isinstance(keys, str) else list(keys)
+    if properties := found.get("properties"):
+        message["properties"] = dict(properties)
+    if at := found.get("deliverat"):
+        assert isinstance(at, datetime)
+        message["deliverAt"] = round(at.timestamp() * 1000)
+    renamed = {
+        "tags": "tag",
+        "shardingkey": "shardingKey",
+        "brokername": "broker",
+        "queueid": "queueId",
+        "delayms": "delayMs",
+    }
+    message |= {name: found[column] for column, name in renamed.items() if column in found}
+    if (key := idempotency_key(found, options.idempotency_columns)) is not None:
+        message["idempotencyKey"] = key
+    return topic, message, len(body)
+
+
+def idempotency_key(row: Mapping[str, Any], columns: tuple[str, ...]) -> str | None:
+    """Return the key of a row (names in small letters): of the columns, else its own; None where it has none.
+
+    Equal values give equal keys in every run. One short text is its own key, so that it can be found again.
+    """
+    if not columns:
+        return row.get("idempotencykey")
+    values = [row.get(name.lower()) for name in columns]
+    if len(values) == 1 and isinstance(values[0], str) and 0 < len(values[0].encode()) <= KEY_BYTES_MAX:
+        return values[0]
+    return hashlib.sha256(json.dumps(values, default=str, ensure_ascii=True).encode()).hexdigest()

@@ -1,0 +1,61 @@
+"""Asks a running store for a snapshot, and lets it drop one: two calls on its HTTP port."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from typing import Any, Final
+
+_log = logging.getLogger("gantry_spark")
+
+SECONDS_MAX: Final = 120.0
+"""A store that copies many queues takes a moment."""
+RECOVERY_SECONDS_MAX: Final = 120.0
+_TRY_AGAIN_SECONDS: Final = 0.5
+
+
+class SnapshotRefused(Exception):
+    """A running store made no snapshot; the text says why and what to do."""
+
+
+def make_snapshot(http: str, ttl_seconds: int) -> dict[str, Any]:
+    """Return the manifest of a new snapshot; waits for a store that is still opening. Raises SnapshotRefused."""
+    until = time.monotonic() + RECOVERY_SECONDS_MAX
+    while True:
+        try:
+            return json.loads(_call("POST", f"{http.rstrip('/')}/snapshots?ttlSeconds={ttl_seconds}"))
+        except urllib.error.HTTPError as error:
+            words = _words(error)
+            if error.code != 503 or time.monotonic() > until:
+                raise SnapshotRefused(f"the store at {http} made no snapshot: {words}") from error
+        except OSError as error:
+            raise SnapshotRefused(
+                f"the store at {http} does not answer ({error}); is it its HTTP port?"
+            ) from error
+        time.sleep(_TRY_AGAIN_SECONDS)
+
+
+def drop_snapshot(http: str, snapshot_id: str) -> None:
+    """Let a store drop a snapshot. One that cannot now does so when the time of the snapshot is over."""
+    try:
+        _call("DELETE", f"{http.rstrip('/')}/snapshots/{snapshot_id}")
+    except OSError as error:
+        _log.info("the snapshot %s stays at %s until its time is over: %s", snapshot_id, http, error)
+
+
+def _call(method: str, url: str) -> bytes:
+    if not url.startswith(("http://", "https://")):
+        raise SnapshotRefused(f"{url} is no address of HTTP")
+    request = urllib.request.Request(url, method=method)  # noqa: S310 - checked above
+    with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:  # noqa: S310
+        return answer.read()
+
+
+def _words(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.loads(error.read())["error"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return str(error)
