@@ -4,7 +4,8 @@ Lays down byte for byte what `settling/planning.py` plans and `settling/entry.py
 of one queue share is worked out once per placement, and a body keeps the checksum of its half. Decides nothing.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 from broker_store.message import Mode, Placement
@@ -23,9 +24,11 @@ from gantry_wire.settle_headers import OutputPlace
 
 HALF_SOURCE: Source = (HALF_TOPIC, 0, "")
 _BEFORE, _BEHIND = mark_parts(HALF_SOURCE)
-_ENDS = {total: [_BEHIND + end for end in MARK_SUFFIXES[total]] for total in (1, 2)}
-"""What stands behind the offset in a mark, by how many records there are and which of them it is."""
-_MARK_BYTES = len(_BEFORE) + len(_ENDS[1][1])
+_ALONE, _FIRST, _SECOND = (
+    _BEHIND + MARK_SUFFIXES[total][number] for total, number in ((1, 1), (2, 1), (2, 2))
+)
+"""What stands behind the offset in a mark: of an op message alone, of a message, of the op message behind it."""
+_MARK_BYTES = len(_BEFORE) + len(_ALONE)
 """Of a mark, without the digits of the offset."""
 _PROPERTIES_MAX = PROPERTIES_BYTES_MAX - _MARK_BYTES - MARK_SUFFIX_BYTES_MAX - 20
 _OP_TEXT = format_properties(OP_PROPERTIES)
@@ -62,6 +65,9 @@ class HalfDecision(NamedTuple):
         return ROLLED_BACK if self.queue is None else COMMITTED
 
 
+_new_decision = cast("Callable[[type[HalfDecision], tuple[Any, ...]], HalfDecision]", tuple.__new__)
+
+
 class Laying:
     """Lays decisions down in one placement."""
 
@@ -87,28 +93,32 @@ class Laying:
         if born_host != self._born_host:
             self._born_host = born_host
             self._layout, self._host_bits = fixed_layout(born_host, self._at.store_host)
-        at, pack, fixed_size, host_bits = self._at, self._layout.pack, self._layout.size, self._host_bits
+        at, layout, host_bits = self._at, self._layout, self._host_bits
+        pack, fixed_size, store_ms, store_host = layout.pack, layout.size, at.store_ms, at.store_host
         digits = b"%d" % half_offset
+        digits_size = len(digits)
         op_queue, op_magic, _, op_placed = self._op
-        op_tail = self._op_tails.get(len(digits)) or self._op_tail(len(digits))
-        op_size = fixed_size + 2 * len(digits) + len(op_tail) + len(_ENDS[1][1])
-        queue, offset, size, parts = None, 0, 0, ()
+        op_tail = self._op_tails.get(digits_size) or self._op_tail(digits_size)
+        op_size = fixed_size + 2 * digits_size + len(op_tail) + len(_ALONE)
+        queue, offset, size, message, op_end = None, 0, 0, (), _ALONE
         if is_commit:
             lane = self._lanes.get(kind)
             if lane is None:
                 lane = self._lanes[kind] = self._lane(kind.topic, kind.queue_id)
             queue, magic, middle, placed = lane
-            text_size = len(properties) + _MARK_BYTES + len(digits)
-            if len(properties) > _PROPERTIES_MAX:
+            body_size, text_size = len(body), len(properties)
+            if text_size > _PROPERTIES_MAX:
                 return None
-            size = fixed_size + len(body) + len(middle) + _LENGTH_BYTES + text_size
+            text_size += _MARK_BYTES + digits_size
+            size = fixed_size + body_size + len(middle) + _LENGTH_BYTES + text_size
             position = at.log.reserve(size + op_size)
             offset = queue.next_offset
             head = pack(
                 size, magic, crc, queue.queue_id, flag, offset, position, sys_flag | host_bits | SYS_TRANSACTION_COMMIT,
-                born_ms, born_host, at.store_ms, at.store_host, times, half_position, len(body),
+                born_ms, born_host, store_ms, store_host, times, half_position, body_size,
             )  # fmt: skip
-            parts = head, body, middle, properties_length(text_size), properties, _BEFORE, digits, _ENDS[2][1]
+            message = head, body, middle, properties_length(text_size), properties, _BEFORE, digits, _FIRST
+            op_end = _SECOND
             queue.next_offset = offset + 1
             queue.put_bytes += size
             placed.append((queue, offset, position, size, code, unique_key, keys))
@@ -117,14 +127,14 @@ class Laying:
         op_offset, op_position = op_queue.next_offset, position + size
         op_head = pack(
             op_size, op_magic, crc32(digits) & CRC_MASK, op_queue.queue_id, flag, op_offset, op_position, host_bits,
-            born_ms, born_host, at.store_ms, at.store_host, 0, 0, len(digits),
+            born_ms, born_host, store_ms, store_host, 0, 0, digits_size,
         )  # fmt: skip
-        end = _ENDS[2][2] if is_commit else _ENDS[1][1]
-        at.log.put(b"".join((*parts, op_head, digits, op_tail, digits, end)))
+        at.log.put(b"".join((*message, op_head, digits, op_tail, digits, op_end)))
         op_queue.next_offset = op_offset + 1
         op_queue.put_bytes += op_size
         op_placed.append((op_queue, op_offset, op_position, op_size, _OP_CODE, None, None))
-        return HalfDecision(queue, offset, position, op_queue, op_offset, op_position, at.store_ms)
+        decision = queue, offset, position, op_queue, op_offset, op_position, store_ms
+        return _new_decision(HalfDecision, decision)
 
     def _lane(self, topic: str, queue_id: int) -> _Lane:
         target, queue = self._find_target(topic, queue_id)
