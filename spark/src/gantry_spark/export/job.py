@@ -1,0 +1,177 @@
+"""One run of an export: fix what is read, let Spark's tasks write files, commit. Before the first: is all as it is asked for."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from gantry_spark.export import body_schema, committing, places
+from gantry_spark.export.bodies import BodyDecoder
+from gantry_spark.export.columns import READ, dead_letters, taken
+from gantry_spark.export.failures import Refused
+from gantry_spark.export.options import ExportOptions
+from gantry_spark.export.progress import pieces_shown, say, size_words
+from gantry_spark.export.reach import Reach, reach, unknown_topics
+from gantry_spark.export.result import Result
+from gantry_spark.export.tables import STATE, open_table
+from gantry_spark.export.task_writer import JOB, NAME, ExportSink, TaskJob, Written, written
+from gantry_spark.snapshot import Snapshot, take
+
+DAMAGED: Final = f"{STATE}/damaged"
+IDLE_BYTES: Final = 64 << 20
+"""A run that found nothing commits how far it looked only when that is far: a table gets no commit a minute for nothing."""
+
+
+class Export:
+    """An export into one folder, which the caller holds the lock of."""
+
+    def __init__(self, options: ExportOptions, session: Callable[[], SparkSession]) -> None:
+        """`session` starts Spark, or returns what runs: only a run that has something to read needs it. Raises Refused."""
+        self._options, self._session = options, session
+        self._out = options.out
+        self._dead_out = places.dead_letters_of(options.out)
+        identity = places.prepare(self._out)
+        body = self._body_schema()
+        if body is not None:
+            dead_identity = places.prepare(self._dead_out)
+            places.agree(
+                self._dead_out,
+                dead_identity,
+                {**places.wanted(options, None), "deadLettersOf": self._out.name},
+            )
+        self._holds = places.agree(self._out, identity, places.wanted(options, body))
+        # What the tasks need of a job that is not made for each run anew.
+        self._body, self._prefix = body, options.prefix
+        self._table = open_table(options.to, self._out, self._job({}, {}, "").schema())
+        self._dead = None if body is None else open_table(options.to, self._dead_out, dead_letters())
+        for folder, table in ((self._out, self._table), (self._dead_out, self._dead)):
+            if table is not None and (gone := committing.settle(folder, table)):
+                say(f"{gone} files of a run that was ended before its commit are removed from {folder}")
+
+    def run(self) -> Result:
+        """Export what is new. Raises Refused, Failed, and what Spark raises."""
+        began = time.monotonic()
+        say("looking at the stores")
+        with closing(take(self._options.places, http=self._options.http)) as snapshot:
+            if words := unknown_topics(
+                self._options.topics, (topic for view in snapshot.stores for topic, _ in view.queues)
+            ):
+                if not self._options.follow:
+                    raise Refused(words)
+                say(words)
+            found = reach(snapshot.stores, self._table.marks(), accept_loss=self._options.accept_loss)
+            for words in found.lost:
+                say(f"not in the table: {words}")
+            if not found.bytes:
+                return Result(marks=_shown(found), seconds=time.monotonic() - began)
+            job = self._job(*self._progress_of(found), f"{committing.STAGING}/{uuid.uuid4().hex}")
+            done = self._write(snapshot, found, job)
+        damaged = self._keep_damaged(job)
+        return self._commit(found, done, damaged, began)
+
+    def _job(self, log_ids: dict[str, str], dead_from: dict[str, int], staging: str) -> TaskJob:
+        return TaskJob(
+            str(self._out), str(self._dead_out), staging, log_ids, dead_from,
+            with_partitions=self._options.to == "iceberg", body=self._body, prefix=self._prefix,
+        )  # fmt: skip
+
+    def _progress_of(self, found: Reach) -> tuple[dict[str, str], dict[str, int]]:
+        """Return the logs that are read, and from which positions on dead letters are new."""
+        buried = {} if self._dead is None else self._dead.marks()
+        log_ids = {broker: mark.log_id for broker, mark in found.marks.items()}
+        new = {broker: mark.next for broker, mark in buried.items() if mark.log_id == log_ids.get(broker)}
+        return log_ids, new
+
+    def _write(self, snapshot: Snapshot, found: Reach, job: TaskJob) -> Written:
+        brokers = ", ".join(found.start)
+        spark = self._session()
+        say(f"reading {size_words(found.bytes)} of the log of {brokers}")
+        with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as manifest:
+            manifest.write(snapshot.to_json())
+            manifest.flush()
+            spark.dataSource.register(ExportSink)
+            rows = self._rows(spark, manifest.name, found, job)
+            with pieces_shown(spark.sparkContext):
+                rows.write.format(NAME).mode("append").option(JOB, job.to_json()).save()
+        return written(job)
+
+    def _rows(self, spark: SparkSession, manifest: str, found: Reach, job: TaskJob) -> DataFrame:
+        """Return the rows of the run as Spark sees them."""
+        options = {
+            "snapshot": manifest, "columns": ",".join(READ), "topic": ",".join(self._options.topics),
+            "startingOffsets": json.dumps(found.start), "decompress": "true",
+            "failOnDataLoss": str(not self._options.accept_loss).lower(), "quarantine": str(self._damaged(job)),
+        }  # fmt: skip
+        rows = spark.read.format("gantry").options(**options).load()
+        store_time = F.col("storeTimestamp")
+        if (from_ms := self._holds["fromMs"]) is not None:
+            rows = rows.filter(store_time >= F.timestamp_millis(F.lit(from_ms)))
+        if (to_ms := self._holds["toMs"]) is not None:
+            rows = rows.filter(store_time < F.timestamp_millis(F.lit(to_ms)))
+        return rows
+
+    def _commit(self, found: Reach, done: Written, damaged: int, began: float) -> Result:
+        files = done.files
+        if files or done.dead or found.bytes >= IDLE_BYTES:
+            say("committing")
+            if (
+                self._dead is not None and done.dead
+            ):  # first: killed in between, the next run knows what lies there already
+                committing.add(self._dead_out, self._dead, done.dead, found.marks)
+            committing.add(self._out, self._table, files, found.marks)
+        return Result(
+            rows=sum(file.rows for file in files), files=len(files), bytes=sum(file.bytes for file in files),
+            dead_rows=sum(file.rows for file in done.dead), damaged=damaged, marks=_shown(found),
+            seconds=round(time.monotonic() - began, 3),
+        )  # fmt: skip
+
+    def _damaged(self, job: TaskJob) -> Path:
+        return self._out / job.staging / "damaged"
+
+    def _keep_damaged(self, job: TaskJob) -> int:
+        """Keep what the source says of damaged records beside the table; return how many there are."""
+        count = 0
+        for file in sorted(self._damaged(job).glob("*.json")):
+            count += len(file.read_text(encoding="utf-8").splitlines())
+            target = self._out / DAMAGED / file.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
+        return count
+
+    def _body_schema(self) -> body_schema.Struct | None:
+        path = self._options.json_schema
+        if path is None:
+            return None
+        schema = body_schema.load(path, self._parse_ddl)
+        for field in BodyDecoder(schema, self._options.prefix).fields:
+            if field.name.lower() in taken():
+                raise Refused(
+                    f"the schema has a column {field.name}, as every message has: put something before its columns by --prefix body_"
+                )
+        return schema
+
+    def _parse_ddl(self, ddl: str) -> body_schema.Struct:
+        from pyspark.errors import PySparkException
+        from pyspark.sql.types import StructType
+
+        self._session()
+        try:
+            return json.loads(StructType.fromDDL(ddl).json())
+        except PySparkException as error:
+            first = str(error).strip().splitlines()[0]
+            raise Refused(
+                f"the schema {self._options.json_schema} is no DDL that Spark reads: {first[:300]}"
+            ) from None
+
+
+def _shown(found: Reach) -> dict[str, list[Any]]:
+    return {broker: list(mark) for broker, mark in found.marks.items()}

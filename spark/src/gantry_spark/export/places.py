@@ -1,0 +1,99 @@
+"""Looks at the folder of a table before anything is started: whether it is ours or empty, can be written, and what it holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from gantry_spark.export.body_schema import Struct
+from gantry_spark.export.durable import read_json, write_json
+from gantry_spark.export.failures import Refused
+from gantry_spark.export.options import ExportOptions
+from gantry_spark.export.tables import STATE
+
+IDENTITY: Final = f"{STATE}/export.json"
+VERSION: Final = 1
+
+
+def dead_letters_of(out: Path) -> Path:
+    """Return the folder of what could not be decoded."""
+    return out.with_name(f"{out.name}_dlq")
+
+
+def prepare(out: Path) -> dict[str, Any] | None:
+    """Have the folder of a table; return what it holds by its own word, None for a new one. Raises Refused for one that is no table."""
+    inside = _store_around(out)
+    if inside is not None:
+        raise Refused(f"{out} lies in {inside}, which belongs to a store: name a folder elsewhere")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        identity = read_json(out / IDENTITY)
+        if identity is None and (found := [path.name for path in out.iterdir() if path.name != STATE]):
+            raise Refused(
+                f"{out} holds files that are no export of ours ({min(found)}…): name an empty folder or a new one"
+            )
+        (out / STATE).mkdir(exist_ok=True)
+        probe = out / STATE / "probe"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except FileExistsError:
+        raise Refused(f"{out} is a file: name a folder") from None
+    except NotADirectoryError:
+        raise Refused(f"{out} lies below something that is no folder") from None
+    except (OSError, ValueError) as error:
+        raise Refused(f"cannot write in {out}: {getattr(error, 'strerror', None) or error}") from None
+    if identity is not None and identity["version"] != VERSION:
+        raise Refused(f"{out} was written by another version of ./gantry export: export into a new folder")
+    return identity
+
+
+def wanted(options: ExportOptions, body: Struct | None) -> dict[str, Any]:
+    """Return what the options ask a table to hold."""
+    return {
+        "version": VERSION, "to": options.to, "topics": sorted(options.topics), "body": body, "prefix": options.prefix,
+        "fromMs": options.from_ms, "toMs": options.to_ms,
+    }  # fmt: skip
+
+
+def agree(out: Path, holds: dict[str, Any] | None, asked: dict[str, Any]) -> dict[str, Any]:
+    """Write what a new table holds; of an older one check that the same is asked for. Times that are not given are the table's own."""
+    if holds is None:
+        write_json(out / IDENTITY, asked)
+        return asked
+    for key, name in (
+        ("to", "--to"),
+        ("topics", "--topic"),
+        ("body", "--json-schema"),
+        ("prefix", "--prefix"),
+    ):
+        if holds[key] != asked[key]:
+            raise Refused(
+                f"{out} was exported with {_shown(name, holds[key])}: ask for the same, or name another folder"
+            )
+    for key, name in (("fromMs", "--from-time"), ("toMs", "--to-time")):
+        if asked[key] is not None and asked[key] != holds[key]:
+            raise Refused(
+                f"{out} was exported with {_shown(name, holds[key])}: leave {name} out to go on, or name another folder"
+            )
+    return holds
+
+
+def _shown(name: str, value: Any) -> str:
+    match value:
+        case None | "":
+            return f"no {name}"
+        case list():
+            return " ".join(f"{name} {one}" for one in value)
+        case dict():
+            return f"another {name}"
+        case _:
+            return f"{name} {value}"
+
+
+def _store_around(out: Path) -> Path | None:
+    """Return the store or data directory that a folder lies in, or is."""
+    resolved = out.resolve()
+    for folder in (resolved, *resolved.parents):
+        if (folder / "commitlog").is_dir():
+            return folder
+    return None

@@ -1,0 +1,94 @@
+"""What a run has to read of each log, from how far the table is and what the logs hold now. Decides; opens nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, Protocol
+
+from gantry_spark.export.failures import Refused
+from gantry_spark.export.tables import Mark, Marks
+
+_HOW: Final = "go on without them by --accept-loss, or export into another folder"
+TOPICS_SHOWN_MAX: Final = 10
+
+
+class LogView(Protocol):
+    """What is looked at of a snapshot's store."""
+
+    @property
+    def broker(self) -> str:
+        """Its broker's name."""
+        ...
+
+    @property
+    def log_id(self) -> str:
+        """Name of the log; empty for one that Gantry never opened."""
+        ...
+
+    @property
+    def min_position(self) -> int:
+        """Position of the first record."""
+        ...
+
+    @property
+    def end_position(self) -> int:
+        """Position behind the last record."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Positions by broker, what the table will have read afterwards, and what is missing, in words."""
+
+    start: dict[str, int]
+    marks: Marks
+    bytes: int
+    lost: tuple[str, ...]
+
+
+def reach(views: Iterable[LogView], marks: Marks, *, accept_loss: bool) -> Reach:
+    """Return what to read. Raises Refused where messages are gone that were never exported, unless that is accepted."""
+    start: dict[str, int] = {}
+    after: Marks = {}
+    lost: list[str] = []
+    size = 0
+    for view in views:
+        first, words = _start(view, marks.get(view.broker))
+        if words:
+            lost.append(words)
+        start[view.broker] = first
+        after[view.broker] = Mark(view.log_id, view.end_position)
+        size += view.end_position - first
+    if lost and not accept_loss:
+        raise Refused(f"{'; '.join(lost)}: {_HOW}")
+    return Reach(start, after, size, tuple(lost))
+
+
+def _start(view: LogView, mark: Mark | None) -> tuple[int, str]:
+    """Return where to begin in a log, and what is missing before it."""
+    if mark is None:
+        return view.min_position, ""
+    if mark.log_id != view.log_id:
+        words = f"the log of {view.broker} is another one than that exported so far (it was replaced)"
+        return view.min_position, words
+    if mark.next > view.end_position:
+        words = f"the log of {view.broker} ends at {view.end_position}, and was exported up to {mark.next} (it was cut)"
+        return view.end_position, words
+    if mark.next < view.min_position:
+        words = f"{view.broker} has deleted positions {mark.next} to {view.min_position} before they were exported"
+        return view.min_position, words
+    return mark.next, ""
+
+
+def unknown_topics(topics: Sequence[str], known: Iterable[str]) -> str:
+    """Return in words which topics no store holds; empty when all are there."""
+    held = sorted(set(known))
+    missing = [topic for topic in topics if topic not in held]
+    if not missing:
+        return ""
+    near = get_close_matches(missing[0], held, n=2)
+    own = [topic for topic in held if "%" not in topic and "_SYS_" not in topic][:TOPICS_SHOWN_MAX]
+    there = f"did you mean {' or '.join(near)}?" if near else f"they hold {', '.join(own) or 'none'}"
+    return f"the stores hold no message of topic {', '.join(missing)}; {there}"
