@@ -78,9 +78,13 @@ class ClientInstance:
         if instance is None:
             instance = shared[settings] = cls(settings)
         instance._users += 1
-        async with instance._starting:
-            if not instance._tasks:
-                await instance._start()
+        try:
+            async with instance._starting:
+                if not instance._tasks:
+                    await instance._start()
+        except BaseException:
+            await instance.release()
+            raise
         return instance
 
     async def release(self) -> None:

@@ -171,6 +171,12 @@ class Message:
             self.deliver_at_ms = deliver_at
 
 
+def check_message(message: object) -> None:
+    """Raise InvalidMessage unless it is a message to send."""
+    if not isinstance(message, Message):
+        raise InvalidMessage("message", f"a gantry.Message, not {type(message).__name__}")
+
+
 def check_property(key: object, value: object) -> None:
     """Raise InvalidMessage unless a user may set this property."""
     if not isinstance(key, str) or not isinstance(value, str):

@@ -264,7 +264,6 @@ class PushConsumer:
         agreement, self._agreement = self._agreement, None
         if agreement is not None:
             agreement.cancel()
-            await asyncio.gather(agreement, return_exceptions=True)
         instance = self._instance
         try:
             if running is not None:

@@ -120,6 +120,20 @@ class Running:
 
     async def stop(self) -> None:
         """Hand every queue over: no new calls, wait for those that run, write offsets, give locks back."""
+        try:
+            await self._hand_over()
+        finally:  # also where who closes has no time to wait
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self.returning.close()
+            if self._concurrent is not None:
+                await self._concurrent.close()
+            if self._orderly is not None:
+                self._orderly.close()
+            await self.holding.close()
+
+    async def _hand_over(self) -> None:
         settings = self.plan.settings
         self.rebalancer.close()
         for rebalancing in self._tasks[:1]:
@@ -139,15 +153,6 @@ class Running:
                 self.group, settings.close_timeout,
             )  # fmt: skip
         await self.holding.finish_drops(force=True)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.returning.close()
-        if self._concurrent is not None:
-            await self._concurrent.close()
-        if self._orderly is not None:
-            self._orderly.close()
-        await self.holding.close()
 
     # What pipelines need
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gantry.errors import GantryError, InvalidMessage
-from gantry.message import Message, SendResult
+from gantry.message import Message, SendResult, check_message
 from gantry.producer.preparing import Preparation
 from gantry.producer.splitting import item_size, split
 from gantry.unique_ids import now_ms
@@ -26,30 +26,40 @@ def batch_items(
     messages: Sequence[Message], preparation: Preparation, bytes_max: int
 ) -> Iterator[tuple[list[Message], list[BatchItem]]]:
     """Yield messages and their items, as many together as fit a request. InvalidMessage before anything is yielded."""
+    if not isinstance(messages, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
+        raise InvalidMessage("messages", f"a list of gantry.Message, not {type(messages).__name__}")
     if not messages:
         raise InvalidMessage("messages", "a batch has at least one")
-    topic, wait_stored, born_ms = messages[0].topic, messages[0].wait_stored, now_ms()
-    preparation.topic(topic)
+    for message in messages:
+        check_message(message)
+    born_ms = now_ms()
+    preparation.topic(messages[0].topic)
     made: list[tuple[tuple[Message, BatchItem], int]] = []
     for number, message in enumerate(messages):
-        if message.topic != topic:
-            raise InvalidMessage(
-                "messages", f"number {number} is for topic {message.topic}, the first for {topic}"
-            )
-        if message.is_timed:
-            raise InvalidMessage(
-                "messages", f"number {number} is delayed: brokers take no delayed ones in a batch"
-            )
-        if message.wait_stored != wait_stored:
-            raise InvalidMessage("messages", f"number {number} differs from the first in wait_stored")
-        if not message.body:
-            raise InvalidMessage("body", f"0 bytes in number {number}; a message has at least 1")
+        _check_item(number, message, messages[0])
         item = BatchItem(message.flag, message.body, preparation.properties(message, born_ms).encode())
         size = item_size(item.body, item.properties)
         if size > bytes_max:
             raise InvalidMessage("body", f"number {number} takes {size} bytes, a request {bytes_max}")
         made.append(((message, item), size))
     return _parts(made, bytes_max)
+
+
+def _check_item(number: int, message: Message, first: Message) -> None:
+    if message.topic != first.topic:
+        raise InvalidMessage(
+            "messages", f"number {number} is for topic {message.topic}, the first for {first.topic}"
+        )
+    if message.is_timed:
+        raise InvalidMessage(
+            "messages", f"number {number} is delayed: brokers take no delayed ones in a batch"
+        )
+    if message.wait_stored != first.wait_stored:
+        raise InvalidMessage("messages", f"number {number} differs from the first in wait_stored")
+    if type(message.body) is not bytes:  # it was one when the message was made
+        raise InvalidMessage("body", f"bytes, not {type(message.body).__name__}, in number {number}")
+    if not message.body:
+        raise InvalidMessage("body", f"0 bytes in number {number}; a message has at least 1")
 
 
 def _parts(

@@ -28,7 +28,6 @@ from gantry_wire.properties import (
 
 TOPICS_MAX = 10_000
 """Names that are remembered as checked."""
-_CHARACTER_BYTES_MAX = 4
 _WAITS, _WAITS_NOT = f"\x02{WAIT}\x01true\x02", f"\x02{WAIT}\x01false\x02"
 
 
@@ -61,6 +60,8 @@ class Preparation:
         known = self._topics.get(topic)
         if known is not None:
             return known
+        if type(topic) is not str:
+            raise InvalidMessage("topic", f"a name, not {topic!r}")
         wrapped = namespaces.wrap(self.namespace, topic)
         try:
             check_topic(wrapped)
@@ -75,6 +76,8 @@ class Preparation:
     def prepare(self, message: Message, now_ms: int, extra: dict[str, str] | None = None) -> Prepared:
         """Return what travels of a message born now, with `extra` properties; InvalidMessage where it breaks a limit."""
         body = message.body
+        if type(body) is not bytes:  # it was one when the message was made
+            raise InvalidMessage("body", f"bytes, not {type(body).__name__}")
         size = len(body)
         if not 0 < size <= self._message_bytes_max:
             raise InvalidMessage("body", f"{size} bytes; a message has 1 to {self._message_bytes_max}")
@@ -109,7 +112,7 @@ class Preparation:
             count += len(more)
         if text.count("\x02") != count or text.count("\x01") != count:
             raise InvalidMessage("properties", "tag, keys and properties hold no character 0x01 or 0x02")
-        if len(text) * _CHARACTER_BYTES_MAX > PROPERTIES_BYTES_MAX:
+        if not text.isascii() or len(text) > PROPERTIES_BYTES_MAX:
             _check_size(text)
         return text
 

@@ -11,7 +11,7 @@ from gantry.errors import ConnectionFailed, GantryError, InvalidMessage
 from gantry.hooks import SendHook
 from gantry.instance import ClientInstance
 from gantry.members import check_group_name
-from gantry.message import Message, MessageQueue, SendResult
+from gantry.message import Message, MessageQueue, SendResult, check_message
 from gantry.producer import recalls
 from gantry.producer.accumulator import Accumulator, Gathered
 from gantry.producer.batches import BatchIncomplete, batch_items
@@ -80,7 +80,11 @@ class Producer:
             )
         if self.settings.trace:
             self._tracer = Tracer(self.client_settings, self.group, PRODUCE, self.settings.trace_topic)
-            await self._tracer.start()
+            try:
+                await self._tracer.start()
+            except BaseException:
+                await self.close()
+                raise
             self._hooks.append(ProducerTrace(self._tracer))
 
     async def close(self) -> None:
@@ -92,12 +96,14 @@ class Producer:
             self._accumulator.leave_all()
             self._accumulator = None
         self._instance = self._sender = None
-        await sender.close(self.settings.send_timeout + CLOSE_SECONDS)
-        if self._tracer is not None:
-            await self._tracer.close()
-            self._hooks = [hook for hook in self._hooks if not isinstance(hook, ProducerTrace)]
-        await instance.unregister(self._wrapped_group, self)
-        await instance.release()
+        try:
+            await sender.close(self.settings.send_timeout + CLOSE_SECONDS)
+        finally:  # also where who closes has no time to wait: the group must be free for another
+            if self._tracer is not None:
+                await self._tracer.close()
+                self._hooks = [hook for hook in self._hooks if not isinstance(hook, ProducerTrace)]
+            await instance.unregister(self._wrapped_group, self)
+            await instance.release()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -144,8 +150,8 @@ class Producer:
         sender = self._sender
         if sender is None or sender.loop is not asyncio.get_running_loop():
             sender = self._running()  # says what is wrong
-        if type(message) is not Message and not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
-            raise InvalidMessage("message", f"a gantry.Message, not {type(message).__name__}")
+        if type(message) is not Message:
+            check_message(message)
         born_ms = now_ms()
         loop = sender.loop
         future: asyncio.Future[SendResult] = loop.create_future()
@@ -172,6 +178,7 @@ class Producer:
     ) -> None:
         """Send without waiting for an answer: nothing says whether it was stored. Raises what keeps it from leaving."""
         sender = self._running()
+        check_message(message)
         born_ms = now_ms()
         prepared = self._preparation.prepare(message, born_ms)
         future: asyncio.Future[SendResult] = sender.loop.create_future()
@@ -237,6 +244,7 @@ class Producer:
     ) -> Reply:
         """Send a message and wait for a consumer's answer to it, `timeout` seconds in all; TimedOut when none came."""
         sender = self._running()
+        check_message(message)
         instance = sender.instance
         seconds = self._seconds(timeout)
         deadline = sender.loop.time() + seconds
@@ -294,21 +302,24 @@ class Producer:
     def _can_gather(self, message: Message) -> bool:
         """Whether a message may be part of a batch: brokers take no compressed, timed or replying ones there."""
         return (
-            0 < len(message.body) < self._gathered_bytes_max
+            type(message.body) is bytes
+            and 0 < len(message.body) < self._gathered_bytes_max
             and not message.is_timed
             and not (message.properties and is_reply(message))
         )
 
     def _send_gathered(self, gathered: Gathered) -> None:
         """Send what came together; called by the accumulator."""
-        sender = self._running()
-        future: asyncio.Future[Any] = sender.loop.create_future()
-        send = BatchSend(sender, gathered.messages, gathered.items, future, gathered.deadline, now_ms())
-        send.waiting = gathered.waiting
         try:
+            sender = self._running()
+            future: asyncio.Future[Any] = sender.loop.create_future()
+            send = BatchSend(sender, gathered.messages, gathered.items, future, gathered.deadline, now_ms())
+            send.waiting = gathered.waiting
             sender.begin(send, _fixed(gathered.queue))
-        except GantryError as error:
-            send.fail(error)
+        except Exception as error:  # noqa: BLE001 - one message that cannot be written; everybody must hear of it
+            for waiting in gathered.waiting:
+                if not waiting.done():
+                    waiting.set_exception(error)
 
 
 def _fixed(queue: MessageQueue | None) -> Choice | None:

@@ -22,6 +22,7 @@ from gantry.producer.retries import is_tried_again, pause_seconds
 from gantry.producer.send import Send
 from gantry.producer.settings import ProducerSettings
 from gantry.producer.targets import Target, TopicTargets
+from gantry_link.calls import Answer
 from gantry_link.connection import Connection
 from gantry_link.errors import BrokerRefused, LinkError, NotConnected
 from gantry_wire.codes import CLOSES
@@ -62,14 +63,15 @@ class Sender:
         """The users' names of a topic, by the cluster's."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
+        self._closed = False
         instance.routing.changed.append(self._route_changed)
 
     # In
 
     def begin(self, send: Send, choice: Choice | None = None) -> None:
         """Send; the outcome goes to the send's future. Nothing waits here. Raises what `choice` raises, or NoRoute for its queue."""
-        self.open_sends += 1
         targets = self._topics.get(send.message.topic)
+        self.open_sends += 1
         if targets is None:
             self._spawn(self._begin_unknown(send, choice), send)
             return
@@ -142,7 +144,11 @@ class Sender:
             self._faults.failed(send.target.queue.broker, now)
         if isinstance(error, BrokerRefused) and error.code in CLOSES:
             self._pool.retire(send.target.address)
-        if not send.is_fixed and is_tried_again(error, send.tries_left, send.deadline - now):
+        if (
+            not send.is_fixed
+            and not self._closed
+            and is_tried_again(error, send.tries_left, send.deadline - now)
+        ):
             send.tries_left -= 1
             send.tries_done += 1
             self._spawn(self._again(send, error), send)
@@ -164,20 +170,25 @@ class Sender:
     async def close(self, within: float) -> None:
         """Wait for what is on its way, at most `within` seconds, then end it."""
         self.instance.routing.changed.remove(self._route_changed)
-        if self.open_sends:
-            try:
-                async with asyncio.timeout(within):
-                    while self.open_sends:
-                        self._idle.clear()
-                        await self._idle.wait()
-            except TimeoutError:
-                log.warning("%d messages were on their way when the producer was closed", self.open_sends)
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            async with asyncio.timeout(within):
+                while self.open_sends:
+                    self._idle.clear()
+                    await self._idle.wait()
+        except TimeoutError:
+            log.warning("%d messages were on their way when the producer was closed", self.open_sends)
+        finally:  # also where who closes has no time to wait
+            self._closed = True
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            self._pool.give_up(self._is_mine, "the producer was closed")
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     # Within
+
+    def _is_mine(self, answer: Answer) -> bool:
+        return isinstance(answer, Send) and answer.sender is self
 
     def _aim(self, send: Send, targets: TopicTargets, choice: Choice | None, now: float) -> None:
         """Give a send its target."""
@@ -206,6 +217,8 @@ class Sender:
             connection.ask(opaque, send.frame(opaque), send, send.deadline - send.started)
         except LinkError as error:
             self.failed(send, error)
+        except Exception as error:  # noqa: BLE001 - a message that is none any more; whoever waits must hear of it
+            self._end(send, error)
 
     async def _begin_unknown(self, send: Send, choice: Choice | None) -> None:
         """Send to a topic whose route is still to be asked for."""

@@ -16,7 +16,7 @@ import msgspec
 
 from gantry.errors import ConfigurationError, GantryError, InvalidMessage
 from gantry.hooks import EndContext
-from gantry.message import Message, ReceivedMessage, SendResult, SendStatus
+from gantry.message import Message, ReceivedMessage, SendResult, SendStatus, check_message
 from gantry.producer.checks import checked_record
 from gantry.producer.producer import Producer
 from gantry.producer.send import Send
@@ -94,6 +94,7 @@ class TransactionProducer(Producer):
         Raises as `send` when the half could not be stored: the transaction is not run then.
         """
         sender = self._running()
+        check_message(message)
         if message.is_timed:
             raise InvalidMessage("message", "a message in a transaction cannot be delayed as well")
         result = await self._send_half(sender, message, timeout)

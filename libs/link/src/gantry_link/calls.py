@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
-from gantry_link.errors import ConnectionBusy, LinkError, RequestTimedOut
+from gantry_link.errors import ConnectionBusy, ConnectionLost, LinkError, RequestTimedOut
 from gantry_link.per_loop import PerLoop
 from gantry_wire.frame import Command
 
@@ -135,6 +135,14 @@ class Calls:
             withdrawn = self._withdraw(opaque)
             if not call.answer.done():
                 call.answer.set_exception(error(not withdrawn))
+
+    def give_up(self, wanted: Callable[[Answer], bool], why: str) -> None:
+        """End the calls that `wanted` says, as if the connection had ended."""
+        for opaque in [opaque for opaque, call in self._pending.items() if wanted(call.answer)]:
+            answer = self._pending.pop(opaque).answer
+            sent = not self._withdraw(opaque)
+            if not answer.done():
+                answer.set_exception(ConnectionLost(why, sent=sent))
 
     def _time_out(self, opaque: int, call: Call) -> None:
         sent = not self._withdraw(opaque)

@@ -152,6 +152,10 @@ class Connection(asyncio.Protocol):
         self._unsent_key -= 1  # below every opaque
         self._put(self._unsent_key, frame)
 
+    def give_up(self, wanted: Callable[[Answer], bool], why: str) -> None:
+        """End the calls that `wanted` says: nobody waits for their answers any more."""
+        self._calls.give_up(wanted, why)
+
     def close(self) -> None:
         """Send what is queued, then close; open calls end with ConnectionLost."""
         if self._transport is not None and not self._lost:

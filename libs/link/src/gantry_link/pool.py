@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gantry_link.calls import Answer
 from gantry_link.connection import CONNECT_SECONDS, Connection, PushHandler, Signer, connect
 from gantry_link.errors import NotConnected
 from gantry_link.limits import LinkLimits
@@ -93,6 +94,12 @@ class ConnectionPool:
         self._retired = [old for old in self._retired if old.is_open]
         self._retired.append(slot.connection)
         slot.connection = None
+
+    def give_up(self, wanted: Callable[[Answer], bool], why: str) -> None:
+        """End the calls of every connection that `wanted` says."""
+        for connection in [*(slot.connection for slot in self._slots.values()), *self._retired]:
+            if connection is not None:
+                connection.give_up(wanted, why)
 
     def addresses(self) -> list[str]:
         """Return the addresses with an open connection."""

@@ -1,0 +1,132 @@
+"""What users and their event loops do to a producer by mistake: nothing hangs, nothing is left behind, and words say what is wrong."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+from scripted_cluster import SILENT, Broker, cluster, eventually
+
+from gantry import ConnectionFailed, InvalidMessage, Message, Producer, TransactionProducer
+from gantry.instance import ClientInstance, _instances
+
+pytestmark = pytest.mark.anyio
+
+
+def changed(**parts):
+    """A message whose parts are changed after it was made and checked."""
+    message = Message("T", b"x")
+    for name, value in parts.items():
+        setattr(message, name, value)
+    return message
+
+
+@pytest.mark.parametrize("linger", [None, 0.0])
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (Message("T", b"x", tag="\ud800"), "properties"),
+        (changed(body="text"), "body"),
+        (changed(body=bytearray(b"x")), "body"),
+        (changed(topic=5), "topic"),
+    ],
+)
+async def test_what_is_no_message_any_more_is_refused_and_does_not_count_as_on_its_way(
+    linger, message, field
+):
+    async with cluster(Broker("a")) as (_, address):
+        producer = Producer("g", nameservers=address, linger=linger, send_timeout=600)
+        await producer.start()
+        await producer.send(Message("T", b"the route is known now"))
+        with pytest.raises(InvalidMessage) as refused:
+            await producer.send(message)
+        assert refused.value.field == field
+        async with asyncio.timeout(60):  # it would wait for what counts as on its way
+            await producer.close()
+
+
+async def test_what_cannot_be_written_at_all_ends_for_everybody_it_would_have_left_with():
+    async with (
+        cluster(Broker("a")) as (_, address),
+        asyncio.timeout(60),
+        Producer("g", nameservers=address, linger=0.0, send_timeout=600) as producer,
+    ):
+        await producer.send(Message("T", b"the route is known now"))
+        outcomes = await asyncio.gather(
+            producer.send(changed(flag=object())),
+            producer.send(Message("T", b"beside it")),
+            return_exceptions=True,
+        )
+        assert all(isinstance(outcome, Exception) for outcome in outcomes)
+
+
+async def test_every_way_to_send_says_what_is_no_message():
+    class Listener:
+        def execute_local_transaction(self, message, argument): ...
+        def check_local_transaction(self, message): ...
+
+    async with (
+        cluster(Broker("a")) as (_, address),
+        TransactionProducer("g", Listener(), nameservers=address) as producer,
+    ):
+        ways = (
+            producer.send, producer.send_oneway, producer.request, producer.send_in_transaction,
+            lambda what: producer.send_batch([what]),
+        )  # fmt: skip
+        for way in ways:
+            with pytest.raises(InvalidMessage, match=r"message: a gantry.Message, not bytes"):
+                await way(b"x")
+        for what in ((Message("T", b"x") for _ in range(2)), None, Message("T", b"x")):
+            with pytest.raises(InvalidMessage, match=r"messages: a list of gantry.Message, not"):
+                await producer.send_batch(what)
+        with pytest.raises(InvalidMessage, match=r"body: bytes, not str, in number 1"):
+            await producer.send_batch([Message("T", b"x"), changed(body="text")])
+
+
+async def test_a_close_that_is_cancelled_leaves_nothing_behind():
+    async with cluster(Broker("a", SILENT)) as (_, address):
+        producer = Producer("g", nameservers=address, send_timeout=600)
+        await producer.start()
+        sent = producer.send_soon(Message("T", b"x"))
+        await eventually(lambda: producer._sender.open_sends)
+        closing = asyncio.ensure_future(producer.close())
+        await asyncio.sleep(0.05)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        with pytest.raises(ConnectionFailed):
+            await asyncio.wait_for(sent, 60)
+        assert not _instances.current()
+        async with Producer("g", nameservers=address):  # the group is free
+            pass
+
+
+async def test_what_closing_gives_up_ends_though_the_client_goes_on_for_others(monkeypatch):
+    monkeypatch.setattr("gantry.producer.producer.CLOSE_SECONDS", 0.0)
+    broker = Broker("a", SILENT)
+    async with cluster(broker) as (_, address), AsyncExitStack() as stack:
+        other, producer = (Producer(group, nameservers=address, send_timeout=0.05) for group in ("o", "g"))
+        await stack.enter_async_context(other)
+        await producer.start()
+        sent = producer.send_soon(Message("T", b"x"), timeout=600)
+        kept = other.send_soon(Message("T", b"y"), timeout=600)
+        await eventually(lambda: len(broker.sends) == 2)
+        await producer.close()
+        with pytest.raises(ConnectionFailed, match="the producer was closed") as failed:
+            await asyncio.wait_for(sent, 60)
+        assert failed.value.sent
+        assert not kept.done()
+        kept.cancel()
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing_behind(monkeypatch):
+    async def never(_self):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(ClientInstance, "_own_ip", never)
+    producer = Producer("g", nameservers="127.0.0.1:9")
+    starting = asyncio.ensure_future(producer.start())
+    await eventually(_instances.current)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not _instances.current()
