@@ -101,7 +101,7 @@ def parse(given: Mapping[str, str]) -> Options:
         check_crc=_flag(options, "checkCrc", default=False),
         decompress=_flag(options, "decompress", default=False),
         quarantine=options.get("quarantine"),
-        pushdown=_flag(options, "pushdown", default=True),
+        pushdown=_flag(options, "pushdown", default=False),
     )
 
 

@@ -19,6 +19,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from gantry_spark import jvm, shipping
+from gantry_spark.source import GantrySource
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 DRIVER_MEMORY: Final = "2g"
@@ -54,8 +55,6 @@ def defaults(master: str, *, ui: bool = False) -> dict[str, str]:
     found = {
         # A source in Python costs a socket a task: unix sockets save the wait for delayed acknowledgements of TCP.
         "spark.python.unix.domain.socket.enabled": "true",
-        # Off by default, and a source that takes filters fails while it is off.
-        "spark.sql.python.filterPushdown.enabled": "true",
         # A new worker costs more than a second.
         "spark.python.worker.reuse": "true",
         "spark.ui.enabled": str(ui).lower(),
@@ -86,3 +85,4 @@ def ship(spark: SparkSession) -> None:
     folder = Path(tempfile.mkdtemp(prefix="gantry-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     spark.sparkContext.addPyFile(str(shipping.pack(folder)))
+    spark.dataSource.register(GantrySource)

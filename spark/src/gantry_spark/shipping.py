@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-PACKAGES: Final = ("gantry_spark", "gantry_wire")
+PACKAGES: Final = ("gantry_spark", "gantry_wire", "pyspark_gantry")
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 
 

@@ -1,0 +1,47 @@
+"""Calls of the HTTP API that tests need: topics made, messages sent, a load that goes on in the background."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+
+def call(base: str, method: str, path: str, body: Any = None) -> Any:
+    """Return the JSON of an answer."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(base + path, data, {"Content-Type": "application/json"}, method=method)
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        content = answer.read()
+    return json.loads(content) if content else None
+
+
+def send(base: str, topic: str, bodies: list[str], **fields: Any) -> None:
+    """Send messages; each must be stored."""
+    for first in range(0, len(bodies), 500):
+        messages = [{"body": body, **fields} for body in bodies[first : first + 500]]
+        results = call(base, "POST", f"/v1/topics/{topic}/messages", {"messages": messages})["results"]
+        assert all(result["status"] == "SEND_OK" for result in results)
+
+
+@contextlib.contextmanager
+def load(base: str, topic: str) -> Iterator[list[int]]:
+    """Send to a topic for as long as the block lasts; the list holds how many messages were sent so far."""
+    sent, ends = [0], threading.Event()
+
+    def work() -> None:
+        while not ends.is_set():
+            send(base, topic, [f"load {sent[0] + n}" for n in range(100)], tag="load")
+            sent[0] += 100
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        ends.set()
+        thread.join()
