@@ -6,7 +6,16 @@ import pytest
 from received import record_bytes
 from scripted_cluster import cluster, eventually
 
-from gantry import ConfigurationError, ConsumeFromWhere, ConsumerState, PushConsumer, ReceivedMessage
+from gantry import (
+    ConfigurationError,
+    ConsumeFromWhere,
+    ConsumerState,
+    LitePullConsumer,
+    NotRunning,
+    PushConsumer,
+    ReceivedMessage,
+)
+from gantry.instance import _instances
 from gantry_wire.bodies import ConsumerIdList, decode_body, encode_body
 from gantry_wire.client_bodies import HeartbeatData, LockBatchRequestBody, LockBatchResponseBody
 from gantry_wire.codes import RequestCode
@@ -154,6 +163,64 @@ async def test_a_close_waits_for_the_call_that_runs_and_returns_what_failed() ->
         assert broker.back == [2000, 2000], "the third message of either queue"
         assert broker.offsets["T", 0] == MESSAGES
         assert consumer.state is ConsumerState.SHUTDOWN_ALREADY
+
+
+@pytest.mark.parametrize("way", ["coroutine", "thread", "orderly"])
+async def test_a_listener_may_close_its_consumer(way: str) -> None:
+    broker, calls = GroupBroker(), []
+
+    async with cluster(broker) as (_, address):
+        consumer = consumer_at(address, orderly=way == "orderly", concurrency=1, close_timeout=600)
+        loop = asyncio.get_running_loop()
+
+        async def coroutine(messages: list[ReceivedMessage]) -> None:
+            calls.append(messages[0].queue_offset)
+            await consumer.close()
+            await asyncio.sleep(0.01)  # and goes on
+
+        def plain(messages: list[ReceivedMessage]) -> None:
+            calls.append(messages[0].queue_offset)
+            asyncio.run_coroutine_threadsafe(consumer.close(), loop).result(60)
+
+        consumer.on_messages(plain if way == "thread" else coroutine)
+        async with asyncio.timeout(60), consumer:
+            await consumer.run_until_stopped()
+        done = sum(offset for (topic, _), offset in broker.offsets.items() if topic == "T")
+        assert done == len(calls) > 0, "the call that closed it counts, and any that began before it was heard"
+        assert broker.members == []
+        assert not _instances.current()
+
+
+async def test_a_close_that_is_cancelled_waits_for_no_call_and_leaves_nothing_behind() -> None:
+    broker, begun = GroupBroker(), asyncio.Event()
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with cluster(broker) as (_, address):
+        consumer = consumer_at(address, close_timeout=600)
+        consumer.on_messages(listener)
+        await consumer.start()
+        await begun.wait()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(consumer.close(), 0.05)
+        assert broker.members == []
+        assert not _instances.current()
+        await eventually(lambda: not [task for task in asyncio.all_tasks() if "gantry" in task.get_name()])
+
+
+async def test_a_poll_ends_when_its_consumer_is_closed() -> None:
+    async with cluster(GroupBroker()) as (_, address):
+        consumer = LitePullConsumer("g", nameservers=address)
+        consumer.subscribe("other")
+        await consumer.start()
+        polling = asyncio.ensure_future(consumer.poll(600))
+        await asyncio.sleep(0)
+        await consumer.close()
+        assert await asyncio.wait_for(polling, 60) == []
+        with pytest.raises(NotRunning):
+            await consumer.poll(600)
 
 
 async def test_a_start_that_fails_leaves_nothing_behind() -> None:

@@ -148,6 +148,22 @@ async def test_whatever_a_listener_raises_or_returns_ends_no_worker(way: str) ->
     await consumer.close()
 
 
+async def test_a_listener_that_ends_its_thread_ends_only_its_call() -> None:
+    """SystemExit in a thread ends that thread alone, without a word: the messages would stay unconsumed for ever."""
+    sink = Sink()
+
+    def listener(messages: list[ReceivedMessage]) -> None:
+        if messages[0].queue_offset < 3:
+            raise SystemExit(1)
+
+    consumer = concurrent(listener, sink, workers=1)
+    consumer.submit(*filled(4))
+    await until(lambda: len(sink.judged) == 3 and sink.done_offsets == [3])
+    assert all(failure == "the listener raised SystemExit: 1" for _, failure in sink.judged)
+    await until(lambda: not consumer.is_busy)
+    await consumer.close()
+
+
 @pytest.mark.parametrize("way", ["coroutine", "thread"])
 async def test_a_call_whose_time_is_over_comes_too_late(way: str) -> None:
     sink, gate, thread_gate = Sink(), asyncio.Event(), threading.Event()

@@ -1,3 +1,4 @@
+import random
 import zlib
 from datetime import UTC, datetime
 
@@ -67,6 +68,9 @@ def test_large_bodies_are_compressed_and_come_back():
     assert received(prepared.body, prepared.sys_flag).body == body
     assert prepare(Message("T", b"x" * 4095)).sys_flag == 0
     assert prepare(Message("T", body), compress_above=0).body == body
+    packed = random.Random(5).randbytes(8192)
+    as_it_is = prepare(Message("T", packed))
+    assert (as_it_is.body, as_it_is.sys_flag) == (packed, 0), "compressing it again would make it larger"
 
 
 def test_a_body_that_cannot_be_read_says_why():

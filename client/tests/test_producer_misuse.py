@@ -1,13 +1,14 @@
 """What users and their event loops do to a producer by mistake: nothing hangs, nothing is left behind, and words say what is wrong."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from scripted_cluster import SILENT, Broker, cluster, eventually
 
-from gantry import ConnectionFailed, InvalidMessage, Message, Producer, TransactionProducer
+from gantry import ConnectionFailed, InvalidMessage, Message, Producer, TimedOut, TransactionProducer
 from gantry.instance import ClientInstance, _instances
+from gantry_link.limits import LinkLimits
 
 pytestmark = pytest.mark.anyio
 
@@ -130,3 +131,42 @@ async def test_a_start_that_is_cancelled_leaves_nothing_behind(monkeypatch):
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert not _instances.current()
+
+
+@asynccontextmanager
+async def crowded(broker):
+    """A producer whose connections take two calls at a time."""
+    async with (
+        cluster(broker) as (_, address),
+        Producer("g", nameservers=address, send_timeout=600) as producer,
+    ):
+        producer._instance.pool.limits = LinkLimits(calls_max=2)
+        yield producer
+
+
+async def test_more_than_a_connection_takes_waits_in_its_order():
+    broker = Broker("a")
+    async with crowded(broker) as producer, asyncio.timeout(60):
+        await producer.send(Message("T", b"connected now"))
+        queue = (await producer.queues("T"))[0]
+        sends = [producer.send_soon(Message("T", b"%d" % n), queue=queue) for n in range(20)]
+        await asyncio.sleep(0.015)
+        sends += [producer.send_soon(Message("T", b"%d" % n), queue=queue) for n in range(20, 40)]
+        await asyncio.gather(*sends)
+    assert [body for _, body in broker.raw if body.isdigit()] == [b"%d" % n for n in range(40)]
+
+
+async def test_what_finds_no_room_in_its_time_or_before_the_close_says_so(monkeypatch):
+    monkeypatch.setattr("gantry.producer.producer.CLOSE_SECONDS", -600.0)
+    async with crowded(Broker("a", "stored", SILENT)) as producer, asyncio.timeout(60):
+        await producer.send(Message("T", b"connected now"))
+        silent = [producer.send_soon(Message("T", b"x")) for _ in range(2)]
+        late, early = (producer.send_soon(Message("T", b"x"), timeout=seconds) for seconds in (0.05, 600))
+        with pytest.raises(TimedOut, match="did not read what was sent before it"):
+            await late
+        assert not early.done()
+        await producer.close()
+        with pytest.raises(ConnectionFailed, match=r"before .* had room") as failed:
+            await early
+        assert not failed.value.sent
+        assert [str(each.exception()) for each in silent if "was closed" in str(each.exception())]

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from gantry.consumer.hooks import ConsumeCall, ConsumeHook, tell_after, tell_before
-from gantry.consumer.listeners import Listener, Waits, Way, begin
+from gantry.consumer.listeners import IN_CALL_OF, Listener, Waits, Way, begin
 from gantry.consumer.outcomes import SUCCEEDED, ConsumeContext, ConsumeResult, Outcome, understand
 from gantry.consumer.process_queue import ProcessQueue
 from gantry.message import ReceivedMessage
@@ -69,6 +69,10 @@ class Calling:
         self._hooks = hooks
         self._is_plain = not listener.wants_context and not hooks
 
+    def enter(self) -> None:
+        """Mark the task or thread that goes on to call the listener as working for it."""
+        IN_CALL_OF.set(self._listener)
+
     def start(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> Call | None:
         """Call the listener in the loop, up to its first wait. None: it succeeded, and there is nothing more to say."""
         if not self._is_plain:
@@ -111,12 +115,18 @@ class Calling:
 
     def run(self, call: Call) -> None:
         """Call the listener to its end, or to its first wait: in a thread, or in the loop."""
+        if self.way is Way.THREAD:
+            self.enter()
         call.started = monotonic()
         try:
             returned: Any = self._listener.call(call.messages, call.context)
             if self.way is Way.COROUTINE:
                 returned = begin(returned)
         except RAISED as error:
+            returned = failed(error)
+        except BaseException as error:
+            if self.way is not Way.THREAD:
+                raise  # SystemExit, for instance: in the loop it ends the program, in a thread only the thread
             returned = failed(error)
         call.take(returned)
         call.seconds = monotonic() - call.started

@@ -119,6 +119,7 @@ class ConcurrentConsumer:
             worker.add_done_callback(self._workers.discard)
 
     async def _work(self) -> None:
+        self._calling.enter()
         loop = asyncio.get_running_loop()
         while True:
             slice_end = monotonic() + LOOP_SLICE_SECONDS

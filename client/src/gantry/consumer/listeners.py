@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, TypeAlias
@@ -86,6 +87,10 @@ def _has_second(signature: inspect.Signature) -> bool:
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]
     return len(positional) > 1 and positional[1].default is inspect.Parameter.empty
+
+
+IN_CALL_OF: ContextVar[Listener | None] = ContextVar("gantry listener", default=None)
+"""The listener on whose behalf code runs: set for its calls, and seen by what they start."""
 
 
 class Waits:

@@ -15,7 +15,7 @@ from typing import Any, Self, Unpack, cast
 from gantry.consumer.lite_answers import answer
 from gantry.consumer.lite_reading import LiteReading
 from gantry.consumer.lite_settings import LiteOptions, LiteSettings
-from gantry.consumer.naming import shown_queues, wire_queue
+from gantry.consumer.naming import shown_queues, time_ms, wire_queue
 from gantry.consumer.settings import check_whole
 from gantry.consumer.subscribing import check_sql, find_routes, make_subscription
 from gantry.consumer.subscriptions import Subscription
@@ -181,11 +181,10 @@ class LitePullConsumer:
 
     async def offset_at(self, queue: MessageQueue, when: datetime) -> int:
         """Return the offset of the first message stored at a time or later."""
-        if when.tzinfo is None:
-            raise ConfigurationError("when: a datetime with a zone, as datetime.now(UTC)")
-        store, queue = self._at_work().store_to_pull(queue.broker), self._wire(queue)
+        queue, begin_ms = self._wire(queue), time_ms(when)
+        store = self._at_work().store_to_pull(queue.broker)
         try:
-            return await store.search_offset(queue.topic, queue.queue_id, round(when.timestamp() * 1000))
+            return await store.search_offset(queue.topic, queue.queue_id, begin_ms)
         except (BrokerRefused, LinkError) as error:
             raise sdk_error(error, f"searching {queue} by time") from error
 
@@ -228,7 +227,8 @@ class LitePullConsumer:
         return wire_queue(self._client_settings.namespace, queue)
 
     async def _bound(self, queue: MessageQueue, *, at_end: bool) -> int:
-        store, queue = self._at_work().store_to_pull(queue.broker), self._wire(queue)
+        queue = self._wire(queue)
+        store = self._at_work().store_to_pull(queue.broker)
         try:
             return await (store.max_offset if at_end else store.min_offset)(queue.topic, queue.queue_id)
         except (BrokerRefused, LinkError) as error:

@@ -62,6 +62,7 @@ class LiteReading:
         self._came = asyncio.Event()
         self._suggested: dict[str, int] = {}
         self._is_member = False
+        self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self.holding: Holding = Holding(instance, group, settings, self.offsets, None, self._work_of)
         self.rebalancer: Rebalancer = Rebalancer(
@@ -82,6 +83,8 @@ class LiteReading:
 
     async def close(self) -> None:
         """Stop, commit if that is to happen by itself, and hand the queues over."""
+        self._closed = True
+        self._came.set()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -112,7 +115,7 @@ class LiteReading:
         while True:
             found = self._take(count)
             left = end - monotonic()
-            if found or left <= 0:
+            if found or left <= 0 or self._closed:
                 return found
             self._came.clear()
             try:

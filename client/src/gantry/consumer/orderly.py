@@ -87,6 +87,7 @@ class OrderlyConsumer:
 
     async def serve(self, queue: ProcessQueue) -> None:
         """Consume a queue until it is dropped."""
+        self._calling.enter()
         arrived = self._arrived[queue] = asyncio.Event()
         try:
             while not queue.dropped:

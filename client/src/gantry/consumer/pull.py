@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
 
-from gantry.consumer.naming import shown_queues, wire_queue
+from gantry.consumer.naming import shown_queues, time_ms, wire_queue
 from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.pulling import HOLD_MARGIN_SECONDS, SUBSCRIPTION, SUSPEND, read_messages
 from gantry.consumer.returning import Returning
@@ -161,10 +161,8 @@ class PullConsumer:
 
     async def offset_at(self, queue: MessageQueue, when: datetime) -> int:
         """Return the offset of the first message stored at a time or later."""
-        if when.tzinfo is None:
-            raise ConfigurationError("when: a datetime with a zone, as datetime.now(UTC)")
-        queue = wire_queue(self._settings.namespace, queue)
-        asked = self._store(queue).search_offset(queue.topic, queue.queue_id, round(when.timestamp() * 1000))
+        queue, begin_ms = wire_queue(self._settings.namespace, queue), time_ms(when)
+        asked = self._store(queue).search_offset(queue.topic, queue.queue_id, begin_ms)
         return await _worded(asked, f"searching {queue} by time")
 
     async def committed(self, queue: MessageQueue) -> int | None:
@@ -183,6 +181,8 @@ class PullConsumer:
     async def send_back(self, message: ReceivedMessage, *, delay_level: int = 0, reason: str = "") -> bool:
         """Have the group get a message again, by its retry topic; -1 makes it a dead letter. False: no broker took it."""
         check_whole("delay_level", delay_level, -1, 18)
+        if not isinstance(message, ReceivedMessage):  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
+            raise ConfigurationError(f"message: a ReceivedMessage, not {type(message).__name__}")
         returning = Returning(self._client(), self._wire_group, -1, _nobody, _nobody)
         return await returning.send_back(message, delay_level, reason)
 

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, Unpack, cast
 from gantry.consumer.agreement import Agreement
 from gantry.consumer.answers import answer
 from gantry.consumer.hooks import ConsumeHook, MessageFilter
-from gantry.consumer.listeners import Listener, MessageListener, examine
+from gantry.consumer.listeners import IN_CALL_OF, Listener, MessageListener, examine
 from gantry.consumer.naming import shown_queues
 from gantry.consumer.running import Plan, Running
 from gantry.consumer.settings import ConsumerOptions, ConsumerSettings
@@ -72,6 +72,7 @@ class PushConsumer:
         self._started_ms = 0
         self._tracer: Tracer | None = None
         self._stopped: asyncio.Event | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     # What to consume, and by whom
 
@@ -135,12 +136,23 @@ class PushConsumer:
         self.state = ConsumerState.RUNNING
 
     async def close(self) -> None:
-        """Leave the group: calls that run may end (`close_timeout`), offsets are written, queues go to others at once."""
+        """Leave the group: calls that run may end (`close_timeout`), offsets are written, queues go to others at once.
+
+        Called by the listener it returns at once, and the consumer closes when that call has ended.
+        """
         if self.state is ConsumerState.RUNNING:
             self.state = ConsumerState.SHUTDOWN_ALREADY
-            await self._leave()
-        if self._stopped is not None:
-            self._stopped.set()
+            leaving = self._leave()
+            self._closing = asyncio.get_running_loop().create_task(leaving, name=f"gantry {self.group} close")
+        closing = self._closing
+        if closing is None or (self._listener is not None and IN_CALL_OF.get() is self._listener):
+            return
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:  # who closes has no time to wait for calls
+            closing.cancel()
+            await asyncio.wait([closing])
+            raise
 
     async def run_until_stopped(self) -> None:
         """Wait until `close` was called."""
@@ -274,6 +286,8 @@ class PushConsumer:
             if instance is not None:
                 await instance.unregister(self._wire_group, self)
                 await instance.release()
+            if self._stopped is not None:
+                self._stopped.set()
 
     async def _watch_agreement(self, agreement: Agreement) -> None:
         while True:

@@ -84,7 +84,10 @@ class Preparation:
         properties = self.properties(message, now_ms, extra)
         if size < self._compress_above:
             return _new_prepared(Prepared, (properties, body, 0))
-        return Prepared(properties, compress(body), COMPRESSED_FLAGS)
+        packed = compress(body)
+        if len(packed) >= size:  # it is compressed, or encrypted, already
+            return Prepared(properties, body, 0)
+        return Prepared(properties, packed, COMPRESSED_FLAGS)
 
     def properties(self, message: Message, now_ms: int, extra: dict[str, str] | None = None) -> str:
         """Return the properties as text, the unique id among them: it is made here unless the message has one."""

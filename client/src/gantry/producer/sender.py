@@ -17,6 +17,7 @@ from gantry.faults import LatencyFaults
 from gantry.hooks import SendContext, SendHook, run_hooks
 from gantry.instance import ClientInstance
 from gantry.message import MessageQueue, SendResult
+from gantry.producer.crowd import Crowd
 from gantry.producer.preparing import Preparation
 from gantry.producer.retries import is_tried_again, pause_seconds
 from gantry.producer.send import Send
@@ -24,7 +25,7 @@ from gantry.producer.settings import ProducerSettings
 from gantry.producer.targets import Target, TopicTargets
 from gantry_link.calls import Answer
 from gantry_link.connection import Connection
-from gantry_link.errors import BrokerRefused, LinkError, NotConnected
+from gantry_link.errors import BrokerRefused, ConnectionBusy, LinkError, NotConnected
 from gantry_wire.codes import CLOSES
 
 log: logging.Logger = logging.getLogger("gantry")
@@ -64,6 +65,7 @@ class Sender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._closed = False
+        self._crowd = Crowd(self._launch, self._end)
         instance.routing.changed.append(self._route_changed)
 
     # In
@@ -182,6 +184,7 @@ class Sender:
             tasks = list(self._tasks)
             for task in tasks:
                 task.cancel()
+            self._crowd.close()
             self._pool.give_up(self._is_mine, "the producer was closed")
             await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -212,9 +215,14 @@ class Sender:
         self._ask(connection, send)
 
     def _ask(self, connection: Connection, send: Send) -> None:
+        if self._crowd.waiting and send.target.address in self._crowd.waiting:
+            self._crowd.add(send)
+            return
         try:
             opaque = connection.next_opaque()
             connection.ask(opaque, send.frame(opaque), send, send.deadline - send.started)
+        except ConnectionBusy:
+            self._crowd.add(send)
         except LinkError as error:
             self.failed(send, error)
         except Exception as error:  # noqa: BLE001 - a message that is none any more; whoever waits must hear of it

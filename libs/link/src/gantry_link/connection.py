@@ -280,6 +280,6 @@ async def connect(
 def split_address(address: str) -> tuple[str, int]:
     """Return host and port of "host:port" or "[v6]:port"; NotConnected when it is neither."""
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdecimal() or not 0 < int(port) < 65_536:
+    if not host or not colon or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise NotConnected(f"{address!r} is no address; write host:port")
     return host.removeprefix("[").removesuffix("]"), int(port)
