@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gantry_launcher.bench import FOLDER
+from gantry_launcher.layout import ROOT
 from gantry_launcher.words import CLIENT_WORDS, COMPLETING
 
 HELP = "--help"
 _OPTION = re.compile(r"""add_argument\(\s*["'](--[a-z][a-z-]*)["']""")
+_PROFILE = re.compile(r"""Entry\(\s*"([a-z-]+)",""")
+PROFILES_FILE = ROOT / "loadtest" / "src" / "gantry_loadtest" / "catalog.py"
 Values = tuple[str, ...] | None
 """What may follow an option: None: nothing, it is a switch; empty: anything, a file's name for instance; else one of these."""
 ANYTHING: Values = ()
@@ -53,6 +56,14 @@ OWN_WORDS = {
     "export": OwnWord(
         "a topic as a table",
         {**_DATA, "--topic": ANYTHING, "--to": ("parquet", "delta", "iceberg"), "--out": ANYTHING},
+    ),
+    "load": OwnWord(
+        "load a system over HTTP and judge it",
+        {
+            "--list": None, "--host": ANYTHING, "--users": ANYTHING, "--rate": ANYTHING, "--seconds": ANYTHING,
+            "--size": ANYTHING, "--count": ANYTHING, "--headless": None, "--json": None, "--out": ANYTHING,
+            "--max-p99-ms": ANYTHING, "--max-lost": ANYTHING, "--min-rate": ANYTHING,
+        },
     ),
 }  # fmt: skip
 
@@ -123,11 +134,10 @@ def _candidates(typed: Typed) -> Iterator[tuple[str, str]]:
     if own is None:
         return
     options = own.options
-    if word == "bench":
-        if not rest:
-            yield from ((name, "") for name in bench_names())
-        else:
-            options = dict.fromkeys(bench_options(rest[0]), None)
+    if not rest:
+        yield from ((name, "") for name in _NAMES.get(word, list)())
+    elif word == "bench":
+        options = dict.fromkeys(bench_options(rest[0]), None)
     values = options.get(rest[-1]) if rest else None
     name, equals, _ = typed.begun.partition("=")
     if equals:
@@ -156,6 +166,11 @@ def bench_options(name: str) -> list[str]:
     return _OPTION.findall((FOLDER / f"{name}.py").read_text(encoding="utf-8"))
 
 
+def load_names() -> list[str]:
+    """Return the profiles of `load`, from the file that lists them: a profile begins as Entry("NAME", …)."""
+    return _PROFILE.findall(PROFILES_FILE.read_text(encoding="utf-8"))
+
+
 def _bash(found: Mapping[str, str]) -> str:
     return "\n".join(found)
 
@@ -171,4 +186,6 @@ def _fish(found: Mapping[str, str]) -> str:
     return "\n".join(f"{word}\t{help_}" if help_ else word for word, help_ in found.items())
 
 
+_NAMES = {"bench": bench_names, "load": load_names}
+"""What may follow a word that takes a name."""
 _WRITE = {"bash": _bash, "zsh": _zsh, "fish": _fish}

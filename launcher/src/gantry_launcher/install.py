@@ -21,6 +21,7 @@ from gantry_launcher.layout import PYTHON, ROOT, SOURCES, VENV, site_packages
 RUN_LOCK = "requirements.lock"
 TEST_LOCK = "requirements-test.lock"
 SPARK_LOCK = "requirements-spark.lock"
+LOAD_LOCK = "requirements-load.lock"
 PTH = "gantry.pth"
 SILENCE_SECONDS_MAX = 5.0
 

@@ -21,6 +21,7 @@ SOURCES = (
     "services/gateway/src",
     "client/src",
     "spark/src",
+    "loadtest/src",
     "launcher/src",
 )
 

@@ -96,6 +96,12 @@ def _export(words: list[str]) -> NoReturn:
     spark("export", words)
 
 
+def _load(words: list[str]) -> int:
+    from gantry_launcher.load import load
+
+    return load(words)
+
+
 def _complete(words: list[str]) -> int:
     from gantry_launcher.completing import complete
     from gantry_launcher.install import RUN_LOCK, is_ready
@@ -139,6 +145,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "bench": _bench,
     "report": _report,
     "export": _export,
+    "load": _load,
 }
-TELL_THEIR_OPTIONS = frozenset({"bench", "report", "export"})
+TELL_THEIR_OPTIONS = frozenset({"bench", "report", "export", "load"})
 """Words that answer --help by themselves."""

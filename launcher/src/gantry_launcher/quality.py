@@ -20,6 +20,7 @@ class Step:
     command: tuple[str, ...]
 
 
+LOCKS = (install.TEST_LOCK, install.SPARK_LOCK, install.LOAD_LOCK)
 CHECKS = (
     Step("format", ("ruff", "format", "--check", ".")),
     Step("lint", ("ruff", "check", ".")),
@@ -31,14 +32,14 @@ CHECKS = (
 
 def check() -> int:
     """Run every check, also after one that failed; exit status 0 when all passed."""
-    for lock in (install.TEST_LOCK, install.SPARK_LOCK):
+    for lock in LOCKS:
         install.ensure(lock, say)
     return _run_all(CHECKS)
 
 
 def test(arguments: list[str]) -> int:
     """Run the checks and the tests. Long runs (marker soak) only where the arguments choose markers themselves."""
-    for lock in (install.TEST_LOCK, install.SPARK_LOCK):
+    for lock in LOCKS:
         install.ensure(lock, say)
     chosen = any(word.startswith("-m") for word in arguments)
     markers = () if chosen else ("-m", NOT_BY_DEFAULT)

@@ -25,6 +25,12 @@ usage: ./gantry COMMAND [options]
   report    [--data DIR | --store DIR...]  what the stores' logs say, as one page to look at, JSON and Parquet (docs/reports.md)
   export    --topic T --to parquet|delta|iceberg --out DIR  a topic as a table, every message once (docs/spark.md)
               both install Spark at their first use, and tell their options: ./gantry export --help
+  load      PROFILE                load a system over HTTP, check every message, judge it (docs/load.md)
+              --list               the profiles, each with its question
+              --host URL           a gateway that runs; without it a system is started for the run
+              --users N, --rate N, --seconds N, --size BYTES, --count N    how much, and how long
+              --headless, --json, --out DIR                                without a page; a line of JSON; a report
+              --max-p99-ms N, --max-lost N, --min-rate N, …                what the verdict allows: ./gantry load --help
 
   send, pull, tail, receive, ack, nack, consume, topic, group, broker, cluster, lag, offsets, message, dlq, schedule,
   txn, task, doctor, completion    use and look after a running system, --data DIR says which: ./gantry send --help, docs/cli.md

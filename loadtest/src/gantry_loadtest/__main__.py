@@ -1,0 +1,29 @@
+"""`python -m gantry_loadtest`: one run, or the list of profiles. Locust is imported only where something runs."""
+
+import sys
+
+from gantry_loadtest.options import Plan, Refused, parse
+
+EXIT_REFUSED = 2
+
+
+def main(words: list[str]) -> int:
+    """Do what is asked for and return the exit status. `--check` first: only say whether it could be."""
+    only_check = words[:1] == ["--check"]
+    try:
+        plan = parse(words[1:] if only_check else words)
+        if not isinstance(plan, Plan):
+            sys.stdout.write(plan)
+            return 0
+        if only_check:
+            return 0
+        from gantry_loadtest.running import run
+
+        return run(plan)
+    except Refused as refused:
+        sys.stderr.write(f"gantry: load: {refused}\n")
+        return EXIT_REFUSED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""Charts as SVG inside a page: lines over time, bars of a distribution. Colours come from the page's style. Pure."""
+
+from collections.abc import Sequence
+from html import escape
+from math import ceil, floor, log10
+
+WIDTH, HEIGHT = 720, 240
+LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 30
+TICKS = 5
+
+Points = Sequence[tuple[float, float]]
+
+
+def lines(title: str, named: dict[str, Points], unit: str) -> str:
+    """Return a chart of lines over seconds; words instead where there is nothing to draw."""
+    drawn = {name: points for name, points in named.items() if points}
+    if not drawn:
+        return _figure(title, "<p>Nothing was seen.</p>", [])
+    right = max(x for points in drawn.values() for x, _ in points) or 1.0
+    top = nice_top(max(y for points in drawn.values() for _, y in points))
+    parts = [_grid(right, top, unit)]
+    for number, points in enumerate(drawn.values()):
+        path = " ".join(f"{_x(x, right):.1f},{_y(y, top):.1f}" for x, y in points)
+        parts.append(f'<polyline class="line s{number}" points="{path}"/>')
+        if len(points) == 1:
+            x, y = points[0]
+            parts.append(
+                f'<circle class="dot s{number}" cx="{_x(x, right):.1f}" cy="{_y(y, top):.1f}" r="3"/>'
+            )
+    return _figure(title, _svg(title, parts), list(drawn))
+
+
+def bars(title: str, values: Sequence[tuple[str, float]], unit: str) -> str:
+    """Return a chart of named bars; words instead where there is nothing to draw."""
+    if not any(value for _, value in values):
+        return _figure(title, "<p>Nothing was seen.</p>", [])
+    top = nice_top(max(value for _, value in values))
+    width = (WIDTH - LEFT - RIGHT) / len(values)
+    parts = [_grid(0, top, unit)]
+    for number, (name, value) in enumerate(values):
+        x, y = LEFT + number * width, _y(value, top)
+        parts.append(
+            f'<rect class="bar" x="{x + 1:.1f}" y="{y:.1f}" width="{max(1.0, width - 2):.1f}" height="{HEIGHT - BOTTOM - y:.1f}">'
+            f"<title>{escape(name)}: {value:g} {escape(unit)}</title></rect>"
+        )
+        if len(values) <= 12 or number % ceil(len(values) / 12) == 0:
+            parts.append(
+                f'<text class="tick" x="{x + width / 2:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{escape(name)}</text>'
+            )
+    return _figure(title, _svg(title, parts), [])
+
+
+def nice_top(value: float) -> float:
+    """Return the least of 1, 2, 2.5, 5 times a power of ten that is not below a value."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** floor(log10(value))
+    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= value * 0.999999)
+
+
+def _grid(right: float, top: float, unit: str) -> str:
+    parts: list[str] = []
+    for tick in range(TICKS + 1):
+        y = _y(top * tick / TICKS, top)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        words = f"{top * tick / TICKS:g}" + (f" {escape(unit)}" if tick == TICKS else "")
+        parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{words}</text>')
+        if right:
+            x = _x(right * tick / TICKS, right)
+            parts.append(
+                f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 10}" text-anchor="middle">{right * tick / TICKS:.0f} s</text>'
+            )
+    return "".join(parts)
+
+
+def _x(value: float, right: float) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * value / right
+
+
+def _y(value: float, top: float) -> float:
+    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * value / top
+
+
+def _svg(title: str, parts: list[str]) -> str:
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    )
+
+
+def _figure(title: str, inside: str, names: list[str]) -> str:
+    keys = "".join(f'<span class="key s{number}">{escape(name)}</span>' for number, name in enumerate(names))
+    return f"<figure><figcaption>{escape(title)} {keys}</figcaption>{inside}</figure>"

@@ -1,0 +1,264 @@
+"""Runs one profile in this process: alone, as the master of others, or as one of these. Returns what was seen."""
+
+import logging
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import gevent
+from locust.env import Environment
+from locust.runners import LocalRunner, MasterRunner, WorkerRunner
+from locust.stats import stats_history
+
+from gantry_loadtest.calls import LocustCalls
+from gantry_loadtest.findings import Findings
+from gantry_loadtest.options import Plan, Refused
+from gantry_loadtest.ports import Calls
+from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.progress import Progress
+from gantry_loadtest.users import LoadUser, PlannedShape
+from gantry_loadtest.verdict import Outcome, Totals, judge
+from gantry_loadtest.world import CHECK, REFUSED, World
+
+STOP_SECONDS_MAX = 10.0
+"""How long users may take to end what they have begun."""
+LOOK_SECONDS = 0.25
+BUSY_WINDOW_SECONDS = 2.0
+WORKERS_SECONDS_MAX = 120.0
+FINAL_SECONDS_MAX = 30.0
+
+
+class CheckFailed(Exception):
+    """What Locust shows of a fault that a check found."""
+
+
+class Seat:
+    """A Locust environment, the profile in it, and the wish to stop."""
+
+    def __init__(self, plan: Plan, host: str, profile: type[Profile]) -> None:
+        logging.getLogger("locust").setLevel(logging.ERROR)  # what it warns of is told in the answer
+        self.plan = plan
+        self.is_stopped = False
+        self.environment = Environment(
+            user_classes=[], shape_class=PlannedShape(plan), host=host, stop_timeout=STOP_SECONDS_MAX
+        )
+        self.world = World(
+            plan, profile.readers(plan), lambda world: LocustCalls.opened(self.environment, world), self._tell
+        )
+        self.profile = profile(self.world)
+        self.environment.user_classes = [
+            type("PlannedUser", (LoadUser,), {"profile": self.profile, "abstract": False})
+        ]
+        self.environment.events.user_error.add_listener(self._user_failed)
+        self._watchers: list[gevent.Greenlet[..., None]] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            gevent.signal_handler(number, self._stop)
+
+    def begin(self) -> None:
+        """Start the clock and the readers."""
+        self.world.begin()
+        self._watchers = [
+            gevent.spawn(self._watch, watch, self.world.calls()) for watch in self.profile.watchers()
+        ]
+
+    def end(self) -> None:
+        """Stop the readers and take the last look."""
+        self.world.is_over = True
+        gevent.killall(self._watchers)
+        try:
+            self.profile.last_look(self.world.calls())
+        except Exception as error:  # noqa: BLE001 - a look that fails is a fault of the run, not its end
+            self._failed("last look", error)
+        self.world.findings.is_final = True
+
+    def clean_up(self) -> None:
+        """Remove what the profile made; a second wish to stop leaves it."""
+        try:
+            self.profile.clean_up(self.world.calls())
+        except Exception as error:  # noqa: BLE001 - the result stands
+            sys.stderr.write(f"gantry: cannot remove what the run made: {error}\n")
+
+    def totals(self, seconds: float) -> Totals:
+        """Return what Locust counted, refused calls and checks apart."""
+        entries = self.environment.stats.entries.values()
+        requests = sum(
+            one.num_requests for one in entries if one.method != CHECK and not one.name.endswith(REFUSED)
+        )
+        return Totals(requests, sum(one.num_failures for one in entries), seconds)
+
+    def _watch(self, watch: Callable[[Calls], None], calls: Calls) -> None:
+        try:
+            watch(calls)
+        except Exception as error:  # noqa: BLE001 - told as a failure, the run goes on
+            traceback.print_exc()
+            self._failed("reader", error)
+
+    def _failed(self, who: str, error: Exception) -> None:
+        self.world.findings.example(f"{who}: {error!r}")
+        self._tell(who, repr(error))
+
+    def _user_failed(self, exception: Exception, **_: Any) -> None:
+        self._failed("user", exception)
+
+    def _tell(self, kind: str, words: str) -> None:
+        self.environment.events.request.fire(
+            request_type=CHECK, name=kind, response_time=0, response_length=0, exception=CheckFailed(words), context={},
+        )  # fmt: skip
+
+    def _stop(self) -> None:
+        if self.is_stopped:
+            raise KeyboardInterrupt
+        self.is_stopped = True
+        sys.stderr.write("gantry: ending; once more leaves at once\n")
+
+
+def drive(plan: Plan, host: str, profile: type[Profile]) -> Outcome | None:
+    """Run it; a worker has no outcome of its own. Raises Refused."""
+    seat = Seat(plan, host, profile)
+    if plan.role == "worker":
+        _work(seat)
+        return None
+    return _lead(seat) if plan.role == "master" else _alone(seat)
+
+
+def _alone(seat: Seat) -> Outcome:
+    runner = seat.environment.create_local_runner()
+    _show_page(seat)
+    try:
+        seat.profile.prepare(seat.world.calls())
+        seat.environment.stats.clear_all()
+        seat.begin()
+        runner.start_shape()
+        world = seat.world
+        progress, busy = Progress(seat.plan), _Busy(world.findings)
+        while (
+            not _is_over(seat, runner) and world.now() < seat.plan.seconds and not seat.profile.is_settled()
+        ):
+            gevent.sleep(LOOK_SECONDS)
+            busy.look()
+            progress.tell(world.now(), runner.user_count, world.findings, seat.totals(world.now()))
+        loaded = min(world.now(), seat.plan.load_seconds)
+        runner.stop()
+        seat.end()
+        outcome = _outcome(seat, world.findings, loaded)
+    finally:
+        seat.clean_up()
+    runner.quit()
+    return outcome
+
+
+def _lead(seat: Seat) -> Outcome:
+    runner = seat.environment.create_master_runner("*", seat.plan.master[1])
+    _show_page(seat)
+    told: dict[str, Findings] = {}
+
+    def take(client_id: str, data: dict[str, Any], **_: Any) -> None:
+        if "gantry" in data:
+            told[client_id] = Findings.from_dict(data["gantry"])
+
+    seat.environment.events.worker_report.add_listener(take)
+    _wait_for_workers(seat, runner)
+    seat.world.begin()
+    runner.start_shape()
+    progress = Progress(seat.plan)
+    while not _is_over(seat, runner) and seat.world.now() < seat.plan.seconds:
+        gevent.sleep(LOOK_SECONDS)
+        progress.tell(
+            seat.world.now(), runner.user_count, _sum(seat.plan, told), seat.totals(seat.world.now())
+        )
+    loaded = min(seat.world.now(), seat.plan.load_seconds)
+    runner.stop()
+    until = time.monotonic() + FINAL_SECONDS_MAX
+    while time.monotonic() < until and not (told and all(one.is_final for one in told.values())):
+        gevent.sleep(LOOK_SECONDS)
+    findings = _sum(seat.plan, told)
+    if sum(one.is_final for one in told.values()) < seat.plan.workers:
+        seat.world.fault("worker", "not every worker told its end")
+    outcome = _outcome(seat, findings, loaded)
+    runner.quit()
+    return outcome
+
+
+def _work(seat: Seat) -> None:
+    """Load as the master says. Each worker has topics of its own, so that it can judge alone what arrives."""
+    seat.profile.prepare(seat.world.calls())
+    try:
+        runner = seat.environment.create_worker_runner(*seat.plan.master)
+        events = seat.environment.events
+        events.test_start.add_listener(lambda **_: seat.begin())
+        events.test_stop.add_listener(lambda **_: None if seat.world.is_over else seat.end())
+
+        def report(data: dict[str, Any], **_: Any) -> None:
+            data["gantry"] = seat.world.findings.to_dict()
+
+        events.report_to_master.add_listener(report)
+        while len(runner.greenlet) and not seat.is_stopped:  # it is empty once the master said quit
+            gevent.sleep(LOOK_SECONDS)
+        if seat.is_stopped:
+            runner.quit()
+    finally:
+        seat.clean_up()
+
+
+def _wait_for_workers(seat: Seat, runner: MasterRunner) -> None:
+    until = time.monotonic() + WORKERS_SECONDS_MAX
+    while len(runner.clients.ready) < seat.plan.workers:
+        if seat.is_stopped or time.monotonic() > until:
+            raise Refused(
+                f"{len(runner.clients.ready)} of {seat.plan.workers} workers came; start them with --worker HOST"
+            )
+        gevent.sleep(LOOK_SECONDS)
+
+
+def _is_over(seat: Seat, runner: LocalRunner | MasterRunner | WorkerRunner) -> bool:
+    if runner.state == "stopped":  # by the button of the page
+        seat.is_stopped = True
+    return seat.is_stopped
+
+
+def _sum(plan: Plan, told: dict[str, Findings]) -> Findings:
+    found = Findings.over(plan.seconds)
+    for one in told.values():
+        found.merge(one)
+    return found
+
+
+def _outcome(seat: Seat, findings: Findings, loaded: float) -> Outcome:
+    plan = seat.plan
+    return judge(
+        Outcome(
+            plan.entry.name, plan.entry.measure, seat.totals(loaded), findings, plan.limits, seat.is_stopped
+        )
+    )
+
+
+class _Busy:
+    """How much of a core this process used, at most over two seconds: one that has no time left measures itself."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._at, self._used = time.monotonic(), time.process_time()
+
+    def look(self) -> None:
+        """Note it, if it is time to."""
+        now, used = time.monotonic(), time.process_time()
+        if now < self._at + BUSY_WINDOW_SECONDS:
+            return
+        percent = round(100 * (used - self._used) / (now - self._at))
+        counts = self._findings.counts
+        counts["clientCpuPercent"] = max(counts["clientCpuPercent"], percent)
+        self._at, self._used = now, used
+
+
+def _show_page(seat: Seat) -> None:
+    if seat.plan.headless or seat.plan.json:
+        return
+    page = seat.environment.create_web_ui("127.0.0.1", 0, delayed_start=True)
+    page.start()
+    gevent.spawn(stats_history, seat.environment.runner)
+    while page.server is None or not page.server.started:
+        gevent.sleep(0.05)
+    sys.stderr.write(f"gantry: Locust's page while it runs: http://127.0.0.1:{page.server.server_port}\n")

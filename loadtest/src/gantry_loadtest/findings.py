@@ -1,0 +1,130 @@
+"""What a run has seen: counts, latencies, and both over time. Pure, and can be added up over worker processes."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from gantry_loadtest.latencies import Latencies
+
+BINS_MAX = 240
+BIN_SECONDS_MIN = 0.5
+EXAMPLES_MAX = 20
+
+
+@dataclass
+class Findings:
+    """Counts by name, latencies by measure, and latencies by measure and moment; a moment is `bin_seconds` long."""
+
+    bin_seconds: float = 1.0
+    counts: Counter[str] = field(default_factory=Counter[str])
+    latencies: dict[str, Latencies] = field(default_factory=dict[str, Latencies])
+    series: dict[str, dict[int, Latencies]] = field(default_factory=dict[str, dict[int, Latencies]])
+    counted: dict[str, dict[int, int]] = field(default_factory=dict[str, dict[int, int]])
+    examples: list[str] = field(default_factory=list[str])
+    """The first faults, in words."""
+    is_final: bool = False
+
+    @classmethod
+    def over(cls, seconds: float) -> "Findings":
+        """Return findings whose charts have a fitting number of moments."""
+        return cls(bin_seconds=max(BIN_SECONDS_MIN, seconds / BINS_MAX))
+
+    def count(self, name: str, at: float | None = None, number: int = 1) -> None:
+        """Count something, at a second of the run where that matters."""
+        self.counts[name] += number
+        if at is not None:
+            moments = self.counted.setdefault(name, {})
+            moment = self._moment(at)
+            moments[moment] = moments.get(moment, 0) + number
+
+    def took(self, measure: str, at: float, ms: float) -> None:
+        """Note a latency, at the second of the run that it is counted from."""
+        self.of(measure).add(ms)
+        moments = self.series.setdefault(measure, {})
+        moment = self._moment(at)
+        if moment not in moments:
+            moments[moment] = Latencies()
+        moments[moment].add(ms)
+
+    def of(self, measure: str) -> Latencies:
+        """Return the latencies of a measure."""
+        return self.latencies.setdefault(measure, Latencies())
+
+    def between(self, measure: str, begin: float, end: float) -> Latencies:
+        """Return the latencies of a measure that count from these seconds of the run."""
+        found = Latencies()
+        for moment, latencies in self.series.get(measure, {}).items():
+            if begin <= moment * self.bin_seconds < end:
+                found.merge(latencies)
+        return found
+
+    def rate(self, name: str, begin: float, end: float) -> float:
+        """Return how often a second something was counted in these seconds of the run; 0.0 where no moment begins in them."""
+        moments = range(ceil(begin / self.bin_seconds), ceil(end / self.bin_seconds))
+        counts = self.counted.get(name, {})
+        return (
+            sum(counts.get(moment, 0) for moment in moments) / (len(moments) * self.bin_seconds)
+            if moments
+            else 0.0
+        )
+
+    def example(self, words: str) -> None:
+        """Keep the words of a fault, if there are few yet."""
+        if len(self.examples) < EXAMPLES_MAX:
+            self.examples.append(words)
+
+    def merge(self, other: "Findings") -> None:
+        """Add what another process of the same run has seen."""
+        self.counts.update(other.counts)
+        for measure, latencies in other.latencies.items():
+            self.of(measure).merge(latencies)
+        for measure, moments in other.series.items():
+            own = self.series.setdefault(measure, {})
+            for moment, latencies in moments.items():
+                own.setdefault(moment, Latencies()).merge(latencies)
+        for name, counts in other.counted.items():
+            own_counts = self.counted.setdefault(name, {})
+            for moment, count in counts.items():
+                own_counts[moment] = own_counts.get(moment, 0) + count
+        for words in other.examples:
+            self.example(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {
+            "binSeconds": self.bin_seconds,
+            "counts": dict(self.counts),
+            "latencies": {name: one.to_list() for name, one in self.latencies.items()},
+            "series": {
+                name: [[moment, one.to_list()] for moment, one in moments.items()]
+                for name, moments in self.series.items()
+            },
+            "counted": {
+                name: [list(pair) for pair in moments.items()] for name, moments in self.counted.items()
+            },
+            "examples": self.examples,
+            "isFinal": self.is_final,
+        }
+
+    @classmethod
+    def from_dict(cls, told: dict[str, Any]) -> "Findings":
+        """Return what to_dict told."""
+        return cls(
+            bin_seconds=told["binSeconds"],
+            counts=Counter(told["counts"]),
+            latencies={name: Latencies.from_list(one) for name, one in told["latencies"].items()},
+            series={
+                name: {int(moment): Latencies.from_list(one) for moment, one in moments}
+                for name, moments in told["series"].items()
+            },
+            counted={
+                name: {int(moment): count for moment, count in moments}
+                for name, moments in told["counted"].items()
+            },
+            examples=list(told["examples"]),
+            is_final=told["isFinal"],
+        )
+
+    def _moment(self, at: float) -> int:
+        return max(0, int(at / self.bin_seconds))

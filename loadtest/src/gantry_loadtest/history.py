@@ -1,0 +1,143 @@
+"""The history of every message of a run: what was acknowledged must arrive, once, in order, and nothing else may. Pure.
+
+A message that was begun and never answered may be stored or not: it may arrive, and need not. What has arrived at every
+reader and is acknowledged is forgotten but for its number, so that hours of it cost little.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from gantry_loadtest.intervals import Intervals
+
+Id = tuple[int, int]
+"""Stream (a sender of this run) and number in it."""
+
+
+class Place(tuple[str, str, int]):
+    """Topic, broker, queue id."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class Sent:
+    """One message on its way. Instants are seconds of the run; `due` is in ms since 1970."""
+
+    intended: float
+    missing: int
+    """One bit for each reader that has not had it."""
+    begun: float = 0.0
+    acknowledged: bool = False
+    refused: bool = False
+    place: Place | None = None
+    offset: int = -1
+    due: float = 0.0
+
+
+class Arrival(Enum):
+    """What an arrival is."""
+
+    FIRST = "first"
+    AGAIN = "again"
+    REFUSED = "refused"
+    """Of a message that may never arrive."""
+    STRANGE = "strange"
+    """Of a message that this run never sent."""
+
+
+class History:
+    """Judges arrivals at each of its readers."""
+
+    def __init__(self, readers: list[str]) -> None:
+        self._bits = {reader: 1 << number for number, reader in enumerate(readers)}
+        self._all = (1 << len(readers)) - 1
+        self._open: dict[Id, Sent] = {}
+        self._settled: dict[int, Intervals] = {}
+        self._latest: dict[tuple[str, int], int] = {}
+
+    def begin(self, stream: int, number: int, intended: float, begun: float = 0.0) -> Sent:
+        """Take in a message that is about to be sent: from now on it may be stored."""
+        sent = Sent(intended, self._all, begun or intended)
+        self._open[stream, number] = sent
+        return sent
+
+    def sent(self, stream: int, number: int) -> Sent | None:
+        """Return a message that is not forgotten."""
+        return self._open.get((stream, number))
+
+    def acknowledge(self, stream: int, number: int, place: Place | None = None, offset: int = -1) -> None:
+        """Note that it was acknowledged: it must arrive now."""
+        sent = self._open.get((stream, number))
+        if sent is not None:
+            sent.acknowledged, sent.place, sent.offset = True, place, offset
+            self._settle((stream, number), sent)
+
+    def refuse(self, stream: int, number: int) -> None:
+        """Note that it was surely not accepted: it may never arrive."""
+        sent = self._open.get((stream, number))
+        if sent is not None:
+            sent.refused = True
+
+    def arrive(self, reader: str, stream: int, number: int) -> tuple[Arrival, Sent | None]:
+        """Note an arrival, and judge it; the message comes with it where it is still known."""
+        sent = self._open.get((stream, number))
+        if sent is None:
+            return (Arrival.AGAIN if number in self._settled.get(stream, ()) else Arrival.STRANGE), None
+        bit = self._bits[reader]
+        if not sent.missing & bit:
+            return Arrival.AGAIN, sent
+        sent.missing &= ~bit
+        if sent.refused:
+            return Arrival.REFUSED, sent
+        if sent.acknowledged:
+            self._settle((stream, number), sent)
+        return Arrival.FIRST, sent
+
+    def is_in_order(self, reader: str, stream: int, number: int) -> bool:
+        """Whether a first arrival comes after all that was before it in its stream; asked once for each."""
+        before = self._latest.get((reader, stream), -1)
+        self._latest[reader, stream] = max(before, number)
+        return number > before
+
+    def has_arrived(self, reader: str, stream: int, number: int) -> bool:
+        """Whether a reader has had it."""
+        sent = self._open.get((stream, number))
+        return (
+            number in self._settled.get(stream, ()) if sent is None else not sent.missing & self._bits[reader]
+        )
+
+    @property
+    def outstanding(self) -> int:
+        """How many acknowledged messages have not arrived everywhere."""
+        return sum(1 for sent in self._open.values() if sent.acknowledged and sent.missing)
+
+    @property
+    def open(self) -> int:
+        """How many messages are not forgotten: outstanding ones, and those without an answer."""
+        return len(self._open)
+
+    def absent(self) -> Iterator[tuple[str, Id, Sent]]:
+        """Yield, for each reader, the acknowledged messages that have not arrived."""
+        for name, sent in self._open.items():
+            if sent.acknowledged:
+                yield from ((reader, name, sent) for reader, bit in self._bits.items() if sent.missing & bit)
+
+    def judge(self, has_passed: Callable[[str, Sent], bool]) -> tuple[list[tuple[str, Id, Sent]], int]:
+        """Return what is lost, and how many were too late to be seen.
+
+        Absent and passed (the reader went on beyond its place) is lost; absent and not reached yet is not seen.
+        """
+        lost: list[tuple[str, Id, Sent]] = []
+        not_seen = 0
+        for reader, name, sent in self.absent():
+            if has_passed(reader, sent):
+                lost.append((reader, name, sent))
+            else:
+                not_seen += 1
+        return lost, not_seen
+
+    def _settle(self, name: Id, sent: Sent) -> None:
+        if not sent.missing:
+            del self._open[name]
+            self._settled.setdefault(name[0], Intervals()).add(name[1])

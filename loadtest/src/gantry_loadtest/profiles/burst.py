@@ -1,0 +1,32 @@
+"""`burst`: a steady load, ten times of it for a sixth of the time, and the steady load again; held pulls read meanwhile."""
+
+from gantry_loadtest.findings import Findings
+from gantry_loadtest.options import Plan
+from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.shapes import BURST_FROM, BURST_TO
+from gantry_loadtest.wording import deliveries, ms, rate, recovered_after
+
+
+class Chosen(Profile):
+    """Sends, and pulls."""
+
+    @staticmethod
+    def answer(findings: Findings, plan: Plan) -> list[str]:
+        """Return the latency before, during and after, and when it was over."""
+        begin, end = BURST_FROM * plan.load_seconds, BURST_TO * plan.load_seconds
+        before = findings.between("send", 0, begin)
+        during = findings.between("send", begin, end)
+        if not during.count or not before.count:
+            return [f"{rate(findings, plan)}.", "The run was too short to see a burst."]
+        usual = before.percentile(0.99)
+        back = recovered_after(findings, "send", end, plan.load_seconds, usual)
+        over = f"{back:.0f} s after its end" if back is not None else "not before the load ended"
+        return [
+            f"{rate(findings, plan)}.",
+            (
+                f"Before it {before.count / begin:.0f} sends a second, p99 {ms(usual)}; "
+                f"in it {during.count / (end - begin):.0f} a second, p99 {ms(during.percentile(0.99))}."
+            ),
+            f"The latency was usual again {over}.",
+            deliveries(findings),
+        ]

@@ -1,0 +1,17 @@
+"""`end-to-end`: keyed sends and a held pull at every queue; each user's messages must come out in order."""
+
+from gantry_loadtest.findings import Findings
+from gantry_loadtest.options import Plan
+from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.wording import deliveries, rate, sends
+
+
+class Chosen(Profile):
+    """Sends with a sharding key, and pulls."""
+
+    is_ordered = True
+
+    @staticmethod
+    def answer(findings: Findings, plan: Plan) -> list[str]:
+        """Return both latencies."""
+        return [f"{rate(findings, plan)}.", deliveries(findings), sends(findings)]

@@ -1,0 +1,71 @@
+"""`fan-out`: many groups, and every one gets and acknowledges every message."""
+
+from collections.abc import Callable
+
+from gantry_loadtest.findings import Findings
+from gantry_loadtest.history import Sent
+from gantry_loadtest.options import Plan
+from gantry_loadtest.ports import Calls
+from gantry_loadtest.profiles.base import Profile, demand
+from gantry_loadtest.profiles.consuming import Group, Message
+from gantry_loadtest.reading import receive_group
+from gantry_loadtest.wording import deliveries, rate, sends
+from gantry_loadtest.world import World
+
+
+class Chosen(Profile):
+    """Sends; every group has one consumer."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._members = {
+            reader: Group(world, self.topic, world.name(reader), reader)
+            for reader in self.readers(world.plan)
+        }
+        self.groups = [member.group for member in self._members.values()]
+
+    @staticmethod
+    def readers(plan: Plan) -> list[str]:
+        """Return a reader for each group."""
+        return [f"g{number}" for number in range(plan.count)]
+
+    def prepare(self, calls: Calls) -> None:
+        """Make the topic and the groups."""
+        super().prepare(calls)
+        groups = [{"group": group} for group in self.groups]
+        demand(calls.call("prepare", "PUT", "/v1/definitions", {"groups": groups}), "make the groups")
+
+    def watchers(self) -> list[Callable[[Calls], None]]:
+        """Return a consumer of each group."""
+        return [self._consumer(member) for member in self._members.values()]
+
+    def last_look(self, calls: Calls) -> None:
+        """Count as lost what a group went past without having had it."""
+        offsets: dict[str, dict[tuple[str, int], int]] = {}
+
+        def has_passed(reader: str, sent: Sent) -> bool:
+            if reader not in offsets:
+                offsets[reader] = self._members[reader].offsets(calls)
+            return sent.place is not None and 0 <= sent.offset < offsets[reader].get(
+                (sent.place[1], sent.place[2]), 0
+            )
+
+        self.count_absent(has_passed)
+
+    @staticmethod
+    def answer(findings: Findings, plan: Plan) -> list[str]:
+        """Return deliveries a second and their latency."""
+        delivered = findings.counts["delivered"]
+        return [
+            f"{rate(findings, plan)}.",
+            f"{plan.count} groups got {delivered} messages in all, {delivered / plan.load_seconds:.0f} a second.",
+            deliveries(findings),
+            sends(findings),
+        ]
+
+    def _consumer(self, member: Group) -> Callable[[Calls], None]:
+        def work(calls: Calls, messages: list[Message]) -> None:
+            member.judge(messages)
+            member.settle(calls, messages)
+
+        return lambda calls: receive_group(self.world, calls, member.topic, member.group, work)

@@ -1,0 +1,98 @@
+"""`receive`: one group with good consumers, slow ones and failing ones.
+
+Good ones acknowledge, slow ones do so after their lease has ended, failing ones give each message back once.
+"""
+
+import time
+from collections.abc import Callable
+
+from gantry_loadtest.findings import Findings
+from gantry_loadtest.history import Sent
+from gantry_loadtest.options import Plan
+from gantry_loadtest.ports import Calls
+from gantry_loadtest.profiles.base import Profile, demand
+from gantry_loadtest.profiles.consuming import Group, Message
+from gantry_loadtest.reading import receive_group
+from gantry_loadtest.wording import deliveries, rate
+from gantry_loadtest.world import World
+
+GOOD, SLOW, FAILING = 4, 6, 2
+SLOW_LEASE_SECONDS = 2
+SLOW_WORK_SECONDS = 3.0
+SLOW_MESSAGES_MAX = 4
+
+
+class Chosen(Profile):
+    """Sends; a mixed group receives."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.group = Group(world, self.topic, world.name("g"), "group")
+        self.groups = [self.group.group]
+
+    @staticmethod
+    def readers(plan: Plan) -> list[str]:
+        """Return the group."""
+        del plan
+        return ["group"]
+
+    def prepare(self, calls: Calls) -> None:
+        """Make the topic and the group."""
+        super().prepare(calls)
+        demand(calls.call("prepare", "PUT", f"/v1/groups/{self.group.group}", {}), "make a group")
+
+    def watchers(self) -> list[Callable[[Calls], None]]:
+        """Return the consumers."""
+        return [*[self._good] * GOOD, *[self._slow] * SLOW, *[self._failing] * FAILING]
+
+    def last_look(self, calls: Calls) -> None:
+        """Count as lost what the group went past without having had it."""
+        offsets = self.group.offsets(calls)
+
+        def has_passed(_reader: str, sent: Sent) -> bool:
+            return sent.place is not None and 0 <= sent.offset < offsets.get(
+                (sent.place[1], sent.place[2]), 0
+            )
+
+        self.count_absent(has_passed)
+
+    @staticmethod
+    def answer(findings: Findings, plan: Plan) -> list[str]:
+        """Return latency, and what the slow and the failing made of it."""
+        counts = findings.counts
+        return [
+            f"{rate(findings, plan)}; {counts['delivered']} received at least once.",
+            f"{deliveries(findings)} Only first deliveries count here.",
+            (
+                f"Given back {counts['nacked']}; work that outlasted its lease {counts['outlasted']}; "
+                f"given again {counts['redelivered']} times; acknowledged {counts['acked']}."
+            ),
+            f"Given again after an acknowledgement: {counts['duplicates']}.",
+        ]
+
+    def _good(self, calls: Calls) -> None:
+        def work(calls: Calls, messages: list[Message]) -> None:
+            self.group.judge(messages)
+            self.group.settle(calls, messages)
+
+        receive_group(self.world, calls, self.topic, self.group.group, work)
+
+    def _slow(self, calls: Calls) -> None:
+        def work(calls: Calls, messages: list[Message]) -> None:
+            self.group.judge(messages)
+            time.sleep(SLOW_WORK_SECONDS)
+            self.world.findings.count("outlasted", self.world.now(), len(messages))
+            self.group.settle(calls, messages)
+
+        receive_group(
+            self.world, calls, self.topic, self.group.group, work,
+            lease_seconds=SLOW_LEASE_SECONDS, messages_max=SLOW_MESSAGES_MAX,
+        )  # fmt: skip
+
+    def _failing(self, calls: Calls) -> None:
+        def work(calls: Calls, messages: list[Message]) -> None:
+            self.group.judge(messages)
+            again = [one for one in messages if one["deliveryAttempt"] > 1]
+            self.group.settle(calls, again, [one for one in messages if one["deliveryAttempt"] == 1])
+
+        receive_group(self.world, calls, self.topic, self.group.group, work)

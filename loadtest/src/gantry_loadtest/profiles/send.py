@@ -1,0 +1,35 @@
+"""`send`: single sends at a steady rate. Nobody reads meanwhile; afterwards everything is read back."""
+
+import time
+from collections.abc import Callable
+
+from gantry_loadtest.findings import Findings
+from gantry_loadtest.options import Plan
+from gantry_loadtest.ports import Calls
+from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.wording import rate, sends
+
+
+class Chosen(Profile):
+    """Sends, then reads back."""
+
+    def watchers(self) -> list[Callable[[Calls], None]]:
+        """Return readers that begin when the senders are done."""
+        return [self._after_the_load(watch) for watch in super().watchers()]
+
+    @staticmethod
+    def answer(findings: Findings, plan: Plan) -> list[str]:
+        """Return rate and latency."""
+        return [
+            f"{rate(findings, plan)}.",
+            sends(findings),
+            f"Read back afterwards: {findings.counts['delivered']} of {findings.counts['acknowledged']} acknowledged.",
+        ]
+
+    def _after_the_load(self, watch: Callable[[Calls], None]) -> Callable[[Calls], None]:
+        def late(calls: Calls) -> None:
+            while self.world.is_loading:
+                time.sleep(0.2)
+            watch(calls)
+
+        return late

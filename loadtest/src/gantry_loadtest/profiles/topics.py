@@ -1,0 +1,35 @@
+"""`topics`: every send goes to another topic, and a pull is held at each of them."""
+
+from gantry_loadtest.findings import Findings
+from gantry_loadtest.options import Plan
+from gantry_loadtest.ports import Calls
+from gantry_loadtest.profiles.base import Profile, demand
+from gantry_loadtest.wording import deliveries, rate, sends
+from gantry_loadtest.world import Sender, World
+
+
+class Chosen(Profile):
+    """Sends to many topics in turn."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.topics = [world.name(f"t{number}") for number in range(world.plan.count)]
+
+    def prepare(self, calls: Calls) -> None:
+        """Make all topics, with a queue at each broker."""
+        topics = [{"topic": topic, "readQueues": 1, "writeQueues": 1, "perm": "rw"} for topic in self.topics]
+        demand(calls.call("prepare", "PUT", "/v1/definitions", {"topics": topics}), "make the topics")
+        self.queues = [place for topic in self.topics for place in self.queues_of(calls, topic)]
+
+    def act(self, calls: Calls, sender: Sender, intended: float) -> None:
+        """Send to the next topic."""
+        number = sender.take()
+        topic = self.topics[(sender.stream * 7 + number) % len(self.topics)]
+        self.world.history.begin(sender.stream, number, intended)
+        answer = self.send(calls, topic, {"body": self.world.body(sender, number)}, intended)
+        self.world.told(sender, number, intended, answer)
+
+    @staticmethod
+    def answer(findings: Findings, plan: Plan) -> list[str]:
+        """Return latencies."""
+        return [f"{rate(findings, plan)}, over {plan.count} topics.", deliveries(findings), sends(findings)]

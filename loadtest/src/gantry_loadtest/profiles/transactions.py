@@ -1,0 +1,128 @@
+"""`transactions`: of ten, six are committed, two rolled back, and two lose their producer.
+
+Nobody decides the lost ones until the broker asks the producer's group, where somebody else answers.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gantry_loadtest.findings import Findings
+from gantry_loadtest.options import Plan
+from gantry_loadtest.ports import Calls
+from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.reading import AGAIN_SECONDS, HOLD_SECONDS
+from gantry_loadtest.wording import latency
+from gantry_loadtest.world import Mark, Sender, World
+
+OF = 10
+ROLLED_BACK = {6, 7}
+LOST_COMMIT, LOST_ROLLBACK = 8, 9
+
+
+class Chosen(Profile):
+    """Begins and decides transactions; a poller answers the broker's questions."""
+
+    act_measure = "transaction"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.group = world.name("p")
+        self._undecided: dict[Mark, float] = {}
+        """Begun, nobody has asked for a decision yet; since when."""
+
+    def act(self, calls: Calls, sender: Sender, intended: float) -> None:
+        """Begin a transaction and, unless its producer is lost, decide it."""
+        mark = Mark(sender.stream, sender.take())
+        self.world.history.begin(mark.stream, mark.number, intended)
+        self._undecided[mark] = self.world.now()
+        begun = calls.call(
+            "begin", "POST", f"/v1/topics/{self.topic}/transactions",
+            {"producerGroup": self.group, "message": {"body": self.world.body(sender, mark.number)}}, since=intended,
+        )  # fmt: skip
+        if not begun.is_done:
+            del self._undecided[mark]
+            self.world.told(sender, mark.number, intended, begun, "begin")
+            return
+        self.world.findings.took("begin", intended, begun.ms)
+        if mark.number % OF in {LOST_COMMIT, LOST_ROLLBACK}:
+            self.world.findings.count("lostProducers", intended)
+        else:
+            self._decide(calls, mark, begun.body["transactionId"], intended)
+
+    def watchers(self) -> list[Callable[[Calls], None]]:
+        """Return the readers, and who answers for lost producers."""
+        return [*super().watchers(), self._answer_checks]
+
+    def is_settled(self) -> bool:
+        """Whether the lost ones are decided, too."""
+        return self.world.is_settled and not self._undecided
+
+    def take_in(self, message: dict[str, Any]) -> None:
+        """Judge it; one that comes before anybody asked for its commit is early."""
+        mark = self.world.mark(message.get("body") or "")
+        if mark in self._undecided:
+            self.world.fault("early", f"{mark.stream}/{mark.number} came before it was committed")
+        super().take_in(message)
+
+    def last_look(self, calls: Calls) -> None:
+        """Judge as others do; those nobody was asked about were not seen."""
+        super().last_look(calls)
+        self.world.findings.count("notSeen", number=len(self._undecided))
+
+    @staticmethod
+    def answer(findings: Findings, plan: Plan) -> list[str]:
+        """Return latencies, and how the lost ones ended."""
+        counts = findings.counts
+        asked = findings.of("asked")
+        lost = (
+            f"{asked.count} of them were asked about, {latency(asked)} after they began"
+            if asked.count
+            else "the run was too short to see one asked about (6 s and more after it began)"
+        )
+        return [
+            (
+                f"{counts['committed'] / plan.load_seconds:.1f} commits and {counts['rolledBack'] / plan.load_seconds:.1f} "
+                f"rollbacks a second, of {counts['intended'] / plan.load_seconds:.1f} transactions intended."
+            ),
+            f"Begin and decision together took {latency(findings.of('transaction'))}.",
+            f"From the wish to commit to the consumer: {latency(findings.of('delivery'))}.",
+            f"{counts['lostProducers']} lost their producer; {lost}.",
+            f"Delivered though rolled back: {counts['forbidden']}; before the commit: {counts['early']}.",
+        ]
+
+    def _decide(self, calls: Calls, mark: Mark, transaction: str, since: float | None) -> None:
+        is_commit = mark.number % OF not in {*ROLLED_BACK, LOST_ROLLBACK}
+        asked_at = self.world.now()
+        self._undecided.pop(mark, None)
+        sent = self.world.history.sent(mark.stream, mark.number)
+        if sent is not None:
+            sent.intended = asked_at
+        name = "commit" if is_commit else "rollback"
+        answer = calls.call(name, "POST", f"/v1/transactions/{transaction}:{name}", since=asked_at)
+        if not answer.is_done:
+            self.world.findings.count("unknown", asked_at)
+            return
+        self.world.findings.count(answer.body["status"], asked_at)
+        if since is not None:
+            self.world.findings.took("transaction", since, (self.world.now() - since) * 1000)
+        if is_commit:
+            self.world.findings.count("acknowledged", asked_at)
+            self.world.history.acknowledge(mark.stream, mark.number)
+        else:
+            self.world.history.refuse(mark.stream, mark.number)
+
+    def _answer_checks(self, calls: Calls) -> None:
+        path = f"/v1/producerGroups/{self.group}/checks:receive"
+        while not self.world.is_over:
+            told = calls.call("checks", "POST", path, {"waitSeconds": HOLD_SECONDS, "maxChecks": 32})
+            if not told.is_done:
+                time.sleep(AGAIN_SECONDS)
+                continue
+            for check in told.body["checks"]:
+                mark = self.world.mark(check["message"].get("body") or "")
+                if mark is None or mark not in self._undecided:
+                    continue
+                since = self._undecided[mark]
+                self.world.findings.took("asked", since, (self.world.now() - since) * 1000)
+                self._decide(calls, mark, check["transactionId"], None)
