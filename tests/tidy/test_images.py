@@ -13,6 +13,8 @@ from .settings_tables import SERVICES
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+JOBS = {name for name, service in COMPOSE.items() if service.get("profiles")}
+"""Run once, and only when they are asked for: nobody watches them, and they do not start again."""
 PUBLISHED = {"gateway", "nameserver-1", "nameserver-2", "broker-a", "broker-b"}
 
 
@@ -23,8 +25,11 @@ def pins(lock: Path) -> dict[str, str]:
 @pytest.mark.parametrize("name", COMPOSE)
 def test_every_container_is_watched_limited_and_can_write_only_its_data(name: str) -> None:
     service = COMPOSE[name]
-    assert service["healthcheck"]["test"]
-    assert service["restart"] == "unless-stopped"
+    if name in JOBS:
+        assert service["restart"] == "no"
+    else:
+        assert service["healthcheck"]["test"]
+        assert service["restart"] == "unless-stopped"
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["mem_limit"]
@@ -49,7 +54,21 @@ def test_a_store_is_published_under_the_number_it_advertises() -> None:
         assert f"${{GANTRY_LISTEN:-127.0.0.1}}:{port - 2}:{port - 2}" in COMPOSE[name]["ports"]
 
 
-@pytest.mark.parametrize("name", COMPOSE)
+@pytest.mark.parametrize("name", sorted(JOBS))
+def test_a_job_is_told_nothing_but_the_token(name: str) -> None:
+    assert set(COMPOSE[name].get("environment", {})) <= {"GANTRY_TOKEN"}
+
+
+def test_master_and_workers_of_a_load_are_given_the_same() -> None:
+    master, worker = (
+        COMPOSE[name]["command"].split(" --master ")[0].split(" --worker ")[0]
+        for name in ("load-master", "load-worker")
+    )
+    assert master == worker
+    assert COMPOSE["load-master"]["build"] == COMPOSE["load-worker"]["build"]
+
+
+@pytest.mark.parametrize("name", sorted(set(COMPOSE) - JOBS))
 def test_every_variable_is_a_setting(name: str) -> None:
     for variable in COMPOSE[name].get("environment", {}):
         service = next(one for one in SERVICES if variable.startswith(f"{one.upper().replace('-', '_')}_"))

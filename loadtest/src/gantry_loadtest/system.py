@@ -36,6 +36,8 @@ def check(host: str) -> None:
 def started() -> Generator[str]:
     """Start a system on free ports with its data in a temporary folder; stop it and delete the data at the end."""
     gantry = str(ROOT / "gantry")
+    if not Path(gantry).is_file():
+        raise Refused("there is no checkout here to start a system from: say which one is meant with --host")
     with tempfile.TemporaryDirectory(prefix="gantry-load-") as folder:
         data = str(Path(folder) / "data")
         command = [gantry, "up", "--free-ports", "--detach", "--json", "--data", data]
