@@ -29,14 +29,15 @@ def send(base: str, topic: str, bodies: list[str], **fields: Any) -> None:
 
 
 @contextlib.contextmanager
-def load(base: str, topic: str) -> Iterator[list[int]]:
-    """Send to a topic for as long as the block lasts; the list holds how many messages were sent so far."""
+def load(base: str, topic: str, pause: float = 0) -> Iterator[list[int]]:
+    """Send to a topic, with `pause` seconds between requests, for as long as the block lasts; the list holds how many messages were sent so far."""
     sent, ends = [0], threading.Event()
 
     def work() -> None:
         while not ends.is_set():
             send(base, topic, [f"load {sent[0] + n}" for n in range(100)], tag="load")
             sent[0] += 100
+            ends.wait(pause)
 
     thread = threading.Thread(target=work)
     thread.start()

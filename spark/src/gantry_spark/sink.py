@@ -40,7 +40,9 @@ _COLUMNS: Final = {
     "deliverat": ("timestamp",),
 }
 """What a row may hold, and as which types."""
-_OPTIONS: Final = ("gateway", "topic", "token", "idempotencyColumns", "batchMessages", "retrySeconds", "path")
+_OPTIONS: Final = ("gateway", "topic", "token", "idempotencyColumns", "batchMessages", "retrySeconds")
+_OF_SPARK: Final = {"path", "checkpointlocation", "queryname"}
+"""Options of every stream that Spark hands over with ours."""
 KEY_BYTES_MAX: Final = 100
 """A longer idempotency key is refused by the gateway: its hash stands for it."""
 MESSAGES_MAX: Final = 1000
@@ -71,8 +73,8 @@ class Sent(WriterCommitMessage):
 def parse(given: Mapping[str, str], schema: StructType) -> SinkOptions:
     """Return the options of a sink for rows of a schema. Raises BadOption."""
     options = {name.lower(): value for name, value in given.items()}
-    if unknown := sorted(set(options) - {name.lower() for name in _OPTIONS}):
-        raise BadOption(f"the sink has no option {', '.join(unknown)}; it has {', '.join(_OPTIONS[:-1])}")
+    if unknown := sorted(set(options) - {name.lower() for name in _OPTIONS} - _OF_SPARK):
+        raise BadOption(f"the sink has no option {', '.join(unknown)}; it has {', '.join(_OPTIONS)}")
     gateway = options.get("gateway", "")
     if not gateway.startswith(("http://", "https://")):
         raise BadOption("give the option gateway: the address of the HTTP API, like http://127.0.0.1:8080")

@@ -1,0 +1,196 @@
+"""Rows as messages: what a row becomes, what is repeated and what is refused; and the whole way through Spark into a topic."""
+
+import json
+import threading
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pyarrow as pa
+import pytest
+from http_calls import call
+from pyspark.sql.types import StringType, StructField, StructType
+
+from gantry_spark import sink
+from gantry_spark.gateway_send import Gateway, SendRefused
+from gantry_spark.options import BadOption
+
+ADDRESS = {"gateway": "http://127.0.0.1:1"}
+
+
+def schema(*names):
+    return StructType([StructField(name, StringType()) for name in names])
+
+
+def requests_of(rows, **given):
+    options = sink.parse(
+        {**ADDRESS, **given},
+        schema("body", "topic", "a", "b") if "idempotencyColumns" in given else schema("body", "topic"),
+    )
+    return list(sink._requests(iter([pa.RecordBatch.from_pylist(rows)]), options))
+
+
+def test_a_row_becomes_a_message_with_all_it_holds():
+    row = {
+        "topic": "orders", "body": b"\x00\xff", "tags": "a", "keys": "k-1 k-2", "properties": {"region": "north"},
+        "shardingKey": "s", "queueId": 2, "brokerName": "broker-a", "idempotencyKey": "i", "deliverAt": datetime.fromtimestamp(5, UTC),
+    }  # fmt: skip
+    topic, message, size = sink._message(row, sink.parse({**ADDRESS}, schema("body", "topic")))
+    assert (topic, size) == ("orders", 2)
+    assert message == {
+        "bodyBase64": "AP8=", "tag": "a", "keys": ["k-1", "k-2"], "properties": {"region": "north"}, "shardingKey": "s",
+        "queueId": 2, "broker": "broker-a", "idempotencyKey": "i", "deliverAt": 5000,
+    }  # fmt: skip
+
+
+def test_requests_hold_messages_of_one_topic_and_a_bounded_number():
+    rows = [{"topic": topic, "body": str(n)} for n, topic in enumerate("aaabba")]
+    assert [(topic, len(messages)) for topic, messages in requests_of(rows, batchMessages="2")] == [
+        ("a", 2),
+        ("a", 1),
+        ("b", 2),
+        ("a", 1),
+    ]
+
+
+def test_equal_values_give_equal_keys_and_different_ones_do_not():
+    row = {"a": "x", "b": datetime(2026, 1, 1, tzinfo=UTC)}
+    both = sink.idempotency_key(row, ("A", "b"))
+    assert both == sink.idempotency_key(dict(reversed(row.items())), ("A", "b"))
+    assert both != sink.idempotency_key({**row, "a": "y"}, ("A", "b"))
+    assert sink.idempotency_key(row, ("a",)) == "x"
+    assert len(sink.idempotency_key({"a": "x" * 101}, ("a",))) == 64
+    assert sink.idempotency_key(row, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "words"),
+    [
+        ({}, ("body",), "give the option topic, or a column"),
+        ({"topic": "t"}, ("value",), "a message has no value.*to_json"),
+        ({"topic": "t"}, ("topic",), "needs the column body"),
+        ({"topic": "t", "idempotencyColumns": "id"}, ("body",), "names id, which the rows do not have"),
+        ({"topic": "t", "gateway": "127.0.0.1"}, ("body",), "the address of the HTTP API"),
+        ({"topic": "t", "colour": "1"}, ("body",), "no option colour; it has gateway"),
+        ({"topic": "t", "batchMessages": "2000"}, ("body",), "batchMessages is a number from 1 to 1000"),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_before_anything_is(given, names, words):
+    with pytest.raises(BadOption, match=words):
+        sink.parse({**ADDRESS, **given}, schema(*names))
+
+
+@pytest.fixture
+def scripted():
+    """A server that gives prepared answers, in turn, and keeps what it was asked."""
+    answers, asked = [], []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            status, body = answers.pop(0)
+            content = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *arguments):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", answers, asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_only_what_may_succeed_is_sent_again(scripted):
+    address, answers, asked = scripted
+    ok, away = {"status": "SEND_OK"}, {"code": "STORE_AWAY", "detail": "away", "retryable": True}
+    answers += [
+        (503, {"detail": "later", "retryable": True}),
+        (200, {"results": [ok, away, ok]}),
+        (200, {"results": [ok]}),
+    ]
+    with Gateway(address, "secret", 60) as gateway:
+        results = gateway.send("orders", [{"body": "1"}, {"body": "2"}, {"body": "3"}])
+    assert results == [ok] * 3
+    assert [[message["body"] for message in one["messages"]] for one in asked] == [
+        ["1", "2", "3"],
+        ["1", "2", "3"],
+        ["2"],
+    ]
+
+
+def test_what_is_refused_for_good_is_told_with_its_field(scripted):
+    address, answers, _ = scripted
+    answers.append(
+        (
+            422,
+            {
+                "code": "MESSAGE_ILLEGAL",
+                "detail": "no such topic",
+                "retryable": False,
+                "field": "messages[0].tag",
+            },
+        )
+    )
+    with (
+        Gateway(address, None, 60) as gateway,
+        pytest.raises(SendRefused, match=r"MESSAGE_ILLEGAL no such topic \(field messages\[0\].tag\)"),
+    ):
+        gateway.send("orders", [{"body": "1"}])
+
+
+def test_a_gateway_that_is_not_there_is_tried_until_the_time_is_over():
+    with (
+        Gateway("http://127.0.0.1:1", None, 0.2) as gateway,
+        pytest.raises(SendRefused, match=r"http://127.0.0.1:1: .*until retrySeconds"),
+    ):
+        gateway.send("orders", [{"body": "1"}])
+
+
+@pytest.mark.cluster
+def test_a_frame_and_a_stream_reach_their_topic_and_a_repeat_adds_nothing(spark, system, tmp_path):
+    http = system["http"]
+    for topic in ("sink-batch", "sink-stream"):
+        call(http, "PUT", f"/v1/topics/{topic}", {})
+    frame = spark.range(1000).selectExpr(
+        "to_json(struct(id)) AS body",
+        "concat('k-', id) AS keys",
+        "map('id', cast(id AS string)) AS properties",
+        "id",
+    )
+    for _ in range(2):  # the second is what a repeated task is
+        frame.write.format("gantry").mode("append").options(
+            gateway=http, topic="sink-batch", idempotencyColumns="id"
+        ).save()
+    read = (
+        spark.read.format("gantry")
+        .options(path=system["data"], topic="sink-batch", columns="body,keys,property:id")
+        .load()
+    )
+    rows = {(row.body.decode(), row["keys"], row["property:id"]) for row in read.collect()}
+    assert read.count() == len(rows) == 1000
+    assert ('{"id":7}', "k-7", "7") in rows
+
+    source = spark.readStream.format("gantry").options(
+        path=system["data"],
+        topic="sink-batch",
+        startingOffsets="earliest",
+        maxBytesPerTrigger="100k",
+        columns="body,physicalOffset,brokerName",
+    )
+    for _ in range(2):
+        stream = (
+            source.load().selectExpr("body", "concat(brokerName, physicalOffset) AS idempotencyKey")
+            .writeStream.format("gantry").options(gateway=http, topic="sink-stream")
+            .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        )  # fmt: skip
+        stream.awaitTermination()
+        assert stream.exception() is None
+    assert (
+        spark.read.format("gantry").options(path=system["data"], topic="sink-stream").load().count() == 1000
+    )
