@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ HALF, OP, PARKED = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "T
 SAMPLES, TRACES, MARKS = "GANTRY_SYS_OFFSETS", "RMQ_SYS_TRACE_TOPIC", "GANTRY_SYS_MARKS"
 _WAITING: Final = (SCHEDULE, TIMER, HALF, PARKED, MARKS)
 _TABLES_AT_ONCE: Final = 3
+KEPT: Final = ("traffic", "latency_bins", "items", "results", "op_bodies", "samples", "traces")
+NOTHING_EARLIER: Final[Mapping[str, pa.Table]] = MappingProxyType({})
 
 _TRAFFIC_COLUMNS: Final = (
     "topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "storeSize", "bodySize",
@@ -56,10 +59,19 @@ class Tables:
 class Build:
     """One report over one log. `stages` in their order; each leaves its tables in `found`."""
 
-    def __init__(self, spark: SparkSession, log: Log, facts: Facts, span: Span) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        log: Log,
+        facts: Facts,
+        span: Span,
+        earlier: Mapping[str, pa.Table] = NOTHING_EARLIER,
+    ) -> None:
+        """`earlier` is what `kept` gave of rows that lie before those of `log`."""
         self._log = log
         self._facts = facts
         self._span = span
+        self._has_earlier = bool(earlier)
         first = facts.first_ms if span.since_ms is None else max(span.since_ms, facts.first_ms)
         last = facts.last_ms if span.below_ms is None else min(span.below_ms, facts.last_ms)
         width = max(last - first, 0)
@@ -69,7 +81,7 @@ class Build:
             "now_ms": facts.now_ms,
             "tracked": TRACKED,
         }
-        self._sql = Statements(spark, parameters)
+        self._sql = Statements(spark, parameters, earlier)
         self.found = Tables(sql=self._sql.used, parameters=parameters)
         self._register_facts(spark)
 
@@ -91,6 +103,17 @@ class Build:
             ("following consumers", lambda: self._consumers(bodies)),
         ]
 
+    def kept(self) -> dict[str, pa.Table]:
+        """Return the views of this report in a form that the next one goes on from, when its log begins where this one ended."""
+        kept = {
+            name: self._sql.spark.table(name).toArrow()
+            for name in KEPT
+            if self._sql.spark.catalog.tableExists(name)
+        }
+        kept["tops_by_hour"] = self.found.tables["hourly_tops"]
+        kept["several_keys"] = self.found.tables["hourly_several_keys"]
+        return kept
+
     def close(self) -> None:
         """Let go of what Spark keeps."""
         self._sql.close()
@@ -100,8 +123,8 @@ class Build:
         committed = "group string, broker string, topic string, queueId int, committed bigint"
         _local(spark, self._facts.bounds, bounds).createOrReplaceTempView("bounds")
         _local(spark, self._facts.committed, committed).createOrReplaceTempView("committed")
-        levels = delay_levels.table(self._facts.delay_levels)
-        spark.createDataFrame(levels).createOrReplaceTempView("levels")
+        levels = delay_levels.durations(self._facts.delay_levels)
+        _local(spark, levels, delay_levels.DDL).createOrReplaceTempView("levels")
 
     def _tables(self, *names: str) -> None:
         """Compute tables, some at once: each is small, and most of its time is Spark's planning."""
@@ -113,7 +136,7 @@ class Build:
         self._sql.register("messages", messages)
         self._sql.view("traffic", keep=True)
         self._tables("topics")
-        self._tables("system_topics", "traffic_by_time", "queues", "sizes")
+        self._tables("system_topics", "traffic_by_time", "queues", "sizes", "hourly_traffic")
         if self._span.is_all:
             self._tables("check")
 
@@ -121,14 +144,14 @@ class Build:
         messages = self._log.rows(tuple(_LATENCY_COLUMNS), span=self._span)
         self._sql.register("messages", _renamed(messages, _LATENCY_COLUMNS))
         self._sql.view("latency_bins", keep=True)
-        self._tables("latency", "latency_by_time")
+        self._tables("latency", "latency_by_time", "hourly_latency")
 
     def _tops(self) -> None:
         columns = ("topic", "storeTimestamp", "tags", "keys", "bornHost")
         self._sql.register("messages", self._log.rows(columns, span=self._span))
         self._sql.view("tops_by_hour", keep=True)
-        self._sql.view("several_keys")
-        self._tables("tops", "distinct")
+        self._sql.view("several_keys", keep=True)
+        self._tables("tops", "distinct", "hourly_tops", "hourly_several_keys")
 
     def _waiting(self, waiting: Sequence[str], ops: Sequence[str]) -> None:
         """Follow what waits. What becomes of an item may lie behind the end of the range, so outcomes are looked for up to the end of the log."""
@@ -141,7 +164,7 @@ class Build:
         items = _renamed(self._log.rows(columns, topics=waiting, span=later), _ITEM_COLUMNS)
         self._sql.register("items", items.withColumn("isInRange", in_range), keep=True)
         self._sql.register("results", self._results(later), keep=True)
-        self._sql.register("bodies", self._bodies(ops))
+        self._sql.register("op_bodies", self._bodies(ops))
         self._sql.view("delay_items", keep=True)
         self._sql.view("transaction_items")
         self._tables("delays", "delay_curve", "delay_latest", "transactions")
@@ -161,7 +184,10 @@ class Build:
         there = _renamed(self._log.rows(tuple(_RESULT_COLUMNS), topics=targets, span=span), _RESULT_COLUMNS)
         is_result = "settled IS NOT NULL OR sysFlag & 12 = 8 OR realTopic IS NOT NULL"
         known = ", ".join(["''", *(f"'{topic}'" for topic in targets)])  # names hold no quotes
-        return own.where(f"topic NOT IN ({known})").unionByName(there).where(is_result)
+        found = own.where(f"topic NOT IN ({known})").unionByName(there).where(is_result)
+        return (
+            found.distinct() if self._has_earlier else found
+        )  # the waiting ones are among the earlier ones already
 
     def _consumers(self, bodies: Sequence[str]) -> None:
         """Lag from the committed offsets and their samples; latency to consumers from traces where there are some, else from the samples."""

@@ -1,14 +1,13 @@
-"""Delay levels as the report's SQL joins them: number, duration, words. Pure."""
+"""Delay levels as the report's SQL joins them: number, duration, words. Pure, standard library only."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-import pyarrow as pa
-
 DEFAULT: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """RocketMQ's `messageDelayLevel` and ours."""
+DDL: Final = "level int, ms bigint, word string"
 _LEVEL: Final = re.compile(r"(\d{1,9})([smhd])")
 _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -17,15 +16,14 @@ class IllegalLevels(ValueError):
     """A list of delay levels that cannot be read; the text says what to write."""
 
 
-def table(levels: str) -> pa.Table:
+def durations(levels: str) -> list[tuple[int, int, str]]:
     """Return level, ms, word of each level of a list such as `1s 5s 1m`. Raises IllegalLevels."""
-    rows: list[dict[str, object]] = []
+    found: list[tuple[int, int, str]] = []
     for number, word in enumerate(levels.split(), 1):
         match = _LEVEL.fullmatch(word)
         if match is None:
             raise IllegalLevels(
                 f"{word!r} is no delay level: write numbers with s, m, h or d, as in '{DEFAULT[:15]}'"
             )
-        rows.append({"level": number, "ms": int(match[1]) * _UNIT_MS[match[2]], "word": word})
-    schema = pa.schema([("level", pa.int32()), ("ms", pa.int64()), ("word", pa.string())])
-    return pa.Table.from_pylist(rows, schema=schema)
+        found.append((number, int(match[1]) * _UNIT_MS[match[2]], word))
+    return found

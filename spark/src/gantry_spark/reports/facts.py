@@ -1,12 +1,13 @@
-"""What a report is told about the logs beside their rows, and the rows themselves: the seam to the data source. Pure but for Spark's types."""
+"""What a report is told about the logs beside their rows, and the rows themselves: the seam to the data source. Imports no Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from pyspark.sql import DataFrame
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 STEPS: Final = (1, 5, 10, 30, 60, 300, 600, 1800, 3600)
 """Seconds by which messages are counted. Never more than an hour: roll-ups are by the hour."""

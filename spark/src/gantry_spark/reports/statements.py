@@ -21,12 +21,15 @@ def text(name: str) -> str:
 class Statements:
     """The statements of one report; not for two threads at once, except `table`."""
 
-    def __init__(self, spark: SparkSession, parameters: Mapping[str, int]) -> None:
+    def __init__(
+        self, spark: SparkSession, parameters: Mapping[str, int], earlier: Mapping[str, pa.Table]
+    ) -> None:
         self.spark = spark
         self.parameters = dict(parameters)
         """Values of the `:names` in the SQL."""
         self.used: dict[str, str] = {}
         """Name to SQL of all that ran, in that order."""
+        self._earlier = earlier
         self._kept: dict[str, DataFrame] = {}
         spark.sql(text("kind_of"))
         self.used["kind_of"] = text("kind_of")
@@ -39,14 +42,16 @@ class Statements:
         )
 
     def view(self, name: str, *, keep: bool = False) -> None:
-        """Make the result of a statement a view of its name; `keep`: computed once."""
+        """Make the result of a statement, and what earlier rounds found, a view of its name; `keep`: computed once."""
         self.register(name, self.frame(name), keep=keep)
 
     def register(self, name: str, frame: DataFrame, *, keep: bool = False) -> None:
-        """Make rows a view; an older one of that name is let go."""
+        """Make rows, and those of earlier rounds under that name, a view; an older one of the name is let go."""
         old = self._kept.pop(name, None)
         if old is not None:
             old.unpersist()
+        if name in self._earlier:
+            frame = self.spark.createDataFrame(self._earlier[name]).unionByName(frame)
         if keep:
             self._kept[name] = frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
         frame.createOrReplaceTempView(name)

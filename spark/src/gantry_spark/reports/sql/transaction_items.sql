@@ -7,7 +7,7 @@ WITH copies AS (
   FROM items WHERE topic = 'RMQ_SYS_TRANS_HALF_TOPIC' AND isInRange
 ), ops AS (
   SELECT broker, CAST(half AS BIGINT) AS queueOffset, min(stored) AS done
-  FROM (SELECT broker, stored, explode(split(CAST(body AS STRING), ',')) AS half FROM bodies WHERE topic = 'RMQ_SYS_TRANS_OP_HALF_TOPIC')
+  FROM (SELECT broker, stored, explode(split(CAST(body AS STRING), ',')) AS half FROM op_bodies)
   WHERE half RLIKE '^[0-9]{1,18}$'
   GROUP BY ALL
 ), commits AS (

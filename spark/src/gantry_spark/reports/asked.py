@@ -1,0 +1,96 @@
+"""What a command line of `gantry report` asks for, checked. Imports nothing large."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from gantry_spark.reports.facts import Span
+    from gantry_spark.snapshot import Snapshot
+
+DATA = "data"
+
+
+class NotPossible(Exception):
+    """What was asked for cannot be done; the text is one line for people."""
+
+
+class Sources(NamedTuple):
+    """Where the logs are: paths, or a manifest of a snapshot."""
+
+    paths: tuple[str, ...]
+    manifest: str | None
+
+    def check(self) -> None:
+        """Raise NotPossible where there is no store."""
+        from gantry_spark import snapshot, store_directory
+
+        try:
+            if self.manifest is None:
+                store_directory.find(self.paths)
+            else:
+                snapshot.load(self.manifest)
+        except snapshot.NotAStore as error:
+            raise NotPossible(str(error)) from None
+
+    def take(self) -> Snapshot:
+        """Return a snapshot of what the stores hold now."""
+        from gantry_spark import snapshot
+
+        return snapshot.take(self.paths) if self.manifest is None else snapshot.load(self.manifest)
+
+
+def sources_of(data: str | None, stores: Sequence[str], manifest: str | None) -> Sources:
+    """Return the sources of the options. Raises NotPossible."""
+    if manifest is not None and (data is not None or stores):
+        raise NotPossible("name a snapshot, or stores and data directories, not both")
+    paths = [*([data] if data is not None else []), *stores]
+    return Sources(tuple(paths or ([] if manifest is not None else [DATA])), manifest)
+
+
+def span_of(since: str | None, below: str | None) -> Span:
+    """Return the range of two ISO times; a time without a zone is UTC. Raises NotPossible."""
+    from gantry_spark.reports.facts import Span
+
+    span = Span(_ms("--from", since), _ms("--to", below))
+    if span.since_ms is not None and span.below_ms is not None and span.since_ms >= span.below_ms:
+        raise NotPossible(f"the range is empty: --from {since} is not before --to {below}")
+    return span
+
+
+def levels_of(levels: str | None) -> str:
+    """Return a list of delay levels, checked; RocketMQ's where none is given. Raises NotPossible."""
+    from gantry_spark.reports import delay_levels
+
+    try:
+        delay_levels.durations(levels or delay_levels.DEFAULT)
+    except delay_levels.IllegalLevels as error:
+        raise NotPossible(str(error)) from None
+    return levels or delay_levels.DEFAULT
+
+
+def opener(page: Path) -> None:
+    """Show a page where a person expects it: from a terminal, with a display."""
+    has_display = sys.platform == "darwin" or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    if has_display and sys.stdout.isatty() and sys.stderr.isatty():
+        webbrowser.open(page.resolve().as_uri())
+
+
+def _ms(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise NotPossible(
+            f"{option} {text!r} is no time: write 2026-11-22, 2026-11-22T08:00 or 2026-11-22T08:00:00Z"
+        ) from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)

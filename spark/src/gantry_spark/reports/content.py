@@ -1,0 +1,135 @@
+"""What `report.json` holds, from the tables and the facts: totals, the check against the queues, every table as rows. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gantry_spark.reports.facts import Damage, Facts, Span
+
+JSON_ROWS_MAX: Final = 10_000
+"""Rows of a table in report.json; `topics` is always whole, and Parquet has all of every table."""
+DAMAGE_SCHEMA: Final = pa.schema(
+    [("broker", pa.string()), ("position", pa.int64()), ("size", pa.int64()), ("why", pa.string())]
+)
+Rows = Sequence[Mapping[str, Any]]
+
+
+def damage_table(damage: Sequence[Damage]) -> pa.Table:
+    """Return the quarantine as a table."""
+    return pa.Table.from_pylist([piece._asdict() for piece in damage], schema=DAMAGE_SCHEMA)
+
+
+def content(
+    facts: Facts, span: Span, tables: Mapping[str, pa.Table], parameters: Mapping[str, int], seconds: float
+) -> dict[str, Any]:
+    """Return the report as JSON-ready values; times are ISO texts in UTC."""
+    rows = {name: _rows(name, table) for name, table in tables.items()}
+    notes = [*facts.notes]
+    if not tables["topics"].num_rows and not tables["system_topics"].num_rows:
+        notes.insert(
+            0, "There are no messages in this range." if not span.is_all else "The log holds no messages."
+        )
+    if rows["damage"]:
+        notes.append(
+            f"{len(rows['damage'])} damaged pieces of the log could not be read and are in no count: see Damage."
+        )
+    notes += [
+        f"The table {name} has {table.num_rows} rows; report.json and this page hold {len(rows[name])} of them, tables/{name}.parquet all."
+        for name, table in tables.items()
+        if table.num_rows > len(rows[name])
+    ]
+    return {
+        "title": "Gantry report",
+        "generatedAt": _iso(datetime.now(UTC)),
+        "seconds": round(seconds, 1),
+        "range": {"from": _iso_ms(span.since_ms), "to": _iso_ms(span.below_ms)},
+        "snapshot": facts.snapshot,
+        "totals": totals(rows),
+        "check": check(span, rows.get("check"), len(rows["damage"])),
+        "notes": notes,
+        "parameters": dict(parameters),
+        "tables": rows,
+    }
+
+
+def totals(rows: Mapping[str, Rows]) -> dict[str, Any]:
+    """Return the figures of the whole. `messages` and `bytes` are those of users' topics, retries and dead letters among them."""
+    topics, system = rows["topics"], rows["system_topics"]
+    first, last = _edges(topics or system)
+    seconds = max((last - first).total_seconds(), 1.0) if first and last else 1.0
+    latency = next((row for row in rows.get("latency", ()) if row["topic"] == "all topics"), {})
+    delays = next((row for row in rows.get("delays", ()) if row["kind"] == "all"), {})
+    lag, transactions = rows.get("lag", ()), rows.get("transactions", ())
+    retries = rows.get("retries", ())
+    messages, size = _sum(topics, "messages"), _sum(topics, "bytes")
+    return {
+        "messages": messages, "bytes": size, "bodyBytes": _sum(topics, "bodyBytes"), "topics": len(topics),
+        "systemMessages": _sum(system, "messages"), "systemBytes": _sum(system, "bytes"),
+        "firstStored": _iso(first), "lastStored": _iso(last),
+        "messagesPerSecond": round(messages / seconds, 1), "bytesPerSecond": round(size / seconds, 1),
+        "latencyP99Ms": latency.get("p99Ms"), "clockAhead": latency.get("clockAhead", 0),
+        "groups": len({row["group"] for row in lag}), "lag": _sum(lag, "lag"),
+        "delayed": delays.get("delivered", 0), "delayP99Ms": delays.get("p99Ms"),
+        "overdue": delays.get("overdue", 0), "early": delays.get("early", 0),
+        "transactions": _sum(transactions, "begun"), "openTransactions": _sum(transactions, "open"),
+        "retries": _sum(retries, "retries"), "deadLetters": _sum(retries, "deadLetters"),
+        "damaged": len(rows["damage"]),
+    }  # fmt: skip
+
+
+def check(span: Span, rows: Rows | None, damaged: int) -> dict[str, Any]:
+    """Return whether log and queues count alike, in a word and in a sentence."""
+    if rows is None:
+        why = "a part of the log was asked for" if not span.is_all else "there are no queues to compare with"
+        return {
+            "state": "not checked",
+            "difference": None,
+            "words": f"Not checked against the queues: {why}.",
+        }
+    found, wanted = _sum(rows, "inLog"), _sum(rows, "inQueues")
+    queues = _sum(rows, "queuesThatDiffer")
+    if not queues:
+        words = f"Checked against the queues: equal. The log holds {found:,} messages, system topics among them, and so do the queues."
+        return {"state": "equal", "difference": 0, "words": words}
+    because = f" {damaged} damaged pieces may be why." if damaged else ""
+    words = (
+        f"Checked against the queues: differs by {found - wanted:+,} messages in {queues:,} queues "
+        f"({found:,} in the log, {wanted:,} in the queues).{because} The table of the check names them."
+    )
+    return {"state": "differs", "difference": found - wanted, "words": words}
+
+
+def _rows(name: str, table: pa.Table) -> list[dict[str, Any]]:
+    picked = table if name == "topics" else table.slice(0, JSON_ROWS_MAX)
+    return [{key: _json(value) for key, value in row.items()} for row in picked.to_pylist()]
+
+
+def _json(value: Any) -> Any:
+    return _iso(value) if isinstance(value, datetime) else value
+
+
+def _iso(value: datetime | None) -> str | None:
+    return (
+        None
+        if value is None
+        else value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    )
+
+
+def _iso_ms(value: int | None) -> str | None:
+    return None if value is None else _iso(datetime.fromtimestamp(value / 1000, UTC))
+
+
+def _sum(rows: Rows, key: str) -> int:
+    return sum(row[key] or 0 for row in rows)
+
+
+def _edges(rows: Rows) -> tuple[datetime | None, datetime | None]:
+    if not rows:
+        return None, None
+    firsts, lasts = zip(*((row["firstStored"], row["lastStored"]) for row in rows), strict=True)
+    return datetime.fromisoformat(min(firsts)), datetime.fromisoformat(max(lasts))

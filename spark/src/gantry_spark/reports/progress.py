@@ -1,0 +1,62 @@
+"""Tells a person how far a report is: a bar with the stage in words on a terminal, plain lines elsewhere. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import time
+from typing import Final, TextIO
+
+_WIDTH: Final = 24
+
+
+class Progress:
+    """Progress of one report, on stderr."""
+
+    def __init__(self, stages: int, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._stages = stages
+        self._done = -1
+        self._words = ""
+        self._began = time.monotonic()
+        self._is_terminal = self._stream.isatty()
+
+    @property
+    def seconds(self) -> float:
+        """Return the time since the start."""
+        return time.monotonic() - self._began
+
+    def stage(self, words: str) -> None:
+        """Say what begins now; what was said before is done."""
+        self._done += 1
+        self._words = words
+        if self._is_terminal:
+            self._draw()
+        else:
+            self._put(f"gantry report: {words} ({self._done + 1} of {self._stages}, {self.seconds:.0f} s)\n")
+
+    def say(self, words: str) -> None:
+        """Say something that stays, the bar below it."""
+        self._put(f"{self._clear()}gantry report: {words}\n")
+        if self._is_terminal and self._done >= 0:
+            self._draw()
+
+    def end(self) -> None:
+        """Take the bar away."""
+        self._put(self._clear())
+        self._done = -1
+
+    def _draw(self) -> None:
+        filled = round(_WIDTH * self._done / self._stages)
+        bar = "█" * filled + "░" * (_WIDTH - filled)
+        line = f"{bar} {100 * self._done // self._stages:3d} %  {self._words}"
+        self._put(self._clear() + line[: shutil.get_terminal_size().columns - 1])
+
+    def _clear(self) -> str:
+        return "\r\x1b[2K" if self._is_terminal else ""
+
+    def _put(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a terminal that is gone is no reason to stop
+            self._stream.write(text)
+            self._stream.flush()
