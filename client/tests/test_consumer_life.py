@@ -186,7 +186,9 @@ async def test_a_listener_may_close_its_consumer(way: str) -> None:
         async with asyncio.timeout(60), consumer:
             await consumer.run_until_stopped()
         done = sum(offset for (topic, _), offset in broker.offsets.items() if topic == "T")
-        assert done == len(calls) > 0, "the call that closed it counts, and any that began before it was heard"
+        assert done == len(calls) > 0, (
+            "the call that closed it counts, and any that began before it was heard"
+        )
         assert broker.members == []
         assert not _instances.current()
 
