@@ -72,6 +72,12 @@ def column(name: str) -> Column:
     return COLUMNS[known]
 
 
+def known_name(name: str) -> str:
+    """Return a column's name as it is written here, or `property:NAME` as it is. Raises UnknownColumn."""
+    column(name)
+    return _BY_LOWER_NAME.get(name.lower(), name)
+
+
 def arrow_schema(names: tuple[str, ...]) -> pa.Schema:
     """Return the Arrow schema of these columns, all nullable, under the names as they were asked for."""
     return pa.schema([pa.field(name, column(name).arrow) for name in names])

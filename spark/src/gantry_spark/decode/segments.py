@@ -1,158 +1,175 @@
-"""Reads a piece of a log into Arrow batches, one record after the other: the plain way, exact and slow."""
+"""A piece of a CommitLog as Arrow batches: the one way in for whoever reads segments.
+
+Owns what a piece is, what is wanted of it, and the sizes of batches. Must never give a damaged record as a row, or lose one in silence.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from gantry_spark.decode.schema import PROPERTY_PREFIX, arrow_schema
-from gantry_wire.errors import MalformedProperties, MalformedRecord
-from gantry_wire.record import BLANK, MAGIC_BLANK, MAGIC_V1, RECORD_BYTES_MIN, Record, decode_record
+from gantry_spark.decode.blocks import Block, open_segment
+from gantry_spark.decode.bodies import UnreadableBody, unpack
+from gantry_spark.decode.columns import build
+from gantry_spark.decode.damage import SAMPLE_BYTES, Damaged, LandedElsewhere
+from gantry_spark.decode.fields import cut
+from gantry_spark.decode.proof import Ground
+from gantry_spark.decode.rows import Rows
+from gantry_spark.decode.schema import known_name
+from gantry_spark.decode.walking import Walk
+from gantry_wire.record import SYS_COMPRESSED
 
-_SAMPLE_BYTES = 128
-_MAGIC_START = MAGIC_V1.to_bytes(4, "big")[:3]
+__all__ = ["Damaged", "LandedElsewhere", "LogRange", "Wanted", "next_record", "read"]
+
+UNPACKED_BYTES: Final = 64 * 1024 * 1024
+"""A batch of unpacked bodies ends above this."""
+_GATHERED_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class LogRange:
-    """A piece of one log that one task reads."""
+    """A piece of one segment that one task reads; strings and ints only."""
 
     path: str
+    """The segment: a path of this machine, or a URI that pyarrow.fs opens."""
     base: int
+    """Position of its first byte."""
     start: int
+    """Position where a record begins."""
     stop: int
+    """Position where the piece ends: a record begins there, or the log or the segment ends."""
     broker: str
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which columns and rows. `store_ms` is [from, below)."""
+    """What is read of each message, and of which."""
 
     columns: tuple[str, ...]
+    """At least one, as `schema` names them."""
     topics: frozenset[str] | None = None
     queues: frozenset[int] | None = None
     store_ms: tuple[int, int] | None = None
+    """Store time from (included) and below, in milliseconds."""
     check_crc: bool = False
     decompress: bool = False
     batch_rows: int = 65536
 
 
-class Damaged(NamedTuple):
-    """Bytes that are no record."""
-
-    broker: str
-    position: int
-    size: int
-    why: str
-    sample: bytes
-
-
-class LandedElsewhere(Exception):
-    """A piece did not end at its stop: the plan is wrong, or the log was replaced since."""
-
-
 def read(piece: LogRange, wanted: Wanted, damage: Callable[[Damaged], None]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a piece. Raises LandedElsewhere, OSError."""
-    schema = arrow_schema(wanted.columns)
-    rows: list[list[Any]] = []
-    for record in _records(piece, wanted.check_crc, damage):
-        if _is_wanted(record, wanted):
-            rows.append(_row(record, piece.broker, wanted.columns))
-        if len(rows) == wanted.batch_rows:
-            yield _batch(rows, schema)
-            rows = []
-    if rows:
-        yield _batch(rows, schema)
+    """Yield batches of `arrow_schema(wanted.columns)`, in the order of the log; what is no record goes to `damage`.
+
+    Raises LandedElsewhere, OSError, and UnknownColumn.
+    """
+    return _gathered(_batches(piece, wanted, damage), wanted.batch_rows)
 
 
 def next_record(path: str, base: int, at: int, end: int) -> int:
-    """Return the first boundary at or above a position, `end` when there is none."""
-    piece = LogRange(path, base, base, end, "")
-    return next((r.position for r in _records(piece, False, lambda _: None) if r.position >= at), end)
+    """Return the first proven record boundary at or above `at` in a segment that begins at `base`; `end` if there is none.
+
+    `end` is a boundary, or where the log or the segment ends. Raises LandedElsewhere and OSError.
+    """
+    with open_segment(path) as file:
+        block = Block(file, base, end)
+        return Ground(block.peek, end, base + file.size).next_uncovered(base, max(at, base))
 
 
-def _records(piece: LogRange, check_crc: bool, damage: Callable[[Damaged], None]) -> Iterator[Record]:
-    with Path(piece.path).open("rb") as file:
-        file.seek(piece.start - piece.base)
-        content = file.read(piece.stop - piece.start)
-    at = 0
-    while at + BLANK.size <= len(content):
-        size, magic = BLANK.unpack_from(content, at)
-        if magic == MAGIC_BLANK or (size == 0 and not content[at:].strip(b"\0")):
-            return
+def _batches(piece: LogRange, wanted: Wanted, damage: Callable[[Damaged], None]) -> Iterator[pa.RecordBatch]:
+    unpacks = wanted.decompress and "body" in map(known_name, wanted.columns)
+    with open_segment(piece.path) as file:
+        block = Block(file, piece.base, piece.stop)
+
+        def report(position: int, size: int, why: str) -> None:
+            damage(Damaged(piece.broker, position, size, why, block.peek(position, min(size, SAMPLE_BYTES))))
+
+        ground = Ground(block.peek, piece.stop, piece.base + file.size)
+        for found in Walk(block, ground, piece.start, report, check_crc=wanted.check_crc).rows():
+            rows = _chosen(found, wanted)
+            for start in range(0, len(rows), wanted.batch_rows):
+                some = rows if len(rows) <= wanted.batch_rows else rows.part(start, start + wanted.batch_rows)
+                if unpacks and (some.field("sys_flag", np.int32) & SYS_COMPRESSED).any():
+                    yield from _unpacked(some, wanted, piece.broker, block.position, report)
+                else:
+                    yield build(some, wanted.columns, piece.broker)
+
+
+def _chosen(rows: Rows, wanted: Wanted) -> Rows:
+    """Return the records that the filters leave, looked at before any column is made."""
+    chosen: npt.NDArray[np.bool_] | None = None
+    if wanted.store_ms is not None:
+        store_ms = rows.field("store_ms", np.int64)
+        chosen = (store_ms >= wanted.store_ms[0]) & (store_ms < wanted.store_ms[1])
+    if wanted.queues is not None:
+        of_queues = np.isin(rows.field("queue_id", np.int32), list(wanted.queues))
+        chosen = of_queues if chosen is None else chosen & of_queues
+    if wanted.topics is not None:
+        of_topics = _of_topics(rows, wanted.topics)
+        chosen = of_topics if chosen is None else chosen & of_topics
+    return rows if chosen is None or chosen.all() else rows.select(chosen)
+
+
+def _of_topics(rows: Rows, topics: frozenset[str]) -> npt.NDArray[np.bool_]:
+    """Compare the bytes of topics, and only of those whose length one of the wanted has."""
+    chosen = np.zeros(len(rows), np.bool_)
+    wanted = sorted({topic.encode() for topic in topics})
+    likely = np.flatnonzero(np.isin(rows.topic_end - rows.topic_at, [len(topic) for topic in wanted]))
+    if len(likely):
+        found = cut(rows.content, rows.topic_at[likely], rows.topic_end[likely])
+        chosen[likely] = pc.is_in(found, pa.array(wanted, pa.binary())).to_numpy(zero_copy_only=False)
+    return chosen
+
+
+def _unpacked(
+    rows: Rows, wanted: Wanted, broker: str, position: int, report: Callable[[int, int, str], None]
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches with unpacked bodies, each of a bounded size; a body that cannot be unpacked is damage."""
+    stored = cut(rows.content, rows.body_at, rows.body_end)
+    flags = rows.field("sys_flag", np.int32).tolist()
+    bodies: list[bytes] = []
+    index: list[int] = []
+    held = 0
+    for number, flag in enumerate(flags):
         try:
-            record = decode_record(content, at, check_crc=check_crc)
-            if record.position != piece.start + at:
-                raise MalformedRecord(f"it says it lies at {record.position}")
-        except MalformedRecord as error:
-            behind = _next_likely(content, at + 1, piece.start)
-            damage(
-                Damaged(
-                    piece.broker, piece.start + at, behind - at, str(error), content[at : at + _SAMPLE_BYTES]
-                )
-            )
-            at = behind
+            body = unpack(stored[number].as_py(), flag)
+        except UnreadableBody as error:
+            start, end = int(rows.starts[number]), int(rows.ends[number])
+            report(position + start, end - start, str(error))
             continue
-        yield record
-        at += record.size
-    if at != len(content):
-        raise LandedElsewhere(f"{piece.path} from {piece.start}: {piece.start + at} instead of {piece.stop}")
+        bodies.append(body)
+        index.append(number)
+        held += len(body)
+        if held > UNPACKED_BYTES:
+            yield build(rows.select(np.array(index)), wanted.columns, broker, pa.array(bodies, pa.binary()))
+            bodies, index, held = [], [], 0
+    if index:
+        yield build(rows.select(np.array(index)), wanted.columns, broker, pa.array(bodies, pa.binary()))
 
 
-def _next_likely(content: bytes, at: int, start: int) -> int:
-    while (found := content.find(_MAGIC_START, at + 4)) >= 0:
-        at = found - 4
-        if (
-            at + RECORD_BYTES_MIN <= len(content)
-            and int.from_bytes(content[at + 28 : at + 36], "big") == start + at
-        ):
-            return at
-        at = found
-    return len(content)
+def _gathered(batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[pa.RecordBatch]:
+    """Join small batches, which filters leave: each costs Spark as much as a large one."""
+    waiting: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and rows + batch.num_rows > rows_max:
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= rows_max // 4 or size >= _GATHERED_BYTES:
+            yield _joined(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield _joined(waiting)
 
 
-def _is_wanted(record: Record, wanted: Wanted) -> bool:
-    if wanted.topics is not None and record.topic.decode("utf-8", "replace") not in wanted.topics:
-        return False
-    if wanted.queues is not None and record.queue_id not in wanted.queues:
-        return False
-    return wanted.store_ms is None or wanted.store_ms[0] <= record.store_timestamp < wanted.store_ms[1]
-
-
-def _row(record: Record, broker: str, columns: tuple[str, ...]) -> list[Any]:
-    try:
-        properties = record.property_map()
-    except MalformedProperties:
-        properties = {}
-    fields: dict[str, Any] = {
-        "topic": record.topic.decode("utf-8", "replace"), "brokername": broker, "queueid": record.queue_id,
-        "queueoffset": record.queue_offset, "physicaloffset": record.position, "storetimestamp": record.store_timestamp * 1000,
-        "borntimestamp": record.born_timestamp * 1000, "storesize": record.size, "bodysize": len(record.body),
-        "reconsumetimes": record.reconsume_times, "tags": properties.get("TAGS"), "keys": properties.get("KEYS"),
-        "uniquekey": properties.get("UNIQ_KEY"), "flag": record.flag, "sysflag": record.sys_flag, "bodycrc": record.body_crc,
-        "bornhost": _host(*record.born_address), "storehost": _host(*record.store_address),
-        "preparedtransactionoffset": record.prepared_position, "body": record.body, "properties": list(properties.items()),
-        "propertiesraw": record.properties,
-    }  # fmt: skip
-    return [
-        properties.get(name.removeprefix(PROPERTY_PREFIX))
-        if name.startswith(PROPERTY_PREFIX)
-        else fields[name.lower()]
-        for name in columns
-    ]
-
-
-def _batch(rows: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)],
-        schema=schema,
+def _joined(batches: list[Any]) -> pa.RecordBatch:
+    return (
+        batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
     )
-
-
-def _host(address: str, port: int) -> str:
-    return f"{address}:{port}"

@@ -1,0 +1,137 @@
+"""Bytes of a segment in blocks: read into one buffer that is used again, with what the last block left over in front.
+
+A local file is read by `pread`: faster than a mapping when its pages are not in memory, and a file that was cut cannot kill the
+process. Anything else is opened by pyarrow's file systems. Nothing here knows what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from pyarrow import fs
+
+from gantry_spark.decode.boundaries import SLACK_BYTES
+from gantry_spark.decode.damage import LandedElsewhere
+
+BLOCK_BYTES: Final = 16 * 1024 * 1024
+
+
+class SegmentFile(Protocol):
+    """A file that is read by position."""
+
+    size: int
+
+    def read_into(self, target: memoryview[int], at: int) -> int:
+        """Fill `target` with the bytes from `at` on; return how many there were."""
+        ...
+
+
+class LocalFile:
+    """A file of this machine. Raises OSError as the system does."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self._file).st_size
+
+    def read_into(self, target: memoryview[int], at: int) -> int:
+        """Fill `target` with the bytes from `at` on; return how many there were."""
+        filled = 0
+        while filled < len(target):
+            got = os.preadv(self._file, [target[filled:]], at + filled)
+            if not got:
+                break
+            filled += got
+        return filled
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+class RemoteFile:
+    """A file that a URI names: s3://, gs://, hdfs://, file://. Raises OSError as pyarrow does."""
+
+    def __init__(self, uri: str) -> None:
+        system, path = fs.FileSystem.from_uri(uri)
+        self._file: Any = system.open_input_file(path)
+        self.size: int = self._file.size()
+
+    def read_into(self, target: memoryview[int], at: int) -> int:
+        """Fill `target` with the bytes from `at` on; return how many there were."""
+        self._file.seek(at)
+        filled = 0
+        while filled < len(target):
+            got = self._file.readinto(target[filled:])
+            if not got:
+                break
+            filled += got
+        return filled
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+@contextmanager
+def open_segment(path: str) -> Iterator[SegmentFile]:
+    """Open a segment by its path or URI. Raises OSError where it cannot be read (FileNotFoundError where it is gone)."""
+    file = RemoteFile(path) if "://" in path else LocalFile(path)
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+class Block:
+    """Some bytes of a segment. Behind the `size` bytes of `content` stand zeros; `position` is where byte 0 lies in the log."""
+
+    def __init__(self, file: SegmentFile, base: int, stop: int) -> None:
+        if base + file.size < stop:
+            raise LandedElsewhere(
+                f"the segment at position {base} has {file.size} bytes and was to be read up to position {stop}: "
+                "the log was cut or replaced since the plan was made; take a new snapshot"
+            )
+        self._file = file
+        self._base = base
+        self._stop = stop
+        self.content = bytearray(0)
+        self.size = 0
+        self.position = -1
+
+    @property
+    def end(self) -> int:
+        """Position behind the last byte."""
+        return self.position + self.size
+
+    def load(self, position: int, at_least: int = 0) -> None:
+        """Hold the bytes from a position on: a block of them, or `at_least`, or what is left to the stop."""
+        room = min(max(BLOCK_BYTES, at_least), self._stop - position)
+        kept = b""
+        if self.position <= position <= self.end:
+            kept = self.content[position - self.position : self.size]
+        if len(self.content) < room + SLACK_BYTES:
+            self.content = bytearray(room + SLACK_BYTES)
+        del_from = len(kept)
+        if del_from:
+            self.content[:del_from] = kept
+        if del_from < room:
+            self._read(del_from, room, position)
+        self.position, self.size = position, max(room, del_from)
+        self.content[self.size : self.size + SLACK_BYTES] = bytes(SLACK_BYTES)
+
+    def peek(self, position: int, size: int) -> bytes:
+        """Return bytes of the segment, also behind the stop, without changing what is held; fewer where the file ends."""
+        found = bytearray(size)
+        return bytes(found[: self._file.read_into(memoryview(found), position - self._base)])
+
+    def _read(self, start: int, end: int, position: int) -> None:
+        with memoryview(self.content) as view:
+            got = self._file.read_into(view[start:end], position + start - self._base)
+        if got < end - start:
+            raise LandedElsewhere(
+                f"the segment at position {self._base} became shorter while it was read: it was to be read up to "
+                f"position {self._stop}; take a new snapshot"
+            )

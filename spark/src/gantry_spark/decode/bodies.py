@@ -1,0 +1,73 @@
+"""Bodies of records: checked against their CRC, and unpacked as the system flag says. Pure."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from gantry_spark.decode.rows import Rows
+from gantry_wire.limits import INFLATED_BYTES_MAX
+from gantry_wire.record import (
+    CRC_MASK,
+    SYS_COMPRESSED,
+    SYS_COMPRESSION_LZ4,
+    SYS_COMPRESSION_MASK,
+    SYS_COMPRESSION_ZLIB,
+    SYS_COMPRESSION_ZSTD,
+)
+
+_STREAMS: Final = {SYS_COMPRESSION_LZ4: "lz4", SYS_COMPRESSION_ZSTD: "zstd"}
+"""LZ4 and zstd frames, by pyarrow's names."""
+
+
+class UnreadableBody(ValueError):
+    """A compressed body that cannot be unpacked; the text says why."""
+
+
+def failing_crc(rows: Rows) -> npt.NDArray[np.bool_]:
+    """Return which bodies are not what their CRC was made of."""
+    crc32 = zlib.crc32
+    with memoryview(rows.content) as view:
+        found = [
+            crc32(view[at:end]) for at, end in zip(rows.body_at.tolist(), rows.body_end.tolist(), strict=True)
+        ]
+    return (np.array(found, np.int64) & CRC_MASK) != rows.field("crc", np.int64)
+
+
+def unpack(body: bytes, sys_flag: int) -> bytes:
+    """Return a body as it was sent. Raises UnreadableBody."""
+    if not sys_flag & SYS_COMPRESSED:
+        return body
+    kind = sys_flag & SYS_COMPRESSION_MASK
+    if kind in _STREAMS:
+        unpacked = _unpack_frame(body, _STREAMS[kind])
+    elif kind in (0, SYS_COMPRESSION_ZLIB):  # 0: before there was a choice
+        unpacked = _inflate(body)
+    else:
+        raise UnreadableBody(f"its body is compressed in a way nobody knows ({kind:#x})")
+    if len(unpacked) > INFLATED_BYTES_MAX:
+        raise UnreadableBody(f"its body has more than {INFLATED_BYTES_MAX} bytes when unpacked")
+    return unpacked
+
+
+def _inflate(body: bytes) -> bytes:
+    inflating = zlib.decompressobj()
+    try:
+        unpacked = inflating.decompress(body, INFLATED_BYTES_MAX + 1)
+    except zlib.error as error:
+        raise UnreadableBody(f"its body cannot be unpacked as zlib: {error}") from error
+    if not inflating.eof and len(unpacked) <= INFLATED_BYTES_MAX:
+        raise UnreadableBody("its body ends inside its zlib stream")
+    return unpacked
+
+
+def _unpack_frame(body: bytes, codec: str) -> bytes:
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
+            return stream.read(INFLATED_BYTES_MAX + 1)
+    except OSError as error:
+        raise UnreadableBody(f"its body cannot be unpacked as {codec}: {error}") from error

@@ -1,0 +1,146 @@
+"""The fixed part of many records at once, where their variable fields lie, and which records contradict themselves. Pure.
+
+Each header is gathered as 88 bytes (100 or 112 with IPv6 hosts) and read as a structure; a column is one strided read of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gantry_spark.decode.boundaries import Positions, views
+from gantry_wire.ids import HOST_V4_BYTES, HOST_V6_BYTES
+from gantry_wire.limits import TOPIC_BYTES_MAX
+from gantry_wire.record import MAGIC_V1, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
+
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999: what Python and SQL take for a time."""
+_V6_BITS: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+_PROPERTIES_SHORT_MAX: Final = 0x7FFF
+
+
+def _layout(v6: int) -> np.dtype[np.void]:
+    born, store = (f"V{HOST_V6_BYTES if v6 & bit else HOST_V4_BYTES}" for bit in (1, 2))
+    return np.dtype([
+        ("size", ">i4"), ("magic", ">u4"), ("crc", ">i4"), ("queue_id", ">i4"), ("flag", ">i4"), ("queue_offset", ">i8"),
+        ("position", ">i8"), ("sys_flag", ">i4"), ("born_ms", ">i8"), ("born_host", born), ("store_ms", ">i8"),
+        ("store_host", store), ("reconsume", ">i4"), ("prepared", ">i8"), ("body_size", ">i4"),
+    ])  # fmt: skip
+
+
+_LAYOUTS: Final = tuple(_layout(v6) for v6 in range(4))
+"""By which of the two hosts is IPv6, as the system flag says: index = (flag >> 4) & 3."""
+
+
+class Rows:
+    """Records of one block. All arrays have an item a record; `*_at` are indices into the content."""
+
+    def __init__(self, content: bytearray, size: int, starts: Positions, ends: Positions) -> None:
+        self.content = content
+        self.size = size
+        self.starts = starts
+        self.ends = ends
+        self.stands = np.ones(len(starts), np.bool_)
+        """Records that stand where they say and whose parts fill them: known from `wrong`."""
+        self._bytes = np.frombuffer(content, np.uint8)
+        heads = self._gather(starts, 0)
+        self._groups: list[tuple[Any, npt.NDArray[np.void]]] = [(slice(None), heads)]
+        odd = (heads["magic"] != MAGIC_V1) | (heads["sys_flag"] & _V6_BITS != 0)
+        self.body_at = starts + _LAYOUTS[0].itemsize
+        self._is_odd = bool(odd.any())
+        if self._is_odd:
+            self._split(heads)
+        self.body_size = self.field("body_size", np.int64)
+        self.body_end = self.body_at + self.body_size
+        self._find_tail(heads["magic"] != MAGIC_V1 if self._is_odd else None)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def select(self, chosen: npt.NDArray[Any]) -> Rows:
+        """Return some of the records: by a mask, or by their numbers in rising order."""
+        return Rows(self.content, self.size, self.starts[chosen], self.ends[chosen])
+
+    def part(self, start: int, end: int) -> Rows:
+        """Return the records from a number on, below another."""
+        return Rows(self.content, self.size, self.starts[start:end], self.ends[start:end])
+
+    def field(self, name: str, kind: Any) -> npt.NDArray[Any]:
+        """Return a number of the fixed part."""
+        if len(self._groups) == 1:
+            return self._groups[0][1][name].astype(kind)
+        values = np.empty(len(self.starts), kind)
+        for index, heads in self._groups:
+            values[index] = heads[name]
+        return values
+
+    def hosts(self, name: str) -> Iterator[tuple[Any, npt.NDArray[np.void]]]:
+        """Yield records with a host of one length: which they are, and the packed hosts."""
+        for index, heads in self._groups:
+            yield index, heads[name]
+
+    def wrong(self, position: int) -> dict[int, str]:
+        """Return records that cannot be what was written, by index, and why. `position` is that of byte 0."""
+        at_home = self.field("position", np.int64) == self.starts + position
+        store_ms = self.field("store_ms", np.int64)
+        timely = (store_ms >= 0) & (store_ms <= TIME_MS_MAX)
+        counted = (self.field("queue_id", np.int32) | self.field("reconsume", np.int32)) >= 0
+        counted &= self.field("queue_offset", np.int64) >= 0
+        self.stands = at_home & self._fills
+        good = self.stands & timely & counted
+        if good.all():
+            return {}
+        bad: dict[int, str] = {}
+        for index in np.flatnonzero(~good).tolist():
+            if not at_home[index]:
+                bad[index] = f"it says it lies at position {int(self.field('position', np.int64)[index])}"
+            elif not self._fills[index]:
+                bad[index] = f"its parts do not fill its size {int(self.ends[index] - self.starts[index])}"
+            elif not timely[index]:
+                bad[index] = f"its store time {int(store_ms[index])} ms is no time"
+            else:
+                bad[index] = "its queue, queue offset or reconsume times are below 0"
+        return bad
+
+    def torn(self) -> npt.NDArray[np.bool_]:
+        """Return which records end in a zero byte where none can stand: they were not written whole before a power cut."""
+        last = self._bytes.take(self.ends - 1)
+        return (last == 0) & ((self.properties_at < self.ends) | (self.topic_at < self.topic_end))
+
+    def _gather(self, starts: Positions, v6: int) -> npt.NDArray[np.void]:
+        layout = _LAYOUTS[v6]
+        return views(self.content, self.size, f"V{layout.itemsize}", layout.itemsize)[starts].view(layout)
+
+    def _split(self, heads: npt.NDArray[np.void]) -> None:
+        kinds = (heads["sys_flag"] & _V6_BITS) >> 4
+        self._groups = []
+        for v6 in range(4):
+            index = np.flatnonzero(kinds == v6)
+            if len(index):
+                self._groups.append((index, self._gather(self.starts[index], v6)))
+                self.body_at[index] = self.starts[index] + _LAYOUTS[v6].itemsize
+
+    def _find_tail(self, long: npt.NDArray[np.bool_] | None) -> None:
+        """Find topic and properties, and say whether all parts fill each record exactly."""
+        take = self._bytes.take
+        topic_size = take(self.body_end, mode="clip").astype(np.int64)
+        self.topic_at = self.body_end + 1
+        topic_max: Any = TOPIC_BYTES_MAX
+        if long is not None:
+            low = take(self.topic_at, mode="clip")
+            topic_size = np.where(long, topic_size << 8 | low, topic_size)
+            self.topic_at += long
+            topic_max = np.where(long, _PROPERTIES_SHORT_MAX, TOPIC_BYTES_MAX)
+        self.topic_end = self.topic_at + topic_size
+        self.properties_at = self.topic_end + 2
+        properties_size = take(self.topic_end, mode="clip").astype(np.int64) << 8
+        properties_size |= take(self.topic_end + 1, mode="clip")
+        self._fills = (
+            (self.body_size >= 0)
+            & (topic_size <= topic_max)
+            & (properties_size <= _PROPERTIES_SHORT_MAX)
+            & (self.properties_at + properties_size == self.ends)
+        )
