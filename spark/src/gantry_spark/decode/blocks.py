@@ -7,7 +7,7 @@ process. Anything else is opened by pyarrow's file systems. Nothing here knows w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
@@ -76,7 +76,7 @@ class RemoteFile:
 
 
 @contextmanager
-def open_segment(path: str) -> Iterator[SegmentFile]:
+def open_segment(path: str) -> Generator[SegmentFile]:
     """Open a segment by its path or URI. Raises OSError where it cannot be read (FileNotFoundError where it is gone)."""
     file = RemoteFile(path) if "://" in path else LocalFile(path)
     try:

@@ -80,10 +80,10 @@ class Ground:
         """Return whether records end at a position: at the stop, with a blank, or with nothing written."""
         if at == self.stop:
             return True
-        raw = self.peek(at, BLANK.size)
+        raw = self.peek(at, _FIXED_BYTES)
         if len(raw) < BLANK.size:
             return False
-        size, magic = BLANK.unpack(raw)
+        size, magic = BLANK.unpack_from(raw)
         return (magic == MAGIC_BLANK and at + size == self.segment_end) or not any(raw)
 
     def is_proven(self, at: int) -> bool:
@@ -99,13 +99,15 @@ class Ground:
 
     def after_damage(self, at: int) -> int:
         """Return where reading goes on after a damaged record: a proven record, or the stop."""
-        raw = self.peek(at, BLANK.size)
-        claimed = BLANK.unpack(raw)[0] if len(raw) == BLANK.size else 0
-        for size in (claimed, self.parts_of(at)):
-            follows = at + size
-            is_possible = size >= RECORD_BYTES_MIN and follows <= self.stop
-            if is_possible and (self.record_at(follows) or self.is_end(follows)):
-                return follows
+        raw = self.peek(at, RECORD_HEAD.size)
+        if len(raw) == RECORD_HEAD.size:
+            head = RecordHead._make(RECORD_HEAD.unpack(raw))
+            if head.magic in (MAGIC_V1, MAGIC_V2) or head.position == at:
+                ends = [at + size for size in (head.size, self.parts_of(at)) if size >= RECORD_BYTES_MIN]
+                for is_right in (self.record_at, self.is_end):
+                    for end in ends:
+                        if end <= self.stop and is_right(end):
+                            return end
         return self._search(at + 1)
 
     def _search(self, at: int) -> int:

@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from gantry_spark.decode.blocks import Block, open_segment
 from gantry_spark.decode.bodies import UnreadableBody, unpack
@@ -120,8 +119,9 @@ def _of_topics(rows: Rows, topics: frozenset[str]) -> npt.NDArray[np.bool_]:
     wanted = sorted({topic.encode() for topic in topics})
     likely = np.flatnonzero(np.isin(rows.topic_end - rows.topic_at, [len(topic) for topic in wanted]))
     if len(likely):
-        found = cut(rows.content, rows.topic_at[likely], rows.topic_end[likely])
-        chosen[likely] = pc.is_in(found, pa.array(wanted, pa.binary())).to_numpy(zero_copy_only=False)
+        coded = cut(rows.content, rows.topic_at[likely], rows.topic_end[likely]).dictionary_encode()
+        is_wanted = np.array([topic in wanted for topic in coded.dictionary.to_pylist()])
+        chosen[likely] = is_wanted[coded.indices.to_numpy()]
     return chosen
 
 
