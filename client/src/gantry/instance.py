@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from gantry.acl import Signer
-from gantry.errors import NoRoute
+from gantry.errors import ConnectionFailed, NoRoute
 from gantry.heartbeats import Heartbeats
 from gantry.members import ConsumerMember, GroupMember, Members
 from gantry.message import MessageQueue
@@ -46,6 +46,8 @@ class ClientInstance:
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
         self.client_id: str = ""
+        self._loop = asyncio.get_running_loop()
+        self._process = os.getpid()
         signer = Signer(settings.access_key, settings.secret_key, settings.security_token)
         self.signer: Signer | None = signer if settings.access_key else None
         self.pushes: Pushes = Pushes()
@@ -86,6 +88,17 @@ class ClientInstance:
             await instance.release()
             raise
         return instance
+
+    def is_here(self, whose: str) -> bool:
+        """Whether this is the loop of the client; False when that is gone: it was closed, or a fork has left it behind.
+
+        Raises ConnectionFailed where it goes on elsewhere: what is `whose` is not closed from here.
+        """
+        if self._loop is asyncio.get_running_loop():
+            return True
+        if self._process == os.getpid() and not self._loop.is_closed():
+            raise ConnectionFailed(f"{whose} belongs to another event loop: close it there", sent=False)
+        return False
 
     async def release(self) -> None:
         """Give the client back; the last one closes its connections."""

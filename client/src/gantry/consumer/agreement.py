@@ -6,6 +6,7 @@ RocketMQ's brokers keep one table of subscriptions for a whole group, so members
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from gantry.consumer.running import Running
 from gantry.consumer.subscriptions import describe_conflicts
@@ -22,9 +23,11 @@ class Agreement:
     def __init__(self, running: Running) -> None:
         self._running = running
         self._told: set[str] = set()
+        self._is_member = False
 
-    async def look(self) -> list[str]:
-        """Return the differences in words, and log those that are new."""
+    async def look(self, *, is_member: bool = True) -> list[str]:
+        """Return the differences in words, and log those that are new. `is_member`: whether brokers know us by now."""
+        self._is_member = is_member
         running = self._running
         found: list[str] = []
         for broker in running.instance.brokers():
@@ -37,6 +40,7 @@ class Agreement:
                 continue
             if connection is None:
                 continue
+            self._look_for_namesakes([each.client_id for each in connection.connection_set])
             others = sorted(
                 each.client_id
                 for each in connection.connection_set
@@ -48,6 +52,18 @@ class Agreement:
                 found.append(words)
                 self._tell(words, others)
         return found
+
+    def _look_for_namesakes(self, client_ids: Sequence[str]) -> None:
+        """Brokers share queues out among client ids: two members of the same one get the same queues."""
+        mine = self._running.instance.client_id
+        if client_ids.count(mine) <= self._is_member or mine in self._told:
+            return
+        self._told.add(mine)
+        log.error(
+            "group %s: ANOTHER MEMBER HAS THE CLIENT ID %s TOO: both consume the same queues, and messages come twice. "
+            "Give each an instance_name of its own",
+            self._running.group, mine,
+        )  # fmt: skip
 
     def _tell(self, words: str, others: list[str]) -> None:
         if words in self._told:

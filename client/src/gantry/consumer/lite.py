@@ -56,8 +56,8 @@ class LitePullConsumer:
             raise ConfigurationError(
                 "subscribe: queues are assigned already; a consumer does one or the other"
             )
-        subscription = make_subscription(self._client_settings.namespace, topic, expression, sql)
-        self._subscriptions[subscription.topic] = subscription
+        made = make_subscription(self._client_settings.namespace, topic, expression, sql)
+        self._subscriptions[made.topic] = made.after(self._subscriptions.get(made.topic))
         if self._reading is not None:
             self._reading.subscriptions_changed()
 
@@ -121,9 +121,10 @@ class LitePullConsumer:
 
     async def close(self) -> None:
         """Stop reading; commit, if `auto_commit`; leave the group."""
+        is_here = self._instance is None or self._instance.is_here(f"the consumer of group {self.group}")
         reading, self._reading = self._reading, None
         instance, self._instance = self._instance, None
-        if instance is None:
+        if instance is None or not is_here:
             return
         try:
             if reading is not None:

@@ -88,8 +88,9 @@ class PullConsumer:
 
     async def close(self) -> None:
         """Let go of the connections."""
+        is_here = self._instance is not None and self._instance.is_here(f"the consumer of group {self.group}")
         instance, self._instance = self._instance, None
-        if instance is not None:
+        if instance is not None and is_here:
             await instance.release()
 
     async def __aenter__(self) -> Self:

@@ -81,8 +81,8 @@ class PushConsumer:
 
         May be called again, also while running; the last word counts. Raises ConfigurationError.
         """
-        subscription = make_subscription(self._client_settings.namespace, topic, expression, sql)
-        self._subscriptions[subscription.topic] = subscription
+        made = make_subscription(self._client_settings.namespace, topic, expression, sql)
+        self._subscriptions[made.topic] = made.after(self._subscriptions.get(made.topic))
         self._changed()
 
     def unsubscribe(self, topic: str) -> None:
@@ -141,6 +141,11 @@ class PushConsumer:
         Called by the listener it returns at once, and the consumer closes when that call has ended.
         """
         if self.state is ConsumerState.RUNNING:
+            if self._instance is not None and not self._instance.is_here(
+                f"the consumer of group {self.group}"
+            ):
+                self.state, self._running, self._instance = ConsumerState.SHUTDOWN_ALREADY, None, None
+                return
             self.state = ConsumerState.SHUTDOWN_ALREADY
             leaving = self._leave()
             self._closing = asyncio.get_running_loop().create_task(leaving, name=f"gantry {self.group} close")
@@ -257,7 +262,9 @@ class PushConsumer:
         )
         self._running = Running(instance, plan)
         agreement = Agreement(self._running)
-        await agreement.look()  # before the first heartbeat, which puts our wishes in place of the others'
+        await agreement.look(
+            is_member=False
+        )  # before the first heartbeat, which puts our wishes in place of the others'
         self._started_ms = round(time.time() * 1000)
         instance.register_consumer(self._wire_group, self)
         await instance.make_known()

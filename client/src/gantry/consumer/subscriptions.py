@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gantry.message import ReceivedMessage
 from gantry_wire.client_bodies import SubscriptionData
@@ -29,6 +29,12 @@ class Subscription:
             raise ValueError(f"{self.kind!r} is no kind of expression: use TAG or SQL92")
         if self.kind == TAG:  # MalformedExpression for one that names no tag
             object.__setattr__(self, "tags", TagFilter.parse(self.expression).names)
+
+    def after(self, earlier: Subscription | None) -> Subscription:
+        """Return it as younger than an earlier one, also where the clock was set back meanwhile: brokers believe the younger."""
+        if earlier is None or earlier.version < self.version:
+            return self
+        return replace(self, version=earlier.version + 1)
 
     def data(self) -> SubscriptionData:
         """Return it as heartbeats carry it."""

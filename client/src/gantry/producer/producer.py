@@ -92,6 +92,9 @@ class Producer:
         instance, sender = self._instance, self._sender
         if instance is None or sender is None:
             return
+        if not instance.is_here(f"the producer of group {self.group}"):
+            self._accumulator = self._instance = self._sender = self._tracer = None
+            return
         if self._accumulator is not None:
             self._accumulator.leave_all()
             self._accumulator = None
@@ -277,7 +280,8 @@ class Producer:
         if sender is None:
             raise not_running(type(self).__name__)
         if sender.loop is not asyncio.get_running_loop():
-            raise ConnectionFailed("the producer belongs to another event loop", sent=False)
+            words = f"the producer of group {self.group} was started in another event loop, or before a fork"
+            raise ConnectionFailed(f"{words}: start one here", sent=False)
         return sender
 
     def _seconds(self, timeout: float | None) -> float:
