@@ -1,6 +1,8 @@
 """What a shell is offered that completes a line of `./gantry`."""
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ import pytest
 from gantry.cli.completion import SCRIPTS
 from gantry_launcher import bench, install, options
 from gantry_launcher.completing import OWN_WORDS, bench_names, bench_options, complete
-from gantry_launcher.layout import ROOT
+from gantry_launcher.layout import ROOT, SOURCES
 from gantry_launcher.main import COMMANDS, main
+from gantry_launcher.spark import MODULES
 from gantry_launcher.words import CLIENT_WORDS, USAGE
 
 
@@ -88,7 +91,15 @@ def test_the_options_are_those_that_the_launcher_takes(word: str, monkeypatch: p
 def test_every_option_and_every_word_stands_in_the_usage() -> None:
     assert list(OWN_WORDS) == list(COMMANDS)
     for word, own in OWN_WORDS.items():
-        assert all(option in USAGE for option in own.options), word
+        told = help_of(word) if word == "export" else USAGE
+        assert all(option in told for option in own.options), word
+
+
+def help_of(word: str) -> str:
+    """Return what a word says of its options itself, without anything installed for it."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / source) for source in SOURCES)}
+    command = [sys.executable, "-S", "-m", MODULES[word], "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 def test_the_benchmarks_are_those_that_bench_knows() -> None:

@@ -13,7 +13,7 @@ from .settings_tables import SERVICES
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
-JOBS = {name for name, service in COMPOSE.items() if service.get("profiles")}
+ONCE = {"load-master", "load-worker", "spark-job"}
 """Run once, and only when they are asked for: nobody watches them, and they do not start again."""
 PUBLISHED = {"gateway", "nameserver-1", "nameserver-2", "broker-a", "broker-b"}
 
@@ -25,11 +25,8 @@ def pins(lock: Path) -> dict[str, str]:
 @pytest.mark.parametrize("name", COMPOSE)
 def test_every_container_is_watched_limited_and_can_write_only_its_data(name: str) -> None:
     service = COMPOSE[name]
-    if name in JOBS:
-        assert service["restart"] == "no"
-    else:
-        assert service["healthcheck"]["test"]
-        assert service["restart"] == "unless-stopped"
+    assert service["restart"] == ("no" if name in ONCE else "unless-stopped")
+    assert ("healthcheck" in service) == (name not in ONCE)
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["mem_limit"]
@@ -39,6 +36,22 @@ def test_every_container_is_watched_limited_and_can_write_only_its_data(name: st
         assert re.findall(r"^USER (.*)$", dockerfile, re.MULTILINE)[-1] == "10001:10001"
     else:
         assert service["user"] == "10001:10001"
+
+
+def test_spark_runs_only_when_asked_for_and_reads_the_stores_without_writing() -> None:
+    spark = {name: service for name, service in COMPOSE.items() if service.get("image") == "gantry/spark"}
+    assert "spark-job" in spark
+    for name, service in spark.items():
+        assert service["profiles"] == ["spark"]
+        stores = [volume for volume in service.get("volumes", []) if volume.startswith("broker-")]
+        assert all(volume.endswith(":ro") for volume in stores)
+        assert len(stores) == (0 if name == "spark-master" else 2)
+    assert "reports:/reports:ro" in COMPOSE["gateway"]["volumes"]
+
+
+def test_what_runs_once_runs_only_when_it_is_asked_for() -> None:
+    assert ONCE == {name for name, service in COMPOSE.items() if service["restart"] == "no"}
+    assert all(COMPOSE[name]["profiles"] for name in ONCE)
 
 
 def test_only_what_clients_talk_to_is_published_and_on_this_machine_by_default() -> None:
@@ -54,7 +67,7 @@ def test_a_store_is_published_under_the_number_it_advertises() -> None:
         assert f"${{GANTRY_LISTEN:-127.0.0.1}}:{port - 2}:{port - 2}" in COMPOSE[name]["ports"]
 
 
-@pytest.mark.parametrize("name", sorted(JOBS))
+@pytest.mark.parametrize("name", sorted(ONCE))
 def test_a_job_is_told_nothing_but_the_token(name: str) -> None:
     assert set(COMPOSE[name].get("environment", {})) <= {"GANTRY_TOKEN"}
 
@@ -68,7 +81,7 @@ def test_master_and_workers_of_a_load_are_given_the_same() -> None:
     assert COMPOSE["load-master"]["build"] == COMPOSE["load-worker"]["build"]
 
 
-@pytest.mark.parametrize("name", sorted(set(COMPOSE) - JOBS))
+@pytest.mark.parametrize("name", sorted(set(COMPOSE) - ONCE))
 def test_every_variable_is_a_setting(name: str) -> None:
     for variable in COMPOSE[name].get("environment", {}):
         service = next(one for one in SERVICES if variable.startswith(f"{one.upper().replace('-', '_')}_"))

@@ -55,7 +55,13 @@ OWN_WORDS = {
     ),
     "export": OwnWord(
         "a topic as a table",
-        {**_DATA, "--topic": ANYTHING, "--to": ("parquet", "delta", "iceberg"), "--out": ANYTHING},
+        {
+            **_DATA, "--topic": ANYTHING, "--to": ("parquet", "delta", "iceberg"), "--out": ANYTHING, "--store": ANYTHING,
+            "--http": ANYTHING, "--json-schema": ANYTHING, "--prefix": ANYTHING, "--from-time": ANYTHING, "--to-time": ANYTHING,
+            "--follow": None, "--every": ANYTHING, "--compact": None, "--compact-mib": ANYTHING, "--accept-loss": None,
+            "--master": ANYTHING, "--json": None,
+        },
+        frozenset({"--topic", "--store", "--http"}),
     ),
     "load": OwnWord(
         "load a system over HTTP and judge it",

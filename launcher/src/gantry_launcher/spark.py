@@ -9,7 +9,7 @@ from gantry_launcher.layout import PYTHON, ROOT, SOURCES
 from gantry_launcher.terminal import say
 
 MODULES = {"report": "gantry_spark.report", "export": "gantry_spark.export"}
-_NAMES_LOGS = frozenset({"--data", "--store", "--snapshot"})
+_NAMES_LOGS = frozenset({"--data", "--store", "--snapshot", "--merge"})
 _SIZE = "a gigabyte on disk, once; it may take some minutes"
 
 
