@@ -50,7 +50,7 @@ def test_spark_runs_only_when_asked_for_and_reads_the_stores_without_writing() -
 
 
 def test_what_runs_once_runs_only_when_it_is_asked_for() -> None:
-    assert ONCE == {name for name, service in COMPOSE.items() if service["restart"] == "no"}
+    assert {name for name, service in COMPOSE.items() if service["restart"] == "no"} == ONCE
     assert all(COMPOSE[name]["profiles"] for name in ONCE)
 
 
