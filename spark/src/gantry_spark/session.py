@@ -46,7 +46,10 @@ def session(
         for key, value in {**defaults(master, ui=ui), **settings}.items():
             builder = builder.config(key, value)
         running = builder.getOrCreate()
-    ship(running)
+        ship(running)
+    else:
+        ship(running)
+        running.dataSource.register(GantrySource)  # it may have looked for sources before our code was there
     return running
 
 
@@ -81,8 +84,7 @@ def cores(master: str) -> int:
 
 
 def ship(spark: SparkSession) -> None:
-    """Give our code to every Python process of a session, and register the source with it. Harmless when done before."""
+    """Give our code to every Python process of a session, which then finds the source by its name. Harmless when done before."""
     folder = Path(tempfile.mkdtemp(prefix="gantry-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     spark.sparkContext.addPyFile(str(shipping.pack(folder)))
-    spark.dataSource.register(GantrySource)
