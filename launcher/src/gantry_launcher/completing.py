@@ -51,7 +51,12 @@ OWN_WORDS = {
     "demo": OwnWord("the main job in a minute"),
     "bench": OwnWord("measure"),
     "report": OwnWord(
-        "what the logs of the stores say, as a page", {**_DATA, "--store": ANYTHING}, frozenset({"--store"})
+        "what the logs of the stores say, as a page",
+        {
+            **_DATA, "--store": ANYTHING, "--snapshot": ANYTHING, "--merge": ANYTHING, "--from": ANYTHING, "--to": ANYTHING,
+            "--out": ANYTHING, "--follow": None, "--delay-levels": ANYTHING, "--master": ANYTHING, "--no-open": None,
+        },
+        frozenset({"--store", "--merge"}),
     ),
     "export": OwnWord(
         "a topic as a table",

@@ -84,11 +84,10 @@ def _starter(options: ExportOptions, ends: ExitStack) -> Callable[[], SparkSessi
     def start() -> SparkSession:
         if not running:
             say("starting Spark")
-            from gantry_spark.session import session
+            from gantry_spark.export.starting import start
 
-            running.append(session("gantry export", master=options.master))
+            running.append(start(options.master))
             ends.callback(running[0].stop)
-            running[0].sparkContext.setLogLevel("ERROR")
         return running[0]
 
     return start
