@@ -106,24 +106,29 @@ def _pins(lock: Path) -> Iterator[tuple[str, str]]:
 
 def _applies(marker: str) -> bool:
     """Judge the few markers our locks hold; an unknown one counts as needed, and pip decides."""
+    words = re.sub(
+        r"(\w+) (==|!=|<|>=) '([^']*)'", lambda clause: "01"[_holds(*clause.groups())], marker.lstrip("; ")
+    )
+    while (simpler := re.sub(r"\(([^()]*)\)", lambda group: "01"[_any_of_all(group[1])], words)) != words:
+        words = simpler
+    return _any_of_all(words)
+
+
+def _any_of_all(words: str) -> bool:
+    return any(all(clause.strip() != "0" for clause in part.split(" and ")) for part in words.split(" or "))
+
+
+def _holds(name: str, relation: str, wanted: str) -> bool:
     known = {
         "sys_platform": sys.platform,
         "platform_machine": os.uname().machine,
         "implementation_name": sys.implementation.name,
         "platform_python_implementation": "CPython",
     }
-    for clause in marker.lstrip("; ").split(" and "):
-        match = re.fullmatch(r"\s*(\w+) (==|!=|<|>=) '([^']*)'\s*", clause)
-        if not match:
-            continue
-        name, relation, wanted = match.groups()
-        if name in {"python_full_version", "python_version"}:
-            here, there = sys.version_info[:3], tuple(int(part) for part in wanted.split("."))
-            if (relation == "<" and here >= there) or (relation == ">=" and here < there):
-                return False
-        elif name in known and (known[name] == wanted) != (relation == "=="):
-            return False
-    return True
+    if name in {"python_full_version", "python_version"}:
+        here, there = sys.version_info[:3], tuple(int(part) for part in wanted.split("."))
+        return here < there if relation == "<" else here >= there if relation == ">=" else True
+    return name not in known or (known[name] == wanted) == (relation == "==")
 
 
 def _run(command: list[str], say: Say, words: str) -> None:

@@ -29,6 +29,7 @@ LOOK_SECONDS = 0.25
 BUSY_WINDOW_SECONDS = 2.0
 WORKERS_SECONDS_MAX = 120.0
 FINAL_SECONDS_MAX = 30.0
+LAST_WORDS_SECONDS = 1.0
 
 
 class CheckFailed(Exception):
@@ -66,6 +67,7 @@ class Seat:
 
     def end(self) -> None:
         """Stop the readers and take the last look."""
+        self.world.cut_short()
         self.world.is_over = True
         gevent.killall(self._watchers)
         try:
@@ -140,10 +142,10 @@ def _alone(seat: Seat) -> Outcome:
             gevent.sleep(LOOK_SECONDS)
             busy.look()
             progress.tell(world.now(), runner.user_count, world.findings, seat.totals(world.now()))
-        loaded = min(world.now(), seat.plan.load_seconds)
+        world.cut_short()
         runner.stop()
         seat.end()
-        outcome = _outcome(seat, world.findings, loaded)
+        outcome = _outcome(seat, world.findings)
     finally:
         seat.clean_up()
     runner.quit()
@@ -169,7 +171,7 @@ def _lead(seat: Seat) -> Outcome:
         progress.tell(
             seat.world.now(), runner.user_count, _sum(seat.plan, told), seat.totals(seat.world.now())
         )
-    loaded = min(seat.world.now(), seat.plan.load_seconds)
+    seat.world.cut_short()
     runner.stop()
     until = time.monotonic() + FINAL_SECONDS_MAX
     while time.monotonic() < until and not (told and all(one.is_final for one in told.values())):
@@ -177,7 +179,8 @@ def _lead(seat: Seat) -> Outcome:
     findings = _sum(seat.plan, told)
     if sum(one.is_final for one in told.values()) < seat.plan.workers:
         seat.world.fault("worker", "not every worker told its end")
-    outcome = _outcome(seat, findings, loaded)
+    findings.load_seconds = seat.world.load_end
+    outcome = _outcome(seat, findings)
     runner.quit()
     return outcome
 
@@ -191,14 +194,20 @@ def _work(seat: Seat) -> None:
         events.test_start.add_listener(lambda **_: seat.begin())
         events.test_stop.add_listener(lambda **_: None if seat.world.is_over else seat.end())
 
+        has_told_the_end = False
+
         def report(data: dict[str, Any], **_: Any) -> None:
+            nonlocal has_told_the_end
             data["gantry"] = seat.world.findings.to_dict()
+            has_told_the_end = seat.world.findings.is_final
 
         events.report_to_master.add_listener(report)
-        while len(runner.greenlet) and not seat.is_stopped:  # it is empty once the master said quit
+        while not has_told_the_end and not seat.is_stopped and len(runner.greenlet):
             gevent.sleep(LOOK_SECONDS)
-        if seat.is_stopped:
-            runner.quit()
+        gevent.sleep(
+            LAST_WORDS_SECONDS
+        )  # what was told is on its way; the master sends no farewell to workers that stopped
+        runner.quit()
     finally:
         seat.clean_up()
 
@@ -220,17 +229,22 @@ def _is_over(seat: Seat, runner: LocalRunner | MasterRunner | WorkerRunner) -> b
 
 
 def _sum(plan: Plan, told: dict[str, Findings]) -> Findings:
-    found = Findings.over(plan.seconds)
+    found = Findings.over(plan.seconds, plan.load_seconds)
     for one in told.values():
         found.merge(one)
     return found
 
 
-def _outcome(seat: Seat, findings: Findings, loaded: float) -> Outcome:
+def _outcome(seat: Seat, findings: Findings) -> Outcome:
     plan = seat.plan
     return judge(
         Outcome(
-            plan.entry.name, plan.entry.measure, seat.totals(loaded), findings, plan.limits, seat.is_stopped
+            plan.entry.name,
+            plan.entry.measure,
+            seat.totals(findings.load_seconds),
+            findings,
+            plan.limits,
+            seat.is_stopped,
         )
     )
 
@@ -256,6 +270,7 @@ class _Busy:
 def _show_page(seat: Seat) -> None:
     if seat.plan.headless or seat.plan.json:
         return
+    sys.argv = sys.argv[:1]  # Locust's page reads it for options of Locust's own
     page = seat.environment.create_web_ui("127.0.0.1", 0, delayed_start=True)
     page.start()
     gevent.spawn(stats_history, seat.environment.runner)

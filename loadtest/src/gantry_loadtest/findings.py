@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, floor
 from typing import Any
 
 from gantry_loadtest.latencies import Latencies
@@ -17,6 +17,8 @@ class Findings:
     """Counts by name, latencies by measure, and latencies by measure and moment; a moment is `bin_seconds` long."""
 
     bin_seconds: float = 1.0
+    load_seconds: float = 0.0
+    """How long users have sent: less than was planned where a run was interrupted."""
     counts: Counter[str] = field(default_factory=Counter[str])
     latencies: dict[str, Latencies] = field(default_factory=dict[str, Latencies])
     series: dict[str, dict[int, Latencies]] = field(default_factory=dict[str, dict[int, Latencies]])
@@ -26,9 +28,9 @@ class Findings:
     is_final: bool = False
 
     @classmethod
-    def over(cls, seconds: float) -> "Findings":
+    def over(cls, seconds: float, load_seconds: float = 0.0) -> "Findings":
         """Return findings whose charts have a fitting number of moments."""
-        return cls(bin_seconds=max(BIN_SECONDS_MIN, seconds / BINS_MAX))
+        return cls(bin_seconds=max(BIN_SECONDS_MIN, seconds / BINS_MAX), load_seconds=load_seconds)
 
     def count(self, name: str, at: float | None = None, number: int = 1) -> None:
         """Count something, at a second of the run where that matters."""
@@ -52,22 +54,25 @@ class Findings:
         return self.latencies.setdefault(measure, Latencies())
 
     def between(self, measure: str, begin: float, end: float) -> Latencies:
-        """Return the latencies of a measure that count from these seconds of the run."""
-        found = Latencies()
-        for moment, latencies in self.series.get(measure, {}).items():
-            if begin <= moment * self.bin_seconds < end:
-                found.merge(latencies)
+        """Return the latencies of a measure that count from these seconds of the run: of the moments that lie wholly in them."""
+        found, moments = Latencies(), self.series.get(measure, {})
+        for moment in self._moments(begin, end):
+            if moment in moments:
+                found.merge(moments[moment])
         return found
 
     def rate(self, name: str, begin: float, end: float) -> float:
-        """Return how often a second something was counted in these seconds of the run; 0.0 where no moment begins in them."""
-        moments = range(ceil(begin / self.bin_seconds), ceil(end / self.bin_seconds))
-        counts = self.counted.get(name, {})
+        """Return how often a second something was counted in these seconds of the run; 0.0 where no moment lies in them."""
+        moments, counts = self._moments(begin, end), self.counted.get(name, {})
         return (
             sum(counts.get(moment, 0) for moment in moments) / (len(moments) * self.bin_seconds)
             if moments
             else 0.0
         )
+
+    def per_second(self, name: str) -> float:
+        """Return how often a second of the load something was counted."""
+        return self.counts[name] / self.load_seconds if self.load_seconds else 0.0
 
     def example(self, words: str) -> None:
         """Keep the words of a fault, if there are few yet."""
@@ -125,6 +130,9 @@ class Findings:
             examples=list(told["examples"]),
             is_final=told["isFinal"],
         )
+
+    def _moments(self, begin: float, end: float) -> range:
+        return range(ceil(begin / self.bin_seconds), floor(end / self.bin_seconds + 1e-9))
 
     def _moment(self, at: float) -> int:
         return max(0, int(at / self.bin_seconds))

@@ -42,7 +42,7 @@ class LoadUser(FastHttpUser):
     def step(self) -> None:
         """Wait for the next intended instant, and act."""
         now = self.world.now()
-        if now >= self.world.plan.load_seconds or self.world.is_over:
+        if now >= self.world.load_end or self.world.is_over:
             if not self.has_ended:
                 self._end()
             gevent.sleep(IDLE_SECONDS)
@@ -54,10 +54,10 @@ class LoadUser(FastHttpUser):
         self._act_at(self.pace.take())
 
     def _act_at(self, intended: float) -> None:
-        wait = min(intended, self.world.plan.load_seconds) - self.world.now()
+        wait = min(intended, self.world.load_end) - self.world.now()
         if wait > 0:
             gevent.sleep(wait)
-        if intended >= self.world.plan.load_seconds:
+        if intended >= self.world.load_end:
             return
         self.world.findings.count("intended", intended)
         self.world.in_flight += 1
@@ -69,7 +69,7 @@ class LoadUser(FastHttpUser):
     def _end(self) -> None:
         """Count what was intended and not begun: it has waited at least so long."""
         self.has_ended = True
-        end = min(self.world.now(), self.world.plan.load_seconds)
+        end = min(self.world.now(), self.world.load_end)
         for intended in self.pace.overdue(end):
             self.world.findings.count("intended", intended)
             self.world.findings.count(UNSENT, intended)

@@ -2,7 +2,6 @@
 
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.latencies import Latencies
-from gantry_loadtest.options import Plan
 
 
 def ms(value: float) -> str:
@@ -19,12 +18,11 @@ def latency(found: Latencies) -> str:
     )
 
 
-def rate(findings: Findings, plan: Plan) -> str:
+def rate(findings: Findings) -> str:
     """Return how much of what was intended was acknowledged, a second."""
-    counts = findings.counts
     return (
-        f"{counts['acknowledged'] / plan.load_seconds:.1f} sends a second were acknowledged "
-        f"of {counts['intended'] / plan.load_seconds:.1f} intended, over {plan.load_seconds:.0f} s"
+        f"{findings.per_second('acknowledged'):.1f} sends a second were acknowledged "
+        f"of {findings.per_second('intended'):.1f} intended, over {findings.load_seconds:.0f} s"
     )
 
 

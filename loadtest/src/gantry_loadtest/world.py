@@ -56,7 +56,7 @@ class World:
     ) -> None:
         self.plan = plan
         self.run = secrets.token_hex(4)
-        self.findings = Findings.over(plan.seconds)
+        self.findings = Findings.over(plan.seconds, plan.load_seconds)
         self.history = History(readers)
         self.is_over = False
         self.in_flight = 0
@@ -75,9 +75,18 @@ class World:
         return time.monotonic() - self._began
 
     @property
+    def load_end(self) -> float:
+        """Return the second of the run at which users end, or ended."""
+        return self.findings.load_seconds
+
+    def cut_short(self) -> None:
+        """Let the load end now, if it has not ended."""
+        self.findings.load_seconds = min(self.findings.load_seconds, self.now())
+
+    @property
     def is_loading(self) -> bool:
         """Whether users send."""
-        return not self.is_over and self.now() < self.plan.load_seconds
+        return not self.is_over and self.now() < self.load_end
 
     @property
     def is_settled(self) -> bool:

@@ -30,7 +30,7 @@ class Profile:
         self.queues: list[Place] = []
 
     @staticmethod
-    def readers(plan: Plan) -> list[str]:  # noqa: ARG004 - others need it
+    def readers(plan: Plan) -> list[str]:
         """Return who must get every message."""
         return [READER]
 

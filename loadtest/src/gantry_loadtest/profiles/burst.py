@@ -17,15 +17,15 @@ class Chosen(Profile):
         before = findings.between("send", 0, begin)
         during = findings.between("send", begin, end)
         if not during.count or not before.count:
-            return [f"{rate(findings, plan)}.", "The run was too short to see a burst."]
+            return [f"{rate(findings)}.", "The run was too short to see a burst."]
         usual = before.percentile(0.99)
         back = recovered_after(findings, "send", end, plan.load_seconds, usual)
         over = f"{back:.0f} s after its end" if back is not None else "not before the load ended"
         return [
-            f"{rate(findings, plan)}.",
+            f"{rate(findings)}.",
             (
-                f"Before it {before.count / begin:.0f} sends a second, p99 {ms(usual)}; "
-                f"in it {during.count / (end - begin):.0f} a second, p99 {ms(during.percentile(0.99))}."
+                f"Before it {findings.rate('acknowledged', 0, begin):.0f} sends a second, p99 {ms(usual)}; "
+                f"in it {findings.rate('acknowledged', begin, end):.0f} a second, p99 {ms(during.percentile(0.99))}."
             ),
             f"The latency was usual again {over}.",
             deliveries(findings),

@@ -37,7 +37,7 @@ class Chosen(Profile):
     def answer(findings: Findings, plan: Plan) -> list[str]:
         """Return lateness."""
         return [
-            f"{rate(findings, plan)}.",
+            f"{rate(findings)}.",
             f"Late: {latency(findings.of('lateness'))}, from the promised instant to the arrival at a held pull.",
             f"Early: {findings.counts['early']} of {findings.of('lateness').count}, by the broker's own clock.",
         ]

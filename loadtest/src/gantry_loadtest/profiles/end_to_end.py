@@ -14,4 +14,4 @@ class Chosen(Profile):
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
         """Return both latencies."""
-        return [f"{rate(findings, plan)}.", deliveries(findings), sends(findings)]
+        return [f"{rate(findings)}.", deliveries(findings), sends(findings)]

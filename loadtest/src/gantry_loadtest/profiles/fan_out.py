@@ -57,8 +57,8 @@ class Chosen(Profile):
         """Return deliveries a second and their latency."""
         delivered = findings.counts["delivered"]
         return [
-            f"{rate(findings, plan)}.",
-            f"{plan.count} groups got {delivered} messages in all, {delivered / plan.load_seconds:.0f} a second.",
+            f"{rate(findings)}.",
+            f"{plan.count} groups got {delivered} messages in all, {findings.per_second('delivered'):.0f} a second.",
             deliveries(findings),
             sends(findings),
         ]

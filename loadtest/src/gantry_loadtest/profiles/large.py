@@ -48,7 +48,7 @@ class Chosen(Profile):
     def answer(findings: Findings, plan: Plan) -> list[str]:
         """Return megabytes a second, and latencies."""
         return [
-            f"{rate(findings, plan)}: {findings.counts['bytes'] / plan.load_seconds / 1e6:.2f} MB a second.",
+            f"{rate(findings)}: {findings.per_second('bytes') / 1e6:.2f} MB a second.",
             sends(findings),
             deliveries(findings),
             f"Bodies that came out otherwise than they went in: {findings.counts['damaged']}.",

@@ -33,7 +33,6 @@ class Chosen(Profile):
     @staticmethod
     def readers(plan: Plan) -> list[str]:
         """Return the group."""
-        del plan
         return ["group"]
 
     def prepare(self, calls: Calls) -> None:
@@ -61,7 +60,7 @@ class Chosen(Profile):
         """Return latency, and what the slow and the failing made of it."""
         counts = findings.counts
         return [
-            f"{rate(findings, plan)}; {counts['delivered']} received at least once.",
+            f"{rate(findings)}; {counts['delivered']} received at least once.",
             f"{deliveries(findings)} Only first deliveries count here.",
             (
                 f"Given back {counts['nacked']}; work that outlasted its lease {counts['outlasted']}; "

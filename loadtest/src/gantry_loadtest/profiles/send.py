@@ -21,7 +21,7 @@ class Chosen(Profile):
     def answer(findings: Findings, plan: Plan) -> list[str]:
         """Return rate and latency."""
         return [
-            f"{rate(findings, plan)}.",
+            f"{rate(findings)}.",
             sends(findings),
             f"Read back afterwards: {findings.counts['delivered']} of {findings.counts['acknowledged']} acknowledged.",
         ]

@@ -30,7 +30,6 @@ class Chosen(Profile):
     @staticmethod
     def readers(plan: Plan) -> list[str]:
         """Return the reader that pulls, and the group."""
-        del plan
         return [READER, GROUP]
 
     def prepare(self, calls: Calls) -> None:
@@ -77,7 +76,7 @@ class Chosen(Profile):
         """Return figures of the first quarter beside those of the last."""
         quarter = plan.load_seconds / 4
         lines = [
-            f"{rate(findings, plan)}.",
+            f"{rate(findings)}.",
             deliveries(findings),
             f"Delayed messages were late by {latency(findings.of('lateness'))}.",
         ]

@@ -14,7 +14,7 @@ class Chosen(Profile):
     def answer(findings: Findings, plan: Plan) -> list[str]:
         """Return each spike: how long a send took, and when it was usual again."""
         usual = findings.between("send", 0, SPIKES[0] * plan.load_seconds).percentile(0.99)
-        lines = [f"{rate(findings, plan)}.", f"Before the first spike p99 was {ms(usual)}."]
+        lines = [f"{rate(findings)}.", f"Before the first spike p99 was {ms(usual)}."]
         nexts = [*SPIKES[1:], 1.0]
         for number, (at, until) in enumerate(zip(SPIKES, nexts, strict=True), 1):
             begin, end = at * plan.load_seconds, (at + SPIKE_LENGTH) * plan.load_seconds

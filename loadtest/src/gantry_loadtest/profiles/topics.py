@@ -32,4 +32,4 @@ class Chosen(Profile):
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
         """Return latencies."""
-        return [f"{rate(findings, plan)}, over {plan.count} topics.", deliveries(findings), sends(findings)]
+        return [f"{rate(findings)}, over {plan.count} topics.", deliveries(findings), sends(findings)]

@@ -82,8 +82,8 @@ class Chosen(Profile):
         )
         return [
             (
-                f"{counts['committed'] / plan.load_seconds:.1f} commits and {counts['rolledBack'] / plan.load_seconds:.1f} "
-                f"rollbacks a second, of {counts['intended'] / plan.load_seconds:.1f} transactions intended."
+                f"{findings.per_second('committed'):.1f} commits and {findings.per_second('rolledBack'):.1f} "
+                f"rollbacks a second, of {findings.per_second('intended'):.1f} transactions intended."
             ),
             f"Begin and decision together took {latency(findings.of('transaction'))}.",
             f"From the wish to commit to the consumer: {latency(findings.of('delivery'))}.",

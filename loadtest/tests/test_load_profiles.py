@@ -1,0 +1,248 @@
+"""Profiles judge what a gateway answers and delivers; here the gateway is a script that lies where a test wants it to."""
+
+import importlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gantry_loadtest.catalog import PROFILES
+from gantry_loadtest.findings import Findings
+from gantry_loadtest.history import Place
+from gantry_loadtest.options import Plan, Refused, parse
+from gantry_loadtest.ports import Answer, Calls, Reply, reply_of
+from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.profiles.consuming import Acknowledged, Group
+from gantry_loadtest.world import Mark, Sender, World, wall_ms
+
+Script = Callable[[str, str, str, Any], tuple[int, dict[str, Any]]]
+
+
+class Scripted:
+    """A gateway that answers as told, and remembers what it was asked."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.asked: list[tuple[str, str, str, Any]] = []
+
+    def call(self, name: str, method: str, path: str, json: Any = None, **more: Any) -> Answer:
+        self.asked.append((name, method, path, json if json is not None else more.get("data")))
+        status, body = self.script(name, method, path, json)
+        return Answer(reply_of(status), status, body, 5.0)
+
+
+def begun(name: str, script: Script, *words: str) -> tuple[Profile, Scripted, list[str]]:
+    plan = parse([name, "--seconds", "60", *words])
+    assert isinstance(plan, Plan)
+    calls, faults = Scripted(script), list[str]()
+    chosen: type[Profile] = importlib.import_module(
+        f"gantry_loadtest.profiles.{PROFILES[name].module}"
+    ).Chosen
+    world = World(plan, chosen.readers(plan), lambda _world: calls, lambda kind, _words: faults.append(kind))
+    return chosen(world), calls, faults
+
+
+def accepting(name: str, _method: str, path: str, _json: Any) -> tuple[int, dict[str, Any]]:
+    """Answer as a gateway that has one queue and stores everything at the offset 0."""
+    if name == "prepare":
+        topic = path.rpartition("/")[2]
+        return 200, {
+            "topic": topic,
+            "queues": [{"broker": "b", "queueId": 0, "minOffset": 0, "maxOffset": 0}],
+        }
+    if name == "begin":
+        return 200, {"transactionId": "b.1"}
+    if name in {"commit", "rollback"}:
+        return 200, {"status": "committed" if name == "commit" else "rolledBack"}
+    return 200, {"results": [{"broker": "b", "queueId": 0, "queueOffset": 0}]}
+
+
+def body_of(calls: Scripted) -> str:
+    """The body of the message that was sent last."""
+    sent = next(json for name, _, _, json in reversed(calls.asked) if name in {"send", "begin"})
+    if isinstance(sent, bytes):
+        return sent.decode()
+    return (sent["message"] if "message" in sent else sent["messages"][0])["body"]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_prepares_acts_takes_in_answers_and_tidies(name: str) -> None:
+    profile, calls, faults = begun(name, accepting)
+    profile.prepare(calls)
+    sender = profile.world.new_sender()
+    profile.act(calls, sender, 0.5)
+    assert profile.world.findings.counts["acknowledged"] == 1
+    assert profile.watchers()
+    stored = datetime.fromtimestamp(wall_ms() / 1000 + 60, UTC).isoformat()
+    message = {"body": body_of(calls), "queueId": 0, "queueOffset": 0, "storeTimestamp": stored}
+    if "pull" in profile.readers(profile.world.plan):
+        profile.take_in(message)
+        assert (faults, profile.world.findings.counts["delivered"]) == ([], 1)
+    answer = profile.answer(profile.world.findings, profile.world.plan)
+    assert len(answer) >= 1
+    assert all(line and "\n" not in line for line in answer)
+    assert profile.answer(Findings.over(60, 48), profile.world.plan)
+    profile.clean_up(calls)
+    removed = {path for call, method, path, _ in calls.asked if method == "DELETE"}
+    assert len(removed) == len(profile.topics) + len(profile.groups)
+
+
+def test_an_acknowledged_message_that_the_reader_went_past_is_lost() -> None:
+    profile, calls, faults = begun("send", accepting)
+    profile.act(calls, Sender(1), 0.0)
+    profile.last_look(calls)
+    assert (faults, profile.world.findings.counts["notSeen"]) == ([], 1)
+    profile.world.progress["pull", Place((profile.topic, "b", 0))] = 1
+    profile.last_look(calls)
+    assert faults == ["lost"]
+
+
+def test_repeated_and_overtaking_and_strange_messages_are_faults() -> None:
+    profile, calls, faults = begun("end-to-end", accepting)
+    sender = Sender(1)
+    bodies: list[str] = []
+    for _ in range(3):
+        profile.act(calls, sender, 0.0)
+        bodies.append(body_of(calls))
+    for body in (bodies[1], bodies[0], bodies[0]):
+        profile.take_in({"body": body})
+    profile.take_in({"body": "of somebody else"})
+    profile.take_in({"body": bodies[2].replace(" 2 ", " 99 ", 1)})
+    assert faults == ["disordered", "duplicates", "forbidden"]
+
+
+def test_429_is_refused_not_failed_and_the_user_stays_away_as_asked() -> None:
+    profile, calls, faults = begun("send", lambda *_: (429, {"code": "SYSTEM_BUSY", "retryAfterMs": 1500}))
+    sender = Sender(1)
+    profile.act(calls, sender, 0.0)
+    assert profile.world.findings.counts["refused"] == 1
+    assert 1.0 < sender.paused_until - profile.world.now() <= 1.5
+    profile.take_in({"body": body_of(calls)})
+    assert faults == ["forbidden"]
+
+
+def test_a_send_without_an_answer_may_arrive_and_need_not() -> None:
+    profile, calls, faults = begun("send", lambda *_: (504, {}))
+    profile.act(calls, Sender(1), 0.0)
+    profile.last_look(calls)
+    profile.take_in({"body": body_of(calls)})
+    assert faults == []
+    assert profile.world.findings.counts["unknown"] == 1
+
+
+def test_statuses_are_what_the_errors_of_the_api_mean() -> None:
+    judged = {status: reply_of(status) for status in (200, 400, 404, 429, 500, 503, 504, 507, 0)}
+    assert [status for status, reply in judged.items() if reply is Reply.UNKNOWN] == [500, 504, 0]
+    assert judged[429] is Reply.REFUSED
+    assert judged[200] is Reply.DONE
+
+
+def test_a_delayed_message_that_is_stored_before_its_time_is_early() -> None:
+    profile, calls, faults = begun("delay", accepting)
+    profile.act(calls, Sender(1), 0.0)
+    profile.take_in({"body": body_of(calls), "storeTimestamp": "2020-01-01T00:00:00.000Z"})
+    assert faults == ["early"]
+
+
+def test_a_delayed_message_is_lost_only_when_it_waits_nowhere_and_everything_was_read() -> None:
+    waiting: list[Any] = [{}]
+
+    def script(name: str, method: str, path: str, json: Any) -> tuple[int, dict[str, Any]]:
+        if "/schedules" in path:
+            return 200, {"schedules": waiting, "missing": []}
+        if name == "last look":
+            return 200, {"queues": [{"broker": "b", "queueId": 0, "maxOffset": 7}]}
+        return accepting(name, method, path, json)
+
+    profile, calls, faults = begun("delay", script)
+    profile.prepare(calls)
+    profile.act(calls, Sender(1), 0.0)
+    sent = profile.world.history.sent(1, 0)
+    assert sent is not None
+    sent.due = 1.0
+    profile.last_look(calls)
+    waiting.clear()
+    profile.last_look(calls)
+    assert faults == []
+    profile.world.progress["pull", profile.queues[0]] = 7
+    profile.last_look(calls)
+    assert faults == ["lost"]
+
+
+def test_what_was_rolled_back_must_not_come_and_nothing_before_its_commit() -> None:
+    profile, calls, faults = begun("transactions", accepting)
+    sender = Sender(1, number=6)
+    profile.act(calls, sender, 0.0)
+    profile.take_in({"body": body_of(calls)})
+    assert faults == ["forbidden"]
+    sender.number = 8
+    profile.act(calls, sender, 0.0)
+    profile.take_in({"body": body_of(calls)})
+    assert faults == ["forbidden", "early"]
+    profile.last_look(calls)
+    assert profile.world.findings.counts["notSeen"] == 1
+
+
+def test_a_large_body_that_changed_is_damaged() -> None:
+    profile, calls, faults = begun("large", accepting)
+    profile.act(calls, Sender(1), 0.0)
+    profile.take_in({"body": body_of(calls)[:-1] + "y"})
+    assert faults == ["damaged"]
+
+
+def test_only_what_is_given_again_after_its_acknowledgement_is_a_duplicate() -> None:
+    done = Acknowledged()
+    done.note(Mark(1, 0), 2)
+    assert [done.is_repeated(Mark(1, 0), attempt) for attempt in (1, 2, 3)] == [False, False, True]
+    assert not done.is_repeated(Mark(1, 1), 9)
+
+
+def test_a_group_counts_redeliveries_and_reports_repetitions() -> None:
+    def script(name: str, method: str, path: str, json: Any) -> tuple[int, dict[str, Any]]:
+        return (
+            (200, {"results": [{"status": "acked"}]})
+            if name == "ack"
+            else accepting(name, method, path, json)
+        )
+
+    profile, calls, faults = begun("receive", script)
+    profile.act(calls, Sender(1), 0.0)
+    group = Group(profile.world, profile.topic, "g", "group")
+    given = [
+        {"body": body_of(calls), "deliveryAttempt": attempt, "receiptHandle": "h"} for attempt in (1, 2, 3)
+    ]
+    group.judge(given[:1])
+    group.judge(given[1:2])
+    group.settle(calls, given[1:2])
+    group.judge(given[:1])
+    assert (faults, profile.world.findings.counts["redelivered"]) == ([], 2)
+    group.judge(given[2:])
+    assert faults == ["duplicates"]
+
+
+def test_a_gateway_that_does_not_let_us_prepare_is_a_refusal_with_its_words() -> None:
+    profile, calls, _ = begun("send", lambda *_: (401, {"detail": "the token is missing"}))
+    with pytest.raises(Refused, match=r"the token is missing; set GANTRY_TOKEN$"):
+        profile.prepare(calls)
+
+
+def test_the_knee_is_the_last_step_that_kept_up() -> None:
+    plan = parse(["ramp", "--seconds", "60"])
+    assert isinstance(plan, Plan)
+    findings = Findings.over(60, plan.load_seconds)
+    for step in range(10):
+        for number in range(100 * (step + 1)):
+            at = plan.load_seconds * (step + number / (100 * (step + 1))) / 10
+            findings.count("intended", at)
+            findings.count("acknowledged", at)
+            findings.took("send", at, 10.0 if step < 6 else 4000.0)
+    ramp = importlib.import_module("gantry_loadtest.profiles.ramp").Chosen
+    answer = ramp.answer(findings, plan)
+    assert answer[0].startswith("The knee lies at 12")  # 600 in 4.8 s
+    assert len(answer) == 11
+
+
+def test_the_protocol_is_what_profiles_are_given() -> None:
+    calls: Calls = Scripted(accepting)
+    assert calls.call("x", "GET", "/").is_done

@@ -1,0 +1,47 @@
+"""One short load of a real system, as it is typed: Locust runs in a process of its own, never in that of the tests."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def load(*words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(ROOT / "gantry"), "load", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+
+
+@pytest.mark.cluster
+def test_a_short_load_of_a_system_of_its_own_is_judged_and_reported(tmp_path: Path) -> None:
+    ran = load(
+        "soak",
+        "--seconds",
+        "8",
+        "--rate",
+        "20",
+        "--users",
+        "4",
+        "--headless",
+        "--json",
+        "--out",
+        str(tmp_path / "r"),
+    )
+    told = json.loads(ran.stdout.splitlines()[-1])
+    assert (ran.returncode, told["verdict"], told["shortfalls"]) == (0, "pass", []), ran.stderr
+    assert told["requests"] > 20
+    assert (told["lost"], told["duplicates"], told["early"], told["failures"]) == (0, 0, 0, 0)
+    page = (tmp_path / "r" / "report.html").read_text()
+    assert "<svg" in page
+    assert re.search("https?:", page) is None
+    assert re.search(r"load: +\d+ of 8 s, \d+ users", ran.stderr)
+
+
+def test_a_host_that_does_not_answer_is_a_refusal_in_a_line() -> None:
+    ran = load("send", "--host", "http://127.0.0.1:1")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[-1].startswith("gantry: load: http://127.0.0.1:1 does not answer (")
