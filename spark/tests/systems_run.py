@@ -1,0 +1,33 @@
+"""Runs whole systems for tests: started by the launcher on free ports, stopped at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def gantry(*words: str, timeout: float = 300) -> str:
+    """Run one launcher command as a user would, and return what it printed."""
+    ran = subprocess.run(
+        [sys.executable, str(ROOT / "gantry"), *words],
+        capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@contextlib.contextmanager
+def running_system(data: Path, *options: str) -> Iterator[dict[str, Any]]:
+    """Start a system on free ports for as long as a block lasts; what `up --json` says, and `data`, its directory."""
+    words = ("--free-ports", "--detach", "--json", "--set", "broker-store.send_wait_ms_max=60000", *options)
+    try:
+        yield {**json.loads(gantry("up", "--data", str(data), *words)), "data": str(data)}
+    finally:
+        gantry("down", "--data", str(data))
