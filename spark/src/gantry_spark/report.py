@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from gantry_spark.reports.asked import NotPossible, levels_of, opener, sources_of, span_of
 from gantry_spark.reports.progress import Progress
+from gantry_spark.reports.quiet import Quiet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,10 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(asked, progress)
     except NotPossible as error:
+        progress.stream = sys.stderr
         progress.end()
         sys.stderr.write(f"gantry report: {error}\n")
         return NOT_POSSIBLE
     except KeyboardInterrupt:
+        progress.stream = sys.stderr
         progress.end()
         sys.stderr.write("gantry report: interrupted\n")
         return INTERRUPTED
@@ -105,7 +108,8 @@ def _run(asked: argparse.Namespace, progress: Progress) -> int:
 
     out: Path = asked.out or Path(FOLDER) / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}"
     try:
-        with Place(out) as place:
+        with Quiet(NotPossible, NotWritable), Place(out) as place:
+            progress.stream = sys.stderr
             if asked.merge:
                 return _merge(asked, progress, place)
             sources = sources_of(asked.data, asked.store, asked.snapshot)

@@ -134,7 +134,7 @@ class Build:
     def _traffic(self) -> None:
         messages = self._log.rows(_TRAFFIC_COLUMNS, span=self._span)
         self._sql.register("messages", messages)
-        self._sql.view("traffic", keep=True)
+        self._sql.scan("traffic")
         self._tables("topics")
         self._tables("system_topics", "traffic_by_time", "queues", "sizes", "hourly_traffic")
         if self._span.is_all:
@@ -143,14 +143,18 @@ class Build:
     def _latency(self) -> None:
         messages = self._log.rows(tuple(_LATENCY_COLUMNS), span=self._span)
         self._sql.register("messages", _renamed(messages, _LATENCY_COLUMNS))
-        self._sql.view("latency_bins", keep=True)
+        self._sql.scan("latency_bins")
         self._tables("latency", "latency_by_time", "hourly_latency")
 
     def _tops(self) -> None:
         columns = ("topic", "storeTimestamp", "tags", "keys", "bornHost")
         self._sql.register("messages", self._log.rows(columns, span=self._span))
-        self._sql.view("tops_by_hour", keep=True)
-        self._sql.view("several_keys", keep=True)
+        self._sql.scan("tops_by_hour")
+        hours = self._sql.spark.table("tops_by_hour")
+        has_several = not hours.where("withSeveralKeys > 0").isEmpty()
+        self._sql.scan(
+            "several_keys", None if has_several else hours.select("time", "topic", "topKeys").where("false")
+        )
         self._tables("tops", "distinct", "hourly_tops", "hourly_several_keys")
 
     def _waiting(self, waiting: Sequence[str], ops: Sequence[str]) -> None:
@@ -162,9 +166,9 @@ class Build:
         below = self._span.below_ms
         in_range = F.lit(True) if below is None else F.col("stored") < F.timestamp_millis(F.lit(below))
         items = _renamed(self._log.rows(columns, topics=waiting, span=later), _ITEM_COLUMNS)
-        self._sql.register("items", items.withColumn("isInRange", in_range), keep=True)
-        self._sql.register("results", self._results(later), keep=True)
-        self._sql.register("op_bodies", self._bodies(ops))
+        self._sql.scan("items", items.withColumn("isInRange", in_range))
+        self._sql.scan("results", self._results(later))
+        self._sql.scan("op_bodies", self._bodies(ops))
         self._sql.view("delay_items", keep=True)
         self._sql.view("transaction_items")
         self._tables("delays", "delay_curve", "delay_latest", "transactions")
@@ -192,18 +196,21 @@ class Build:
     def _consumers(self, bodies: Sequence[str]) -> None:
         """Lag from the committed offsets and their samples; latency to consumers from traces where there are some, else from the samples."""
         self._sql.register("bodies", self._bodies(bodies))
-        self._sql.view("samples", keep=True)
+        self._sql.scan("samples")
         self._sql.view("lag_by_time", keep=True)
         self._tables("lag_by_time", "lag", "consumed_estimated")
         if TRACES not in bodies:
             return
-        self._sql.view("traces", keep=True)
+        self._sql.scan("traces")
         if not self._sql.spark.table("traces").isEmpty():
             stored = self._log.rows(
                 ("topic", "uniqueKey", "storeTimestamp", "reconsumeTimes"), span=self._span
             )
             first = stored.where("reconsumeTimes = 0 AND kind_of(topic) = 'user'")
-            self._sql.register("stored_ids", first.withColumnRenamed("storeTimestamp", "stored"))
+            found = first.withColumnRenamed("storeTimestamp", "stored").join(
+                self._sql.spark.table("traces").select("uniqueKey"), "uniqueKey", "semi"
+            )
+            self._sql.scan("stored_ids", found)
             self._tables("consumed_exact")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from gantry_spark.reports.facts import Damage, Facts, Span
 
 JSON_ROWS_MAX: Final = 10_000
 """Rows of a table in report.json; `topics` is always whole, and Parquet has all of every table."""
+ROLLUP_PREFIX: Final = "hourly_"
+"""Tables for `--merge`, with sketches: in Parquet only."""
 DAMAGE_SCHEMA: Final = pa.schema(
     [("broker", pa.string()), ("position", pa.int64()), ("size", pa.int64()), ("why", pa.string())]
 )
@@ -27,7 +30,7 @@ def content(
     facts: Facts, span: Span, tables: Mapping[str, pa.Table], parameters: Mapping[str, int], seconds: float
 ) -> dict[str, Any]:
     """Return the report as JSON-ready values; times are ISO texts in UTC."""
-    rows = {name: _rows(name, table) for name, table in tables.items()}
+    rows = {name: _rows(name, table) for name, table in tables.items() if not name.startswith(ROLLUP_PREFIX)}
     notes = [*facts.notes]
     if not tables["topics"].num_rows and not tables["system_topics"].num_rows:
         notes.insert(
@@ -40,7 +43,7 @@ def content(
     notes += [
         f"The table {name} has {table.num_rows} rows; report.json and this page hold {len(rows[name])} of them, tables/{name}.parquet all."
         for name, table in tables.items()
-        if table.num_rows > len(rows[name])
+        if name in rows and table.num_rows > len(rows[name])
     ]
     return {
         "title": "Gantry report",
@@ -109,6 +112,8 @@ def _rows(name: str, table: pa.Table) -> list[dict[str, Any]]:
 
 
 def _json(value: Any) -> Any:
+    if isinstance(value, float) and not isfinite(value):
+        return None  # JSON has no word for it
     return _iso(value) if isinstance(value, datetime) else value
 
 

@@ -15,12 +15,12 @@ class Progress:
     """Progress of one report, on stderr."""
 
     def __init__(self, stages: int, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+        self.stream = stream or sys.stderr
         self._stages = stages
         self._done = -1
         self._words = ""
         self._began = time.monotonic()
-        self._is_terminal = self._stream.isatty()
+        self._is_terminal = self.stream.isatty()
 
     @property
     def seconds(self) -> float:
@@ -58,5 +58,5 @@ class Progress:
 
     def _put(self, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # a terminal that is gone is no reason to stop
-            self._stream.write(text)
-            self._stream.flush()
+            self.stream.write(text)
+            self.stream.flush()

@@ -11,6 +11,13 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 _FOLDER: Final = files("gantry_spark.reports") / "sql"
+# For tables of some thousand rows Spark spends more on making code and on many tasks than on the work: a third of a report's CPU time.
+_SMALL: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 
 def text(name: str) -> str:
@@ -30,6 +37,7 @@ class Statements:
         self.used: dict[str, str] = {}
         """Name to SQL of all that ran, in that order."""
         self._earlier = earlier
+        self._usual = {setting: str(spark.conf.get(setting)) for setting in _SMALL}
         self._kept: dict[str, DataFrame] = {}
         spark.sql(text("kind_of"))
         self.used["kind_of"] = text("kind_of")
@@ -56,12 +64,24 @@ class Statements:
             self._kept[name] = frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
         frame.createOrReplaceTempView(name)
 
+    def scan(self, name: str, frame: DataFrame | None = None) -> None:
+        """Compute a view now, in a pass over the log: for that Spark makes code. `frame` instead of the statement of that name."""
+        self._use(self._usual)
+        self.register(name, self.frame(name) if frame is None else frame, keep=True)
+        self.spark.table(name).count()
+        self._use(_SMALL)
+
+    def _use(self, settings: Mapping[str, str]) -> None:
+        for setting, value in settings.items():
+            self.spark.conf.set(setting, value)
+
     def table(self, name: str) -> pa.Table:
         """Return the rows of a statement."""
         return self.frame(name).toArrow()
 
     def close(self) -> None:
         """Let go of what was kept."""
+        self._use(self._usual)
         for frame in self._kept.values():
             frame.unpersist()
         self._kept.clear()

@@ -1,0 +1,54 @@
+"""Keeps what Java and Spark's Python processes say on stderr away from a person's progress, and shows it when something failed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from types import TracebackType
+from typing import IO, Final, Self, TextIO
+
+_SHOWN_BYTES_MAX: Final = 20_000
+
+
+class Quiet:
+    """While it lasts, descriptor 2 leads into a file; `sys.stderr` still reaches the person.
+
+    Spark's workers print tracebacks of pipes that broke because a query had seen enough: they mean nothing, and a setting for them there is none.
+    """
+
+    def __init__(self, *foreseen: type[Exception]) -> None:
+        """`foreseen`: failures that are told in a line of their own."""
+        self._foreseen = foreseen
+        self._said: IO[bytes] | None = None
+        self._real: TextIO | None = None
+        self._before: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        """Turn descriptor 2 away."""
+        try:
+            real = os.dup(2)
+        except OSError:
+            return self  # closed by who started us: nobody reads it
+        self._said = tempfile.TemporaryFile()
+        self._before, self._real = sys.stderr, os.fdopen(real, "w", encoding="utf-8", errors="replace")
+        sys.stderr = self._real
+        os.dup2(self._said.fileno(), 2)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        """Turn it back; after a failure that nobody foresaw, show the end of what was said."""
+        if self._said is None or self._real is None or self._before is None:
+            return
+        self._real.flush()
+        os.dup2(self._real.fileno(), 2)
+        sys.stderr = self._before
+        if kind is not None and issubclass(kind, Exception) and not issubclass(kind, self._foreseen):
+            size = self._said.seek(0, os.SEEK_END)
+            self._said.seek(max(0, size - _SHOWN_BYTES_MAX))
+            sys.stderr.write(self._said.read().decode(errors="replace"))
+            sys.stderr.flush()
+        self._said.close()
+        self._real.close()
