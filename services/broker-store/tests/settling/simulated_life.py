@@ -15,6 +15,10 @@ from simulated_owner import DROPPED, KEYS, Owner
 from broker_store.log.simulated_files import Crashed, SimulatedFiles
 from broker_store.settling.mark import read_mark
 from broker_store.topics import MARKS_TOPIC
+from broker_store.transactions.decision_run import Ordinary
+from broker_store.transactions.recent_halves import ordinary_half
+from broker_store.transactions.turn_batch import TurnBatch
+from gantry_wire.command import Command
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import find_property
@@ -33,6 +37,29 @@ ALL_QUEUES = (
 )
 
 
+class Ends:
+    """Hears what becomes of ordinary decisions."""
+
+    def __init__(self, life: Life, side: SettlingSide) -> None:
+        self.life, self.side = life, side
+
+    def decided(self, rows: list[Ordinary]) -> None:
+        assert self.side is self.life.side
+        for half, is_commit, _, _ in rows:
+            item = (HALF_TOPIC, 0, half.offset)
+            assert item not in self.life.told
+            known = self.side.settling.table.decision(HALF_SOURCE, half.offset)
+            assert known is not None
+            assert len(known.outputs) == 1 + is_commit
+            self.life.told[item] = SettleResult(half.offset, "settled", known.outputs, known.outcome)
+
+    def left(self, row: Ordinary) -> None:
+        """It was decided before."""
+
+    def refused(self, row: Ordinary, refusal: RefusedRequest) -> None:
+        """It waited too long, or the disk failed."""
+
+
 class Life:
     """What happens, and what was told on the way."""
 
@@ -47,6 +74,7 @@ class Life:
         self.asked: dict[int, bytes] = {}
         self.acknowledged: set[bytes] = set()
         self.told: dict[tuple[str, int, int], SettleResult] = {}
+        self.ends: TurnBatch = None  # pyright: ignore[reportAttributeAccessIssue]
         self.crashes = 0
         self.number = 0
 
@@ -63,8 +91,17 @@ class Life:
 
     async def _act(self) -> None:
         action = self.random.choices(
-            (self._send, self._owner_acts, self._check, self._turn, self._flush, self._time, self._arm),
-            (22, 30, 8, 6, 22, 8, 4),
+            (
+                self._send,
+                self._owner_acts,
+                self._check,
+                self._end_some,
+                self._turn,
+                self._flush,
+                self._time,
+                self._arm,
+            ),
+            (22, 30, 4, 4, 6, 22, 8, 4),
         )[0]
         action()
         if self.random.random() < 0.03:
@@ -126,6 +163,15 @@ class Life:
                 assert side is self.side
 
         side.settling.settle(*HALF_SOURCE, None, items, done)
+
+    def _end_some(self) -> None:
+        """Decide some halves as producers do: ordinary decisions, several as one entry."""
+        halves = self.side.records(HALF_TOPIC)
+        for record in self.random.sample(halves, min(len(halves), self.random.randint(1, 4))):
+            half = ordinary_half(record, record.property_map())
+            assert half is not None
+            is_commit = self.random.random() < 0.7
+            self.ends.add(Ordinary(half, is_commit, self.producer, Command()), Ends(self, self.side))
 
     def _half(self, offset: int) -> SettleItem:
         op = SettleOutput(OP_HALF_TOPIC, 0, None, b"%d," % offset, {"TAGS": "d"}, properties="none")
@@ -210,6 +256,7 @@ class Life:
             owner.reconnect()
         self.producer, self.asked = ScriptedPeer(), {}
         self.side = SettlingSide(disk, self.wall_s + 0.5, segment_bytes=1024 * 1024)
+        self.ends = TurnBatch(self.side.settling, self.side.appends)
         self.side.settling.slices.items_min = self.random.choice(
             (1, 2, 32)
         )  # requests are done in several turns, too
