@@ -5,7 +5,7 @@ from html import escape
 from math import ceil, floor, log10
 
 WIDTH, HEIGHT = 720, 240
-LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 30
+LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 30
 TICKS = 5
 
 Points = Sequence[tuple[float, float]]

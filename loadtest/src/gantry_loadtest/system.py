@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 import subprocess
 import tempfile
 import urllib.error
@@ -41,6 +42,7 @@ def started() -> Generator[str]:
     with tempfile.TemporaryDirectory(prefix="gantry-load-") as folder:
         data = str(Path(folder) / "data")
         command = [gantry, "up", "--free-ports", "--detach", "--json", "--data", data]
+        signal.signal(signal.SIGTERM, _leave)  # until a run has its own way to end in order
         try:
             say("starting a system for this run (--host URL loads one that runs)")
             ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - our own
@@ -50,3 +52,7 @@ def started() -> Generator[str]:
         finally:
             down = [gantry, "down", "--data", data]
             subprocess.run(down, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
+
+
+def _leave(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt

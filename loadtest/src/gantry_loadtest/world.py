@@ -149,9 +149,9 @@ class World:
         return False
 
     def arrived(
-        self, reader: str, message: dict[str, Any], *, is_ordered: bool = False
+        self, reader: str, message: dict[str, Any], *, is_ordered: bool = False, is_timed: bool = True
     ) -> tuple[Mark | None, Arrival | None]:
-        """Judge an arrival at a reader that gets everything once."""
+        """Judge an arrival at a reader that gets everything once; how long it took only matters where somebody waited for it."""
         mark = self.mark(message.get("body") or "")
         if mark is None:
             return None, None
@@ -160,10 +160,10 @@ class World:
             f"{mark.stream}/{mark.number} at {reader}, {message.get('queueId')}:{message.get('queueOffset')}"
         )
         if arrival is Arrival.FIRST and sent is not None:
-            self.findings.count("delivered", self.now())
+            self.findings.count("delivered", self.now() if is_timed else None)
             if sent.due:
                 self._judge_time(sent, message, where)
-            else:
+            elif is_timed:
                 self.findings.took("delivery", sent.intended, (self.now() - sent.intended) * 1000)
             if is_ordered and not self.history.is_in_order(reader, mark.stream, mark.number):
                 self.fault("disordered", where)

@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan
 from gantry_loadtest.ports import Calls
-from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.profiles.base import READER, Profile
 from gantry_loadtest.wording import rate, sends
 
 
@@ -16,6 +17,10 @@ class Chosen(Profile):
     def watchers(self) -> list[Callable[[Calls], None]]:
         """Return readers that begin when the senders are done."""
         return [self._after_the_load(watch) for watch in super().watchers()]
+
+    def take_in(self, message: dict[str, Any]) -> None:
+        """Judge what is read back; nobody waited for it."""
+        self.world.arrived(READER, message, is_timed=False)
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
