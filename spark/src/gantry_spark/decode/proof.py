@@ -8,7 +8,7 @@ else a chain of records. To split a segment: a record that no record before it c
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Final
 
@@ -124,14 +124,24 @@ class Ground:
             before = max(first, start - LOOK_BACK_BYTES)
             end = min(start + WINDOW_BYTES, self.stop)
             content, size = self._window(before, min(end + RECORD_BYTES_MIN, self.stop))
+            near = replace(self, peek=self._from(bytes(content[:size]), before))
             found = before + candidates(content, size, 0, before)
-            sizes = np.array([self.record_at(place) for place in found.tolist()], np.int64)
+            sizes = np.array([near.record_at(place) for place in found.tolist()], np.int64)
             found, ends = found[sizes > 0], (found + sizes)[sizes > 0]
             covered = np.maximum.accumulate(np.concatenate(([before], ends)))[:-1] > found
             for place in found[~covered & (found >= start) & (found < end)].tolist():
-                if self.is_proven(place):
+                if near.is_proven(place):
                     return place
         return self.stop
+
+    def _from(self, held: bytes, start: int) -> Callable[[int, int], bytes]:
+        """Return a `peek` that looks at bytes that are held already, where it can."""
+
+        def peek(position: int, size: int) -> bytes:
+            at = position - start
+            return held[at : at + size] if 0 <= at <= len(held) - size else self.peek(position, size)
+
+        return peek
 
     def _window(self, start: int, end: int) -> tuple[bytearray, int]:
         content = bytearray(self.peek(start, end - start))

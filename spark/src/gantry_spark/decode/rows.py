@@ -18,6 +18,8 @@ from gantry_wire.record import MAGIC_V1, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last millisecond of the year 9999: what Python and SQL take for a time."""
+TORN_BYTES: Final = 512
+"""The least that a disk writes whole."""
 _V6_BITS: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 _PROPERTIES_SHORT_MAX: Final = 0x7FFF
 
@@ -106,9 +108,20 @@ class Rows:
         return bad
 
     def torn(self) -> npt.NDArray[np.bool_]:
-        """Return which records end in a zero byte where none can stand: they were not written whole before a power cut."""
-        last = self._bytes.take(self.ends - 1)
-        return (last == 0) & ((self.properties_at < self.ends) | (self.topic_at < self.topic_end))
+        """Return which records a power cut kept from being written whole: what no CRC covers ends in a zero, or holds a sector of zeros.
+
+        Neither topics nor properties end in a zero byte, and no store takes properties that hold so many.
+        """
+        has_properties = self.properties_at < self.ends
+        last = np.where(has_properties, self.ends, self.topic_end) - 1
+        torn = (self._bytes.take(last) == 0) & (has_properties | (self.topic_at < self.topic_end))
+        for index in np.flatnonzero(self.ends - self.properties_at >= TORN_BYTES).tolist():
+            if (
+                self.content.find(bytes(TORN_BYTES), int(self.properties_at[index]), int(self.ends[index]))
+                >= 0
+            ):
+                torn[index] = True
+        return torn
 
     def _gather(self, starts: Positions, v6: int) -> npt.NDArray[np.void]:
         layout = _LAYOUTS[v6]
