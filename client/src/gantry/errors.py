@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gantry_link.errors import BrokerRefused, LinkError, RequestTimedOut
 from gantry_wire.codes import RETRYABLE, ResponseCode
+from gantry_wire.errors import WireError
 
 _ADVICE: dict[int, str] = {
     1: "the broker failed at it; its log says more",
@@ -92,8 +93,10 @@ class Refused(GantryError):
         self.retryable: bool = code in RETRYABLE
 
 
-def sdk_error(error: BrokerRefused | LinkError, doing: str) -> GantryError:
+def sdk_error(error: BrokerRefused | LinkError | WireError, doing: str) -> GantryError:
     """Return an error of the link in the words of the SDK. `doing` names what was tried, as in "sending to T"."""
+    if isinstance(error, WireError):
+        return Refused(int(ResponseCode.SYSTEM_ERROR), f"an answer that cannot be read: {error}", doing)
     if isinstance(error, BrokerRefused):
         return Refused(int(error.code), error.remark, doing, error.fields.get("gantryCode"))
     if isinstance(error, RequestTimedOut):

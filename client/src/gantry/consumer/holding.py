@@ -17,6 +17,7 @@ from gantry.errors import GantryError
 from gantry.message import MessageQueue
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
+from gantry_wire.errors import WireError
 
 log: logging.Logger = logging.getLogger("gantry")
 
@@ -172,7 +173,7 @@ class Holding:
     async def _take(self, queue: MessageQueue) -> bool:
         try:
             offset = await self._first_offset(queue)
-        except (BrokerRefused, LinkError, GantryError) as error:
+        except (BrokerRefused, LinkError, GantryError, WireError) as error:
             log.warning("group %s: it is not known where to begin %s: %s", self._group, queue, error)
             return False
         if queue not in self.queues:

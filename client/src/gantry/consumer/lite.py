@@ -28,6 +28,7 @@ from gantry.pushes import PushAnswer
 from gantry.settings import check_number, client_settings, make_settings, split_options
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.client_bodies import ConsumerData, ConsumeType, MessageModel
+from gantry_wire.errors import WireError
 from gantry_wire.frame import Command
 
 
@@ -164,7 +165,7 @@ class LitePullConsumer:
         reading = self._at_work()
         try:
             return await reading.offsets.read(self._wire(queue))
-        except (BrokerRefused, LinkError) as error:
+        except (BrokerRefused, LinkError, WireError) as error:
             raise sdk_error(error, f"asking for the offset of {queue}") from error
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -186,7 +187,7 @@ class LitePullConsumer:
         store = self._at_work().store_to_pull(queue.broker)
         try:
             return await store.search_offset(queue.topic, queue.queue_id, begin_ms)
-        except (BrokerRefused, LinkError) as error:
+        except (BrokerRefused, LinkError, WireError) as error:
             raise sdk_error(error, f"searching {queue} by time") from error
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
@@ -232,5 +233,5 @@ class LitePullConsumer:
         store = self._at_work().store_to_pull(queue.broker)
         try:
             return await (store.max_offset if at_end else store.min_offset)(queue.topic, queue.queue_id)
-        except (BrokerRefused, LinkError) as error:
+        except (BrokerRefused, LinkError, WireError) as error:
             raise sdk_error(error, f"asking for the bounds of {queue}") from error

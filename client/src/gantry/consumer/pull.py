@@ -24,6 +24,7 @@ from gantry.settings import ClientOptions, check_number, client_settings, make_s
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
 from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import WireError
 from gantry_wire.headers import PullHeader
 from gantry_wire.limits import PULL_MESSAGES_MAX
 
@@ -200,7 +201,7 @@ class PullConsumer:
 async def _worded(asked: Awaitable[AnswerT], doing: str) -> AnswerT:
     try:
         return await asked
-    except (BrokerRefused, LinkError) as error:
+    except (BrokerRefused, LinkError, WireError) as error:
         raise sdk_error(error, doing) from error
 
 

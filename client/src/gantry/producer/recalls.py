@@ -11,6 +11,7 @@ from gantry.instance import ClientInstance
 from gantry.message import SendResult
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import RequestCode
+from gantry_wire.errors import WireError
 from gantry_wire.headers import RecallHeader, RecallReplyHeader
 
 _VERSION, _PARTS = "v1", 5
@@ -49,6 +50,6 @@ async def recall(instance: ClientInstance, group: str, result: SendResult | str)
     doing = f"taking back message {said.unique_id} of topic {said.topic}"
     try:
         answer = await instance.store(said.broker).ask(RequestCode.RECALL_MESSAGE, header)
-    except (BrokerRefused, LinkError) as error:
+        return answer.read(RecallReplyHeader).msg_id
+    except (BrokerRefused, LinkError, WireError) as error:
         raise sdk_error(error, doing) from error
-    return answer.read(RecallReplyHeader).msg_id
