@@ -12,6 +12,8 @@ from gantry_launcher.layout import PYTHON, ROOT
 from gantry_launcher.terminal import say
 
 FOLDER = ROOT / "bench"
+SPARK = "spark_"
+"""Programs of these names need what Spark needs."""
 
 
 def bench(words: list[str]) -> int:
@@ -32,6 +34,8 @@ def bench(words: list[str]) -> int:
         raise Refused(f"{arguments[0]} belongs to one benchmark: ./gantry bench NAME {' '.join(arguments)}")
     install.ensure(install.RUN_LOCK, say)
     chosen = names or [name for name in known if not needs_arguments(name)]
+    if any(name.startswith(SPARK) for name in chosen):
+        install.ensure(install.SPARK_LOCK, say)
     failed = [name for name in chosen if _run(name, known[name], arguments)]
     if failed:
         say(f"failed: {', '.join(failed)}")
