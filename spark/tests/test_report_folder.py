@@ -107,15 +107,16 @@ def test_short_ranges_are_cut_finer_and_none_coarser_than_an_hour(minutes: int, 
 
 def test_the_check_says_what_differs() -> None:
     rows = [
-        {"topic": "a", "inLog": 9, "inQueues": 10, "queuesThatDiffer": 1},
-        {"topic": "b", "inLog": 5, "inQueues": 5, "queuesThatDiffer": 0},
+        {"topic": "a", "inLog": 9, "inQueues": 10, "removed": 0, "queuesThatDiffer": 1},
+        {"topic": "b", "inLog": 7, "inQueues": 5, "removed": 2, "queuesThatDiffer": 0},
     ]
     assert check(Span(), rows, 1)["difference"] == -1
     assert (
-        "differs by -1 messages in 1 queues (14 in the log, 15 in the queues). 1 damaged"
+        "differs by -1 messages in 1 queues (14 in the log, 15 in the queues). 2 more in the log are of topics that were deleted. 1 damaged"
         in check(Span(), rows, 1)["words"]
     )
     assert check(Span(), rows[1:], 0)["state"] == "equal"
+    assert "2 more in the log are of topics that were deleted" in check(Span(), rows[1:], 0)["words"]
     assert check(Span(5), None, 0)["state"] == "not checked"
 
 

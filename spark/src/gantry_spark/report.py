@@ -27,7 +27,7 @@ DONE, FAILED, NOT_POSSIBLE, INTERRUPTED = 0, 1, 2, 130
 FOLLOW_SECONDS: Final = 60.0
 FOLDER: Final = "reports"
 """Where reports go whose place is not named: each into a folder by its time, and an index page beside them."""
-_STAGES: Final = 8
+_STAGES: Final = 9
 _ABOUT: Final = """\
 Reads the log of stores, running or stopped, and writes a report: OUT/report.html (one file, nothing else needed), OUT/report.json,
 OUT/tables/*.parquet. Times are ISO 8601, UTC unless they say otherwise. See docs/reports.md.

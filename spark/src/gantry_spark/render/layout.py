@@ -29,7 +29,7 @@ def _latency(row: Row) -> str:
 
 
 def _delays(row: Row) -> str:
-    return "bad" if row["early"] or row["overdue"] else "warn" if row["lateOver1s"] else ""
+    return "bad" if row["overdue"] else "warn" if row["early"] or row["lateOver1s"] else ""
 
 
 def _overdue(row: Row) -> str:
@@ -76,7 +76,7 @@ TABLES: Final[dict[str, Layout]] = {
     "system_topics": Layout("Topics of the system", _TRAFFIC),
     "check": Layout("Checked against the queues", (
         _TOPIC, Column("inLog", "In the log", "count"), Column("inQueues", "In the queues", "count"),
-        Column("difference", "Difference", "count"), Column("queuesThatDiffer", "Queues that differ", "count"), Column("kind", "Kind"),
+        Column("removed", "Of deleted queues", "count"), Column("difference", "Difference", "count"), Column("queuesThatDiffer", "Queues that differ", "count"), Column("kind", "Kind"),
     ), _check),
     "queues": Layout("Queues", (
         _TOPIC, Column("skew", "Skew", "count"), Column("queues", "Queues", "count"), Column("emptyQueues", "Empty", "count"),

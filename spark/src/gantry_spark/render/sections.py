@@ -126,7 +126,7 @@ def _delays(report: Report) -> Section:
             "Share of delivered messages that were late by at most", formats.share, scales.Linear(1.0, 0.25)
         )
         drawn = charts.curves(chart, [formats.millis(bound) for bound in bounds], series)
-    about = "Delivered less due, by the store's clock. Early would break a promise; overdue is due and not seen in its topic."
+    about = "Delivered less due, by the store's clock. Early is what an order to deliver now does, nothing else should; overdue is due and not seen in its topic."
     return Section(
         "delays", "Delayed messages", about, drawn + _table(report, "delays") + _table(report, "delay_latest")
     )

@@ -38,7 +38,7 @@ def _chosen(report: Mapping[str, Any]) -> list[Tile]:
     if totals["groups"]:
         chosen.append(Tile(formats.count(totals["lag"]), f"lag of {formats.count(totals['groups'])} groups"))
     if totals["delayed"]:
-        verdict = "bad" if totals["overdue"] or totals["early"] else ""
+        verdict = "bad" if totals["overdue"] else "warn" if totals["early"] else ""
         words = f"late at most, 99 % of {formats.count(totals['delayed'])} delayed"
         words += "".join(
             f"; {formats.count(totals[key])} {key}" for key in ("overdue", "early") if totals[key]

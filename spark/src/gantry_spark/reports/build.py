@@ -94,6 +94,7 @@ class Build:
         bodies = sorted(topics & {SAMPLES, TRACES})
         return [
             ("counting messages", self._traffic),
+            ("looking at queues and sizes", self._shape),
             ("measuring latency", self._latency),
             ("finding frequent tags, keys and producers", self._tops),
             (
@@ -136,6 +137,8 @@ class Build:
         self._sql.register("messages", messages)
         self._sql.scan("traffic")
         self._tables("topics")
+
+    def _shape(self) -> None:
         self._tables("system_topics", "traffic_by_time", "queues", "sizes", "hourly_traffic")
         if self._span.is_all:
             self._tables("check")
@@ -195,6 +198,8 @@ class Build:
 
     def _consumers(self, bodies: Sequence[str]) -> None:
         """Lag from the committed offsets and their samples; latency to consumers from traces where there are some, else from the samples."""
+        if not bodies and not self._facts.committed:
+            return
         self._sql.register("bodies", self._bodies(bodies))
         self._sql.scan("samples")
         self._sql.view("lag_by_time", keep=True)

@@ -93,17 +93,22 @@ def check(span: Span, rows: Rows | None, damaged: int) -> dict[str, Any]:
             "difference": None,
             "words": f"Not checked against the queues: {why}.",
         }
-    found, wanted = _sum(rows, "inLog"), _sum(rows, "inQueues")
+    found, wanted, removed = (_sum(rows, key) for key in ("inLog", "inQueues", "removed"))
     queues = _sum(rows, "queuesThatDiffer")
+    gone = f" {removed:,} more in the log are of topics that were deleted." if removed else ""
     if not queues:
-        words = f"Checked against the queues: equal. The log holds {found:,} messages, system topics among them, and so do the queues."
-        return {"state": "equal", "difference": 0, "words": words}
+        words = (
+            f"Checked against the queues: equal. The log holds {found - removed:,} messages, system topics among them, and so do the "
+            f"queues.{gone}"
+        )
+        return {"state": "equal", "difference": 0, "removed": removed, "words": words}
+    difference = found - removed - wanted
     because = f" {damaged} damaged pieces may be why." if damaged else ""
     words = (
-        f"Checked against the queues: differs by {found - wanted:+,} messages in {queues:,} queues "
-        f"({found:,} in the log, {wanted:,} in the queues).{because} The table of the check names them."
+        f"Checked against the queues: differs by {difference:+,} messages in {queues:,} queues "
+        f"({found - removed:,} in the log, {wanted:,} in the queues).{gone}{because} The table of the check names them."
     )
-    return {"state": "differs", "difference": found - wanted, "words": words}
+    return {"state": "differs", "difference": difference, "removed": removed, "words": words}
 
 
 def _rows(name: str, table: pa.Table) -> list[dict[str, Any]]:
