@@ -6,6 +6,7 @@ Says its first words before it imports anything large. Exit: 0 done, 1 failed, 2
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ DONE, FAILED, NOT_POSSIBLE, INTERRUPTED = 0, 1, 2, 130
 FOLLOW_SECONDS: Final = 60.0
 FOLDER: Final = "reports"
 """Where reports go whose place is not named: each into a folder by its time, and an index page beside them."""
+_OURS: Final = re.compile(r"^gantry_spark\.[\w.]+: (.+)$", re.MULTILINE)
 _STAGES: Final = 9
 _ABOUT: Final = """\
 Reads the log of stores, running or stopped, and writes a report: OUT/report.html (one file, nothing else needed), OUT/report.json,
@@ -101,10 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(asked: argparse.Namespace, progress: Progress) -> int:
     span, levels = span_of(asked.since, asked.below), levels_of(asked.delay_levels)
-    from gantry_spark.reports.writing import (
-        NotWritable,
-        Place,
-    )  # pyarrow takes a while: only after the first words
+
+    # pyarrow takes a while to import: only after the first words.
+    from gantry_spark.reports.writing import NotWritable, Place
 
     out: Path = asked.out or Path(FOLDER) / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}"
     try:
@@ -131,6 +132,10 @@ def _report(asked: argparse.Namespace, rounds: Rounds, progress: Progress, place
             time.sleep(max(0.0, began + FOLLOW_SECONDS - time.monotonic()))
             began, again = time.monotonic(), Progress(_STAGES - 2)
             _publish(_made(rounds, again), place, again, opens=False)
+        except NotPossible as error:
+            sys.stderr.write(
+                f"gantry report: {error} (the next try in a minute)\n"
+            )  # a store that starts anew, say
         except KeyboardInterrupt:
             sys.stderr.write("gantry report: stopped; the report of the last round stands\n")
             break
@@ -150,12 +155,20 @@ def _merge(asked: argparse.Namespace, progress: Progress, place: Place) -> int:
 
 def _made(rounds: Rounds, progress: Progress) -> Made:
     """Return the next report; what a store cannot give is one line."""
+    from pyspark.errors import PySparkException
+
     from gantry_spark.snapshot import NotAStore, StoreUnreadable
 
     try:
         return rounds.make(progress)
     except (NotAStore, StoreUnreadable) as error:
         raise NotPossible(str(error)) from None
+    except PySparkException as error:
+        if told := _OURS.findall(
+            str(error)
+        ):  # what our own code says in one of Spark's processes, below its traceback
+            raise NotPossible(told[-1]) from None
+        raise
 
 
 def _publish(made: Made, place: Place, progress: Progress, *, opens: bool) -> None:
