@@ -20,13 +20,17 @@ class Chosen(Profile):
             return [f"{rate(findings)}.", "The run was too short to see a burst."]
         usual = before.percentile(0.99)
         back = recovered_after(findings, "send", end, plan.load_seconds, usual)
-        over = f"{back:.0f} s after its end" if back is not None else "not before the load ended"
+        over = (
+            f"was usual again {back:.0f} s after its end"
+            if back is not None
+            else "was not usual again before the load ended"
+        )
         return [
             f"{rate(findings)}.",
             (
                 f"Before it {findings.rate('acknowledged', 0, begin):.0f} sends a second, p99 {ms(usual)}; "
                 f"in it {findings.rate('acknowledged', begin, end):.0f} a second, p99 {ms(during.percentile(0.99))}."
             ),
-            f"The latency was usual again {over}.",
+            f"The latency {over}.",
             deliveries(findings),
         ]
