@@ -10,6 +10,10 @@ The reference reads every byte in order into one buffer of 1 MiB and gives it to
 the decoder, by CPU time of this process, best of the rounds, which are interleaved. The struct loop is measured on a part.
 """
 
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownParameterType=false
+# (pyarrow tells no types)
+
 from __future__ import annotations
 
 import argparse

@@ -43,7 +43,8 @@ class Run(NamedTuple):
 def follow(content: bytearray, size: int, at: int, base: int, record_bytes: int) -> Run:
     """Return the whole records from `at` on, as far as sizes and magics lead inside the first `size` bytes.
 
-    `base` is the position in the log of byte 0, `record_bytes` the usual size of a record. Nothing but size and magic is checked.
+    `base` is the position in the log of byte 0, `record_bytes` the usual size of a record.
+    A record's magic may still be wrong where those behind it link.
     """
     if size - at > _SERIAL_BYTES:
         window = max(_WINDOW_BYTES_MIN, _RECORDS_A_WINDOW * record_bytes)
@@ -134,10 +135,8 @@ def _lock_step(content: bytearray, size: int, heads: Positions) -> Positions | N
 
 def _whole(content: bytearray, size: int, starts: Positions) -> Run:
     """Cut linked boundaries where no whole record stands."""
-    sizes = np.diff(starts, append=starts[-1])
-    magics = views(content, size, ">u4", 4)[starts + 4]
-    good = (sizes >= RECORD_BYTES_MIN) & ((magics == MAGIC_V1) | (magics == MAGIC_V2))
+    good = np.diff(starts, append=starts[-1]) >= RECORD_BYTES_MIN
     good[-1] = False
-    whole = int(good.argmin())
+    whole = max(int(good.argmin()) - 1, 0)  # a blank links too, to the end of its segment
     tail = walk(content, size, int(starts[whole]))
     return Run(np.concatenate((starts[:whole], tail.starts)), tail.end)

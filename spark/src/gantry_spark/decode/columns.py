@@ -86,7 +86,11 @@ def _hosts(field: str) -> Callable[[Rows, PropertyLists], pa.Array]:
 def _host_texts(packed: Any) -> pa.StringArray:
     """Return hosts as text. Few differ, so each is written once and taken by number."""
     width = packed.dtype.itemsize
-    content = pa.py_buffer(np.ascontiguousarray(packed))
+    packed = np.ascontiguousarray(packed)
+    words = packed.view(np.uint32).reshape(-1, width // 4)
+    if (words == words[0]).all():
+        return repeated(_host_text(packed[0].tobytes()), len(packed))
+    content = pa.py_buffer(packed)
     coded = pa.Array.from_buffers(pa.binary(width), len(packed), [None, content]).dictionary_encode()
     texts = [_host_text(host) for host in coded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(coded.indices)

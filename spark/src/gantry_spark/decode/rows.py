@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gantry_spark.decode.boundaries import Positions, views
 from gantry_wire.ids import HOST_V4_BYTES, HOST_V6_BYTES
 from gantry_wire.limits import TOPIC_BYTES_MAX
-from gantry_wire.record import MAGIC_V1, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
+from gantry_wire.record import MAGIC_V1, MAGIC_V2, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
 
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The last millisecond of the year 9999: what Python and SQL take for a time."""
@@ -48,6 +48,7 @@ class Rows:
         self.stands = np.ones(len(starts), np.bool_)
         """Records that stand where they say and whose parts fill them: known from `wrong`."""
         self._bytes = np.frombuffer(content, np.uint8)
+        self._fields: dict[str, npt.NDArray[Any]] = {}
         heads = self._gather(starts, 0)
         self._groups: list[tuple[Any, npt.NDArray[np.void]]] = [(slice(None), heads)]
         odd = (heads["magic"] != MAGIC_V1) | (heads["sys_flag"] & _V6_BITS != 0)
@@ -55,7 +56,8 @@ class Rows:
         self._is_odd = bool(odd.any())
         if self._is_odd:
             self._split(heads)
-        self.body_size = self.field("body_size", np.int64)
+            self._is_magic = np.isin(heads["magic"], (MAGIC_V1, MAGIC_V2))
+        self.body_size = self.field("body_size", np.int32)
         self.body_end = self.body_at + self.body_size
         self._find_tail(heads["magic"] != MAGIC_V1 if self._is_odd else None)
 
@@ -72,12 +74,16 @@ class Rows:
 
     def field(self, name: str, kind: Any) -> npt.NDArray[Any]:
         """Return a number of the fixed part."""
-        if len(self._groups) == 1:
-            return self._groups[0][1][name].astype(kind)
-        values = np.empty(len(self.starts), kind)
-        for index, heads in self._groups:
-            values[index] = heads[name]
-        return values
+        values = self._fields.get(name)
+        if values is None:
+            if len(self._groups) == 1:
+                values = self._groups[0][1][name].astype(kind)
+            else:
+                values = np.empty(len(self.starts), kind)
+                for index, heads in self._groups:
+                    values[index] = heads[name]
+            self._fields[name] = values
+        return values if values.dtype == kind else values.astype(kind)
 
     def hosts(self, name: str) -> Iterator[tuple[Any, npt.NDArray[np.void]]]:
         """Yield records with a host of one length: which they are, and the packed hosts."""
@@ -88,10 +94,15 @@ class Rows:
         """Return records that cannot be what was written, by index, and why. `position` is that of byte 0."""
         at_home = self.field("position", np.int64) == self.starts + position
         store_ms = self.field("store_ms", np.int64)
-        timely = (store_ms >= 0) & (store_ms <= TIME_MS_MAX)
-        counted = (self.field("queue_id", np.int32) | self.field("reconsume", np.int32)) >= 0
-        counted &= self.field("queue_offset", np.int64) >= 0
+        timely = store_ms.view(np.uint64) <= TIME_MS_MAX
+        counted = (
+            self.field("queue_id", np.int32)
+            | self.field("reconsume", np.int32)
+            | self.field("queue_offset", np.int64)
+        ) >= 0
         self.stands = at_home & self._fills
+        if self._is_odd:
+            self.stands &= self._is_magic
         good = self.stands & timely & counted
         if good.all():
             return {}
@@ -99,6 +110,8 @@ class Rows:
         for index in np.flatnonzero(~good).tolist():
             if not at_home[index]:
                 bad[index] = f"it says it lies at position {int(self.field('position', np.int64)[index])}"
+            elif self._is_odd and not self._is_magic[index]:
+                bad[index] = "its magic is no record's"
             elif not self._fills[index]:
                 bad[index] = f"its parts do not fill its size {int(self.ends[index] - self.starts[index])}"
             elif not timely[index]:
