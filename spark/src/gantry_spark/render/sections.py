@@ -33,8 +33,8 @@ def rows(report: Report, name: str) -> Sequence[Row]:
 
 
 def _table(report: Report, name: str) -> str:
-    layed = layout.TABLES[name]
-    return table(name, layed.caption, layed.columns, rows(report, name), layed.judge)
+    shown = layout.TABLES[name]
+    return table(name, shown.caption, shown.columns, rows(report, name), shown.judge)
 
 
 def _traffic(report: Report) -> Section:
@@ -98,7 +98,7 @@ def _latency(report: Report) -> Section:
         )
     about = (
         "From the producer's clock to the store's. A message whose producer's clock runs ahead is counted, not measured; so is one that was "
-        "stored later than it was made (delayed, retried, committed): its age is no latency."
+        "stored later than it was made (deshown, retried, committed): its age is no latency."
     )
     return Section("latency", "Latency", about, drawn + _table(report, "latency"))
 
@@ -128,7 +128,7 @@ def _delays(report: Report) -> Section:
         drawn = charts.curves(chart, [formats.millis(bound) for bound in bounds], series)
     about = "Delivered less due, by the store's clock. Early is what an order to deliver now does, nothing else should; overdue is due and not seen in its topic."
     return Section(
-        "delays", "Delayed messages", about, drawn + _table(report, "delays") + _table(report, "delay_latest")
+        "delays", "Deshown messages", about, drawn + _table(report, "delays") + _table(report, "delay_latest")
     )
 
 
@@ -195,9 +195,9 @@ def _lag(report: Report) -> Section:
 
 def _tops(report: Report) -> Section:
     found = rows(report, "tops")
-    layed = layout.TABLES["tops"]
+    shown = layout.TABLES["tops"]
     parts = [
-        table("tops", f"Frequent {what}s", layed.columns, [row for row in found if row["what"] == what])
+        table("tops", f"Frequent {what}s", shown.columns, [row for row in found if row["what"] == what])
         for what in ("tag", "key", "producer")
     ]
     about = (
