@@ -2,7 +2,7 @@
 
 import pytest
 from scripted_cluster import cluster, eventually
-from test_consumer_life import FIRST, MESSAGES, GroupBroker
+from scripted_group import FIRST, MESSAGES, GroupBroker
 
 from gantry import LitePullConsumer, MessageQueue
 from gantry_wire import cluster_bodies
