@@ -6,17 +6,19 @@ process. Anything else is opened by pyarrow's file systems. Nothing here knows w
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Protocol
 
 from pyarrow import fs
 
-from gantry_spark.decode.boundaries import SLACK_BYTES
+from gantry_spark.decode.boundaries import SLACK_BYTES, Content
 from gantry_spark.decode.damage import LandedElsewhere
 
-BLOCK_BYTES: Final = 16 * 1024 * 1024
+BLOCK_BYTES: Final = 8 * 1024 * 1024
+"""Larger: arrays of a batch leave the cache and cost page faults (a map of properties: twice as many at 16 MiB); smaller: more steps."""
 
 
 class SegmentFile(Protocol):
@@ -97,7 +99,7 @@ class Block:
         self._file = file
         self._base = base
         self._stop = stop
-        self.content = bytearray(0)
+        self.content: Content = bytearray(0)
         self.size = 0
         self.position = -1
 
@@ -113,7 +115,7 @@ class Block:
         if self.position <= position <= self.end:
             kept = self.content[position - self.position : self.size]
         if len(self.content) < room + SLACK_BYTES:
-            self.content = bytearray(room + SLACK_BYTES)
+            self.content = _zeros(room + SLACK_BYTES)
         del_from = len(kept)
         if del_from:
             self.content[:del_from] = kept
@@ -135,3 +137,11 @@ class Block:
                 f"the segment at position {self._base} became shorter while it was read: it was to be read up to "
                 f"position {self._stop}; take a new snapshot"
             )
+
+
+def _zeros(size: int) -> Content:
+    """Return memory of large pages where the system has them: reads all over a block of 4 KiB pages cost up to 3 x as much."""
+    content = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(AttributeError, OSError):  # not Linux, or a kernel without them
+        content.madvise(mmap.MADV_HUGEPAGE)
+    return content

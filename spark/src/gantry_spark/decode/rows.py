@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from gantry_spark.decode.boundaries import Positions, views
+from gantry_spark.decode.boundaries import Content, Positions, views
 from gantry_wire.ids import HOST_V4_BYTES, HOST_V6_BYTES
 from gantry_wire.limits import TOPIC_BYTES_MAX
 from gantry_wire.record import MAGIC_V1, MAGIC_V2, SYS_BORN_HOST_V6, SYS_STORE_HOST_V6
@@ -40,7 +40,7 @@ _LAYOUTS: Final = tuple(_layout(v6) for v6 in range(4))
 class Rows:
     """Records of one block. All arrays have an item a record; `*_at` are indices into the content."""
 
-    def __init__(self, content: bytearray, size: int, starts: Positions, ends: Positions) -> None:
+    def __init__(self, content: Content, size: int, starts: Positions, ends: Positions) -> None:
         self.content = content
         self.size = size
         self.starts = starts
