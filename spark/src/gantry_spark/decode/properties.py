@@ -59,6 +59,9 @@ class PropertyLists:
         row_ends = np.flatnonzero(kinds == _END)
         if len(row_ends) != len(self._rows) or (marks[row_ends] != offsets_of(self._cut)[1:] - 1).any():
             return None
+        regular = _alternating(marks, kinds, row_ends, offsets_of(self._cut))
+        if regular is not None:
+            return regular
         keys = np.flatnonzero(kinds == _KEY_END)
         key_end, value_end = marks[keys], marks[keys + 1]
         key_at = np.where(keys > 0, marks[keys - 1] + 1, 0)
@@ -119,6 +122,34 @@ class PropertyLists:
         return True
 
 
+def _alternating(
+    marks: npt.NDArray[np.int64],
+    kinds: npt.NDArray[np.uint8],
+    row_ends: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int32],
+) -> _Pairs | None:
+    """Return the pairs where in each record a key's mark and a value's take turns, as stores write them; else None.
+
+    No pair is searched for then, which saves about half of the time.
+    """
+    first = np.zeros(len(row_ends) + 1, np.int64)
+    inner = row_ends - np.arange(len(row_ends))
+    first[1:] = inner >> 1
+    of_pairs = kinds != _END
+    turns = kinds[of_pairs]
+    if (inner & 1).any() or (turns[0::2] != _KEY_END).any() or (turns[1::2] != _VALUE_END).any():
+        return None
+    ends = marks[of_pairs]
+    key_end, value_end = ends[0::2], ends[1::2]
+    key_at = np.zeros(len(key_end), np.int64)
+    key_at[1:] = value_end[:-1] + 1
+    with_pairs = np.flatnonzero(first[1:] > first[:-1])
+    key_at[first[with_pairs]] = offsets[with_pairs]
+    if (key_at == key_end).any() or (key_end + 1 == value_end).any():
+        return None
+    return _Pairs(key_at, key_end, value_end, first)
+
+
 def _text(values: pa.BinaryArray) -> pa.StringArray:
     return pa.Array.from_buffers(pa.string(), len(values), values.buffers(), 0, values.offset)
 
@@ -141,8 +172,18 @@ def _has_twice(data: npt.NDArray[np.uint8], pairs: _Pairs) -> bool:
     most = int(counts.max(initial=0))
     if most < 2:
         return False
-    prints = _prints(data, pairs)
-    return any(_agree(prints, counts, pairs.first[:-1], gap) for gap in range(1, most))
+    return all(
+        any(_agree(prints, counts, pairs.first[:-1], gap) for gap in range(1, most))
+        for prints in (made(data, pairs) for made in (_short_prints, _prints))
+    )
+
+
+def _short_prints(data: npt.NDArray[np.uint8], pairs: _Pairs) -> npt.NDArray[np.int64]:
+    """Length, first and last byte: a third of the cost of `_prints`, and enough for most lists."""
+    prints = (pairs.key_end - pairs.key_at) << 16
+    prints |= data.take(pairs.key_at)
+    prints |= data.take(pairs.key_end - 1).astype(np.int64) << 8
+    return prints
 
 
 def _prints(data: npt.NDArray[np.uint8], pairs: _Pairs) -> npt.NDArray[np.uint64]:
