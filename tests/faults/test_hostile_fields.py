@@ -53,7 +53,15 @@ QUERY_VALUES = [
     "%5B%5D",
     "true%00",
 ]
-GOOD = {"topic": TOPIC, "broker": "broker-a", "queueId": "0", "group": "hostile", "id": "x"}
+GOOD = {
+    "topic": TOPIC,
+    "broker": "broker-a",
+    "queueId": "0",
+    "group": "hostile",
+    "id": "x",
+    "name": "now",
+    "path": "report.html",
+}
 
 
 def calls(described: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
