@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,7 +73,16 @@ def fill(store: StoreProcess) -> Filled:
                 filled.messages[queue_id][offset] = body
         client.pull(0, TOPIC)  # makes the group
         commit(client, COMMITTED_OFFSET)
+    _await_group_kept(filled.store_dir)
     return filled
+
+
+def _await_group_kept(store_dir: Path, group: bytes = b"faults-reader") -> None:
+    """Wait until the group lies in its file: it is written beside the loop, and a kill before that forgets a group that made itself."""
+    file, until = store_dir / "config/subscriptionGroup.json", time.monotonic() + 30
+    while not (file.exists() and group in file.read_bytes()):
+        assert time.monotonic() < until, f"{file} does not hold the group"
+        time.sleep(0.01)
 
 
 def commit(client: Client, offset: int, group: str = "faults-reader") -> None:
