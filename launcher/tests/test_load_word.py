@@ -8,29 +8,14 @@ from typing import Any
 
 import pytest
 
-from gantry_launcher import install, load
+from gantry_launcher import install
 from gantry_launcher.completing import load_names
 from gantry_launcher.layout import PYTHON, ROOT
 from gantry_launcher.main import main
 
+from .becoming import Became, became
 
-class Became(Exception):
-    """Stands for the process that goes on as another program."""
-
-
-@pytest.fixture
-def became(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was installed, and what the launcher became; nothing of the load is installed yet."""
-    happened: list[Any] = []
-
-    def become(program: Path, words: list[str], environment: dict[str, str]) -> None:
-        happened.append((program, words, environment))
-        raise Became
-
-    monkeypatch.setattr(load.os, "execve", become)
-    monkeypatch.setattr(install, "is_ready", lambda lock: lock == install.RUN_LOCK)
-    monkeypatch.setattr(install, "ensure", lambda lock, _say: happened.append(lock))
-    return happened
+__all__ = ["became"]  # a fixture
 
 
 def test_what_a_load_needs_is_installed_in_sight_and_the_program_begins(

@@ -1,34 +1,18 @@
 """`report` and `export`: what they need is installed, then they are the program itself."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gantry_launcher import install, spark
+from gantry_launcher import install
 from gantry_launcher.layout import PYTHON, ROOT
 from gantry_launcher.main import COMMANDS, main
 from gantry_launcher.words import USAGE
 
+from .becoming import Became, became
 
-class Became(Exception):
-    """Stands for the process that goes on as another program."""
-
-
-@pytest.fixture
-def became(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was installed, and what the launcher became."""
-    happened: list[Any] = []
-
-    def become(program: Path, words: list[str], environment: dict[str, str]) -> None:
-        happened.append((program, words, environment))
-        raise Became
-
-    monkeypatch.setattr(spark.os, "execve", become)
-    monkeypatch.setattr(install, "is_ready", lambda lock: lock == install.RUN_LOCK)
-    monkeypatch.setattr(install, "ensure", lambda lock, _say: happened.append(lock))
-    return happened
+__all__ = ["became"]  # a fixture
 
 
 def test_spark_is_installed_in_sight_and_the_program_begins(
