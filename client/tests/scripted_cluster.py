@@ -24,6 +24,7 @@ class Broker:
         self.sends, self.others, self.peers = [], [], []
         self.raw = []
         self.address = ""
+        self.message_id = "7F00000100002A9F0000000000000000"
 
     def __call__(self, peer, frame):
         command = decode_command(frame)
@@ -46,7 +47,7 @@ class Broker:
         elif outcome == STORED or outcome in (10, 11, 12):
             code = 0 if outcome == STORED else outcome
             fields = {
-                "msgId": "7F00000100002A9F0000000000000000",
+                "msgId": self.message_id,
                 "queueId": command.ext["e"],
                 "queueOffset": "7",
             }

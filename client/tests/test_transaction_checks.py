@@ -74,6 +74,23 @@ async def test_the_decision_names_the_half(state, kind):
         )
 
 
+async def test_a_half_that_lies_nobody_knows_where_runs_no_transaction():
+    ran, broker = [], Broker("a")
+    broker.message_id = "not an id"
+    listener = Listener()
+    listener.execute_local_transaction = lambda *_: ran.append(1)
+    async with (
+        cluster(broker) as (_, nameserver),
+        TransactionProducer("g", listener, nameservers=nameserver) as producer,
+    ):
+        with pytest.raises(Refused, match=r"sending a half to T.*cannot be read"):
+            await producer.send_in_transaction(
+                Message("T", b"x"), TransactionState.COMMIT_MESSAGE, timeout=60
+            )
+    assert not ran
+    assert not decisions(broker)
+
+
 async def test_a_half_that_is_refused_runs_no_transaction():
     listener, broker = Listener(), Broker("a", 13)
     async with (

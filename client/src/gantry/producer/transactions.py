@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, Unpack, cast
 
 import msgspec
 
-from gantry.errors import ConfigurationError, GantryError, InvalidMessage
+from gantry.errors import ConfigurationError, GantryError, InvalidMessage, sdk_error
 from gantry.hooks import EndContext
 from gantry.message import Message, ReceivedMessage, SendResult, SendStatus, check_message
 from gantry.producer.checks import checked_record
@@ -27,6 +27,7 @@ from gantry.trace import ended_record
 from gantry.unique_ids import now_ms
 from gantry_link.errors import LinkError
 from gantry_wire.codes import RequestCode
+from gantry_wire.errors import MalformedMessageId
 from gantry_wire.frame import Command
 from gantry_wire.headers import CheckTransactionHeader, EndTransactionHeader
 from gantry_wire.ids import parse_offset_message_id
@@ -91,13 +92,14 @@ class TransactionProducer(Producer):
     ) -> TransactionResult:
         """Store a message unseen, run its local transaction, tell the broker the outcome.
 
-        Raises as `send` when the half could not be stored: the transaction is not run then.
+        Raises as `send` when the half could not be stored, or when it is not told where: the transaction is not run then.
         """
         sender = self._running()
         check_message(message)
         if message.is_timed:
             raise InvalidMessage("message", "a message in a transaction cannot be delayed as well")
         result = await self._send_half(sender, message, timeout)
+        position = _position(result)
         state, error = TransactionState.ROLLBACK_MESSAGE, None
         if result.status is SendStatus.SEND_OK:
             state, error = await self._run(self._listener.execute_local_transaction, message, argument)
@@ -108,7 +110,7 @@ class TransactionProducer(Producer):
             topic=self._preparation.topic(message.topic),
             producer_group=self._wrapped_group,
             tran_state_table_offset=result.queue_offset,
-            commit_log_offset=_position(result),
+            commit_log_offset=position,
             commit_or_rollback=_TYPE[state],
             from_transaction_check=False,
             msg_id=result.message_id,
@@ -199,4 +201,8 @@ class TransactionProducer(Producer):
 
 
 def _position(result: SendResult) -> int:
-    return parse_offset_message_id(result.offset_message_id)[2]
+    """Return where the half lies, which a decision must name."""
+    try:
+        return parse_offset_message_id(result.offset_message_id)[2]
+    except MalformedMessageId as error:
+        raise sdk_error(error, f"sending a half to {result.queue.topic}") from error
