@@ -11,22 +11,38 @@ TICKS = 5
 Points = Sequence[tuple[float, float]]
 
 
-def lines(title: str, named: dict[str, Points], unit: str) -> str:
-    """Return a chart of lines over seconds; words instead where there is nothing to draw."""
+Marks = Sequence[tuple[float, str]]
+MINUTES_FROM_SECONDS = 600.0
+"""A chart of longer time counts minutes."""
+
+
+def lines(
+    title: str,
+    named: dict[str, Points],
+    unit: str,
+    marks: Marks = (),
+    length: float = 0.0,
+    *,
+    dots: bool = False,
+) -> str:
+    """Return a chart of lines over seconds; words instead where there is nothing to draw.
+
+    `marks` are instants with what happened then, drawn as vertical lines. The time shown is at least `length`. With `dots`
+    points stand alone.
+    """
     drawn = {name: points for name, points in named.items() if points}
     if not drawn:
         return _figure(title, "<p>Nothing was seen.</p>", [])
-    right = max(x for points in drawn.values() for x, _ in points) or 1.0
+    right = max(length, *(x for points in drawn.values() for x, _ in points)) or 1.0
     top = nice_top(max(y for points in drawn.values() for _, y in points))
-    parts = [_grid(right, top, unit)]
+    parts = [_grid(right, top, unit), *(_mark(at, words, right) for at, words in marks if 0 <= at <= right)]
     for number, points in enumerate(drawn.values()):
-        path = " ".join(f"{_x(x, right):.1f},{_y(y, top):.1f}" for x, y in points)
-        parts.append(f'<polyline class="line s{number}" points="{path}"/>')
-        if len(points) == 1:
-            x, y = points[0]
-            parts.append(
-                f'<circle class="dot s{number}" cx="{_x(x, right):.1f}" cy="{_y(y, top):.1f}" r="3"/>'
-            )
+        places = [(_x(x, right), _y(y, top)) for x, y in points]
+        if dots or len(points) == 1:
+            parts += [f'<circle class="dot s{number}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places]
+        else:
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+            parts.append(f'<polyline class="line s{number}" points="{path}"/>')
     return _figure(title, _svg(title, parts), list(drawn))
 
 
@@ -68,9 +84,21 @@ def _grid(right: float, top: float, unit: str) -> str:
         if right:
             x = _x(right * tick / TICKS, right)
             parts.append(
-                f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 10}" text-anchor="middle">{right * tick / TICKS:.0f} s</text>'
+                f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 10}" text-anchor="middle">{_moment(right * tick / TICKS, right)}</text>'
             )
     return "".join(parts)
+
+
+def _moment(seconds: float, right: float) -> str:
+    return f"{seconds / 60:.0f} min" if right >= MINUTES_FROM_SECONDS else f"{seconds:.0f} s"
+
+
+def _mark(at: float, words: str, right: float) -> str:
+    x = _x(at, right)
+    return (
+        f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}">'
+        f"<title>{escape(words)} at {_moment(at, right)}</title></line>"
+    )
 
 
 def _x(value: float, right: float) -> float:

@@ -9,24 +9,12 @@ from typing import Any
 from gantry_loadtest.charts import bars, lines
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan, Refused
+from gantry_loadtest.style import STYLE
 from gantry_loadtest.verdict import Outcome
 from gantry_loadtest.wording import ms
 
 SHARES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 COUNTED = ("intended", "acknowledged", "delivered", "refused")
-STYLE = """
-:root{color-scheme:light dark;--ink:#1c1e21;--soft:#667;--paper:#fff;--card:#f5f6f8;--line:#d8dbe0;--a:#2563eb;--b:#d9480f;--c:#2b8a3e;--d:#9c36b5}
-@media (prefers-color-scheme:dark){:root{--ink:#e7e9ec;--soft:#9aa3af;--paper:#14161a;--card:#1d2026;--line:#353a43;--a:#7aa7ff;--b:#ff9a5c;--c:#69db7c;--d:#da77f2}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:780px;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.4rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}.soft{color:var(--soft)}
-.verdict{display:inline-block;padding:.1rem .7rem;border-radius:1rem;font-weight:600;color:var(--paper)}.pass{background:var(--c)}.fail{background:var(--b)}
-figure{margin:1rem 0;background:var(--card);border-radius:8px;padding:.7rem}figcaption{font-weight:600;margin-bottom:.3rem}
-svg{width:100%;height:auto}.grid{stroke:var(--line)}.tick{fill:var(--soft);font-size:11px}.bar{fill:var(--a)}
-.line{fill:none;stroke-width:1.8}.s0{stroke:var(--a);--k:var(--a)}.s1{stroke:var(--b);--k:var(--b)}.s2{stroke:var(--c);--k:var(--c)}.s3{stroke:var(--d);--k:var(--d)}
-.key{font-weight:400;margin-left:.8rem}.key::before{content:"";display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em;background:var(--k)}.dot{fill:var(--k)}
-table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line)}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
-code{background:var(--card);padding:.1rem .3rem;border-radius:4px}
-"""
 
 
 def write_report(folder: Path, plan: Plan, outcome: Outcome, answer: list[str], host: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import random
@@ -23,7 +22,6 @@ MODULES = {"scheduler": "scheduler", "txn-checker": "txn_checker"}
 SOURCES = [ROOT / "libs" / name / "src" for name in ("wire", "link", "chassis")] + [
     ROOT / "services" / name / "src" for name in MODULES
 ]
-Answer = tuple[int, dict[str, Any]]
 
 
 @dataclass
@@ -117,41 +115,3 @@ class MixedSystem:
         if pid is not None:  # it may just be starting again
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-
-class Http:
-    """One keep-alive connection to the gateway, made again when it broke."""
-
-    def __init__(self, base: str) -> None:
-        self._host = base.removeprefix("http://")
-        self._connection: http.client.HTTPConnection | None = None
-
-    def call(self, method: str, path: str, body: object = None) -> Answer:
-        """Status and JSON; status 0 when there was no answer."""
-        if self._connection is None:
-            self._connection = http.client.HTTPConnection(self._host, timeout=45)
-        data = None if body is None else json.dumps(body).encode()
-        try:
-            self._connection.request(method, path, data, {"content-type": "application/json"})
-            answer = self._connection.getresponse()
-            return answer.status, json.loads(answer.read() or b"{}")
-        except (OSError, http.client.HTTPException, ValueError):
-            self._connection.close()
-            self._connection = None
-            return 0, {}
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def insist(self, method: str, path: str, body: object = None, seconds: float = 120.0) -> Answer:
-        """Call until the answer is definite: neither missing nor a retryable refusal."""
-        until = time.monotonic() + seconds
-        while True:
-            status, answer = self.call(method, path, body)
-            if status and status not in {429, 502, 503, 504}:
-                return status, answer
-            if time.monotonic() > until:
-                raise AssertionError(f"no definite answer to {method} {path}: {status} {answer}")
-            time.sleep(0.03)

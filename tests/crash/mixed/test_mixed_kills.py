@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from .books import Books, Count
-from .journeys import ALL, ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey
-from .reading import wait_until_settled
-from .system import Http, MixedSystem
+from gantry_loadtest.mixed.books import Books, Count
+from gantry_loadtest.mixed.calling import Http
+from gantry_loadtest.mixed.journeys import ALL, ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey
+from gantry_loadtest.mixed.reading import wait_until_settled
+
+from .system import MixedSystem
 
 ACKNOWLEDGED_PER_KILL = 21
 """Fewer would say little: on a machine so busy that nothing starts between two kills, the next one waits for them."""
@@ -76,11 +78,7 @@ def _prepare(http: Http) -> None:
 
 def _rest(system: MixedSystem, http: Http, books: Books, journeys: list[Journey]) -> None:
     """Let the senders end, give what is on its way its time, then the consumers end."""
-    senders = [
-        journey
-        for journey in journeys
-        if type(journey).__name__ in {"Delays", "Transactions", "Work", "Poison"}
-    ]
+    senders = [journey for journey in journeys if journey.is_sender]
     for journey in senders:
         journey.finish()
     system.wait_whole()

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from .books import Books, Fate
-from .system import Http
+from gantry_loadtest.mixed.books import Books, Fate, Item
+from gantry_loadtest.mixed.calling import Http
 
 TOPICS = ("mixed-due", "mixed-txn", "mixed-work", "mixed-poison")
 PRODUCERS = "mixed-producers"
@@ -24,72 +24,84 @@ PAUSE_SECONDS = 0.02
 
 
 def milliseconds(text: str) -> int:
-    """Of an RFC 3339 time."""
+    """Return milliseconds since 1970 of an RFC 3339 time."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 class Journey(threading.Thread):
     """Repeats `step` until told to stop; an exception ends it and is raised by `finish`."""
 
+    pause_seconds = PAUSE_SECONDS
+    is_sender = False
+    """Whether it makes messages: senders end first, who consumes ends when all is done."""
+
     def __init__(self, base: str, books: Books, seed: int, run: str) -> None:
-        super().__init__(daemon=True)
-        self.http, self.books, self.dice, self.run_name = Http(base), books, random.Random(seed), run
+        super().__init__(daemon=True, name=type(self).__name__)
+        self.http, self.books, self.run_name = Http(base), books, run
+        self.dice = random.Random(seed)  # noqa: S311 - to see the same run again, not to be secret
         self.stopping = False
         self.failure: BaseException | None = None
 
     def run(self) -> None:
+        """Repeat the step; what ends it otherwise than by a wish is kept for `finish`."""
         try:
             for number in itertools.count():
                 if self.stopping:
                     return
                 self.step(f"{type(self).__name__}-{self.run_name}-{number}")
-                time.sleep(PAUSE_SECONDS)
+                time.sleep(self.pause_seconds)
         except BaseException as error:  # noqa: BLE001 - told to the test by finish()
             self.failure = error
         finally:
             self.http.close()
 
-    def step(self, name: str) -> None:
+    def step(self, name: str) -> None:  # noqa: ARG002 - not each journey sends
+        """Do one piece of traffic; what it sends has this name."""
         raise AssertionError("a journey has steps")
 
     def finish(self) -> None:
+        """End it and wait for its end; raises what ended it before."""
         self.stopping = True
         self.join(300)
         assert not self.is_alive(), f"{type(self).__name__} hangs"
         if self.failure is not None:
             raise self.failure
 
-    def send(self, topic: str, name: str, kind: str, **more: object) -> dict[str, Any]:
-        """Send one keyed message; returns its result."""
+    def send(self, topic: str, name: str, kind: str, **more: object) -> tuple[Item, dict[str, Any]]:
+        """Send one keyed message; returns its item and its result."""
         item = self.books.attempt(name, kind)
+        item.is_consumed = kind == "work"
         message = {"body": name, "idempotencyKey": name, **more}
         status, answer = self.http.insist("POST", f"/v1/topics/{topic}/messages", {"messages": [message]})
         assert status == 200, f"send of {name}: {status} {answer}"
         result = answer["results"][0]
-        item.is_acknowledged = True
         if result.get("deliverAt"):
             item.due_ms = milliseconds(result["deliverAt"])
-        return result
+        item.is_acknowledged = True
+        return item, result
 
 
 class Delays(Journey):
     """Levels and instants, a quarter of them cancelled, some of those too late."""
 
-    def step(self, name: str) -> None:
+    is_sender = True
+
+    def step(self, name: str) -> None:  # noqa: D102 - as told above
         delay: dict[str, object] = (
             {"delayLevel": self.dice.choice((1, 1, 2))}
             if self.dice.random() < 0.4
             else {"delayMs": self.dice.randrange(50, 4000)}
         )
-        result = self.send("mixed-due", name, "delay", **delay)
-        if self.dice.random() < 0.25:
+        is_cancelled = self.dice.random() < 0.25
+        if is_cancelled:
+            self.books.attempt(name, "delay").fate = Fate.OPEN  # until its cancel is answered
+        item, result = self.send("mixed-due", name, "delay", **delay)
+        if is_cancelled:
             if self.dice.random() < 0.3:
                 time.sleep(1.0)
-            self._cancel(name, result["messageId"])
+            self._cancel(name, item, result["messageId"])
 
-    def _cancel(self, name: str, message_id: str) -> None:
-        item = self.books.items[name]
-        item.fate = Fate.OPEN
+    def _cancel(self, name: str, item: Item, message_id: str) -> None:
         status, answer = self.http.insist("DELETE", f"/v1/schedules/{message_id}")
         if status == 200:
             item.fate = Fate.NEVER
@@ -103,7 +115,9 @@ class Delays(Journey):
 class Transactions(Journey):
     """Begun, then committed, rolled back, or forgotten by their producer; forgotten ones are decided by `Answers`."""
 
-    def step(self, name: str) -> None:
+    is_sender = True
+
+    def step(self, name: str) -> None:  # noqa: D102 - as told above
         item = self.books.attempt(name, "transaction")
         item.fate = Fate.OPEN
         fate = self.dice.choice(("commit", "commit", "rollback", "forget"))
@@ -124,7 +138,7 @@ class Transactions(Journey):
 class Answers(Journey):
     """Answers the checks of forgotten transactions as their producer would: by what the message itself says."""
 
-    def step(self, name: str) -> None:
+    def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
         path = f"/v1/producerGroups/{PRODUCERS}/checks:receive"
         status, answer = self.http.call("POST", path, {"waitSeconds": 2})
         for check in answer.get("checks", []) if status == 200 else []:
@@ -136,14 +150,18 @@ class Answers(Journey):
 class Work(Journey):
     """Sends what `Workers` consume."""
 
-    def step(self, name: str) -> None:
+    is_sender = True
+
+    def step(self, name: str) -> None:  # noqa: D102 - as told above
         self.send("mixed-work", name, "work")
 
 
 class Poison(Journey):
     """Sends what no consumer can do: it must end in the dead letters, once."""
 
-    def step(self, name: str) -> None:
+    is_sender = True
+
+    def step(self, name: str) -> None:  # noqa: D102 - as told above
         self.send("mixed-poison", name, "poison")
         time.sleep(0.2)
 
@@ -153,7 +171,7 @@ class Workers(Journey):
 
     topic, group = "mixed-work", WORKERS
 
-    def step(self, name: str) -> None:
+    def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
         base = f"/v1/topics/{self.topic}/groups/{self.group}/messages"
         status, answer = self.http.call(
             "POST", f"{base}:receive", {"maxMessages": 16, "waitSeconds": 1, "invisibleSeconds": 10}
@@ -173,11 +191,12 @@ class Workers(Journey):
                 acks.append(message)
             elif chance < 0.97:
                 nacks.append(message)
-        self._tell(base, acks, nacks, lambda: self.dice.choice((0, 1)))
+        self.tell(base, acks, nacks, lambda: self.dice.choice((0, 1)))
 
-    def _tell(
+    def tell(
         self, base: str, acks: list[dict[str, Any]], nacks: list[dict[str, Any]], delay: Callable[[], int]
     ) -> None:
+        """Acknowledge some, give the others back to come again so many seconds later."""
         body = {
             "acks": [{"receiptHandle": message["receiptHandle"]} for message in acks],
             "nacks": [
@@ -199,8 +218,8 @@ class Poisoned(Workers):
 
     topic, group = "mixed-poison", POISONED
 
-    def settle(self, base: str, messages: list[dict[str, Any]]) -> None:
-        self._tell(base, [], messages, lambda: 0)
+    def settle(self, base: str, messages: list[dict[str, Any]]) -> None:  # noqa: D102 - as told above
+        self.tell(base, [], messages, lambda: 0)
 
 
 ALL: tuple[type[Journey], ...] = (Delays, Transactions, Answers, Work, Workers, Poison, Poisoned)

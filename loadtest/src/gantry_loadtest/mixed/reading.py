@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from .books import Books
-from .journeys import POISONED, WORKERS, milliseconds
-from .system import Http
+from gantry_loadtest.mixed.books import Books
+from gantry_loadtest.mixed.calling import Http
+from gantry_loadtest.mixed.journeys import POISONED, WORKERS, milliseconds
 
 SETTLED_SECONDS_MAX = 240.0
 PLACES = ("mixed-due", "mixed-txn", "mixed-work")
@@ -52,9 +52,7 @@ def wait_until_settled(http: Http, books: Books) -> None:
     until = time.monotonic() + SETTLED_SECONDS_MAX
     while time.monotonic() < until:
         read_all(http, books)
-        work = [name for name, item in books.items.items() if item.kind == "work" and item.is_acknowledged]
-        undone = [name for name in work if not books.is_acked(name)]
-        if not books.missing() and (not undone or _lag(http) == 0):
+        if not books.missing() and (not books.undone() or _lag(http) == 0):
             return
         time.sleep(1)
 

@@ -1,0 +1,60 @@
+"""One keep-alive connection to the gateway for a thread of its own, and calls that are repeated until they are answered."""
+
+import http.client
+import json
+import time
+from typing import Any
+
+Answer = tuple[int, dict[str, Any]]
+
+CALL_SECONDS_MAX = 45.0
+PATIENCE_SECONDS = 240.0
+PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.03, 0.5
+RETRYABLE = frozenset({429, 502, 503, 504, 507})
+"""Refusals that end by themselves: 507 does when old segments have gone from a full disk."""
+
+
+class NoAnswer(AssertionError):
+    """A call was repeated for longer than anything may take, and never answered definitely."""
+
+
+class Http:
+    """One connection, made again when it broke. For one thread at a time."""
+
+    def __init__(self, base: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self._host = base.removeprefix("http://")
+        self._patience = patience_seconds
+        self._connection: http.client.HTTPConnection | None = None
+
+    def call(self, method: str, path: str, body: object = None) -> Answer:
+        """Return status and JSON; status 0 when there was no answer."""
+        if self._connection is None:
+            self._connection = http.client.HTTPConnection(self._host, timeout=CALL_SECONDS_MAX)
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            self._connection.request(method, path, data, {"content-type": "application/json"})
+            answer = self._connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"{}")
+        except (OSError, http.client.HTTPException, ValueError):
+            self._connection.close()
+            self._connection = None
+            return 0, {}
+
+    def close(self) -> None:
+        """Close the connection; the next call makes a new one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def insist(self, method: str, path: str, body: object = None) -> Answer:
+        """Call until the answer is definite: neither missing nor a retryable refusal. Raises NoAnswer."""
+        until = time.monotonic() + self._patience
+        pause = PAUSE_SECONDS
+        while True:
+            status, answer = self.call(method, path, body)
+            if status and status not in RETRYABLE:
+                return status, answer
+            if time.monotonic() > until:
+                raise NoAnswer(f"no definite answer to {method} {path}: {status} {answer}")
+            time.sleep(pause)
+            pause = min(PAUSE_SECONDS_MAX, pause * 1.5)
