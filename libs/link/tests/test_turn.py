@@ -61,3 +61,19 @@ async def test_there_is_one_turn_per_loop():
 
 async def _current():
     return Turn.current()
+
+
+async def test_a_turn_that_is_ended_early_runs_what_was_asked_for_and_goes_on():
+    turn, done = Turn.current(), []
+    turn.end()  # nothing was asked for
+    turn.at_end(lambda: done.append("work"))
+    turn.write_at_end(lambda: done.append("write"))
+    turn.end()
+    assert done == ["work", "write"]
+    turn.write_at_end(lambda: done.append("later"))
+    assert done == ["work", "write"]
+    await asyncio.sleep(0)
+    assert done == ["work", "write", "later"]
+    turn.write_at_end(lambda: done.append("again"))
+    await asyncio.sleep(0)
+    assert done[-1] == "again"

@@ -40,6 +40,8 @@ BAD_ANSWER = 1
 class Send:
     """A message that is being sent, with the tries it has left."""
 
+    size: int = 1
+    """How many messages it carries."""
     __slots__ = (
         "born_ms", "code", "context", "deadline", "future", "is_fixed", "is_special", "kind", "message", "prepared",
         "sender", "started", "target", "tries_done", "tries_left",
@@ -103,8 +105,7 @@ class Send:
         """Take the broker's answer."""
         reply = answer.fields
         if answer.code == 0 and type(reply) is SendReplyHeader:  # nearly always: the rest is for what is not
-            self.sender.finished(self)
-            self.stored(_OK, reply)
+            self.sender.answers.add(self, reply)
             return
         if answer.code not in STORED:
             self.sender.failed(self, refusal(answer))
@@ -119,6 +120,11 @@ class Send:
             return
         self.sender.finished(self)
         self.stored(STATUS[answer.code] if answer.code else _OK, reply)
+
+    def acknowledged(self, reply: SendReplyHeader) -> None:
+        """End well, as nearly always."""
+        self.sender.finished(self)
+        self.stored(_OK, reply)
 
     def set_exception(self, error: LinkError, /) -> None:
         """Take the reason why there is no answer."""
@@ -172,7 +178,7 @@ class ReplySend(Send):
 class BatchSend(Send):
     """Several messages of one topic in one request (320): stored together in one queue, or not at all."""
 
-    __slots__ = ("items", "waiting")
+    __slots__ = ("items", "size", "waiting")
 
     def __init__(
         self,
@@ -188,6 +194,7 @@ class BatchSend(Send):
         body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX)
         super().__init__(sender, messages[0], Prepared(properties, body, 0), future, deadline, born_ms)
         self.items: Sequence[Message] = messages
+        self.size = len(messages)
         self.waiting: list[asyncio.Future[SendResult]] | None = None
         """Where each message has somebody waiting: they are told one by one in place of `future`."""
         self.code: int = RequestCode.SEND_BATCH_MESSAGE

@@ -17,6 +17,7 @@ from gantry.faults import LatencyFaults
 from gantry.hooks import SendContext, SendHook, run_hooks
 from gantry.instance import ClientInstance
 from gantry.message import MessageQueue, SendResult
+from gantry.producer.answers import Answers
 from gantry.producer.crowd import Crowd
 from gantry.producer.preparing import Preparation
 from gantry.producer.retries import is_tried_again, pause_seconds
@@ -66,6 +67,7 @@ class Sender:
         self._idle = asyncio.Event()
         self._closed = False
         self._crowd = Crowd(self._launch, self._end)
+        self.answers: Answers = Answers(lambda: self.open_sends)
         instance.routing.changed.append(self._route_changed)
 
     # In

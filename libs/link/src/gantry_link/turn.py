@@ -42,18 +42,26 @@ class Turn:
         if not self._scheduled:
             self._schedule()
 
+    def end(self) -> None:
+        """End the turn here for what was asked for so far: for one who knows that more work follows in this turn of the loop."""
+        if self._scheduled:
+            self._do()
+
     def _schedule(self) -> None:
         self._scheduled = True
         self._loop.call_soon(self._run)
 
     def _run(self) -> None:
+        self._do()
+        self._scheduled = False
+        if self._work or self._writes:
+            self._schedule()
+
+    def _do(self) -> None:
         work, self._work = self._work, {}
         self._run_each(list(work))
         writes, self._writes = self._writes, []
         self._run_each(writes)
-        self._scheduled = False
-        if self._work or self._writes:
-            self._schedule()
 
     def _run_each(self, callbacks: list[Callable[[], None]]) -> None:
         for callback in callbacks:
