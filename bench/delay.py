@@ -32,6 +32,7 @@ from delay_load import (
     schedule,
     scheduler_pid,
 )
+from figures import figure
 from latency import HttpLine
 from system import System, cpu_seconds, percentile, provenance, started
 
@@ -44,9 +45,6 @@ from gantry_wire.scheduler_bodies import ScheduleOrder
 
 PARTS = ("lateness", "burst", "pending")
 WARM_SECONDS = 2.0
-LATENESS_GOALS_MS = ((0.5, 3), (0.99, 10), (0.999, 50))
-BURST_GOAL_SECONDS, OTHERS_GOAL = 10, 0.5
-MEMORY_GOAL_MIB, REBUILD_GOAL_SECONDS, CANCEL_GOAL_MS = 250, 30, 5
 STEADY_RATE, STEADY_SECONDS = 5000, 20
 CANCELS = 500
 ALONE_SECONDS = 4.0
@@ -95,16 +93,16 @@ async def lateness(system: System, rate: float, seconds: float, *, over_http: bo
         cost = [f"{name} {(cpu_seconds(pid) - before[name]) / total * 1e6:.0f}" for name, pid in pids.items()]
         way = "HTTP" if over_http else "remoting"
         print(f"lateness {way}: {total} at {rate:g}/s; CPU µs a message: {', '.join(cost)}")
-        tell_lateness(due, taken, int(rate * WARM_SECONDS))
+        tell_lateness(way, due, taken, int(rate * WARM_SECONDS))
 
 
-def tell_lateness(due: dict[int, int], taken: list[tuple[int, float, int]], warm: int) -> None:
+def tell_lateness(way: str, due: dict[int, int], taken: list[tuple[int, float, int]], warm: int) -> None:
     ordered = sorted(arrived - due[number] for number, arrived, _ in taken if number > warm)
     early = sum(stored < due[number] for number, _, stored in taken)
     doubles = len(taken) - len({number for number, *_ in taken})
-    for share, goal in LATENESS_GOALS_MS:
-        print(f"  p{share * 100:g} {percentile(ordered, share):.2f} ms (goal: {goal})")
-    print(f"  early {early} (goal: 0), doubled {doubles} (goal: 0)")
+    for share in (0.5, 0.99, 0.999):
+        figure(f"delay.{way}.p{share * 100:g}", percentile(ordered, share), "ms")
+    figure(f"delay.{way}.early", early, "", words=f"doubled {doubles}")
 
 
 async def burst(system: System, messages: int) -> None:
@@ -126,22 +124,17 @@ async def burst(system: System, messages: int) -> None:
         took, count = time.time() - due_ms / 1000, await store.max_offset(TOPIC, 0)
         stop.set()
         meanwhile = await beside
-        print(f"  all {count} delivered {took:.2f} s after their instant (goal: {BURST_GOAL_SECONDS})")
-        print(
-            f"  CPU µs a message: scheduler {(cpu_seconds(pid) - before[0]) / count * 1e6:.0f}, "
+        words = (
+            f"CPU µs a message: scheduler {(cpu_seconds(pid) - before[0]) / count * 1e6:.0f}, "
             f"store with the others {(cpu_seconds(system.store_pid) - before[1]) / count * 1e6:.0f}"
         )
+        figure("delay.burst", took, "s", words=words)
         tell_others(alone, meanwhile)
 
 
 def tell_others(alone: Others, meanwhile: Others) -> None:
-    for name, rate, before in (
-        ("sends", meanwhile.sends, alone.sends),
-        ("pulls", meanwhile.pulls, alone.pulls),
-    ):
-        print(
-            f"  other {name} meanwhile {rate:,.0f}/s, before {before:,.0f}/s: {rate / before:.2f} (goal: {OTHERS_GOAL})"
-        )
+    figure("delay.burst.sends", meanwhile.sends, "/s", floor=alone.sends, beside="before")
+    figure("delay.burst.pulls", meanwhile.pulls, "/s", floor=alone.pulls, beside="before")
 
 
 async def pending(system: System, messages: int) -> None:
@@ -153,21 +146,19 @@ async def pending(system: System, messages: int) -> None:
         print(
             f"pending: {messages} scheduled at {rate:,.0f}/s; CPU of the scheduler {cpu_seconds(pid) / messages * 1e6:.0f} µs each"
         )
-        print(f"  memory of the scheduler {pss_mib(pid):.0f} MiB PSS (goal: {MEMORY_GOAL_MIB})")
-        await cancels(scheduler, messages)
+        figure("delay.pending.memory", pss_mib(pid), "MiB")
+        await cancels("cancel", scheduler, messages)
         await steady(store, connection, messages, rate)
         os.kill(pid, signal.SIGKILL)
         began = time.perf_counter()
         scheduler = await ready_scheduler(store)
         took, pid = time.perf_counter() - began, scheduler_pid(system)
-        print(
-            f"  index made anew {took:.1f} s after kill -9 (goal: {REBUILD_GOAL_SECONDS}); CPU {cpu_seconds(pid):.1f} s"
-        )
-        print(f"  memory of the new scheduler {pss_mib(pid):.0f} MiB PSS (goal: {MEMORY_GOAL_MIB})")
-        await cancels(scheduler, messages)
+        figure("delay.pending.rebuild", took, "s", words=f"CPU {cpu_seconds(pid):.1f} s")
+        figure("delay.pending.memory, rebuilt", pss_mib(pid), "MiB")
+        await cancels("cancel, rebuilt", scheduler, messages)
 
 
-async def cancels(scheduler: SchedulerClient, messages: int) -> None:
+async def cancels(name: str, scheduler: SchedulerClient, messages: int) -> None:
     """Cancel some that were not cancelled before, one after the other."""
     took: list[float] = []
     while len(took) < min(CANCELS, messages // 4):
@@ -176,9 +167,8 @@ async def cancels(scheduler: SchedulerClient, messages: int) -> None:
         took.append((time.perf_counter() - began) * 1000)
         assert answer.status == "cancelled", answer
     took.sort()
-    print(
-        f"  cancel p50 {percentile(took, 0.5):.2f} ms, p99 {percentile(took, 0.99):.2f} ms (goal: {CANCEL_GOAL_MS})"
-    )
+    for share in (0.5, 0.99):
+        figure(f"delay.pending.{name}.p{share * 100:g}", percentile(took, share), "ms")
 
 
 async def steady(store: StoreClient, connection: Connection, first: int, rate: float) -> None:
@@ -195,10 +185,8 @@ async def steady(store: StoreClient, connection: Connection, first: int, rate: f
     delivered = await store.max_offset(STEADY, 0)
     while await store.max_offset(STEADY, 0) < count and time.time() < end + 120:
         await asyncio.sleep(0.005)
-    print(
-        f"  {STEADY_RATE} due/s for {STEADY_SECONDS} s: {delivered / STEADY_SECONDS:,.0f}/s delivered (goal: {STEADY_RATE:,}), "
-        f"the last {time.time() - end:.2f} s after its instant"
-    )
+    words = f"{delivered / STEADY_SECONDS:,.0f} of {STEADY_RATE:,} a second in their {STEADY_SECONDS} s"
+    figure("delay.pending.due", time.time() - end, "s", words=words)
 
 
 def main() -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
-import os
 import time
 from multiprocessing.connection import Connection as Pipe
 from typing import cast
 
 import uvloop
+from figures import figure
+from system import provenance
 
 from gantry_link.connection import Connection, connect
 from gantry_link.peer import Peer
@@ -119,17 +120,14 @@ async def calls(connection: Connection, window: int, seconds: float, code: int) 
 
 
 async def measure(port: int, window: int, seconds: float) -> None:
-    rates = {"bare frames on the client": await bare(port, window, seconds)}
+    print(f"framed echo, window {window}, body {len(BODY)} B; {provenance('none')}")
+    floor = await bare(port, window, seconds)
+    figure("echo.bare", floor, "msg/s", words="nothing decoded on the client")
     connection = await connect(f"127.0.0.1:{port}")
-    rates["calls, echo"] = await calls(connection, window, seconds, ECHO)
-    rates["calls, typed send header and reply"] = await calls(connection, window, seconds, SEND)
+    for name, code in (("calls", ECHO), ("calls, typed", SEND)):
+        rate = await calls(connection, window, seconds, code)
+        figure(f"echo.{name}", rate, "msg/s", floor=floor, beside="bare")
     connection.close()
-    floor = rates["bare frames on the client"]
-    print(
-        f"framed echo, window {window}, body {len(BODY)} B, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs"
-    )
-    for name, rate in rates.items():
-        print(f"  {name:<36} {rate:>10,.0f} msg/s   {rate / floor:.2f} x bare")
 
 
 def main() -> None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 
 import uvloop
+from figures import figure
 from store_send import store
 from system import cpu_seconds, provenance
 
@@ -56,8 +56,8 @@ def properties_of(number: int) -> bytes:
     )
 
 
-def evaluations(seconds: float) -> dict[str, float]:
-    """Return how often a second a filter of three conditions is evaluated, where all three have to be looked at."""
+def evaluations(seconds: float) -> None:
+    """Report how often a second a filter of three conditions is evaluated, where all three have to be looked at."""
     properties = [properties_of(number * EVERY) for number in range(1, 1000)]
     matches = compile_filter(SQL_CONDITIONS).matches
     assert all(map(matches, properties))
@@ -67,10 +67,7 @@ def evaluations(seconds: float) -> dict[str, float]:
             matches(one)
         count += len(properties)
     took = time.process_time() - began
-    return {
-        "evaluations_per_cpu_second": round(count / took),
-        "us_per_evaluation": round(took / count * 1e6, 2),
-    }
+    figure("filters.evaluations", count / took, "/s", words="a CPU second")
 
 
 class Line:
@@ -156,21 +153,20 @@ async def read_all(port: int, per_queue: int, options: argparse.Namespace, expre
     return found
 
 
-async def scan(port: int, pid: int, options: argparse.Namespace) -> dict[str, object]:
+async def scan(port: int, pid: int, options: argparse.Namespace) -> None:
     """Fill, then read with the filter and without, several times, and take the best of each."""
     per_queue = await fill(port, options)
     total = per_queue * options.queues
     with_filter = await best(lambda: read_all(port, per_queue, options, EXPRESSION), total // EVERY, pid)
     without = await best(lambda: read_all(port, per_queue, options, None), total, pid)
-    return {
-        "messages": total,
-        "dropped_percent": 100 - 100 // EVERY,
-        "scanned_per_second": round(total / with_filter[0]),
-        "scanned_per_broker_cpu_second": round(total / with_filter[1]),
-        "unfiltered_per_second": round(total / without[0]),
-        "unfiltered_per_broker_cpu_second": round(total / without[1]),
-        "ratio_of_filtered_to_unfiltered": round(without[0] / with_filter[0], 2),
-    }
+    words = (
+        f"{100 - 100 // EVERY} % of {total:,} dropped; a CPU second of the broker: "
+        f"{total / with_filter[1]:,.0f}, unfiltered {total / without[1]:,.0f}"
+    )
+    unfiltered = total / without[0]
+    figure(
+        "filters.scan", total / with_filter[0], "msg/s", floor=unfiltered, beside="unfiltered", words=words
+    )
 
 
 async def best(read: Callable[[], Awaitable[int]], expected: int, pid: int) -> tuple[float, float]:
@@ -193,13 +189,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     options = parser.parse_args()
     print(provenance("async"))
-    print(json.dumps({"three_conditions": evaluations(options.seconds)}))
+    evaluations(options.seconds)
     with (
         tempfile.TemporaryDirectory(prefix="gantry-filters-") as folder,
         store("async", folder, f"topic_queues_default={options.queues}") as running,
     ):
         pid, port, _ = running
-        print(json.dumps(uvloop.run(scan(port, pid, options))))
+        uvloop.run(scan(port, pid, options))
 
 
 if __name__ == "__main__":

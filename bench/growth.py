@@ -17,8 +17,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import uvloop
+from figures import figure
 from flood import Sends, flood
-from store_send import figure
+from store_send import counted
 from system import System, cpu_seconds, provenance, started
 
 from gantry_link.connection import Connection, connect
@@ -30,8 +31,6 @@ TOPIC_QUEUES = 1000
 WIDE_TOPICS = 10
 HELD_CONNECTIONS = 100
 HELD_PULLS = 10_000
-GOAL = 0.8
-TURN_MS_MAX = 50.0
 SLICES = 3
 SETTLE_SECONDS_MAX = 240.0
 SETTLE_CHECKPOINTS = 10
@@ -109,7 +108,7 @@ async def _settle(system: System, wide: Sends) -> None:
 
 async def _figure(system: System, name: str) -> float:
     port = int(system.raw["brokers"][0]["http"].rpartition(":")[2])
-    return await asyncio.to_thread(figure, port, name)
+    return await asyncio.to_thread(counted, port, name)
 
 
 async def hold(system: System, pulls: int) -> list[Connection]:
@@ -147,16 +146,19 @@ async def measure(system: System, seconds: float) -> None:
     wide, *more = (Sends(topic, range(TOPIC_QUEUES), BODY) for topic in wide_topics)
     wide.go_on_with(more)
     await _settle(system, wide)
-    _print("sends to 10,000 queues, against 10", await rates.of(sends(wide)), few_sends)
-    _print("pulls of 10 queues beside 10,000", await rates.of(pulls(narrow_queues)), few_pulls)
-    _print("pulls over 10,000 queues", await rates.of(pulls(wide_queues)), few_pulls)
+    _tell("sends, 10,000 queues", await rates.of(sends(wide)), few_sends)
+    _tell("pulls, 10 of 10,000 queues", await rates.of(pulls(narrow_queues)), few_pulls)
+    _tell("pulls, 10,000 queues", await rates.of(pulls(wide_queues)), few_pulls)
     turn_ms = await _figure(system, "checkpoint_longest_turn_seconds") * 1000
-    print(
-        f"longest turn of a checkpoint in the loop: {turn_ms:.1f} ms (goal <= {TURN_MS_MAX:.0f}){_verdict(turn_ms <= TURN_MS_MAX)}"
-    )
+    figure("growth.turn", turn_ms, "ms")
     proc = Path(f"/proc/{system.store_pid}")
     resident = int(re.findall(r"VmRSS:\s+(\d+)", (proc / "status").read_text())[0]) / 1024
-    print(f"the store then: {resident:.0f} MiB resident, {len(list((proc / 'fd').iterdir()))} descriptors")
+    figure(
+        "growth.memory, 10,000 queues",
+        resident,
+        "MiB",
+        words=f"{len(list((proc / 'fd').iterdir()))} descriptors",
+    )
     await _create(system, {f"held{n}": TOPIC_QUEUES for n in range(HELD_PULLS // TOPIC_QUEUES)})
     figures: list[tuple[tuple[float, float], tuple[float, float]]] = []
     for held in (10, HELD_PULLS):
@@ -165,20 +167,13 @@ async def measure(system: System, seconds: float) -> None:
         for connection in connections:
             connection.close()
     (ten_sends, ten_pulls), (held_sends, held_pulls) = figures
-    _print("sends with 10,000 held pulls, against 10", held_sends, ten_sends)
-    _print("pulls with 10,000 held pulls, against 10", held_pulls, ten_pulls)
+    _tell("sends, 10,000 held", held_sends, ten_sends)
+    _tell("pulls, 10,000 held", held_pulls, ten_pulls)
 
 
-def _print(name: str, found: tuple[float, float], beside: tuple[float, float]) -> None:
-    ratio = found[0] / beside[0]
-    print(
-        f"{name:<42} {found[0]:>9,.0f} msg/s, {found[1]:5.1f} us of the store each; beside {beside[0]:>9,.0f}, {beside[1]:5.1f}; "
-        f"ratio {ratio:.2f} (goal >= {GOAL}){_verdict(ratio >= GOAL)}"
-    )
-
-
-def _verdict(is_reached: bool) -> str:
-    return "" if is_reached else "   MISSED"
+def _tell(name: str, found: tuple[float, float], few: tuple[float, float]) -> None:
+    words = f"CPU us of the store each {found[1]:.1f}, with 10 {few[1]:.1f}"
+    figure(f"growth.{name}", found[0], "msg/s", floor=few[0], beside="with 10", words=words)
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import msgspec
+from figures import figure
 from uvicorn import Config
 from uvicorn.server import ServerState
 
@@ -286,7 +287,7 @@ async def measure(name: str, kind: Kind, gateway: Gateway, options: argparse.Nam
     if options.profile:
         pstats.Stats(profiler).sort_stats("tottime").print_stats(45)
     each.sort()
-    print(f"{name:<16} best turn {each[0]:7.2f}, median {each[len(each) // 2]:7.2f} us CPU a message")
+    figure(f"hot_http.{name}", each[0], "us", words=f"best turn; median {each[len(each) // 2]:.2f}")
 
 
 async def run(options: argparse.Namespace) -> None:

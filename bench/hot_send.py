@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
+from figures import figure
+
 from broker_store.clock import StoreClock
 from broker_store.commands import CommandTable
 from broker_store.log.files import RealFiles
@@ -160,9 +162,8 @@ def measure(name: str, data: list[bytes], count: int, store: Store, *, profile: 
     if profile:
         profiler.disable()
         pstats.Stats(profiler).sort_stats("tottime").print_stats(28)
-    print(
-        f"{name:<24} best part {min(each):6.2f}, median {sorted(each)[len(each) // 2]:6.2f} us CPU a message"
-    )
+    words = f"best part; median {sorted(each)[len(each) // 2]:.2f}"
+    figure(f"hot_send.{name}", min(each), "us", words=words)
 
 
 async def run(options: argparse.Namespace) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from figures import figure
 from hot_send import BODY, PARTS, TOPIC, NowherePeer, Store, unique_key
 
 from broker_store.assembly import GC_THRESHOLDS
@@ -175,7 +176,8 @@ def measure(
     step = max(1, turns // PARTS)
     parts = [each[first : first + step] for first in range(0, turns, step)]
     took = sorted(sum(part) / len(part) * turns / count * 1e6 for part in parts)
-    print(f"{name:<24} best part {took[0]:6.2f}, median {took[len(took) // 2]:6.2f} us CPU each")
+    words = f"best part; median {took[len(took) // 2]:.2f}"
+    figure(f"hot_settle.{name}", took[0], "us", words=words)
 
 
 def fill(store: SettlingStore, data: Iterator[bytes]) -> None:

@@ -88,10 +88,11 @@ class Connection(Answers):
         self.transport.write(request)
 
 
-async def run(url: str, body: bytes, connections: int, seconds: float) -> dict[str, float]:
-    """Load one URL with POSTs of one body."""
+async def run(url: str, body: bytes, connections: int, seconds: float, method: str) -> dict[str, float]:
+    """Load one URL with requests of one body."""
     parts = urlsplit(url)
-    head = f"POST {parts.path} HTTP/1.1\r\nhost: {parts.netloc}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    head = f"{method} {path} HTTP/1.1\r\nhost: {parts.netloc}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
     request = head.encode() + body
     numbers = count(time.time_ns() // 1000) if KEY in body else None
     loop = asyncio.get_running_loop()
@@ -124,9 +125,10 @@ def main() -> None:
     parser.add_argument("url")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--method", default="POST")
     options = parser.parse_args()
     body = sys.stdin.buffer.read()
-    figures = uvloop.run(run(options.url, body, options.connections, options.seconds))
+    figures = uvloop.run(run(options.url, body, options.connections, options.seconds, options.method))
     print(json.dumps(figures))
 
 

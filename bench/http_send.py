@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+from figures import figure
 from http_load import KEY
 from system import System, cpu_seconds, provenance, started
 
@@ -74,7 +75,9 @@ def empty_endpoint() -> Generator[str]:
         process.wait()
 
 
-def load(url: str, body: bytes, connections: int, seconds: float, *, with_wrk: bool = True) -> dict[str, Any]:
+def load(
+    url: str, body: bytes, connections: int, seconds: float, *, with_wrk: bool = True, method: str = "POST"
+) -> dict[str, Any]:
     """Load a URL from another process; figures as http_load.py prints them."""
     if with_wrk and shutil.which("wrk"):
         return _wrk(url, body, connections, seconds)
@@ -86,6 +89,8 @@ def load(url: str, body: bytes, connections: int, seconds: float, *, with_wrk: b
         str(connections),
         "--seconds",
         str(seconds),
+        "--method",
+        method,
     ]
     return json.loads(subprocess.run(command, input=body, stdout=subprocess.PIPE, check=True).stdout)
 
@@ -124,28 +129,30 @@ def make_topic(http: str) -> None:
         assert answer.status == 200
 
 
-def measured(system: System, body: bytes, connections: int, seconds: float, **how: bool) -> dict[str, Any]:
+def measured(
+    system: System, body: bytes, connections: int, seconds: float, *, with_wrk: bool = True
+) -> dict[str, Any]:
     """As `load`, of sends to a running system, with the CPU time of its processes."""
     url, gateways = f"{system.http}/v1/topics/bench/messages", system.raw["pids"]["gateway"]
-    load(url, body, connections, WARM_SECONDS, **how)
+    load(url, body, connections, WARM_SECONDS, with_wrk=with_wrk)
     store_s, gateway_s = cpu_seconds(system.store_pid), sum(map(cpu_seconds, gateways))
-    figures = load(url, body, connections, seconds, **how)
+    figures = load(url, body, connections, seconds, with_wrk=with_wrk)
     requests = figures["per_second"] * figures.get("seconds", seconds)
     figures["store_us"] = 1e6 * (cpu_seconds(system.store_pid) - store_s) / requests
     figures["gateway_us"] = 1e6 * (sum(map(cpu_seconds, gateways)) - gateway_s) / requests
     return figures
 
 
-def report(name: str, figures: dict[str, Any], messages: int = 1) -> float:
+def report(
+    name: str, figures: dict[str, Any], floor: float | None = None, beside: str = "", messages: int = 1
+) -> float:
     rate = figures["per_second"] * messages
+    words = f"p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms"
     if "store_us" in figures:
-        name += f" (CPU us: store {figures['store_us']:.0f}, gateway {figures['gateway_us']:.0f})"
-    words = f", {rate:>9,.0f} messages/s" if messages > 1 else ""
-    failed = f", FAILED {figures['failed']}" if figures["failed"] else ""
-    print(
-        f"{name:52} {figures['per_second']:>8,.0f} requests/s{words}, p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms{failed}",
-        flush=True,
-    )
+        words += f", CPU us a request: store {figures['store_us']:.0f}, gateway {figures['gateway_us']:.0f}"
+    if figures["failed"]:
+        words += f", FAILED {figures['failed']}"
+    figure(f"http_send.{name}", rate, "msg/s", floor=floor, beside=beside, words=words)
     return rate
 
 
@@ -168,21 +175,15 @@ def main() -> None:
     )
     with empty_endpoint() as url:
         load(url, one, options.connections, WARM_SECONDS)
-        empty = report(
-            "empty FastAPI + pydantic endpoint", load(url, one, options.connections, options.seconds)
-        )
+        empty = report("empty endpoint", load(url, one, options.connections, options.seconds))
     with started("--flush", options.flush, "--gateway-workers", str(options.gateway_workers)) as system:
         make_topic(system.http)
         shape = options.connections, options.seconds
-        single = report("single send", measured(system, one, *shape))
-        alike = single
+        single = report("single", measured(system, one, *shape), empty, "empty FastAPI + pydantic endpoint")
         if shutil.which("wrk"):
-            alike = report("single send, our generator", measured(system, one, *shape, with_wrk=False))
-        keyed = report("keyed send, our generator", measured(system, with_key, *shape, with_wrk=False))
-        report(f"batches of {BATCH}", measured(system, many, *shape), BATCH)
-    print(
-        f"single send : empty endpoint = {single / empty:.2f}, keyed send : single send = {keyed / alike:.2f}"
-    )
+            single = report("single, our generator", measured(system, one, *shape, with_wrk=False))
+        report("keyed", measured(system, with_key, *shape, with_wrk=False), single, "plain send")
+        report("batch", measured(system, many, *shape), messages=BATCH)
 
 
 if __name__ == "__main__":

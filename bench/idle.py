@@ -9,10 +9,10 @@ import argparse
 import time
 from pathlib import Path
 
+from figures import figure
 from system import System, cpu_seconds, provenance, started
 
 SETTLE_SECONDS = 5.0
-GOAL = "goals: ready ≤ 2.5 s, ≤ 240 MB, ≤ 2 % of a core"
 
 
 def pids_of(system: System) -> dict[str, int]:
@@ -55,9 +55,9 @@ def main() -> None:
             memory, share = pss_bytes(pid), (cpu_seconds(pid) - before[name]) / took
             total_bytes, total_share = total_bytes + memory, total_share + share
             print(f"{name:<14} {memory / 1e6:7.1f} MB   {share * 100:5.2f} % of a core")
-        print(
-            f"{'all':<14} {total_bytes / 1e6:7.1f} MB   {total_share * 100:5.2f} % of a core   ready after {system.raw['seconds']:.2f} s   {GOAL}"
-        )
+        figure("idle.ready", system.raw["seconds"], "s")
+        figure("idle.memory", total_bytes / 1e6, "MB")
+        figure("idle.cpu", total_share * 100, "% of a core")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import time
 from urllib.parse import urlsplit
 
 import uvloop
+from figures import figure
 from system import System, percentile, provenance, started
 
 from gantry_link.connection import Connection, connect
@@ -156,12 +157,10 @@ async def _consume_http(http: str, total: int, taken: list[float]) -> None:
         taken.extend(_taken(message["body"].encode(), now) for message in pulled["messages"])
 
 
-def _print(name: str, taken: list[float], goal: str) -> None:
+def _tell(way: str, taken: list[float]) -> None:
     ordered = sorted(taken)
-    shares = "  ".join(
-        f"p{share * 100:g} {percentile(ordered, share) * 1000:.2f} ms" for share in (0.5, 0.99, 0.999)
-    )
-    print(f"{name:<10} {len(taken):>7} messages  {shares}   goal {goal}")
+    for share in (0.5, 0.99, 0.999):
+        figure(f"latency.{way}.p{share * 100:g}", percentile(ordered, share) * 1000, "ms")
 
 
 def main() -> None:
@@ -175,14 +174,8 @@ def main() -> None:
     with started("--flush", arguments.flush) as system:
         print(f"produce → held pull at {arguments.rate:g} msg/s; {provenance(arguments.flush)}")
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            _print(
-                "remoting",
-                runner.run(remoting(system, arguments.rate, arguments.seconds)),
-                "p50 ≤ 0.8, p99 ≤ 4",
-            )
-            _print(
-                "HTTP", runner.run(over_http(system, arguments.rate, arguments.seconds)), "p50 ≤ 2, p99 ≤ 8"
-            )
+            _tell("remoting", runner.run(remoting(system, arguments.rate, arguments.seconds)))
+            _tell("HTTP", runner.run(over_http(system, arguments.rate, arguments.seconds)))
 
 
 if __name__ == "__main__":

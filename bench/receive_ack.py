@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import uvloop
+from figures import figure
 from http_load import Answers
 from system import cpu_seconds, percentile, provenance, started
 
@@ -153,15 +154,13 @@ def measure(http: str, store_pid: int, gateway_pids: list[int], options: argpars
     figures = _load(url, options.messages, options)
     store_us = 1e6 * (cpu_seconds(store_pid) - before_s) / figures["acked"]
     gateway_us = 1e6 * (sum(map(cpu_seconds, gateway_pids)) - gateway_before_s) / figures["acked"]
-    print(
-        f"receive + ack, batches of {options.batch}, {options.consumers} consumers: {figures['per_second']:>9,.0f} messages/s, "
-        f"receive p50 {figures['receive_p50_ms']:.2f} p99 {figures['receive_p99_ms']:.2f} ms, "
+    words = (
+        f"batches of {options.batch}, {options.consumers} consumers, receive p50 {figures['receive_p50_ms']:.2f} p99 {figures['receive_p99_ms']:.2f} ms, "
         f"ack p50 {figures['ack_p50_ms']:.2f} p99 {figures['ack_p99_ms']:.2f} ms, "
         f"CPU a message: store {store_us:.1f} us, gateway {gateway_us:.1f} us"
     )
-    print(
-        f"receive + ack : batches of {SEND_BATCH} sent one after the other = {figures['per_second'] / sent:.2f}"
-    )
+    beside = f"batches of {SEND_BATCH} sent one after the other"
+    figure("receive_ack.rate", figures["per_second"], "msg/s", floor=sent, beside=beside, words=words)
     before_mb = resident_mb(store_pid)
     held = 0
     while held < options.in_flight:
@@ -169,7 +168,12 @@ def measure(http: str, store_pid: int, gateway_pids: list[int], options: argpars
         if not given:
             break
         held += len(given)
-    print(f"{held:,} messages in flight: {resident_mb(store_pid) - before_mb:+.1f} MB in the store")
+    figure(
+        "receive_ack.in flight",
+        resident_mb(store_pid) - before_mb,
+        "MB",
+        words=f"{held:,} messages in flight",
+    )
 
 
 def _load(url: str, messages: int, options: argparse.Namespace) -> dict[str, float]:

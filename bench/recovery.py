@@ -20,6 +20,7 @@ from pathlib import Path
 from zlib import crc32
 
 import uvloop
+from figures import figure
 from system import provenance
 
 from gantry_link.connection import connect
@@ -35,6 +36,7 @@ SEGMENT_BYTES = 1 << 30
 READY = re.compile(r"ready address=[\d.]+:(\d+)")
 RECOVERED = re.compile(r"log recovered start=(\d+) end=(\d+)")
 READY_SECONDS_MAX = 300.0
+READ = "plain read with CRC"
 
 
 class Store:
@@ -140,18 +142,15 @@ def main() -> None:
         ready = store.start()
         start, end = store.recovered()
         plain = plain_read(store, start, end)
-        goal = 2 * plain + 1.5
-        print(
-            f"ready after kill -9        {ready:6.2f} s   {(end - start) / 1e6:,.0f} MB above the checkpoint; plain read {plain:.2f} s; goal {goal:.2f} s"
-        )
+        words = f"{(end - start) / 1e6:,.0f} MB above the checkpoint"
+        figure("recovery.ready", ready, "s", floor=plain, beside=READ, words=words)
         store.end(signal.SIGTERM)
         shutil.rmtree(store.directory / "consumequeue")
         shutil.rmtree(store.directory / "index")
         rebuilt = store.start()
         plain = plain_read(store, 0, end)
-        print(
-            f"rebuild of queues and index {rebuilt:5.2f} s   {end / 1e6:,.0f} MB; plain read {plain:.2f} s; goal 15 s per GB"
-        )
+        each = 1e9 / end
+        figure("recovery.rebuild", rebuilt * each, "s/GB", floor=plain * each, beside=READ)
         store.end(signal.SIGTERM)
 
 

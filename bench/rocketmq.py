@@ -16,11 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rocketmq_report import Side, comparison, summary
+from figures import figure, skipped
+from rocketmq_report import Side, summary
 from system import cpu_seconds, provenance, started
 
 PROGRAMS = "org.apache.rocketmq.example.benchmark"
@@ -184,6 +185,34 @@ def run_trial(java: Java, broker: Broker, trial: Trial, options: argparse.Namesp
     return Side(summary(java.log("client").read_text(errors="replace").splitlines()), cores)
 
 
+def compare(jars: str, trials: Sequence[Trial], options: argparse.Namespace) -> None:
+    """Run trials against both brokers, RocketMQ's first, and report each."""
+    for flush in dict.fromkeys(trial.flush for trial in trials):
+        same = [trial for trial in trials if trial.flush == flush]
+        with tempfile.TemporaryDirectory(prefix="gantry-rocketmq-") as name:
+            folder = Path(name)
+            java = Java(jars, folder)
+            with rocketmq(java, folder, flush) as broker:
+                theirs = [run_trial(java, broker, trial, options) for trial in same]
+            with gantry(flush) as broker:
+                ours = [run_trial(java, broker, trial, options) for trial in same]
+        for trial, one, other in zip(same, ours, theirs, strict=True):
+            tell(trial.name, one, other)
+
+
+def tell(name: str, ours: Side, theirs: Side) -> None:
+    """Report a trial, our figure with RocketMQ's beside it."""
+    if not (ours.result.rate and theirs.result.rate):
+        skipped(f"rocketmq.{name}", "a program reported nothing")
+        return
+    each = (f"{side.result.latency_ms:.2f} ms, {side.result.failed} failed" for side in (ours, theirs))
+    words = "; RocketMQ ".join(each)
+    rate, floor = ours.result.rate, theirs.result.rate
+    figure(f"rocketmq.{name}", rate, "msg/s", floor=floor, beside="RocketMQ", words=words)
+    rate, floor = ours.per_cpu_second, theirs.per_cpu_second
+    figure(f"rocketmq.{name}, a CPU second", rate, "msg/s", floor=floor or None, beside="RocketMQ")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -199,17 +228,7 @@ def main() -> None:
         trial for trial in TRIALS if not options.only or any(word in trial.name for word in options.only)
     ]
     print(f"rocketmq; {provenance('as each line says')}")
-    for flush in dict.fromkeys(trial.flush for trial in chosen):
-        trials = [trial for trial in chosen if trial.flush == flush]
-        with tempfile.TemporaryDirectory(prefix="gantry-rocketmq-") as name:
-            folder = Path(name)
-            java = Java(options.jars, folder)
-            with rocketmq(java, folder, flush) as broker:
-                theirs = [run_trial(java, broker, trial, options) for trial in trials]
-            with gantry(flush) as broker:
-                ours = [run_trial(java, broker, trial, options) for trial in trials]
-        for trial, one, other in zip(trials, ours, theirs, strict=True):
-            print(comparison(trial.name, one, other), flush=True)
+    compare(options.jars, chosen, options)
 
 
 if __name__ == "__main__":

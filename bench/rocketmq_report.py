@@ -67,18 +67,3 @@ class Side(NamedTuple):
     def per_cpu_second(self) -> float:
         """Messages per CPU second of the broker; 0 when it used none that could be measured."""
         return self.result.rate / self.broker_cores if self.broker_cores else 0.0
-
-
-def comparison(name: str, ours: Side, theirs: Side) -> str:
-    """Return the line of one program: our figures beside RocketMQ's, and the ratios."""
-    return (
-        f"{name:<26} {ours.result.rate:>9,.0f} msg/s, {ours.result.latency_ms:.2f} ms, {ours.result.failed} failed   "
-        f"RocketMQ {theirs.result.rate:>9,.0f} msg/s, {theirs.result.latency_ms:.2f} ms, {theirs.result.failed} failed   "
-        f"ratio {_ratio(ours.result.rate, theirs.result.rate)}, "
-        f"per broker CPU second {_ratio(ours.per_cpu_second, theirs.per_cpu_second)} "
-        f"({ours.per_cpu_second:,.0f} against {theirs.per_cpu_second:,.0f})"
-    )
-
-
-def _ratio(figure: float, beside: float) -> str:
-    return f"{figure / beside:.2f}" if figure and beside else "none: a program reported nothing"

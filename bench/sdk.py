@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
+from figures import figure
 from system import System, cpu_seconds, provenance, started
 
 from gantry import Message, Producer
@@ -31,13 +31,15 @@ SEND_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One measurement. CPU in microseconds a message."""
+    """One measurement. CPU in microseconds a message; `floor`: what `beside` did of the same."""
 
     what: str
-    rate: int
-    goal: int
-    client_us: float
-    broker_us: float
+    value: float
+    client_us: float = 0.0
+    broker_us: float = 0.0
+    unit: str = "msg/s"
+    floor: float | None = None
+    beside: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,9 @@ Part = Callable[[System, Options], AsyncIterator[Line]]
 async def measured(
     system: System,
     what: str,
-    goal: int,
     seconds: float,
     work: Callable[[float], asyncio.Future[int]],
+    floor: float | None = None,
 ) -> Line:
     """Run `work(until)` after a moment of warming up; it returns how many messages it did until that time."""
     await work(time.perf_counter() + WARM_SECONDS)
@@ -65,7 +67,7 @@ async def measured(
     done = await work(began + seconds)
     took = time.perf_counter() - began
     own, broker = time.process_time() - own, cpu_seconds(system.store_pid) - broker
-    return Line(what, round(done / took), goal, round(own / done * 1e6, 1), round(broker / done * 1e6, 1))
+    return Line(what, done / took, own / done * 1e6, broker / done * 1e6, floor=floor)
 
 
 def sends(producer: Producer, in_flight: int, body: bytes) -> Callable[[float], asyncio.Future[int]]:
@@ -87,12 +89,11 @@ def sends(producer: Producer, in_flight: int, body: bytes) -> Callable[[float], 
 async def producer_part(system: System, options: Options) -> AsyncIterator[Line]:
     """Single sends at two windows, then with the accumulator."""
     body = bytes(options.body)
-    goals = {32: 15_000, 256: 25_000} if options.flush == "sync" else {32: 25_000, 256: 35_000}
     async with Producer("sdk-bench", nameservers=system.nameserver, send_timeout=SEND_SECONDS) as producer:
         await producer.send(Message(TOPIC, body))
-        for in_flight, goal in goals.items():
+        for in_flight in (32, 256):
             work = sends(producer, in_flight, body)
-            yield await measured(system, f"send, {in_flight} in flight", goal, options.seconds, work)
+            yield await measured(system, f"send, {in_flight} in flight", options.seconds, work)
     gathering: ProducerOptions = {
         "nameservers": system.nameserver,
         "send_timeout": SEND_SECONDS,
@@ -102,9 +103,7 @@ async def producer_part(system: System, options: Options) -> AsyncIterator[Line]
     async with Producer("sdk-bench", **gathering) as producer:
         await producer.send(Message(TOPIC, body))
         work = sends(producer, 2048, body)
-        yield await measured(
-            system, "send, gathered for 2 ms, 2,048 in flight", 80_000, options.seconds, work
-        )
+        yield await measured(system, "send, gathered", options.seconds, work)
 
 
 def parts() -> dict[str, Part]:
@@ -129,7 +128,9 @@ async def run(system: System, options: Options, only: str | None) -> None:
         if only not in (None, name):
             continue
         async for line in part(system, options):
-            print(json.dumps({"flush": options.flush, "part": name, **asdict(line)}), flush=True)
+            cost = f"CPU us a message: client {line.client_us:.1f}, broker {line.broker_us:.1f}"
+            key = f"sdk.{options.flush}.{line.what}"
+            figure(key, line.value, line.unit, floor=line.floor, beside=line.beside, words=cost)
 
 
 def main() -> None:

@@ -25,25 +25,25 @@ WAIT_SECONDS = 120.0
 
 
 async def cpp_part(system: System, options: Options) -> AsyncIterator[Line]:
-    """Acknowledged sends at 1 and 32 in flight, then an empty listener on a filled topic. The goal of the SDK is the other's rate."""
+    """Acknowledged sends at 1 and 32 in flight, then an empty listener on a filled topic."""
     body = bytes(options.body)
     async with Producer("sdk-bench", nameservers=system.nameserver, send_timeout=SEND_SECONDS) as producer:
         await producer.send(Message(TOPIC, body))
         await asyncio.sleep(1.5)  # the topic was made by this send: its route is known now
         for threads in THREADS:
             words = (str(threads), str(options.seconds), str(options.body))
-            other = await _other(system, f"C++ client: send, {threads} in flight", "send", TOPIC, *words)
+            other = await _other(system, f"C++ client, {threads} in flight", "send", TOPIC, *words)
             yield other
             work = sends(producer, threads, body)
-            what = f"SDK: send, {threads} in flight"
-            yield await measured(system, what, other.rate, options.seconds, work)
+            what = f"cpp send, {threads} in flight"
+            yield await measured(system, what, options.seconds, work, other.value)
     topic = "SdkCpp"
     await fill(system, topic, CONSUMED, body)
     words = ("sdk-bench-cpp-push", str(CONSUMED), str(CONSUME_THREADS))
-    other = await _other(system, "C++ client: push consumer, empty listener", "consume", topic, *words)
+    other = await _other(system, "C++ client, consume", "consume", topic, *words)
     yield other
-    what = "SDK: push consumer, empty listener"
-    yield await consume(system, "sdk-bench-py-push", topic, what, other.rate, "coroutine", 1, CONSUMED)
+    group, floor = "sdk-bench-py-push", other.value
+    yield await consume(system, group, topic, "cpp consume", "coroutine", 1, CONSUMED, floor)
 
 
 async def _other(system: System, what: str, word: str, topic: str, *words: str) -> Line:
@@ -66,6 +66,4 @@ async def _other(system: System, what: str, word: str, topic: str, *words: str) 
     said = json.loads(output.splitlines()[-1])
     broker = cpu_seconds(system.store_pid) - broker
     done = said["rate"] * float(words[1]) if word == "send" else CONSUMED
-    return Line(
-        what, round(said["rate"]), 0, round(said["client_us"], 1), round(broker / max(done, 1) * 1e6, 1)
-    )
+    return Line(what, said["rate"], said["client_us"], broker / max(done, 1) * 1e6)

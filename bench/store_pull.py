@@ -1,6 +1,6 @@
 """How fast a store hands out messages it already has: raw pull frames of 32 messages, several under way on a few connections.
 
-    python bench/store_pull.py [--seconds 10] [--connections 4] [--window 16] [--body 128] [--messages 200000]
+    python bench/store_pull.py [--seconds 10] [--connections 4] [--window 16] [--body 128] [--messages 200000] [--batch 32]
 
 Starts its own store on free ports, fills a topic, then reads it over and over; prints messages per second, messages per broker CPU
 second and what one pull costs the broker. Every answer is checked: its code, and that it holds as many whole records as asked.
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import tempfile
 import time
+from dataclasses import dataclass
 from struct import Struct
 from typing import cast
 
 import uvloop
+from figures import figure
 from flood import Sends, flood
 from store_send import store
 from system import cpu_seconds, provenance
@@ -28,24 +29,35 @@ QUEUES = 4
 _SUCCESS = b'{"code":0,'
 
 
-def pull_frame(opaque: int, queue_id: int, offset: int) -> bytes:
+def pull_frame(topic: str, opaque: int, queue_id: int, offset: int, batch: int = BATCH) -> bytes:
     """Return one pull as a Java client writes it."""
     header = (
         b'{"code":11,"extFields":{"commitOffset":"0","consumerGroup":"bench","expressionType":"TAG","maxMsgNums":"%d",'
         b'"queueId":"%d","queueOffset":"%d","subVersion":"0","subscription":"*","suspendTimeoutMillis":"0","sysFlag":"4",'
         b'"topic":"%b"},"flag":0,"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":479}'
-        % (BATCH, queue_id, offset, TOPIC.encode(), opaque)
+        % (batch, queue_id, offset, topic.encode(), opaque)
     )
     return HEAD.pack(4 + len(header), len(header)) + header
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A topic to pull from: messages in each queue, bytes of a record, messages a pull."""
+
+    topic: str
+    per_queue: int
+    record_bytes: int
+    batch: int
 
 
 class Puller(asyncio.Protocol):
     """One connection that always has `window` pulls under way, each going through one queue over and over."""
 
-    def __init__(self, window: int, per_queue: int, record_bytes: int) -> None:
-        self._offsets = [(number * BATCH) % (per_queue - BATCH) for number in range(window)]
-        self._per_queue = per_queue
-        self._body_bytes = record_bytes * BATCH
+    def __init__(self, window: int, filled: Filled) -> None:
+        batch = filled.batch
+        self._offsets = [(number * batch) % (filled.per_queue - batch) for number in range(window)]
+        self._filled = filled
+        self._body_bytes = filled.record_bytes * batch
         self._held = bytearray()
         self.pulls = 0
         self.wrong = ""
@@ -58,9 +70,10 @@ class Puller(asyncio.Protocol):
 
     def _next(self, number: int) -> bytes:
         offset = self._offsets[number]
-        after = offset + BATCH
-        self._offsets[number] = after if after + BATCH <= self._per_queue else 0
-        return pull_frame(number, number % QUEUES, offset)
+        batch = self._filled.batch
+        after = offset + batch
+        self._offsets[number] = after if after + batch <= self._filled.per_queue else 0
+        return pull_frame(self._filled.topic, number, number % QUEUES, offset, batch)
 
     def data_received(self, data: bytes) -> None:
         held = self._held
@@ -93,40 +106,43 @@ async def fill(port: int, body_bytes: int, messages: int) -> int:
     return int(stored * 0.9) // QUEUES
 
 
-async def load(port: int, pid: int, options: argparse.Namespace) -> dict[str, float]:
+async def load(port: int, pid: int, options: argparse.Namespace) -> None:
     """Fill, warm up, measure."""
     per_queue = await fill(port, options.body, options.messages)
-    record_bytes = await one_record(port)
+    filled = Filled(TOPIC, per_queue, await one_record(port, TOPIC), options.batch)
+    rate, used = await pull_rate(port, pid, filled, options.connections, options.window, options.seconds)
+    words = f"{used * options.batch * 1e6:.1f} us CPU of the broker a pull of {filled.record_bytes * options.batch:,} B"
+    figure(f"store_pull.{options.batch} x {options.body} B", rate, "msg/s", words=words)
+
+
+async def pull_rate(
+    port: int, pid: int, filled: Filled, connections: int, window: int, seconds: float
+) -> tuple[float, float]:
+    """Return messages per second, and the broker's CPU seconds a message."""
     loop = asyncio.get_running_loop()
     pullers: list[Puller] = []
-    for _ in range(options.connections):
-        window = options.window // options.connections
+    for _ in range(connections):
         _, puller = await loop.create_connection(
-            lambda w=window: Puller(w, per_queue, record_bytes), "127.0.0.1", port
+            lambda: Puller(window // connections, filled), "127.0.0.1", port
         )
         pullers.append(puller)
     await asyncio.sleep(1.0)
     began, cpu, before = time.perf_counter(), cpu_seconds(pid), sum(puller.pulls for puller in pullers)
-    await asyncio.sleep(options.seconds)
+    await asyncio.sleep(seconds)
     took, used = time.perf_counter() - began, cpu_seconds(pid) - cpu
     pulls = sum(puller.pulls for puller in pullers) - before
     for puller in pullers:
         puller.stopping = True
         if puller.wrong:
             raise SystemExit(f"a pull was answered wrongly: {puller.wrong}")
-    return {
-        "messages_per_second": round(pulls * BATCH / took),
-        "messages_per_cpu_second": round(pulls * BATCH / used),
-        "broker_us_per_pull": round(used / pulls * 1e6, 1),
-        "broker_cores": round(used / took, 2),
-        "bytes_per_pull": record_bytes * BATCH,
-    }
+    messages = pulls * filled.batch
+    return messages / took, used / messages
 
 
-async def one_record(port: int) -> int:
+async def one_record(port: int, topic: str) -> int:
     """Return the size of a stored record."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(pull_frame(1, 0, 0))
+    writer.write(pull_frame(topic, 1, 0, 0))
     length, header_bytes = HEAD.unpack(await reader.readexactly(HEAD.size))
     rest = await reader.readexactly(length - 4)
     writer.close()
@@ -140,6 +156,7 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=16)
     parser.add_argument("--body", type=int, default=128)
     parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--batch", type=int, default=BATCH, help="messages a pull")
     parser.add_argument("--set", action="append", default=[], help="a setting of the store, as name=value")
     options = parser.parse_args()
     print(provenance("async"))
@@ -148,7 +165,7 @@ def main() -> None:
         store("async", folder, *options.set) as running,
     ):
         pid, port, _ = running
-        print(json.dumps(uvloop.run(load(port, pid, options))))
+        uvloop.run(load(port, pid, options))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import re
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import uvloop
+from figures import figure
 from flood import Sends, flood
 from system import cpu_seconds, provenance
 
@@ -51,7 +51,7 @@ def store(flush: str, folder: str, *settings: str) -> Generator[tuple[int, int, 
         process.communicate()
 
 
-def figure(http_port: int, name: str) -> float:
+def counted(http_port: int, name: str) -> float:
     """Read one figure of the store."""
     with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/metrics", timeout=5) as answer:
         text = answer.read().decode()
@@ -73,23 +73,19 @@ async def make_topic(port: int, queues: int) -> None:
     writer.close()
 
 
-async def load(port: int, options: argparse.Namespace, http_port: int, pid: int) -> dict[str, float]:
-    """Send for a while; returns the figures of the time after a short warm-up."""
+async def load(port: int, options: argparse.Namespace, http_port: int, pid: int) -> tuple[float, str]:
+    """Send for a while; returns messages per second after a short warm-up, and what they cost."""
     await make_topic(port, options.queues)
     sends = Sends(TOPIC, range(options.queues), b"x" * options.body)
     shape = {"connections": options.connections, "window": options.window}
     await flood(f"127.0.0.1:{port}", sends, seconds=1.0, **shape)
-    syncs = await asyncio.to_thread(figure, http_port, "append_syncs")
+    syncs = await asyncio.to_thread(counted, http_port, "append_syncs")
     began, cpu = time.perf_counter(), cpu_seconds(pid)
     rate = await flood(f"127.0.0.1:{port}", sends, seconds=options.seconds, **shape)
     took, used = time.perf_counter() - began, cpu_seconds(pid) - cpu
-    syncs = await asyncio.to_thread(figure, http_port, "append_syncs") - syncs
-    return {
-        "messages_per_second": round(rate),
-        "messages_per_cpu_second": round(rate * took / used),
-        "broker_cores": round(used / took, 2),
-        "messages_per_fdatasync": round(rate * took / syncs, 1) if syncs else 0,
-    }
+    syncs = await asyncio.to_thread(counted, http_port, "append_syncs") - syncs
+    each = f"{rate * took / syncs:,.1f} messages per fdatasync, " if syncs else ""
+    return rate, f"{each}{rate * took / used:,.0f} per CPU second, {used / took:.2f} of a core"
 
 
 def main() -> None:
@@ -103,14 +99,23 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="a setting of the store, as name=value")
     options = parser.parse_args()
     print(provenance(options.flush))
+    shape, without = f"w{options.window}.c{options.connections}.{options.body}B", None
     for flush in ("async", "sync") if options.flush == "both" else (options.flush,):
         with (
             tempfile.TemporaryDirectory(prefix="gantry-send-") as folder,
             store(flush, folder, *options.set) as running,
         ):
             pid, port, http_port = running
-            result = uvloop.run(load(port, options, http_port, pid))
-        print(json.dumps({"flush": flush, **result}))
+            rate, words = uvloop.run(load(port, options, http_port, pid))
+        figure(
+            f"store_send.{flush}.{shape}",
+            rate,
+            "msg/s",
+            floor=without,
+            beside="async" if without else "",
+            words=words,
+        )
+        without = rate
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from figures import collect
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -67,6 +69,12 @@ def cpu_seconds(pid: int) -> float:
 
 def provenance(durability: str) -> str:
     """Machine, commit, durability and load: without them a figure says nothing."""
+    collect({"durability": durability})
+    return f"{machine()}, durability {durability}, load {os.getloadavg()[0]:.2f}"
+
+
+def machine() -> str:
+    """Processors, Python and commit."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False, cwd=ROOT
     )
@@ -78,10 +86,7 @@ def provenance(durability: str) -> str:
         ),
         platform.machine(),
     )
-    return (
-        f"{os.cpu_count()} x {model}, Python {platform.python_version()}, commit {commit.stdout.strip() or 'none'}, "
-        f"durability {durability}, load {os.getloadavg()[0]:.2f}"
-    )
+    return f"{os.cpu_count()} x {model}, Python {platform.python_version()}, commit {commit.stdout.strip() or 'none'}"
 
 
 def percentile(sorted_values: list[float], share: float) -> float:

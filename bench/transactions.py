@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import re
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import cast
 
 import uvloop
+from figures import figure
 from flood import KEY_PLACE, Sends, flood
 from store_send import TOPIC, make_topic, store
 from system import cpu_seconds, percentile, provenance
@@ -179,7 +179,7 @@ async def latencies(port: int, rate: float, seconds: float, body: bytes) -> list
     return sorted(found)
 
 
-async def measure(port: int, pid: int, options: argparse.Namespace) -> dict[str, float]:
+async def measure(port: int, pid: int, flush: str, options: argparse.Namespace) -> None:
     await make_topic(port, options.queues)
     body, queues = b"x" * options.body, range(options.queues)
     shape = {"connections": options.connections, "window": options.window}
@@ -191,14 +191,10 @@ async def measure(port: int, pid: int, options: argparse.Namespace) -> dict[str,
     count, took = await transact(port, halves, seconds=options.seconds, **shape)
     used, transactions = cpu_seconds(pid) - cpu, count / took
     waits = await latencies(port, options.rate, options.seconds, body)
-    return {
-        "transactions_per_second": round(transactions),
-        "sends_per_second": round(sends),
-        "ratio": round(transactions / sends, 3),
-        "broker_us_per_transaction": round(used / count * 1e6, 1),
-        "commit_to_consumer_p50_ms": round(percentile(waits, 0.5), 2),
-        "commit_to_consumer_p99_ms": round(percentile(waits, 0.99), 2),
-    }
+    words = f"{used / count * 1e6:.1f} us CPU of the broker each"
+    figure(f"transactions.{flush}", transactions, "tx/s", floor=sends, beside="plain sends", words=words)
+    for share in (0.5, 0.99):
+        figure(f"transactions.{flush}.p{share * 100:g}", percentile(waits, share), "ms")
 
 
 def main() -> None:
@@ -219,8 +215,7 @@ def main() -> None:
             tempfile.TemporaryDirectory(prefix="gantry-transactions-") as folder,
             store(flush, folder) as (pid, port, _http_port),
         ):
-            result = uvloop.run(measure(port, pid, options))
-        print(json.dumps({"flush": flush, **result}))
+            uvloop.run(measure(port, pid, flush, options))
 
 
 if __name__ == "__main__":

@@ -58,11 +58,6 @@ def test_the_first_reports_are_left_out_and_the_rest_averaged(report: ModuleType
     assert report.summary([]) == (0.0, 0.0, 0, 0)
 
 
-def test_a_comparison_tells_ratios_and_says_when_a_program_reported_nothing(report: ModuleType) -> None:
-    fast = report.Side(report.Result(50_000.0, 0.6, 0, 4), 0.5)
-    slow = report.Side(report.Result(20_000.0, 1.9, 0, 4), 1.0)
-    line = report.comparison("producer", fast, slow)
-    assert "ratio 2.50" in line
-    assert "per broker CPU second 5.00 (100,000 against 20,000)" in line
-    silent = report.Side(report.Result(0.0, 0.0, 0, 0), 1.0)
-    assert "ratio none: a program reported nothing" in report.comparison("producer -y", fast, silent)
+def test_messages_a_cpu_second_of_the_broker(report: ModuleType) -> None:
+    assert report.Side(report.Result(50_000.0, 0.6, 0, 4), 0.5).per_cpu_second == 100_000
+    assert report.Side(report.Result(0.0, 0.0, 0, 0), 0.0).per_cpu_second == 0
