@@ -37,7 +37,7 @@ def _taken(body: bytes, now: float) -> float:
     return now - float(body.split(b" ", 2)[1])
 
 
-async def _pace(rate: float, seconds: float, send: object) -> None:
+async def pace(rate: float, seconds: float, send: object) -> None:
     """Call `send(number, intended)` at its time, whether or not earlier ones were answered."""
     began = time.perf_counter() + 0.05
     for number in range(int(rate * seconds)):
@@ -67,7 +67,7 @@ async def remoting(system: System, rate: float, seconds: float) -> list[float]:
         born_timestamp=0, flag=0, properties=""), b"first")  # fmt: skip
     assert first.code == 0, first.remark
     consuming = asyncio.ensure_future(_consume(consumer, total, taken))
-    await _pace(rate, seconds, send)
+    await pace(rate, seconds, send)
     await asyncio.wait_for(consuming, 30)
     producer.close()
     consumer.close()
@@ -137,7 +137,7 @@ async def over_http(system: System, rate: float, seconds: float, lines: int = 16
         task.add_done_callback(sending.discard)
 
     consuming = asyncio.ensure_future(_consume_http(system.http, total, taken))
-    await _pace(rate, seconds, send)
+    await pace(rate, seconds, send)
     await asyncio.gather(*sending)
     await asyncio.wait_for(consuming, 30)
     return taken[int(rate * WARM_SECONDS) :]

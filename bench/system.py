@@ -67,6 +67,18 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def descendants(pids: list[int]) -> list[int]:
+    """These processes and all that they started, as far as they run."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found = set(pids)
+    while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
+        found |= more
+    return sorted(found & parents.keys())
+
+
 def provenance(durability: str) -> str:
     """Machine, commit, durability and load: without them a figure says nothing."""
     collect({"durability": durability})

@@ -39,7 +39,10 @@ def test_options_go_to_the_one_program_before_them(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(bench, "PYTHON", Path(sys.executable))
     monkeypatch.setattr(bench.install, "ensure", lambda *_: None)
     assert bench.bench(["other", "--jars", "DIR"]) == 0
-    assert bench.bench([]) == 0, "what needs options is left out"
-    assert told.read_text() == "--jars DIR;;"
+    (tmp_path / "run.py").write_text(
+        f"import sys; open({str(told)!r}, 'a').write('all ' + ' '.join(sys.argv[1:]))\n"
+    )
+    assert bench.bench(["--out", "DIR"]) == 0, "without a name, one program runs all"
+    assert told.read_text() == "--jars DIR;all --out DIR"
     with pytest.raises(Refused, match="--jars belongs to one benchmark"):
         bench.bench(["sends", "other", "--jars", "DIR"])

@@ -16,13 +16,17 @@ SPARK = "spark_"
 """Programs of these names need what Spark needs."""
 
 
+ALL = "run"
+"""Runs all of them, one table at the end; not a program of its own name."""
+
+
 def bench(words: list[str]) -> int:
-    """Run the named programs, or all that need no arguments; exit status 1 when one failed.
+    """Run the named programs, or without a name all, as bench/run.py has it; exit status 1 when one failed.
 
     Words from the first option on are the arguments of the one program named before them.
     """
     known = programs()
-    if {"-h", "--help"} & set(words[:1]):
+    if {"-h", "--help", "--list"} & set(words[:1]):
         sys.stdout.write(help_text(known))
         return 0
     names = list(takewhile(lambda word: not word.startswith("-"), words))
@@ -30,13 +34,19 @@ def bench(words: list[str]) -> int:
     for name in names:
         if name not in known:
             raise Refused(f"no such benchmark: {name}; there are {', '.join(known)}")
-    if arguments and len(names) != 1:
+    if arguments and len(names) > 1:
         raise Refused(f"{arguments[0]} belongs to one benchmark: ./gantry bench NAME {' '.join(arguments)}")
     install.ensure(install.RUN_LOCK, say)
-    chosen = names or [name for name in known if not needs_arguments(name)]
-    if any(name.startswith(SPARK) for name in chosen):
+    if not names:
+        return _run(ALL, arguments)
+    if any(name.startswith(SPARK) for name in names):
         install.ensure(install.SPARK_LOCK, say)
-    failed = [name for name in chosen if _run(name, known[name], arguments)]
+    failed: list[str] = []
+    for name in names:
+        sys.stdout.write(f"\n== {name}: {known[name]}\n")
+        sys.stdout.flush()
+        if _run(name, arguments):
+            failed.append(name)
     if failed:
         say(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
@@ -55,17 +65,15 @@ def programs() -> dict[str, str]:
     return found
 
 
-def needs_arguments(name: str) -> bool:
-    """Whether the usage line of a program begins with an option that is not in brackets."""
-    return f"python bench/{name}.py --" in (FOLDER / f"{name}.py").read_text(encoding="utf-8")
-
-
 def help_text(known: dict[str, str]) -> str:
     """Return the programs by name, each with what it says of itself."""
     lines = [f"  {name:<12} {words}" for name, words in known.items()]
     return "\n".join(
         [
-            "usage: ./gantry bench [NAME...] | NAME OPTION...   (without a name, all that need no options)",
+            "usage: ./gantry bench [--out DIR] [--only NAME...] [--skip NAME...] [--quick] [--jars DIR[:DIR...]]   all, one table",
+            "       ./gantry bench --against rocketmq,nats,redis,rabbitmq [--jars DIR[:DIR...]]                   other brokers beside",
+            "       ./gantry bench --table FILE [--into DOCUMENT]                 the tables of a bench.json that --out DIR wrote",
+            "       ./gantry bench NAME... | NAME OPTION...                       these alone, with options: NAME --help",
             "",
             *lines,
             "",
@@ -73,9 +81,7 @@ def help_text(known: dict[str, str]) -> str:
     )
 
 
-def _run(name: str, words: str, arguments: list[str]) -> int:
-    sys.stdout.write(f"\n== {name}: {words}\n")
-    sys.stdout.flush()
+def _run(name: str, arguments: list[str]) -> int:
     command = [str(PYTHON), str(FOLDER / f"{name}.py"), *arguments]
     with subprocess.Popen(command, cwd=ROOT) as program:
 

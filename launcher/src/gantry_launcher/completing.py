@@ -49,7 +49,13 @@ OWN_WORDS = {
     "test": OwnWord("check, then the whole test suite"),
     "check": OwnWord("format, lint, types, import rules, spelling"),
     "demo": OwnWord("the main job in a minute"),
-    "bench": OwnWord("measure"),
+    "bench": OwnWord(
+        "measure",
+        {
+            "--list": None, "--out": ANYTHING, "--only": ANYTHING, "--skip": ANYTHING, "--quick": None, "--against": ANYTHING,
+            "--jars": ANYTHING, "--table": ANYTHING, "--into": ANYTHING,
+        },
+    ),
     "report": OwnWord(
         "what the logs of the stores say, as a page",
         {
