@@ -29,7 +29,7 @@ def doubts(plan: Plan, outcome: Outcome) -> Iterator[str]:
     if counts["clientCpuPercent"] >= BUSY_PERCENT and plan.role == "local":
         yield f"The load generator itself used up to {counts['clientCpuPercent']} % of a core: times and rates may be its own."
     if counts["unsent"]:
-        yield f"{counts['unsent']} sends were intended and not begun in time; they count with the time they waited."
+        yield f"Sends that were intended and not begun in time: {counts['unsent']}; they count with the time they waited."
     if counts["refused"]:
         yield f"{counts['refused']} sends were refused with 429, and {counts['heldBack']} held back as it asked."
     if counts["unknown"]:
