@@ -23,20 +23,50 @@ from typing import Any
 from zlib import crc32
 
 import uvloop
-from flood import Sends, flood
+from flood import KEY_PLACE, Sends, flood
 from store_send import store
 from system import ROOT, provenance
 
-TOPICS, QUEUES, BODY_BYTES = 12, 8, 80
+from gantry_wire.codes import RequestCode
+from gantry_wire.frame import encode_request
+from gantry_wire.headers import SendHeaderV2
+
+TOPICS, QUEUES, BODY_BYTES, TAGS = 12, 4, 40, 5
 FILL_SECONDS = 2.0
+SEGMENT_BYTES = 256 * 1024 * 1024
+
+
+class Orders(Sends):
+    """Sends with a tag of five and a key of their own, beside the unique key: what sketches find it hardest to count."""
+
+    def __init__(self, topic: str) -> None:
+        """Messages of one topic; their born time is now."""
+        self._parts: list[list[bytes]] = []
+        self._number = time.time_ns()
+        for number in range(QUEUES * TAGS):
+            properties = f"UNIQ_KEY\x01{KEY_PLACE}\x02KEYS\x01order-{KEY_PLACE}\x02TAGS\x01tag-{number % TAGS}\x02WAIT\x01true\x02"
+            header = SendHeaderV2(
+                producer_group="flood", topic=topic, default_topic="TBW102", default_topic_queue_nums=QUEUES,
+                queue_id=number % QUEUES, sys_flag=0, born_timestamp=int(time.time() * 1000), flag=0, properties=properties,
+            )  # fmt: skip
+            frame = encode_request(RequestCode.SEND_MESSAGE_V2, 7, header, os.urandom(BODY_BYTES))
+            self._parts.append(frame.split(KEY_PLACE.encode()))
+
+    def frames(self, count: int) -> bytes:
+        """The next `count` frames, joined."""
+        first = self._number
+        self._number = first + count
+        some = len(self._parts)
+        return b"".join(
+            (b"%032X" % number).join(self._parts[number % some]) for number in range(first, first + count)
+        )
 
 
 async def fill(port: int, folder: Path, megabytes: int) -> None:
     """Send to one topic after the other until the log holds so much."""
     number = 0
     while written_bytes(folder) < megabytes * 1_000_000:
-        sends = Sends(f"topic-{number % TOPICS}", range(QUEUES), os.urandom(BODY_BYTES))
-        await flood(f"127.0.0.1:{port}", sends, seconds=FILL_SECONDS)
+        await flood(f"127.0.0.1:{port}", Orders(f"topic-{number % TOPICS}"), seconds=FILL_SECONDS)
         number += 1
         await asyncio.sleep(0)
 
@@ -109,7 +139,7 @@ def main() -> None:
         measure(options.store, options.runs)
         return
     with tempfile.TemporaryDirectory(prefix="gantry-report-log-") as folder:
-        with store("async", folder, "segment_bytes=268435456") as running:
+        with store("async", folder, f"segment_bytes={SEGMENT_BYTES}", "send_wait_ms_max=60000") as running:
             uvloop.run(fill(running[1], Path(folder), options.megabytes))
         measure(Path(folder), options.runs)
 

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from gantry_spark.decode.schema import PROPERTY_PREFIX, arrow_schema
+from gantry_spark.reports import counts
 from gantry_spark.reports.facts import Bounds, Committed, Damage, Facts, Span
 
 START_MS = 1_700_000_000_000
@@ -57,6 +58,14 @@ class RowsLog:
         if span.below_ms is not None and "storeTimestamp" in columns:
             frame = frame.where(F.unix_millis("storeTimestamp") < span.below_ms)
         return frame
+
+    def counted(self, step: int, tracked: int, span: Span) -> pa.Table:
+        assert span.is_all
+        counter = counts.Counter("a", step, tracked)
+        schema = arrow_schema(counts.COLUMNS)
+        for row in self.added:  # one by one, so that pieces are put together
+            counter.add(pa.RecordBatch.from_pylist([row], schema=schema))
+        return pa.Table.from_batches(counter.batches(), schema=counts.SCHEMA)
 
     def damage(self) -> Sequence[Damage]:
         return [Damage("a", 4096, 77, "body CRC differs")]

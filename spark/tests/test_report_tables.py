@@ -9,6 +9,7 @@ import pytest
 from report_rows import START_MS, RowsLog
 
 from gantry_spark.reports.facts import Committed, Span
+from gantry_spark.reports.kinds import kind_of
 
 pytestmark = pytest.mark.cluster
 
@@ -121,6 +122,20 @@ def test_users_topics_are_counted_apart_from_the_systems(tables: Any) -> None:
     )
 
 
+def test_sql_and_the_pass_over_the_log_tell_kinds_of_topics_alike(tables: Any, spark: Any) -> None:
+    names = (
+        "orders",
+        "%RETRY%a",
+        "%DLQ%a",
+        "RMQ_SYS_TRACE_TOPIC",
+        "rmq_sys_wheel_timer",
+        "GANTRY_SYS_MARKS",
+        "OFFSET_MOVED_EVENT",
+    )
+    for name in (*names, "SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC", "my_SCHEDULE_TOPIC_XXXX"):
+        assert spark.sql("SELECT kind_of(:name)", args={"name": name}).first()[0] == kind_of(name)
+
+
 def test_skew_is_the_fullest_queue_over_the_mean(tables: Any) -> None:
     orders = one(tables["queues"], topic="orders")
     assert (orders["fullestQueue"], orders["fullestMessages"], orders["skew"]) == (
@@ -154,6 +169,11 @@ def test_a_clock_that_runs_ahead_is_counted_and_no_latency(tables: Any) -> None:
 
 
 def test_keys_of_one_message_count_each_for_itself(tables: Any) -> None:
+    assert all(row["messages"] == row["atMost"] for row in tables["tops"])
+    assert (
+        one(tables["distinct"], topic="orders")["keys"],
+        one(tables["distinct"], topic="orders")["producers"],
+    ) == (3, 1)
     tops = {(row["what"], row["item"]): row["messages"] for row in tables["tops"] if row["topic"] == "orders"}
     assert tops[("key", "all")] == 10
     assert tops[("key", "k0")] == tops[("key", "k1")] == 5

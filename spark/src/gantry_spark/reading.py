@@ -59,6 +59,12 @@ class Piece(InputPartition):
         self.bounds = {name: bounds[name] for name in brokers if bounds.get(name)}
         self.stored_from = {name: ms for name, ms in (stored_from or {}).items() if name in brokers}
 
+    def of_broker(self, name: str) -> Piece:
+        """Return what of it is of one broker."""
+        return Piece(
+            tuple(part for part in self.ranges if part.broker == name), self.bounds, self.stored_from
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Task:

@@ -30,6 +30,8 @@ FOLDER: Final = "reports"
 """Where reports go whose place is not named: each into a folder by its time, and an index page beside them."""
 _OURS: Final = re.compile(r"^gantry_spark\.[\w.]+: (.+)$", re.MULTILINE)
 _STAGES: Final = 9
+_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A report is over before Java's second compiler and its collector of several threads pay: they took a third of its CPU time."""
 _ABOUT: Final = """\
 Reads the log of stores, running or stopped, and writes a report: OUT/report.html (one file, nothing else needed), OUT/report.json,
 OUT/tables/*.parquet. Times are ISO 8601, UTC unless they say otherwise. See docs/reports.md.
@@ -192,7 +194,7 @@ def _session(master: str) -> SparkSession:
 
     quiet = Path(__file__).parent / "reports" / "log4j2.properties"
     settings = {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{quiet}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{quiet} {_JAVA}",
         "spark.log.level": "ERROR",
         # Aggregates with sketches sort from so many groups on; ours have thousands, and each is small.
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",

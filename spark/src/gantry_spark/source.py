@@ -76,16 +76,19 @@ class GantrySource(DataSource):
 class BatchReader(DataSourceReader):
     """Reads what stores hold at the moment of planning, or a snapshot that was taken before."""
 
-    def __init__(self, options: Options, names: tuple[str, ...]) -> None:
+    def __init__(self, options: Options, names: tuple[str, ...], stored: Span = (None, None)) -> None:
+        """Read what the options say; `stored`: store times from and below (ms), where they say none."""
         self._options = options
         self._names = names
         self._restriction = Restriction(topics=options.topics)
+        if stored != (None, None):
+            self._restriction.spans["storetimestamp"] = stored
         if options.starting_ms is not None or options.ending_ms is not None:
             self._restriction.spans["storetimestamp"] = options.starting_ms, options.ending_ms
 
     def partitions(self) -> list[InputPartition]:  # type: ignore[override] - Spark insists on a list
         """Plan: take the snapshot, find the ranges, cut them."""
-        options, task = self._options, self._task()
+        options, task = self._options, self.task()
         if options.snapshot is not None:
             snapshot = load(options.snapshot)
         else:
@@ -120,9 +123,10 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Yield the rows of a partition."""
-        return self._task().read(partition) if isinstance(partition, Piece) else iter(())
+        return self.task().read(partition) if isinstance(partition, Piece) else iter(())
 
-    def _task(self) -> Task:
+    def task(self) -> Task:
+        """Return how a partition is read."""
         restriction, options = self._restriction, self._options
         times = restriction.spans.get("storetimestamp")
         wanted = Wanted(

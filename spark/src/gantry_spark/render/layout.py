@@ -120,7 +120,7 @@ TABLES: Final[dict[str, Layout]] = {
         Column("caughtUpInMinutes", "Caught up in (min)", "count"), Column("oldestUnreadMs", "Oldest unread", "ms"),
     ), _lag),
     "tops": Layout("Frequent", (
-        Column("item", "Which"), _TOPIC, Column("messages", "Messages", "count"), Column("share", "Share of topic", "share"),
+        Column("item", "Which"), _TOPIC, Column("messages", "Messages", "count"), Column("atMost", "At most", "count"), Column("share", "Share of topic", "share"),
     )),
     "distinct": Layout("How many different ones, about", (_TOPIC, Column("keys", "Keys", "count"), Column("producers", "Producers", "count"))),
     "sizes": Layout("Sizes of bodies", (

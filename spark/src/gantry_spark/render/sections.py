@@ -201,8 +201,8 @@ def _tops(report: Report) -> Section:
         for what in ("tag", "key", "producer")
     ]
     about = (
-        "The most frequent of each topic, from sketches. Counts are exact up to a thousand different ones in a topic and hour, and upper bounds "
-        "beyond. A producer is the host it was born on: over HTTP that is the gateway."
+        "The most frequent of each topic. Counts are exact up to a thousand different ones in a topic and hour; beyond, messages are what is "
+        "surely there, and at most what may be. A producer is the host it was born on: over HTTP that is the gateway."
     )
     drawn = f'<div class="two">{"".join(parts)}{_table(report, "distinct")}</div>'
     return Section("frequent", "Keys, tags, producers", about, drawn)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
+from pyarrow import compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
@@ -16,6 +17,7 @@ from gantry_spark.reports import delay_levels
 from gantry_spark.reports.facts import CHART_STEPS, STEPS, Facts, Log, Span, step_for
 from gantry_spark.reports.statements import Statements
 
+_pc: Final[Any] = compute
 TRACKED: Final = 1000
 """Different tags, keys or producers of a topic and hour that are counted one by one; beyond them counts are upper bounds."""
 SCHEDULE, TIMER = "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"
@@ -23,16 +25,30 @@ HALF, OP, PARKED = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "T
 SAMPLES, TRACES, MARKS = "GANTRY_SYS_OFFSETS", "RMQ_SYS_TRACE_TOPIC", "GANTRY_SYS_MARKS"
 _WAITING: Final = (SCHEDULE, TIMER, HALF, PARKED, MARKS)
 _TABLES_AT_ONCE: Final = 3
+COUNTED: Final = {"traffic": "traffic", "latency_bins": "latency", "words": "word", "hashes": "hash"}
+"""Views of what the pass that counts left, and which of its rows they are made of."""
 KEPT: Final = ("traffic", "latency_bins", "items", "results", "op_bodies", "samples", "traces")
+BOUNDS_SCHEMA: Final = pa.schema(
+    [
+        ("broker", pa.string()),
+        ("topic", pa.string()),
+        ("queueId", pa.int32()),
+        ("minOffset", pa.int64()),
+        ("maxOffset", pa.int64()),
+    ]
+)
+_COMMITTED_SCHEMA: Final = pa.schema(
+    [
+        ("group", pa.string()),
+        ("broker", pa.string()),
+        ("topic", pa.string()),
+        ("queueId", pa.int32()),
+        ("committed", pa.int64()),
+    ]
+)
+_LEVELS_SCHEMA: Final = pa.schema([("level", pa.int32()), ("ms", pa.int64()), ("word", pa.string())])
 NOTHING_EARLIER: Final[Mapping[str, pa.Table]] = MappingProxyType({})
 
-_TRAFFIC_COLUMNS: Final = (
-    "topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "storeSize", "bodySize",
-)  # fmt: skip
-_LATENCY_COLUMNS: Final = {
-    "topic": "topic", "storeTimestamp": "storeTimestamp", "bornTimestamp": "bornTimestamp", "reconsumeTimes": "reconsumeTimes",
-    "sysFlag": "sysFlag", "property:__GANTRY_SETTLED": "settled", "property:REAL_TOPIC": "realTopic",
-}  # fmt: skip
 _RESULT_COLUMNS: Final = {
     "topic": "topic", "brokerName": "broker", "storeTimestamp": "stored", "uniqueKey": "uniqueKey", "sysFlag": "sysFlag",
     "preparedTransactionOffset": "preparedTransactionOffset",
@@ -111,21 +127,17 @@ class Build:
             for name in KEPT
             if self._sql.spark.catalog.tableExists(name)
         }
-        kept["tops_by_hour"] = self.found.tables["hourly_tops"]
-        kept["several_keys"] = self.found.tables["hourly_several_keys"]
-        return kept
+        return kept | {name: self.found.tables[f"hourly_{name}"] for name in ("words", "hashes")}
 
     def close(self) -> None:
         """Let go of what Spark keeps."""
         self._sql.close()
 
     def _register_facts(self, spark: SparkSession) -> None:
-        bounds = "broker string, topic string, queueId int, minOffset bigint, maxOffset bigint"
-        committed = "group string, broker string, topic string, queueId int, committed bigint"
-        _local(spark, self._facts.bounds, bounds).createOrReplaceTempView("bounds")
-        _local(spark, self._facts.committed, committed).createOrReplaceTempView("committed")
+        _local(spark, self._facts.bounds, BOUNDS_SCHEMA).createOrReplaceTempView("bounds")
+        _local(spark, self._facts.committed, _COMMITTED_SCHEMA).createOrReplaceTempView("committed")
         levels = delay_levels.durations(self._facts.delay_levels)
-        _local(spark, levels, delay_levels.DDL).createOrReplaceTempView("levels")
+        _local(spark, levels, _LEVELS_SCHEMA).createOrReplaceTempView("levels")
 
     def _tables(self, *names: str) -> None:
         """Compute tables, some at once: each is small, and most of its time is Spark's planning."""
@@ -133,9 +145,9 @@ class Build:
             self.found.tables.update(zip(names, threads.map(self._sql.table, names), strict=True))
 
     def _traffic(self) -> None:
-        messages = self._log.rows(_TRAFFIC_COLUMNS, span=self._span)
-        self._sql.register("messages", messages)
-        self._sql.scan("traffic")
+        counted = self._log.counted(self.found.parameters["step"], TRACKED, self._span)
+        for name, part in COUNTED.items():
+            self._sql.counted(name, counted.filter(_pc.equal(counted["part"], part)))
         self._tables("topics")
 
     def _shape(self) -> None:
@@ -144,21 +156,10 @@ class Build:
             self._tables("check")
 
     def _latency(self) -> None:
-        messages = self._log.rows(tuple(_LATENCY_COLUMNS), span=self._span)
-        self._sql.register("messages", _renamed(messages, _LATENCY_COLUMNS))
-        self._sql.scan("latency_bins")
         self._tables("latency", "latency_by_time", "hourly_latency")
 
     def _tops(self) -> None:
-        columns = ("topic", "storeTimestamp", "tags", "keys", "bornHost")
-        self._sql.register("messages", self._log.rows(columns, span=self._span))
-        self._sql.scan("tops_by_hour")
-        hours = self._sql.spark.table("tops_by_hour")
-        has_several = not hours.where("withSeveralKeys > 0").isEmpty()
-        self._sql.scan(
-            "several_keys", None if has_several else hours.select("time", "topic", "topKeys").where("false")
-        )
-        self._tables("tops", "distinct", "hourly_tops", "hourly_several_keys")
+        self._tables("tops", "distinct", "hourly_words", "hourly_hashes")
 
     def _waiting(self, waiting: Sequence[str], ops: Sequence[str]) -> None:
         """Follow what waits. What becomes of an item may lie behind the end of the range, so outcomes are looked for up to the end of the log."""
@@ -223,5 +224,8 @@ def _renamed(rows: DataFrame, names: dict[str, str]) -> DataFrame:
     return rows.toDF(*(names[name] for name in rows.columns))
 
 
-def _local(spark: SparkSession, rows: Sequence[tuple[Any, ...]], ddl: str) -> DataFrame:
-    return spark.createDataFrame(list(rows), ddl)
+def _local(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> DataFrame:
+    """Return rows as a frame; by way of Arrow, because Spark makes a job of each list of Python's."""
+    columns = zip(*rows, strict=True) if rows else [[] for _ in schema]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=schema))

@@ -7,7 +7,6 @@ from typing import Final
 
 DEFAULT: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """RocketMQ's `messageDelayLevel` and ours."""
-DDL: Final = "level int, ms bigint, word string"
 _LEVEL: Final = re.compile(r"(\d{1,9})([smhd])")
 _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 STEPS: Final = (1, 5, 10, 30, 60, 300, 600, 1800, 3600)
@@ -81,6 +82,10 @@ class Log(Protocol):
 
     def rows(self, columns: Sequence[str], *, topics: Collection[str] | None = None, span: Span) -> DataFrame:
         """Return these columns of messages, named as the data source names them; only of `topics` where they are given."""
+        ...
+
+    def counted(self, step: int, tracked: int, span: Span) -> pa.Table:
+        """Return the counts of all messages by steps of `step` seconds, as `counts.SCHEMA` has them."""
         ...
 
     def damage(self) -> Sequence[Damage]:

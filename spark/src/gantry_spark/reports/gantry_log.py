@@ -9,11 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from gantry_spark.decode.schema import ddl
-from gantry_spark.reports import delay_levels
+from gantry_spark.reports import counting_job, delay_levels
 from gantry_spark.reports.facts import Bounds, Committed, Damage, Facts, Span
 from gantry_spark.snapshot import Snapshot, StoreView
 
@@ -38,21 +39,26 @@ class GantryLog:
             return self._spark.createDataFrame([], ddl(tuple(columns)))
         reader = (
             self._spark.read.format("gantry")
-            .option("snapshot", str(self._manifest))
-            .option("quarantine", str(self._quarantine))
+            .options(**self._options())
             .option("columns", ",".join(columns))
             .option("decompress", str("body" in columns).lower())
         )
         if topics is not None:
             reader = reader.option("topic", ",".join(topics))
-        if self._since is not None:
-            reader = reader.option("startingOffsets", json.dumps(self._since))
         rows = reader.load()
         if span.since_ms is not None:
             rows = rows.where(F.col("storeTimestamp") >= F.timestamp_millis(F.lit(span.since_ms)))
         if span.below_ms is not None:
             rows = rows.where(F.col("storeTimestamp") < F.timestamp_millis(F.lit(span.below_ms)))
         return rows
+
+    def counted(self, step: int, tracked: int, span: Span) -> pa.Table:
+        """Return the counts of all messages, as `counts.SCHEMA` has them."""
+        return counting_job.counted(self._spark, self._options(), step, tracked, span)
+
+    def _options(self) -> dict[str, str]:
+        found = {"snapshot": str(self._manifest), "quarantine": str(self._quarantine)}
+        return found if self._since is None else found | {"startingOffsets": json.dumps(self._since)}
 
     def damage(self) -> Sequence[Damage]:
         """Return what no pass could read, each piece once however many passes met it."""

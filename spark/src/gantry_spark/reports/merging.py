@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from gantry_spark.reports import content
 from gantry_spark.reports.asked import NotPossible
-from gantry_spark.reports.build import TRACKED
+from gantry_spark.reports.build import BOUNDS_SCHEMA, TRACKED
 from gantry_spark.reports.facts import CHART_STEPS, Facts, Span, step_for
 from gantry_spark.reports.progress import Progress
 from gantry_spark.reports.rounds import LAST_STAGE, Made
@@ -22,7 +22,7 @@ from gantry_spark.reports.statements import Statements
 from gantry_spark.reports.writing import TABLES
 
 ROLLUPS: Final = {
-    "hourly_traffic": "traffic", "hourly_latency": "latency_bins", "hourly_tops": "tops_by_hour", "hourly_several_keys": "several_keys",
+    "hourly_traffic": "traffic", "hourly_latency": "latency_bins", "hourly_words": "words", "hourly_hashes": "hashes",
 }  # fmt: skip
 """Roll-up, and the view that it stands for."""
 _TABLES: Final = (
@@ -70,9 +70,7 @@ def merge(spark: SparkSession, rollups: dict[str, pa.Table], progress: Progress)
     progress.stage("merging")
     for name, view in ROLLUPS.items():
         sql.register(view, spark.createDataFrame(rollups[name]))
-    spark.createDataFrame(
-        [], "broker string, topic string, queueId int, minOffset bigint, maxOffset bigint"
-    ).createOrReplaceTempView("bounds")
+    spark.createDataFrame(BOUNDS_SCHEMA.empty_table()).createOrReplaceTempView("bounds")
     tables = {name: sql.table(name) for name in _TABLES}
     tables["damage"] = content.damage_table([])
     brokers = sorted(set(traffic["broker"].to_pylist()))

@@ -64,6 +64,12 @@ class Statements:
             self._kept[name] = frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
         frame.createOrReplaceTempView(name)
 
+    def counted(self, name: str, rows: pa.Table) -> None:
+        """Make counts of the log a view by its statement."""
+        self._use(_SMALL)
+        self.spark.createDataFrame(rows).createOrReplaceTempView("counted")
+        self.view(name)
+
     def scan(self, name: str, frame: DataFrame | None = None) -> None:
         """Compute a view now, in a pass over the log: for that Spark makes code. `frame` instead of the statement of that name."""
         self._use(self._usual)

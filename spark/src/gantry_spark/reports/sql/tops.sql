@@ -1,18 +1,18 @@
--- The ten most frequent tags, keys and producers (born host) of each topic. Counts are upper bounds where a topic has more different
--- ones in an hour than are tracked.
-WITH totals AS (
-  SELECT topic, CAST(sum(messages) AS BIGINT) AS total FROM tops_by_hour GROUP BY topic
-), found AS (
-  SELECT topic, 'tag' AS what, approx_top_k_estimate(approx_top_k_combine(topTags, :tracked), 10) AS items
-  FROM tops_by_hour WHERE withTag > 0 GROUP BY topic
-  UNION ALL
-  SELECT topic, 'key', approx_top_k_estimate(approx_top_k_combine(topKeys, :tracked), 10)
-  FROM (SELECT topic, topKeys FROM tops_by_hour WHERE withKey > withSeveralKeys UNION ALL SELECT topic, topKeys FROM several_keys)
-  GROUP BY topic
-  UNION ALL
-  SELECT topic, 'producer', approx_top_k_estimate(approx_top_k_combine(topProducers, :tracked), 10)
-  FROM tops_by_hour GROUP BY topic
+-- The ten most frequent tags, keys and producers of each topic. Exact where none were left out; else `messages` is what is surely there,
+-- `atMost` what may be there, and what could be as rare as those left out is not listed.
+WITH counts AS (
+  SELECT topic, what, item, sum(messages) AS messages FROM words GROUP BY ALL
+), short AS (
+  SELECT topic, what, messages AS missed FROM counts WHERE item IS NULL
+), totals AS (
+  SELECT topic, sum(messages) AS total FROM traffic GROUP BY topic
+), placed AS (
+  SELECT topic, what, item, messages, coalesce(missed, 0) AS missed, row_number() OVER (PARTITION BY topic, what ORDER BY messages DESC, item) AS place
+  FROM counts LEFT JOIN short USING (topic, what)
+  WHERE item IS NOT NULL AND messages > coalesce(missed, 0)
 )
-SELECT topic, what, item.item AS item, item.count AS messages, item.count / total AS share
-FROM (SELECT topic, what, explode(items) AS item FROM found) JOIN totals USING (topic)
+SELECT
+  topic, what, item, CAST(messages AS BIGINT) AS messages, CAST(messages + missed AS BIGINT) AS atMost, messages / total AS share
+FROM placed JOIN totals USING (topic)
+WHERE place <= 10
 ORDER BY what DESC, messages DESC, topic, item

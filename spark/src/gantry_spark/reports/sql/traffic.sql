@@ -1,13 +1,7 @@
--- Every message counted once, by step of time, queue and size of its body. One pass over the log; other tables are made from it.
+-- Every message counted once, by step of time, queue and size of its body (in powers of two; -1: empty). The one pass over the log counts each
+-- piece where it is read (`counted`); other tables add these up.
 SELECT
-  timestamp_seconds(unix_seconds(storeTimestamp) DIV :step * :step) AS time,
-  brokerName AS broker, topic, queueId,
-  CASE WHEN bodySize = 0 THEN -1 ELSE length(bin(bodySize)) - 1 END AS sizeBin,
-  count(*) AS messages,
-  sum(CAST(storeSize AS BIGINT)) AS bytes,
-  sum(CAST(bodySize AS BIGINT)) AS bodyBytes,
-  max(bodySize) AS largestBody,
-  min(queueOffset) AS firstOffset, max(queueOffset) AS lastOffset,
-  min(storeTimestamp) AS firstStored, max(storeTimestamp) AS lastStored
-FROM messages
-GROUP BY ALL
+  time, broker, topic, queueId, CAST(bin AS INT) AS sizeBin,
+  messages, bytes, bodyBytes, CAST(most AS INT) AS largestBody, firstOffset, lastOffset, firstStored, lastStored
+FROM counted
+WHERE part = 'traffic'
