@@ -16,7 +16,7 @@ class Told:
     def __init__(self, events, number, size=1):
         self.events, self.number, self.size = events, number, size
 
-    def acknowledged(self, _reply):
+    def stored(self, _status, _reply):
         self.events.append(self.number)
         asyncio.get_running_loop().call_soon(self.send_again)
 

@@ -36,6 +36,24 @@ async def test_what_may_pass_is_tried_on_the_other_broker_with_the_same_id(outco
         assert {unique_id(command) for command in bad.sends} <= {unique_id(command) for command in good.sends}
 
 
+@pytest.mark.parametrize("outcome", [2, CLOSE])
+async def test_messages_of_one_turn_leave_together_and_each_one_that_fails_is_tried_elsewhere(outcome):
+    bad, good = Broker("a", outcome), Broker("b", STORED)
+    async with (
+        cluster(bad, good) as (_, nameserver),
+        Producer("g", nameservers=nameserver, **LONG) as producer,
+    ):
+        await producer.send(Message("T", b"first"))
+        sent = [Message("T", b"%d" % n, tag='"\u00e4\\') for n in range(40)]
+        results = await asyncio.gather(*map(producer.send, sent))
+        assert [result.message_id for result in results] == [message.unique_id for message in sent]
+        assert {result.queue.broker for result in results} == {"b"}
+        assert sorted(command.body for command in good.sends[-40:]) == sorted(
+            message.body for message in sent
+        )
+        assert {parse_properties(command.ext["i"])["TAGS"] for command in good.sends[-40:]} == {sent[0].tag}
+
+
 @pytest.mark.parametrize("code", [13, 29, 604])
 async def test_a_final_no_is_raised_at_once_with_code_and_advice(code):
     broker = Broker("a", code)

@@ -132,3 +132,26 @@ async def test_a_watcher_that_fails_is_reported_and_stops_no_time_out():
     asyncio.get_running_loop().set_exception_handler(None)
     assert [type(outcome) for outcome in outcomes] == [RequestTimedOut] * 2
     assert isinstance(reported[0]["exception"], ZeroDivisionError)
+
+
+async def test_numbers_for_many_calls_are_those_no_open_call_has_also_where_they_wrap():
+    calls = make_calls()
+    assert list(calls.next_opaques(3)) == [1, 2, 3]
+    held = calls.open(5, 30)
+    assert list(calls.next_opaques(3)) == [4, 6, 7]
+    calls._opaque = OPAQUE_MASK - 1
+    assert list(calls.next_opaques(3)) == [OPAQUE_MASK, 0, 1]
+    calls.resolve(Command(opaque=5))
+    await held
+
+
+async def test_calls_that_begin_together_end_each_in_its_own_time():
+    calls, loop = make_calls(), asyncio.get_running_loop()
+    hasty, patient = loop.create_future(), loop.create_future()
+    now = loop.time()
+    calls.open_together({1: (patient, now + 60, now), 2: (hasty, now + 0.05, now)}, now + 0.05)
+    assert len(calls) == 2
+    with pytest.raises(RequestTimedOut, match=r"within 0\.05 s"):
+        await asyncio.wait_for(hasty, 30)
+    assert calls.resolve(Command(opaque=1, remark="one"))
+    assert (await patient).remark == "one"

@@ -223,3 +223,31 @@ def test_request_frames_are_what_the_codec_reads():
 async def test_a_name_that_no_host_can_have_is_not_connected():
     with pytest.raises(NotConnected):
         await connect("a..b:10911")
+
+
+async def test_calls_asked_together_leave_in_one_write_or_not_at_all():
+    async with serving() as (_, port):
+        connection = await to(port, limits=LinkLimits(calls_max=3))
+        loop = asyncio.get_running_loop()
+
+        def together(count):
+            answers = {opaque: loop.create_future() for opaque in connection.next_opaques(count)}
+            frames = [encode_request(ECHO, opaque, None, b"%d" % opaque) for opaque in answers]
+            now = loop.time()
+            calls = {opaque: (answer, now + 60, now) for opaque, answer in answers.items()}
+            return answers, connection.ask_together(calls, now + 60, b"".join(frames))
+
+        answers, is_asked = together(3)
+        assert is_asked
+        assert not together(1)[1]  # as many as may wait
+        for opaque, answer in answers.items():
+            assert (await answer).body == b"%d" % opaque
+        connection.pause_writing()
+        assert not together(1)[1]
+        assert connection.open_calls == 0
+        connection.resume_writing()
+        answers, is_asked = together(1)
+        assert is_asked
+        await asyncio.gather(*answers.values())
+        connection.close()
+        assert not together(1)[1]

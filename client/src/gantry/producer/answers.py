@@ -11,12 +11,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from gantry.message import SendStatus
 from gantry_link.turn import Turn
 from gantry_wire.headers import SendReplyHeader
 
 if TYPE_CHECKING:
     from gantry.producer.send import Send
 
+_OK = SendStatus.SEND_OK
 PORTION_MIN = 16
 """Fewer would cost more in writes, and under SYNC_FLUSH in flushes, than they win."""
 PORTIONS = 4
@@ -42,7 +44,7 @@ class Answers:
         if self._room <= 0:
             self._waiting.append((send, reply))
             return
-        send.acknowledged(reply)
+        send.stored(_OK, reply)
         self._room -= send.size
         if self._room <= 0:
             self._loop.call_soon(self._go_on_bound)  # behind those who were told
@@ -52,7 +54,7 @@ class Answers:
         self._room = max(PORTION_MIN, self._open_sends() // PORTIONS)
         while self._waiting and self._room > 0:
             send, reply = self._waiting.popleft()
-            send.acknowledged(reply)
+            send.stored(_OK, reply)
             self._room -= send.size
         if self._room <= 0:
             self._loop.call_soon(self._go_on_bound)

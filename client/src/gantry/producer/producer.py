@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from time import time_ns
 from typing import Any, Self, Unpack, cast
 
 from gantry import namespaces
@@ -18,7 +19,7 @@ from gantry.producer.batches import BatchIncomplete, batch_items
 from gantry.producer.preparing import Preparation
 from gantry.producer.replying import is_reply, request_properties
 from gantry.producer.selectors import Selector, by_hash
-from gantry.producer.send import BatchSend, ReplySend, Send
+from gantry.producer.send import ReplySend, Send, batch_send
 from gantry.producer.sender import Choice, Sender, not_running
 from gantry.producer.settings import ProducerOptions, ProducerSettings
 from gantry.pushes import PushAnswer
@@ -155,7 +156,7 @@ class Producer:
             sender = self._running()  # says what is wrong
         if type(message) is not Message:
             check_message(message)
-        born_ms = now_ms()
+        born_ms = time_ns() // 1_000_000
         loop = sender.loop
         future: asyncio.Future[SendResult] = loop.create_future()
         seconds = self._send_timeout if timeout is None else self._seconds(timeout)
@@ -214,7 +215,7 @@ class Producer:
             future: asyncio.Future[list[SendResult]] = sender.loop.create_future()
             deadline = sender.loop.time() + self._seconds(timeout)
             try:
-                sender.begin(BatchSend(sender, part, items, future, deadline, now_ms()), _fixed(chosen))
+                sender.begin(batch_send(sender, part, items, future, deadline, now_ms()), _fixed(chosen))
                 results += await future
             except GantryError as error:
                 if not results:
@@ -317,7 +318,7 @@ class Producer:
         try:
             sender = self._running()
             future: asyncio.Future[Any] = sender.loop.create_future()
-            send = BatchSend(sender, gathered.messages, gathered.items, future, gathered.deadline, now_ms())
+            send = batch_send(sender, gathered.messages, gathered.items, future, gathered.deadline, now_ms())
             send.waiting = gathered.waiting
             sender.begin(send, _fixed(gathered.queue))
         except Exception as error:  # noqa: BLE001 - one message that cannot be written; everybody must hear of it

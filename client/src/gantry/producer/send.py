@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
 
 from gantry.errors import GantryError
 from gantry.message import Message, SendResult, SendStatus
 from gantry.producer.preparing import Prepared
-from gantry.producer.targets import Target
+from gantry.producer.targets import NOWHERE, Target
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_calls import refusal
 from gantry_wire.batch import BatchItem, encode_batch
@@ -33,46 +35,38 @@ STATUS = {
     11: SendStatus.SLAVE_NOT_AVAILABLE,
     12: SendStatus.FLUSH_SLAVE_TIMEOUT,
 }
-_OK = SendStatus.SEND_OK
 BAD_ANSWER = 1
 
 
-class Send:
-    """A message that is being sent, with the tries it has left."""
+class Send(msgspec.Struct, eq=False):
+    """A message that is being sent. A Struct: one is made for each message, in a third of the time of a plain class."""
 
+    code: ClassVar[int] = RequestCode.SEND_MESSAGE_V2
+    sender: Sender
+    message: Message
+    prepared: Prepared
+    future: asyncio.Future[Any]
+    deadline: float
+    born_ms: int
+    target: Target = NOWHERE
+    started: float = 0.0
+    tries_done: int = 0
+    is_fixed: bool = False
+    """The queue was chosen by the user: no other will do."""
+    kind: str = "normal"
+    context: SendContext | None = None
     size: int = 1
     """How many messages it carries."""
-    __slots__ = (
-        "born_ms", "code", "context", "deadline", "future", "is_fixed", "is_special", "kind", "message", "prepared",
-        "sender", "started", "target", "tries_done", "tries_left",
-    )  # fmt: skip
 
-    def __init__(
-        self,
-        sender: Sender,
-        message: Message,
-        prepared: Prepared,
-        future: asyncio.Future[Any],
-        deadline: float,
-        born_ms: int,
-    ) -> None:
-        self.sender: Sender = sender
-        self.message: Message = message
-        self.prepared: Prepared = prepared
-        self.future: asyncio.Future[Any] = future
-        self.deadline: float = deadline
-        self.started: float = 0.0
-        self.born_ms: int = born_ms
-        self.target: Target
-        self.tries_left: int = sender.tries
-        self.tries_done: int = 0
-        self.is_fixed: bool = False
-        """The queue was chosen by the user: no other will do."""
-        self.code: int = RequestCode.SEND_MESSAGE_V2
-        self.is_special: bool = prepared.sys_flag != 0 or message.flag != 0 or sender.signer is not None
-        """Its header is not its target's pattern."""
-        self.kind: str = "normal"
-        self.context: SendContext | None = None
+    @property
+    def is_special(self) -> bool:
+        """Whether its header is not its target's pattern."""
+        return self.prepared.sys_flag != 0 or self.message.flag != 0 or self.sender.signer is not None
+
+    @property
+    def tries_left(self) -> int:
+        """How often it may be sent again."""
+        return self.sender.tries - self.tries_done
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -88,7 +82,7 @@ class Send:
         """Return the request."""
         properties, body, sys_flag = self.prepared
         target = self.target
-        if not self.is_special and not oneway:
+        if not oneway and not self.is_special:
             return target.pattern.frame(opaque, self.born_ms, properties, body)
         header = target.header(self.born_ms, sys_flag, self.message.flag, properties)
         signer = self.sender.signer
@@ -118,13 +112,7 @@ class Send:
         if answer.code and self.sender.retries_unless_ok(self):
             self.sender.failed(self, BrokerRefused(BAD_ANSWER, STATUS[answer.code].value))
             return
-        self.sender.finished(self)
-        self.stored(STATUS[answer.code] if answer.code else _OK, reply)
-
-    def acknowledged(self, reply: SendReplyHeader) -> None:
-        """End well, as nearly always."""
-        self.sender.finished(self)
-        self.stored(_OK, reply)
+        self.stored(STATUS[answer.code], reply)
 
     def set_exception(self, error: LinkError, /) -> None:
         """Take the reason why there is no answer."""
@@ -134,6 +122,7 @@ class Send:
 
     def stored(self, status: SendStatus, reply: SendReplyHeader) -> None:
         """End well."""
+        self.sender.finished(self)
         queue = self.target.queue
         if reply.queue_id != queue.queue_id:
             queue = queue._replace(queue_id=reply.queue_id)
@@ -155,51 +144,31 @@ class Send:
             self.future.set_exception(error)
 
 
-class ReplySend(Send):
+class ReplySend(Send, eq=False):
     """The answer to a request: 325, which the broker hands to who asked."""
 
-    __slots__ = ()
+    code: ClassVar[int] = RequestCode.SEND_REPLY_MESSAGE_V2
+    kind: str = "reply"
 
-    def __init__(
-        self,
-        sender: Sender,
-        message: Message,
-        prepared: Prepared,
-        future: asyncio.Future[Any],
-        deadline: float,
-        born_ms: int,
-    ) -> None:
-        super().__init__(sender, message, prepared, future, deadline, born_ms)
-        self.code: int = RequestCode.SEND_REPLY_MESSAGE_V2
-        self.is_special = True
-        self.kind = "reply"
+    @property
+    def is_special(self) -> bool:
+        """Return True: the pattern is that of 310."""
+        return True
 
 
-class BatchSend(Send):
-    """Several messages of one topic in one request (320): stored together in one queue, or not at all."""
+class BatchSend(Send, eq=False):
+    """Several messages of one topic in one request (320): stored together in one queue, or not at all. Made by `batch_send`."""
 
-    __slots__ = ("items", "size", "waiting")
+    code: ClassVar[int] = RequestCode.SEND_BATCH_MESSAGE
+    kind: str = "batch"
+    items: Sequence[Message] = ()
+    waiting: list[asyncio.Future[SendResult]] | None = None
+    """Where each message has somebody waiting: they are told one by one in place of `future`."""
 
-    def __init__(
-        self,
-        sender: Sender,
-        messages: Sequence[Message],
-        items: Sequence[BatchItem],
-        future: asyncio.Future[Any],
-        deadline: float,
-        born_ms: int,
-    ) -> None:
-        """`future` gets the results in the order of the messages."""
-        properties = f"WAIT\x01{'true' if messages[0].wait_stored else 'false'}\x02"
-        body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX)
-        super().__init__(sender, messages[0], Prepared(properties, body, 0), future, deadline, born_ms)
-        self.items: Sequence[Message] = messages
-        self.size = len(messages)
-        self.waiting: list[asyncio.Future[SendResult]] | None = None
-        """Where each message has somebody waiting: they are told one by one in place of `future`."""
-        self.code: int = RequestCode.SEND_BATCH_MESSAGE
-        self.is_special = True
-        self.kind = "batch"
+    @property
+    def is_special(self) -> bool:
+        """Return True: the pattern is that of 310."""
+        return True
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -217,6 +186,7 @@ class BatchSend(Send):
 
     def stored(self, status: SendStatus, reply: SendReplyHeader) -> None:
         """End well, for each message."""
+        self.sender.finished(self)
         ids = reply.msg_id.split(",")
         ids += [""] * (len(self.items) - len(ids))
         queue, first, region, trace_on = (
@@ -253,3 +223,20 @@ class BatchSend(Send):
         for future in self.waiting:
             if not future.done():
                 future.set_exception(error)
+
+
+def batch_send(
+    sender: Sender,
+    messages: Sequence[Message],
+    items: Sequence[BatchItem],
+    future: asyncio.Future[Any],
+    deadline: float,
+    born_ms: int,
+) -> BatchSend:
+    """Return the send of a batch. `future` gets the results in the order of the messages."""
+    properties = f"WAIT\x01{'true' if messages[0].wait_stored else 'false'}\x02"
+    body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX)
+    prepared = Prepared(properties, body, 0)
+    return BatchSend(
+        sender, messages[0], prepared, future, deadline, born_ms, items=messages, size=len(messages)
+    )

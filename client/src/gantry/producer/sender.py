@@ -19,11 +19,12 @@ from gantry.instance import ClientInstance
 from gantry.message import MessageQueue, SendResult
 from gantry.producer.answers import Answers
 from gantry.producer.crowd import Crowd
+from gantry.producer.lines import Lines
 from gantry.producer.preparing import Preparation
 from gantry.producer.retries import is_tried_again, pause_seconds
 from gantry.producer.send import Send
 from gantry.producer.settings import ProducerSettings
-from gantry.producer.targets import Target, TopicTargets
+from gantry.producer.targets import NOWHERE, Target, TopicTargets
 from gantry_link.calls import Answer
 from gantry_link.connection import Connection
 from gantry_link.errors import BrokerRefused, ConnectionBusy, LinkError, NotConnected
@@ -60,6 +61,8 @@ class Sender:
         self._preparation = preparation
         self._hooks = hooks
         self._faults = LatencyFaults() if settings.avoid_slow_brokers else None
+        self._is_plain = self._faults is None and self.signer is None
+        """Sends may leave together: none needs a queue or fields of its own."""
         self._topics: dict[str, TopicTargets] = {}
         self._names: dict[str, set[str]] = {}
         """The users' names of a topic, by the cluster's."""
@@ -67,6 +70,7 @@ class Sender:
         self._idle = asyncio.Event()
         self._closed = False
         self._crowd = Crowd(self._launch, self._end)
+        self._lines = Lines(self._pool, self._crowd, self._launch)
         self.answers: Answers = Answers(lambda: self.open_sends)
         instance.routing.changed.append(self._route_changed)
 
@@ -79,22 +83,20 @@ class Sender:
         if targets is None:
             self._spawn(self._begin_unknown(send, choice), send)
             return
-        now = self.loop.time()
-        if targets.refresh_at is not None and now >= targets.refresh_at:
+        if targets.refresh_at is not None and self.loop.time() >= targets.refresh_at:
             self._refresh(targets)
-        if choice is None and self._faults is None and not self._hooks:
-            send.started = now
+        if (
+            choice is None and self._is_plain and not self._hooks and type(send) is Send
+            and not send.prepared.sys_flag and not send.message.flag
+        ):  # fmt: skip
             target = send.target = targets.next()
-            connection = self._pool.get_nowait(target.address)
-            if connection is not None:
-                self._ask(connection, send)
-                return
-        else:
-            try:
-                self._aim(send, targets, choice, now)
-            except BaseException:
-                self.open_sends -= 1
-                raise
+            target.add(send)
+            return
+        try:
+            self._aim(send, targets, choice, self.loop.time())
+        except BaseException:
+            self.open_sends -= 1
+            raise
         self._launch(send)
 
     async def targets_of(self, topic: str) -> TopicTargets:
@@ -104,12 +106,17 @@ class Sender:
             return known
         wrapped = self._preparation.topic(topic)
         queues = await self.instance.publish_queues(wrapped)
-        address = {queue.broker: self.instance.send_address(queue.broker) for queue in queues}
+        lines = {queue.broker: self._lines.to(self.instance.send_address(queue.broker)) for queue in queues}
         targets = [
             Target(
-                MessageQueue(topic, queue.broker, queue.queue_id), address[queue.broker], self._group, wrapped
+                MessageQueue(topic, queue.broker, queue.queue_id),
+                line.address,
+                self._group,
+                wrapped,
+                line.add,
             )
             for queue in queues
+            for line in (lines[queue.broker],)
         ]
         refresh_at = None
         if self.instance.routing.has_template(wrapped):
@@ -153,7 +160,6 @@ class Sender:
             and not self._closed
             and is_tried_again(error, send.tries_left, send.deadline - now)
         ):
-            send.tries_left -= 1
             send.tries_done += 1
             self._spawn(self._again(send, error), send)
             return
@@ -332,8 +338,8 @@ class Sender:
 
 
 def _doing(send: Send) -> str:
-    target: Target | None = getattr(send, "target", None)
-    to = f" (broker {target.queue.broker} at {target.address})" if target is not None else ""
+    target = send.target
+    to = f" (broker {target.queue.broker} at {target.address})" if target is not NOWHERE else ""
     return f"sending to topic {send.topic}{to}"
 
 

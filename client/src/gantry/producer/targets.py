@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from gantry.errors import InvalidMessage, NoRoute
 from gantry.message import MessageQueue
 from gantry_link.send_pattern import SendPattern
 from gantry_wire.headers import SendHeaderV2
 from gantry_wire.names import AUTO_CREATE_TOPIC
+
+if TYPE_CHECKING:
+    from gantry.producer.send import Send
 
 DEFAULT_QUEUES = 4
 """How many queues we ask for when a broker creates the topic."""
@@ -18,12 +22,15 @@ DEFAULT_QUEUES = 4
 class Target:
     """One queue as it is sent to."""
 
-    __slots__ = ("address", "group", "pattern", "queue", "topic", "unit_mode")
+    __slots__ = ("add", "address", "group", "pattern", "queue", "topic")
 
-    def __init__(self, queue: MessageQueue, address: str, group: str, topic: str) -> None:
-        """`topic` as the cluster knows it; `queue` has it as the user does."""
+    def __init__(
+        self, queue: MessageQueue, address: str, group: str, topic: str, add: Callable[[Send], None]
+    ) -> None:
+        """`topic` as the cluster knows it; `queue` has it as the user does; `add` has a send leave with others to its broker."""
         self.queue: MessageQueue = queue
         self.address: str = address
+        self.add: Callable[[Send], None] = add
         self.group: str = group
         self.topic: str = topic
         self.pattern: SendPattern = SendPattern(self.header(0, 0, 0, ""))
@@ -45,6 +52,10 @@ class Target:
             batch=False,
             broker_name=self.queue.broker,
         )
+
+
+NOWHERE: Target = Target(MessageQueue("", "", -1), "", "", "", lambda _send: None)
+"""Of a send whose queue is still to be chosen."""
 
 
 class TopicTargets:

@@ -6,10 +6,10 @@ Calls of one turn leave in one write. A future per call, no task and no timer pe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from gantry_link.calls import Answer, Calls
+from gantry_link.calls import Answer, Call, Calls
 from gantry_link.errors import ConnectionBusy, ConnectionLost, NotConnected
 from gantry_link.limits import JOIN_BYTES_MAX, LinkLimits
 from gantry_link.turn import Turn
@@ -19,7 +19,6 @@ from gantry_wire.errors import WireError
 from gantry_wire.frame import (
     Command,
     FrameDecoder,
-    RawFrame,
     decode_command,
     encode_request,
     encode_response,
@@ -61,6 +60,7 @@ class Connection(asyncio.Protocol):
         "last_used",
         "limits",
         "next_opaque",
+        "next_opaques",
         "on_lost",
         "sign",
     )
@@ -84,6 +84,8 @@ class Connection(asyncio.Protocol):
         self._calls.on_silence = self._silent_since
         self.next_opaque: Callable[[], int] = self._calls.next_opaque
         """Returns the number for a frame that is encoded elsewhere and handed to `ask` at once."""
+        self.next_opaques: Callable[[int], Sequence[int]] = self._calls.next_opaques
+        """Returns the numbers for frames that are handed to `ask_together`."""
         self._transport: asyncio.Transport | None = None
         self._unsent: dict[int, bytes] = {}
         self._unsent_bytes = 0
@@ -136,6 +138,24 @@ class Connection(asyncio.Protocol):
         self._calls.open_for(answer, opaque, timeout)
         self._put(opaque, frame)
 
+    def ask_together(self, calls: Mapping[int, Call], earliest: float, frames: bytes) -> bool:
+        """As `ask`, for the whole frames of calls that begin together, the first of which times out at `earliest`.
+
+        False, and nothing was done, where they would wait for room: then they are asked one by one, so that each can be taken back.
+        """
+        limits = self.limits
+        if (
+            self._paused
+            or not self.is_open
+            or len(self._calls) + len(calls) > limits.calls_max
+            or self._unsent_bytes + len(frames) > limits.output_bytes_max
+        ):
+            return False
+        self._calls.open_together(calls, earliest)
+        self._unsent_key -= 1  # below every opaque
+        self._put(self._unsent_key, frames)
+        return True
+
     def oneway(self, code: int, header: Fields = None, body: bytes = b"") -> None:
         """Send a request that nobody answers."""
         if self.sign is not None:
@@ -174,10 +194,15 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle every whole frame that has arrived."""
+        resolve = self._calls.resolve
         self._received_at = self.last_used = self._loop.time()
         try:
             for frame in self._decoder.receive(data):
-                self._handle(frame)
+                command = decode_command(frame)
+                if command.flag & FLAG_RESPONSE:
+                    resolve(command)
+                else:
+                    self._asked(command)
         except WireError as error:
             if self._transport is not None:
                 self._transport.abort()
@@ -197,11 +222,9 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._end(f"was lost: {exc}" if exc else "was closed by the other side")
 
-    def _handle(self, frame: RawFrame) -> None:
-        command = decode_command(frame)
-        if command.flag & FLAG_RESPONSE:
-            self._calls.resolve(command)
-        elif self._on_push is not None:
+    def _asked(self, command: Command) -> None:
+        """Hand on what the server asks, or say that nobody here answers."""
+        if self._on_push is not None:
             self._on_push(self, command)
         elif not command.is_oneway:
             words = f" request type {command.code} not supported"

@@ -43,10 +43,14 @@ class SendPattern:
 
     def frame(self, opaque: int, born_ms: int, properties: str, body: bytes) -> bytes:
         """Return the whole frame of a message."""
+        return b"%s%s%s" % self.parts(opaque, born_ms, properties, body)
+
+    def parts(self, opaque: int, born_ms: int, properties: str, body: bytes) -> tuple[bytes, bytes, bytes]:
+        """Return the frame of a message in its three parts, for those who join many."""
         before, between, behind, end = self._parts
         header = b"%s%d%s%s%s%d%s" % (before, born_ms, between, _encode(properties), behind, opaque, end)
         size = len(header)
-        return b"%s%s%s" % (FRAME_HEAD.pack(_HEAD_REST + size + len(body), size), header, body)
+        return FRAME_HEAD.pack(_HEAD_REST + size + len(body), size), header, body
 
 
 def begin_send(
