@@ -4,6 +4,7 @@ from typing import Any
 
 from sending_side import ScriptedPeer, SendingSide
 
+from broker_store.settling.ahead import Ahead
 from broker_store.settling.mark import read_mark
 from gantry_wire.codes import GantryCode
 from gantry_wire.errors import RefusedRequest
@@ -20,6 +21,21 @@ from gantry_wire.settle_headers import (
 )
 from gantry_wire.units import CONSUME_QUEUE_UNIT
 
+
+class ScriptedTimer:
+    """Goes off when time passes, by hand."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.is_closed = False
+
+    def set(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
 LEVEL_DROP = ("DELAY", "REAL_TOPIC", "REAL_QID")
 
 
@@ -29,6 +45,12 @@ class SettlingSide(SendingSide):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.settling = self.sending.settling
+        self.timer = ScriptedTimer()
+        self.settling.ahead = Ahead(self.clock, lambda _release: self.timer)
+
+    def pass_time(self, seconds: float) -> None:
+        super().pass_time(seconds)
+        self.settling.ahead.release()
 
     def delayed(self, peer: ScriptedPeer, body: bytes = b"later", level: int = 1, **more: Any) -> None:
         """Send a message with a level; flushed."""

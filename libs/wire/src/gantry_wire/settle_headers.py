@@ -16,6 +16,7 @@ from gantry_wire.header import Header, Int32, Int64
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Instant = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 HELD = "HELD"
 """`gantryCode` of a claim that another owner holds."""
@@ -23,6 +24,8 @@ FENCED = "FENCED"
 """`gantryCode` of a request whose epoch is not the one in force: claim again before anything else."""
 SETTLE_ITEMS_MAX = 4096
 """Items of one request."""
+SETTLE_AHEAD_MS_MAX = 1000
+"""How long before its time the decision about an item may be asked for."""
 SETTLE_OUTPUTS_MAX = 16
 """Messages that may result from one item."""
 CLAIM_TTL_MS_MIN, CLAIM_TTL_MS_MAX = 500, 60_000
@@ -159,6 +162,8 @@ class SettleItem(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """In a word, for those who ask later: `delivered`, `cancelled`, …"""
     force: bool = False
     """Also before it is due."""
+    at_ms: Instant = 0
+    """Store time to decide it at, if that lies ahead by no more than SETTLE_AHEAD_MS_MAX: until then the store keeps the request."""
 
 
 class SettleBody(msgspec.Struct, rename="camel"):
@@ -184,6 +189,8 @@ class SettleResult(msgspec.Struct, rename="camel", omit_defaults=True, gc=False)
     outputs: list[OutputPlace] = msgspec.field(default_factory=list[OutputPlace])
     outcome: str = ""
     detail: str = ""
+    time_ms: int = 0
+    """Store time at which that was known; given for items that were asked for ahead (`at_ms`)."""
 
 
 class SettleReplyBody(msgspec.Struct, rename="camel"):

@@ -25,6 +25,11 @@ class StoreClock:
             return wall_ms
         return now_ms
 
+    def seconds_until(self, store_ms: int) -> float:
+        """Return how long it takes until `now_ms` answers so much, if no clock steps; below 0 when it does already."""
+        exact_ms = self._base_ms + (self.monotonic() - self._base_s) * 1000
+        return (store_ms - max(exact_ms, self._wall_s() * 1000)) / 1000
+
     def wall_ms(self) -> int:
         """Milliseconds since 1970 by the wall clock, which may step: what an absolute instant waits for beside store time."""
         return int(self._wall_s() * 1000)

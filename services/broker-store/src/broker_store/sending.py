@@ -195,6 +195,7 @@ class Sending:
 
     async def stop(self) -> None:
         """Save everything and leave the directory as after a stop in order, if the disk allows it."""
+        self.settling.ahead.close()
         await self.drain(self.store.settings.drain_seconds)
         await self.topics_saver.close()
         await self._note_saver.close()

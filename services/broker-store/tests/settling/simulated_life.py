@@ -274,6 +274,7 @@ class Life:
         self._flush()
         self.side.pass_time(86_400)  # more than all steps back of the wall clock together
         self._flush()  # what a turn had gathered before that day waited too long, and is refused with all that joins it
+        self.side.pass_time(10)  # what was kept until then has renewed the claim of who asked for it
         last = Owner("last", self.random)
         self.owners = [last]
         self._check(all_of_them=True)

@@ -132,7 +132,10 @@ class Owner:
                 "moved",
                 force=True,
             )
-        return SettleItem(offset, position, [SettleOutput("orders", offset % 4, drop=DROPPED)], "delivered")
+        ahead_ms = 0 if tame else self.random.choice((0, 0, 1, 200, 900, 2000))
+        at_ms = side.clock.now_ms() + ahead_ms if ahead_ms else 0
+        output = SettleOutput("orders", offset % 4, drop=DROPPED)
+        return SettleItem(offset, position, [output], "delivered", at_ms=at_ms)
 
     def take_answers(self, told: dict[tuple[str, int, int], Any]) -> None:
         """Read what came; `told` collects what was told to be settled."""

@@ -72,13 +72,18 @@ class Verdict(NamedTuple):
     error: str = ""
 
 
-def deliver(entry: Entry, *, force: bool = False) -> SettleItem:
-    """Return the delivery of a message into its real topic. A cancel record, or one for the half topic, results in nothing."""
+def deliver(entry: Entry, *, force: bool = False, at_ms: int = 0) -> SettleItem:
+    """Return the delivery of a message into its real topic, at a time if that lies ahead.
+
+    A cancel record, or one for the half topic, results in nothing.
+    """
     if entry.cancels or entry.topic == HALF_TOPIC:
-        return SettleItem(entry.offset, entry.position, [], DISCARDED, force=True)
+        return SettleItem(entry.offset, entry.position, [], DISCARDED, force=True, at_ms=at_ms)
     source = entry.source
     output = _delivery(entry.topic, entry.queue_id, _DROP.get(source, LEVEL_DROP))
-    return SettleItem(entry.offset, entry.position, [output], DELIVERED, force=force or source == PARKED)
+    return SettleItem(
+        entry.offset, entry.position, [output], DELIVERED, force=force or source == PARKED, at_ms=at_ms
+    )
 
 
 @lru_cache(maxsize=4096)

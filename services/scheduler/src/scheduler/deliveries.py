@@ -21,11 +21,12 @@ from scheduler.due_index import DueIndex
 from scheduler.entries import Entry, queue_of
 from scheduler.figures import Figures
 from scheduler.lanes import Lanes
-from scheduler.round_pace import Round, RoundPace
+from scheduler.round_pace import AHEAD_SECONDS, Round, RoundPace
 from scheduler.settler import Settler
 from scheduler.store_clock import StoreClock
 
 AWAY_RETRY_MS = 300
+AHEAD_MS = AHEAD_SECONDS * 1000
 LOAD_SECONDS = 0.25
 """How often far messages are looked at while there are some."""
 FOREVER = float("inf")
@@ -37,7 +38,7 @@ class Pace(NamedTuple):
     """How much is sent at once, and when what cannot be delivered is set aside."""
 
     batch_items: int = 512
-    rounds_max: int = 2
+    rounds_max: int = 8
     """See `round_pace`."""
     burst_per_second: float = 12_000.0
     """When more is due than one batch holds: see `burst_pace`."""
@@ -83,7 +84,7 @@ class Deliveries:
         """Send what is due, fetch what soon will be, and set the timer for the next. Called after anything was armed."""
         if self._broken.done() or not self._clock.is_known:
             return
-        may_begin = self._rounds.begin(monotonic())
+        may_begin = self._rounds.begin(monotonic(), self._next_due())
         for number in list(self._order):
             lane = self._lanes.due[number]
             self._send_due(number, lane, may_begin=may_begin)
@@ -96,7 +97,8 @@ class Deliveries:
         """Send what is due in a lane, as one of the round that may begin now, or as the next of a burst."""
         in_burst = number in self._burst.lanes
         while self._burst.free_at() <= monotonic() if in_burst else may_begin:
-            batch = lane.take_due(self._lanes.now_ms(number), self._pace.batch_items)
+            now_ms = self._lanes.now_ms(number)
+            batch = lane.take_due(now_ms if in_burst else now_ms + AHEAD_MS, self._pace.batch_items)
             is_full = len(batch) >= self._pace.batch_items
             self._burst.took(number, is_full=is_full)
             if is_full:  # of two lanes with a burst each has its turn
@@ -114,15 +116,22 @@ class Deliveries:
             if not is_full:
                 return
 
-    def _set_timer(self) -> None:
+    def _next_due(self, *, in_burst: bool = False) -> float:
+        """Return when the next message is due of the lanes with a burst, or of the others; infinity when there is none."""
         at, steady = FOREVER, monotonic()
         for number, lane in self._lanes.due.items():
-            next_ms = lane.next_ms
+            next_ms = lane.next_ms if (number in self._burst.lanes) is in_burst else None
             if next_ms is not None:
-                pace = self._burst.free_at() if number in self._burst.lanes else self._rounds.opens_at()
-                at = min(at, max(steady + (next_ms - self._lanes.now_ms(number)) / 1000, pace))
-            if lane.far_count:
-                at = min(at, steady + LOAD_SECONDS)
+                at = min(at, steady + (next_ms - self._lanes.now_ms(number)) / 1000)
+        return at
+
+    def _set_timer(self) -> None:
+        steady = monotonic()
+        at = self._rounds.opens_at(self._next_due())
+        if self._burst.lanes:
+            at = min(at, max(self._next_due(in_burst=True), self._burst.free_at()))
+        if any(lane.far_count for lane in self._lanes.due.values()):
+            at = min(at, steady + LOAD_SECONDS)
         timer = self._timer
         if timer is not None:
             if steady < self._timer_at <= at:
@@ -139,7 +148,7 @@ class Deliveries:
     async def _deliver(self, lane: int, source: int, entries: Sequence[Entry], of: Round | None) -> None:
         """Settle what is due in one queue, as a part of a round, or of a burst."""
         try:
-            reply = await self._settler.settle(queue_of(source), [deliver(entry) for entry in entries])
+            reply = await self._settler.settle(queue_of(source), self._items(lane, entries))
             parked = self._judge_all(lane, entries, reply)
             if parked:
                 await self._park(lane, source, parked)
@@ -153,6 +162,15 @@ class Deliveries:
             else:
                 self._burst.answered(monotonic())
 
+    def _items(self, lane: int, entries: Sequence[Entry]) -> list[SettleItem]:
+        """Return the deliveries, each with the store time it is due at if that lies ahead."""
+        behind_ms = self._lanes.behind_ms(lane)
+        now_ms = self._lanes.now_ms(lane)
+        return [
+            deliver(entry, at_ms=ceil(entry.due_ms + behind_ms) if entry.due_ms > now_ms else 0)
+            for entry in entries
+        ]
+
     def _judge_all(
         self, lane: int, entries: Sequence[Entry], reply: SettleReplyBody
     ) -> list[tuple[Entry, str]]:
@@ -163,7 +181,7 @@ class Deliveries:
             if result.status == SettleStatus.SETTLED:
                 due.decided(entry.key)
                 figures.delivered.value += 1
-                figures.lateness.observe(max(now_ms - entry.due_ms, 0) / 1000)
+                figures.lateness.observe(max((result.time_ms or now_ms) - entry.due_ms, 0) / 1000)
                 continue
             late_ms = self._lanes.now_ms(lane) - entry.due_ms
             verdict = judge(result.status, result.detail, late_ms, self._pace.park_after_ms)

@@ -55,6 +55,10 @@ class Lanes:
         steady = monotonic()
         return self._clock.wall_ms(steady) if lane == INSTANTS else self._clock.now_ms(steady)
 
+    def behind_ms(self, lane: int) -> float:
+        """Return how far a lane's time is behind the store's: above 0 where the wall clock counts, and was set back."""
+        return self._clock.wall_lag_ms if lane == INSTANTS else 0.0
+
     def arm(self, entries: Iterable[Entry], lane: int) -> None:
         """Take messages that were read."""
         if self._decided_unread:

@@ -1,14 +1,21 @@
-"""When the next of few due messages are sent: what becomes due while a settle is on its way is sent together. Pure: times are arguments.
+"""When the next of few due messages are asked for: ahead of their time, and many moments together. Pure: times are arguments.
 
-A turn of the store costs it as much as several messages, and a flush far more: at a thousand a second, sent as they become due, nearly
-each message had both for itself. So a round (what is due in all lanes at one moment) waits for the answers to the one before, but not
-longer than `SECONDS`: on a quick store that is less than a timer's step, and a slow one is given fuller rounds.
+A turn of the store costs it as much as several messages, and a flush far more: at a thousand a second, asked for as they become due,
+nearly each message had both for itself, and waited for our turn and its way besides. So a round (what becomes due in all lanes within
+`AHEAD_SECONDS`) leaves every `ROUND_SECONDS`, and the store keeps what is not due yet. What was read too late for that
+leaves at once, or `BUSY_SECONDS` behind a round that is not answered: on a quick store that is no time, and a slow one is given fuller
+rounds.
 """
 
 from __future__ import annotations
 
 NEVER = float("inf")
-SECONDS = 0.003
+BUSY_SECONDS = 0.003
+ROUND_SECONDS = 0.010
+AHEAD_SECONDS = 0.025
+"""No longer than a busy machine may make us wait: who cancels meanwhile still comes first, but what waits is asked for again after a crash."""
+WAY_SECONDS = 0.006
+"""What is due sooner does not wait for the next round."""
 
 
 class Round:
@@ -29,17 +36,19 @@ class RoundPace:
         self._rounds_max = rounds_max
         self._on_their_way = 0
         self._begun = Round()
-        self._begun_at = self._left_at = 0.0
+        self._begun_at = 0.0
+        self._left_at = -NEVER
 
-    def opens_at(self) -> float:
-        """Return from when on a round may begin, in seconds; infinity while only answers help."""
-        if not self._on_their_way:
-            return 0.0
-        return self._left_at + SECONDS if self._on_their_way < self._rounds_max else NEVER
+    def opens_at(self, due: float) -> float:
+        """Return when the round begins that takes what is due at a time, in seconds; infinity while only answers help."""
+        if self._on_their_way >= self._rounds_max:
+            return NEVER
+        busy_until = self._left_at + BUSY_SECONDS if self._on_their_way else 0.0
+        return max(due - AHEAD_SECONDS, busy_until, min(due - WAY_SECONDS, self._left_at + ROUND_SECONDS))
 
-    def begin(self, now: float) -> bool:
-        """Begin a round if one may begin now. What is `sent` next belongs to it; it may be nothing."""
-        if now < self.opens_at():
+    def begin(self, now: float, due: float) -> bool:
+        """Begin a round if one may begin now for what is due then. What is `sent` next belongs to it; it may be nothing."""
+        if now < self.opens_at(due):
             return False
         self._begun, self._begun_at = Round(), now
         return True

@@ -27,7 +27,7 @@ class SchedulerSettings(WorkerSettings, frozen=True, kw_only=True):
             le=64,
             description="Moments whose due messages are on their way to one store at once, while few are due.",
         ),
-    ] = 2
+    ] = 8
     burst_per_second: Annotated[
         float,
         Meta(

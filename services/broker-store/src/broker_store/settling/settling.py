@@ -17,15 +17,17 @@ from broker_store.message import Entry, Message
 from broker_store.opened import OpenedStore
 from broker_store.queues import Queue, QueueTable
 from broker_store.requests import OVERLOAD
+from broker_store.settling.ahead import Ahead
 from broker_store.settling.claims import ClaimTable
 from broker_store.settling.entry import Done, SettleEntry
 from broker_store.settling.gathering import Gathered, look_up, read_records
 from broker_store.settling.mark import Source, whole_mark
 from broker_store.settling.planning import CannotPlan, FindTarget
-from broker_store.settling.slices import Slices
+from broker_store.settling.slices import SettleSlice, Slices
 from broker_store.settling.table import FLOOR_TAG, Decided, SettledTable
 from broker_store.targets import Target, Targets
 from broker_store.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
+from gantry_chassis.fine_timer import FineTimer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.properties import TAGS, format_properties, tags_code
@@ -61,6 +63,7 @@ class Settling:
         self.mode_expected = parts.targets.mode
         self.claims = ClaimTable(parts.boot_count)
         self.slices = Slices(parts.at_turn_end, parts.clock.monotonic)
+        self.ahead = Ahead(parts.clock, FineTimer)
         self.settled_items = 0
         """Decided since the start."""
         self.roll_below: Callable[[], int] = _nothing
@@ -94,7 +97,8 @@ class Settling:
         `early` before it is due. Several decisions for one item, in one request or batch: the first wins.
 
         Owners of claims (`epoch`) come one after the other and, where they ask for many items, in several turns of the loop
-        (slices.py): a refusal then may come when a part of the items is decided already.
+        (slices.py): a refusal then may come when a part of the items is decided already. What they ask for ahead of its time
+        (`at_ms`) is kept until then (ahead.py).
 
         Raises RefusedRequest when nothing can be taken now: the store is stopped or overloaded.
         """
@@ -102,8 +106,13 @@ class Settling:
         source: Source = (topic, queue_id, group)
         if epoch is None:
             self._settle_now(source, None, items, done)
-        else:
-            self.slices.add(items, partial(self._settle_now, source, epoch), done)
+            return
+        settle = partial(self._in_slices, partial(self._settle_now, source, epoch))
+        if not self.ahead.keep(items, settle, done):
+            settle(items, done)
+
+    def _in_slices(self, settle: SettleSlice, items: Sequence[SettleItem], done: Done) -> None:
+        self.slices.add(items, settle, done)
 
     def _settle_now(self, source: Source, epoch: int | None, items: Sequence[SettleItem], done: Done) -> None:
         """Decide items in this turn, or as soon as their records are read from the disk."""

@@ -1,0 +1,85 @@
+"""One timer of a loop that is exact to about a tenth of a millisecond. The loop's own know whole milliseconds, and are up to two late.
+
+Linux: a descriptor that the loop waits for. Where there is none, or no descriptor is left, the loop's timers do it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import time
+from collections.abc import Callable
+from math import ceil
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
+_NANOSECONDS = 1_000_000_000
+
+
+class _Times(ctypes.Structure):
+    """The kernel's `struct itimerspec`: interval, then first expiry, each in seconds and nanoseconds."""
+
+    _fields_ = (
+        ("every_s", ctypes.c_long),
+        ("every_ns", ctypes.c_long),
+        ("first_s", ctypes.c_long),
+        ("first_ns", ctypes.c_long),
+    )
+
+
+class FineTimer:
+    """Calls back once after the time that was `set` last. Made and used in the running loop."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.TimerHandle | None = None
+        self._times = _Times(0, 0, 0, 0)
+        self._times_at = ctypes.byref(self._times)
+        self._descriptor = _descriptor()
+        if self._descriptor >= 0:
+            self._loop.add_reader(self._descriptor, self._expired)
+
+    def set(self, seconds: float) -> None:
+        """Call back in so many seconds, and no more at the time that was set before."""
+        if self._descriptor >= 0:
+            self._arm(max(int(seconds * _NANOSECONDS), 1))
+            return
+        self.cancel()
+        self._handle = self._loop.call_later(ceil(max(seconds, 0) * 1000) / 1000, self._callback)
+
+    def cancel(self) -> None:
+        """Call back no more, until it is set again."""
+        if self._descriptor >= 0:
+            self._arm(0)
+        elif self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def close(self) -> None:
+        """End it; it is not to be set again."""
+        self.cancel()
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+    def _arm(self, nanoseconds: int) -> None:
+        """Set the kernel's timer; 0 stops it. Either way what has expired is forgotten, so that nobody needs to read it."""
+        times = self._times
+        times.first_s, times.first_ns = divmod(nanoseconds, _NANOSECONDS)
+        if _libc.timerfd_settime(self._descriptor, 0, self._times_at, None) != 0:
+            raise OSError(ctypes.get_errno(), "timerfd_settime failed")
+
+    def _expired(self) -> None:
+        self._arm(0)
+        self._callback()
+
+
+def _descriptor() -> int:
+    """Return a timer's descriptor, -1 where there is none."""
+    with contextlib.suppress(AttributeError):
+        return int(_libc.timerfd_create(time.CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC))
+    return -1
