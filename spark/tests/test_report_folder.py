@@ -95,6 +95,8 @@ def test_delay_levels_and_sources_are_checked() -> None:
     with pytest.raises(NotPossible, match="not both"):
         sources_of("data", [], "manifest.json")
     assert sources_of(None, [], None).paths == ("data",)
+    with pytest.raises(NotPossible, match="not like broker-a=http"):
+        sources_of(None, [], None, ["broker-a"])
 
 
 @pytest.mark.parametrize(

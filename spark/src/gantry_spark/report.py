@@ -54,6 +54,14 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help="directory of a store, or NAME=DIR",
     )
+    words.add_argument(
+        "--http",
+        metavar="BROKER=URL",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="address of a running store's HTTP port, where no launcher of this machine knows it",
+    )
     words.add_argument("--snapshot", metavar="FILE", help="manifest of a snapshot, or a folder of them")
     words.add_argument(
         "--merge",
@@ -115,7 +123,7 @@ def _run(asked: argparse.Namespace, progress: Progress) -> int:
             progress.stream = sys.stderr
             if asked.merge:
                 return _merge(asked, progress, place)
-            sources = sources_of(asked.data, asked.store, asked.snapshot)
+            sources = sources_of(asked.data, asked.store, asked.snapshot, asked.http)
             sources.check()  # what is no store is said before Spark starts, which takes seconds
             progress.stage("starting Spark")
             from gantry_spark.reports.rounds import Rounds
@@ -157,15 +165,14 @@ def _merge(asked: argparse.Namespace, progress: Progress, place: Place) -> int:
 
 def _made(rounds: Rounds, progress: Progress) -> Made:
     """Return the next report; what a store cannot give is one line."""
-    from pyspark.errors import PySparkException
-
     from gantry_spark.snapshot import NotAStore, StoreUnreadable
+    from gantry_spark.store_http import SnapshotRefused
 
     try:
         return rounds.make(progress)
-    except (NotAStore, StoreUnreadable) as error:
+    except (NotAStore, StoreUnreadable, SnapshotRefused) as error:
         raise NotPossible(str(error)) from None
-    except PySparkException as error:
+    except Exception as error:
         if told := _OURS.findall(
             str(error)
         ):  # what our own code says in one of Spark's processes, below its traceback

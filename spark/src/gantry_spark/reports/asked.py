@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from gantry_spark.reports.facts import Span
     from gantry_spark.snapshot import Snapshot
+    from gantry_spark.store_directory import StoreDirectory
 
 DATA = "data"
 
@@ -22,10 +23,11 @@ class NotPossible(Exception):
 
 
 class Sources(NamedTuple):
-    """Where the logs are: paths, or a manifest of a snapshot."""
+    """Where the logs are: paths, with HTTP addresses of running stores by broker name, or a manifest of a snapshot."""
 
     paths: tuple[str, ...]
     manifest: str | None
+    http: Mapping[str, str]
 
     def check(self) -> None:
         """Raise NotPossible where there is no store."""
@@ -33,7 +35,7 @@ class Sources(NamedTuple):
 
         try:
             if self.manifest is None:
-                store_directory.find(self.paths)
+                self._check_names(store_directory.find(self.paths, self.http))
             else:
                 snapshot.load(self.manifest)
         except snapshot.NotAStore as error:
@@ -43,15 +45,34 @@ class Sources(NamedTuple):
         """Return a snapshot of what the stores hold now."""
         from gantry_spark import snapshot
 
-        return snapshot.take(self.paths) if self.manifest is None else snapshot.load(self.manifest)
+        return (
+            snapshot.take(self.paths, http=self.http)
+            if self.manifest is None
+            else snapshot.load(self.manifest)
+        )
+
+    def _check_names(self, stores: Sequence[StoreDirectory]) -> None:
+        names = [store.broker for store in stores]
+        if unknown := sorted(set(self.http) - set(names)):
+            raise NotPossible(
+                f"--http names {', '.join(unknown)}, which is none of the stores: {', '.join(names)}"
+            )
 
 
-def sources_of(data: str | None, stores: Sequence[str], manifest: str | None) -> Sources:
+def sources_of(
+    data: str | None, stores: Sequence[str], manifest: str | None, http: Sequence[str] = ()
+) -> Sources:
     """Return the sources of the options. Raises NotPossible."""
+    addresses: dict[str, str] = {}
+    for words in http:
+        broker, _, url = words.partition("=")
+        if not broker or not url.startswith(("http://", "https://")):
+            raise NotPossible(f"--http {words} is not like broker-a=http://127.0.0.1:10913")
+        addresses[broker] = url
     if manifest is not None and (data is not None or stores):
         raise NotPossible("name a snapshot, or stores and data directories, not both")
     paths = [*([data] if data is not None else []), *stores]
-    return Sources(tuple(paths or ([] if manifest is not None else [DATA])), manifest)
+    return Sources(tuple(paths or ([] if manifest is not None else [DATA])), manifest, addresses)
 
 
 def span_of(since: str | None, below: str | None) -> Span:

@@ -17,6 +17,7 @@ from gantry_spark.decode.schema import ddl
 from gantry_spark.reports import counting_job, delay_levels
 from gantry_spark.reports.facts import Bounds, Committed, Damage, Facts, Span
 from gantry_spark.snapshot import Snapshot, StoreView
+from gantry_spark.store_directory import is_running
 
 _SYSTEM_FLAG_AT, _STORE_TIME_AT, _BORN_IPV6, _IPV6_MORE = 36, 56, 0x10, 12
 _RECORD_HEAD_BYTES: Final = _STORE_TIME_AT + _IPV6_MORE + 8
@@ -89,6 +90,12 @@ def facts(snapshot: Snapshot, levels: str = delay_levels.DEFAULT) -> Facts:
         first_ms=min(firsts, default=created_ms),
         last_ms=max(lasts),
         delay_levels=levels,
+        notes=tuple(
+            f"{view.broker} was running, and its HTTP address was not known: it was read as it was, and what retention deleted meanwhile "
+            f"may be missing. Name the address: --http {view.broker}=http://…"
+            for view in views
+            if not view.snapshot_id and is_running(view.directory)
+        ),
     )
 
 

@@ -1,0 +1,91 @@
+"""CPU seconds and memory of a process and of all that it starts, also of those that nobody waits for (Spark's Java and its Python workers)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_SAMPLE_SECONDS = 0.1
+
+
+@dataclass
+class Used:
+    """What a process used so far."""
+
+    name: str
+    cpu: float
+    peak_mb: int
+
+
+def sample(root: int) -> dict[int, Used]:
+    """Return what `root` and all below it used, by process id."""
+    parents: dict[int, int] = {}
+    cpu: dict[int, float] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+            cpu[int(entry.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def is_below(pid: int) -> bool:
+        while pid not in (0, root):
+            pid = parents.get(pid, 0)
+        return pid != 0
+
+    found: dict[int, Used] = {}
+    for pid in filter(is_below, parents):
+        try:
+            status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        except OSError:
+            continue
+        found[pid] = Used(
+            status["Name"].strip(), cpu[pid], int(status.get("VmHWM", "0 kB").split()[0]) // 1024
+        )
+    return found
+
+
+class Watch:
+    """Samples a process and all below it while a block lasts; the last sample of each process counts."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._seen: dict[int, Used] = {}
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+
+    @property
+    def cpu(self) -> float:
+        """Return the CPU seconds of all."""
+        return sum(used.cpu for used in self._seen.values())
+
+    def peak_mb(self, name: str) -> int:
+        """Return the memory of the largest process whose name begins so."""
+        return max(
+            (
+                used.peak_mb
+                for pid, used in self._seen.items()
+                if used.name.startswith(name) and pid != self._root
+            ),
+            default=0,
+        )
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._ends.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._ends.wait(_SAMPLE_SECONDS):
+            self._seen |= sample(self._root)
