@@ -22,9 +22,13 @@ from system import System, cpu_seconds, provenance, started
 
 from gantry import Message, Producer
 from gantry.producer.settings import ProducerOptions
+from gantry_link import BrokerRefused, ConnectionPool, NameserverClient, StoreClient
+from gantry_wire.headers import CreateTopicHeader
 
 TOPIC = "SdkBench"
+QUEUES = 4
 WARM_SECONDS = 1.0
+ROUTE_SECONDS = 60.0
 SEND_SECONDS = 30.0
 """Longer than any stall of a shared machine: a time-out would be measured as an error."""
 
@@ -52,6 +56,28 @@ class Options:
 
 
 Part = Callable[[System, Options], AsyncIterator[Line]]
+
+
+async def make_topic(system: System, topic: str) -> None:
+    """Create a topic, and wait until the nameserver tells all its queues: whoever asks from now on finds it."""
+    header = CreateTopicHeader(topic=topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES, perm=6)
+    pool = ConnectionPool()
+    nameserver = NameserverClient(pool, system.nameserver)
+    try:
+        await StoreClient(pool, system.store, timeout_seconds=ROUTE_SECONDS).create_topic(header)
+        async with asyncio.timeout(ROUTE_SECONDS):
+            while not await _is_known(nameserver, topic):
+                await asyncio.sleep(0.05)
+    finally:
+        await pool.close()
+
+
+async def _is_known(nameserver: NameserverClient, topic: str) -> bool:
+    try:
+        route = await nameserver.route(topic)
+    except BrokerRefused:
+        return False
+    return sum(queues.write_queue_nums for queues in route.queue_datas) == QUEUES
 
 
 async def measured(
@@ -89,8 +115,8 @@ def sends(producer: Producer, in_flight: int, body: bytes) -> Callable[[float], 
 async def producer_part(system: System, options: Options) -> AsyncIterator[Line]:
     """Single sends at two windows, then with the accumulator."""
     body = bytes(options.body)
+    await make_topic(system, TOPIC)
     async with Producer("sdk-bench", nameservers=system.nameserver, send_timeout=SEND_SECONDS) as producer:
-        await producer.send(Message(TOPIC, body))
         for in_flight in (32, 256):
             work = sends(producer, in_flight, body)
             yield await measured(system, f"send, {in_flight} in flight", options.seconds, work)
@@ -101,7 +127,6 @@ async def producer_part(system: System, options: Options) -> AsyncIterator[Line]
         "batch_bytes_max": 128 * 1024,
     }
     async with Producer("sdk-bench", **gathering) as producer:
-        await producer.send(Message(TOPIC, body))
         work = sends(producer, 2048, body)
         yield await measured(system, "send, gathered", options.seconds, work)
 

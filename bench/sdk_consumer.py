@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from sdk import Line, Options
+from sdk import Line, Options, make_topic
 from system import System, cpu_seconds, percentile
 
 from gantry import ConsumeFromWhere, Message, MessageQueue, Producer, PushConsumer, ReceivedMessage
@@ -29,12 +29,11 @@ Listener = Callable[[list[ReceivedMessage]], Coroutine[Any, Any, None]]
 
 
 async def fill(system: System, topic: str, count: int, body: bytes) -> None:
-    """Put messages into all queues of a topic."""
+    """Make a topic, and put messages into all its queues."""
+    await make_topic(system, topic)
     async with Producer(
         "sdk-bench-fill", nameservers=system.nameserver, send_timeout=WAIT_SECONDS
     ) as producer:
-        await producer.send(Message(topic, body))
-        await asyncio.sleep(1.5)  # the topic was made by this send: its route is known now
         for _ in range(count // FILL_BATCH):
             await producer.send_batch([Message(topic, body) for _ in range(FILL_BATCH)])
 

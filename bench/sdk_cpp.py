@@ -11,11 +11,11 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from sdk import SEND_SECONDS, TOPIC, Line, Options, measured, sends
+from sdk import SEND_SECONDS, TOPIC, Line, Options, make_topic, measured, sends
 from sdk_consumer import consume, fill
 from system import System, cpu_seconds
 
-from gantry import Message, Producer
+from gantry import Producer
 
 LOAD = Path(__file__).with_name("sdk_cpp_load.py")
 CONSUMED = 50_000
@@ -27,9 +27,8 @@ WAIT_SECONDS = 120.0
 async def cpp_part(system: System, options: Options) -> AsyncIterator[Line]:
     """Acknowledged sends at 1 and 32 in flight, then an empty listener on a filled topic."""
     body = bytes(options.body)
+    await make_topic(system, TOPIC)
     async with Producer("sdk-bench", nameservers=system.nameserver, send_timeout=SEND_SECONDS) as producer:
-        await producer.send(Message(TOPIC, body))
-        await asyncio.sleep(1.5)  # the topic was made by this send: its route is known now
         for threads in THREADS:
             words = (str(threads), str(options.seconds), str(options.body))
             other = await _other(system, f"C++ client, {threads} in flight", "send", TOPIC, *words)
@@ -63,6 +62,8 @@ async def _other(system: System, what: str, word: str, topic: str, *words: str) 
         stdout=asyncio.subprocess.PIPE,
     )
     output, _ = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
+    if process.returncode:
+        sys.exit(f"{what}: its program ended with {process.returncode}, and says above why")
     said = json.loads(output.splitlines()[-1])
     broker = cpu_seconds(system.store_pid) - broker
     done = said["rate"] * float(words[1]) if word == "send" else CONSUMED
