@@ -29,7 +29,7 @@ from flood import Sends, flood
 from idle import pss_bytes
 from latency import pace
 from rocketmq_run import TRIALS, compare
-from system import cpu_seconds, descendants, percentile, provenance
+from system import cpu_seconds, descendants, end_in_order, percentile, provenance
 from windows import named
 
 NAMES = ("rocketmq", "nats", "redis", "rabbitmq")
@@ -201,6 +201,7 @@ def main() -> None:
     parser.add_argument("--flush", choices=("sync", "async", "both"), default="both")
     options = parser.parse_args()
     print(f"against others; {provenance('each as its word says')}", flush=True)
+    end_in_order()
     chosen = rivals([name for name in options.against.split(",") if name], options.jars)
     for flush in ("async", "sync") if options.flush == "both" else (options.flush,):
         for rival in chosen:

@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import os
 import shutil
+import subprocess
 import time
 from asyncio import Event
 from collections.abc import AsyncGenerator, Generator
@@ -60,6 +61,8 @@ class RabbitMq(Rival):
     def missing(self) -> str:
         if not shutil.which("rabbitmq-server"):
             return "there is no rabbitmq-server on PATH"
+        if not shutil.which("epmd"):
+            return "there is no epmd of Erlang on PATH"
         return "" if importlib.util.find_spec("aio_pika") else "its client is not installed: aio-pika"
 
     @contextlib.contextmanager
@@ -72,7 +75,7 @@ class RabbitMq(Rival):
             "RABBITMQ_NODENAME": f"bench{port}@localhost", "RABBITMQ_DIST_PORT": str(free_port()),
             "RABBITMQ_MNESIA_BASE": f"{folder}/data", "RABBITMQ_LOG_BASE": f"{folder}/log",
             "RABBITMQ_CONFIG_FILE": f"{folder}/rabbitmq.conf", "RABBITMQ_ENABLED_PLUGINS_FILE": f"{folder}/plugins",
-            "HOME": str(folder), "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "HOME": str(folder), "ERL_EPMD_ADDRESS": "127.0.0.1", "ERL_EPMD_PORT": str(free_port()),
         }  # fmt: skip
         os.environ.update(own)
         process = start(["rabbitmq-server"], port, folder / "rabbitmq.log")
@@ -80,6 +83,8 @@ class RabbitMq(Rival):
             yield Server(f"amqp://guest:guest@127.0.0.1:{port}/", [process.pid])
         finally:
             stop(process)
+            # Erlang leaves the daemon that knows its nodes' ports running
+            subprocess.run(["epmd", "-kill"], check=False, stdout=subprocess.DEVNULL)
 
     @contextlib.asynccontextmanager
     async def client(self, server: Server) -> AsyncGenerator[Client]:

@@ -12,8 +12,9 @@ import asyncio
 import itertools
 import re
 import statistics
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import uvloop
@@ -26,6 +27,9 @@ from gantry_link.connection import Connection, connect
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers import PullHeader, PullReplyHeader
 
+Queue = tuple[str, int]
+Bounds = tuple[int, int]
+WHOLE: Mapping[Queue, Bounds] = {}
 BODY = bytes(128)
 TOPIC_QUEUES = 1000
 WIDE_TOPICS = 10
@@ -37,7 +41,7 @@ SETTLE_CHECKPOINTS = 10
 """The store writes out every file once in eight checkpoints."""
 
 
-async def _create(system: System, topics: dict[str, int]) -> None:
+async def create(system: System, topics: dict[str, int]) -> None:
     admin = await connect(system.store)  # one that is idle for long is closed
     for topic, queues in topics.items():
         fields = {
@@ -56,21 +60,28 @@ def _pull(topic: str, queue_id: int, offset: int, hold_ms: int) -> PullHeader:
     )  # fmt: skip
 
 
-async def pull_rate(system: System, queues: list[tuple[str, int]], seconds: float, window: int = 8) -> float:
-    """Messages per second pulled of what lies in these queues, over and over, 32 at most from one queue and then from the next."""
-    connection = await connect(system.store)
+async def pull_rate(
+    store: str, queues: list[Queue], seconds: float, window: int = 8, bounds: Mapping[Queue, Bounds] = WHOLE
+) -> float:
+    """Messages per second pulled of what lies in these queues, over and over, 32 at most from one queue and then from the next.
+
+    `bounds`: the first offset and the one after the last, where not all of a queue is meant.
+    """
+    connection = await connect(store)
     until, count, turns = time.monotonic() + seconds, 0, itertools.cycle(queues)
-    offsets: dict[tuple[str, int], int] = {}
+    offsets: dict[Queue, int] = {}
 
     async def puller() -> None:
         nonlocal count
         while time.monotonic() < until:
             queue = next(turns)
-            offset = offsets.get(queue, 0)
+            first, end = bounds.get(queue, (0, sys.maxsize))
+            offset = offsets.get(queue, first)
             answer = await connection.request(RequestCode.PULL_MESSAGE, _pull(*queue, offset, 0), timeout=60)
             reply = answer.read(PullReplyHeader)
             count += reply.next_begin_offset - offset if answer.code == 0 else 0
-            offsets[queue] = reply.next_begin_offset if reply.next_begin_offset < reply.max_offset else 0
+            after = reply.next_begin_offset
+            offsets[queue] = after if after < min(reply.max_offset, end) else first
 
     await asyncio.gather(*(puller() for _ in range(window)))
     connection.close()
@@ -137,12 +148,12 @@ async def measure(system: System, seconds: float) -> None:
         return lambda some: flood(system.store, what, seconds=some)
 
     def pulls(queues: list[tuple[str, int]]) -> Callable[[float], Awaitable[float]]:
-        return lambda some: pull_rate(system, queues, some)
+        return lambda some: pull_rate(system.store, queues, some)
 
-    await _create(system, {"narrow": 10})
+    await create(system, {"narrow": 10})
     await flood(system.store, narrow, seconds=2)
     few_sends, few_pulls = await rates.of(sends(narrow)), await rates.of(pulls(narrow_queues))
-    await _create(system, dict.fromkeys(wide_topics, TOPIC_QUEUES))
+    await create(system, dict.fromkeys(wide_topics, TOPIC_QUEUES))
     wide, *more = (Sends(topic, range(TOPIC_QUEUES), BODY) for topic in wide_topics)
     wide.go_on_with(more)
     await _settle(system, wide)
@@ -159,7 +170,7 @@ async def measure(system: System, seconds: float) -> None:
         "MiB",
         words=f"{len(list((proc / 'fd').iterdir()))} descriptors",
     )
-    await _create(system, {f"held{n}": TOPIC_QUEUES for n in range(HELD_PULLS // TOPIC_QUEUES)})
+    await create(system, {f"held{n}": TOPIC_QUEUES for n in range(HELD_PULLS // TOPIC_QUEUES)})
     figures: list[tuple[tuple[float, float], tuple[float, float]]] = []
     for held in (10, HELD_PULLS):
         connections = await hold(system, held)

@@ -26,7 +26,7 @@ from urllib.request import Request, urlopen
 
 from figures import figure
 from http_load import KEY
-from system import System, cpu_seconds, provenance, started
+from system import System, cpu_seconds, end_in_order, provenance, started
 
 BODY = "x" * 128
 BATCH = 100
@@ -173,6 +173,7 @@ def main() -> None:
         "with",
         "wrk" if shutil.which("wrk") else "our own load generator",
     )
+    end_in_order()
     with empty_endpoint() as url:
         load(url, one, options.connections, WARM_SECONDS)
         empty = report("empty endpoint", load(url, one, options.connections, options.seconds))

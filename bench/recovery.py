@@ -17,11 +17,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Self
 from zlib import crc32
 
 import uvloop
 from figures import figure
-from system import provenance
+from system import end_in_order, provenance
 
 from gantry_link.connection import connect
 from gantry_wire.batch import BatchItem, encode_batch
@@ -40,11 +41,19 @@ READ = "plain read with CRC"
 
 
 class Store:
-    """A store process on ports of its own, with its log lines in a file."""
+    """A store process on ports of its own, with its log lines in a file; killed where the context ends."""
 
     def __init__(self, folder: Path) -> None:
         self.directory, self.log = folder / "store", folder / "store.log"
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        end_in_order()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self.end(signal.SIGKILL)
 
     def start(self) -> float:
         """Start it; seconds until it was ready."""
@@ -67,6 +76,11 @@ class Store:
             if self._process.poll() is not None:
                 break
         sys.exit(f"the store did not become ready: {self.log.read_text()[-2000:]}")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def end(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -128,8 +142,7 @@ def main() -> None:
     parser.add_argument("--body", type=int, default=44, help="bytes; 44 makes records of 250")
     arguments = parser.parse_args()
     print(f"recovery; {provenance('async')}")
-    with tempfile.TemporaryDirectory(prefix="gantry-bench-") as folder:
-        store = Store(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="gantry-bench-") as folder, Store(Path(folder)) as store:
         fresh = store.start()
         began = time.perf_counter()
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

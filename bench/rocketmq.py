@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 from rocketmq_run import TRIALS, compare
-from system import provenance
+from system import end_in_order, provenance
 
 
 def main() -> None:
@@ -29,6 +29,7 @@ def main() -> None:
         trial for trial in TRIALS if not options.only or any(word in trial.name for word in options.only)
     ]
     print(f"rocketmq; {provenance('as each line says')}")
+    end_in_order()
     compare(options.jars, chosen, options)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import uvloop
 from figures import figure
 from flood import Sends, flood
-from system import cpu_seconds, provenance
+from system import cpu_seconds, end_in_order, provenance
 
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import encode_request
@@ -34,6 +34,7 @@ READY = re.compile(r"ready address=[\d.]+:(\d+) http_port=(\d+)")
 @contextlib.contextmanager
 def store(flush: str, folder: str, *settings: str) -> Generator[tuple[int, int, int]]:
     """Start a store; yields pid, remoting port, HTTP port."""
+    end_in_order()
     chosen = [f"store_dir={folder}", f"flush={flush}", "port=0", *settings]
     command = [sys.executable, "-m", "broker_store", *(word for pair in chosen for word in ("--set", pair))]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

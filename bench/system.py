@@ -38,11 +38,8 @@ class System:
 
 @contextlib.contextmanager
 def started(*options: str, data_parent: str | None = None) -> Generator[System]:
-    """Start a system on free ports with its data in a temporary folder; stop it and delete the data at the end.
-
-    A wish to stop (SIGTERM) counts as an end: whoever bounds a run by time leaves nothing running.
-    """
-    signal.signal(signal.SIGTERM, _leave)
+    """Start a system on free ports with its data in a temporary folder; stop it and delete the data at the end."""
+    end_in_order()
     with tempfile.TemporaryDirectory(prefix="gantry-bench-", dir=data_parent) as folder:
         data = str(Path(folder) / "data")
         command = [str(ROOT / "gantry"), "up", "--free-ports", "--detach", "--json", "--data", data, *options]
@@ -54,6 +51,11 @@ def started(*options: str, data_parent: str | None = None) -> Generator[System]:
         finally:
             down = [str(ROOT / "gantry"), "down", "--data", data]
             subprocess.run(down, check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
+
+
+def end_in_order() -> None:
+    """From now on a wish to stop (SIGTERM) counts as an end: whoever bounds a run by time leaves nothing running."""
+    signal.signal(signal.SIGTERM, _leave)
 
 
 def _leave(_number: int, _frame: object) -> None:

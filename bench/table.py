@@ -88,7 +88,9 @@ def _missing(found: list[Figure], programs: list[dict[str, Any]]) -> str:
     ran = {program["program"] for program in programs}
     keys = {one.key for one in found}
     lines = [
-        f"- {goal.question}" for key, goal in GOALS.items() if key not in keys and key.split(".")[0] in ran
+        f"- {goal.question} (`{key}`)"
+        for key, goal in GOALS.items()
+        if key not in keys and key.split(".")[0] in ran
     ]
     return "\n".join(["Goals without a figure in this run:", "", *lines]) if lines else ""
 

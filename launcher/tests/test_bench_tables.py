@@ -1,0 +1,145 @@
+"""Every figure of the benchmarks is judged by one table, and a run becomes one table and JSON; what is not installed is skipped in words."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gantry_launcher import bench
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("goals", "figures", "plan", "table")
+
+
+@pytest.fixture(scope="module")
+def parts() -> Iterator[Any]:
+    """The modules of bench/, which is a folder of programs and no package."""
+    known = set(sys.modules)
+    sys.path.insert(0, str(ROOT / "bench"))
+    try:
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in PARTS})
+    finally:
+        sys.path.remove(str(ROOT / "bench"))
+        for name in set(sys.modules) - known:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "bench")):
+                del sys.modules[name]
+
+
+def test_every_program_is_part_of_a_whole_run_or_it_is_said_why_not(parts: Any) -> None:
+    planned = [step.program for step in parts.plan.PLAN]
+    assert len(set(planned)) == len(planned)
+    assert {*planned, *parts.plan.BY_NAME_ONLY} == set(bench.programs())
+
+
+def test_every_goal_is_of_a_program_and_can_be_reached(parts: Any) -> None:
+    programs = bench.programs()
+    for key, goal in parts.goals.GOALS.items():
+        assert key.split(".")[0] in programs, key
+        assert goal.limit > 0 or goal.floors > 0 or goal.sense == "≤", key
+        assert goal.bound(1.0) == goal.limit + goal.floors, key
+    for key, floor in parts.goals.FLOORS.items():
+        assert {key.split(".")[0], floor.split(".")[0]} <= set(programs), key
+
+
+def test_every_profile_that_explains_a_miss_stands_in_the_document(parts: Any) -> None:
+    text = (ROOT / "docs" / "performance.md").read_text()
+    for goal in parts.goals.GOALS.values():
+        assert not goal.miss or f"- ({goal.miss}) " in text, goal.question
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "floor", "verdict"),
+    [
+        ("store_pull.32 x 128 B", 400_000, None, "met"),
+        ("store_pull.32 x 128 B", 399_999, None, "missed"),
+        ("http_send.single", 8_900, 3_600, "met"),
+        ("http_send.single", 7_000, 3_600, "missed"),
+        ("http_send.single", 7_000, None, ""),
+        ("recovery.ready", 1.6, 0.1, "met"),
+        ("recovery.ready", 1.8, 0.1, "missed, (d)"),
+        ("echo.bare", 1.0, None, ""),
+    ],
+)
+def test_a_figure_is_judged_by_its_goal(
+    parts: Any, key: str, value: float, floor: float | None, verdict: str
+) -> None:
+    assert parts.goals.verdict(parts.goals.Figure(key, value, "x", floor)) == verdict
+
+
+def test_what_programs_report_is_printed_and_becomes_the_tables_of_a_run(
+    parts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    collected = tmp_path / "collected"
+    monkeypatch.setenv(parts.figures.COLLECTED, str(collected))
+    parts.figures.figure("store_pull.32 x 128 B", 995_000, "msg/s", words="12 us a pull")
+    parts.figures.figure("echo.bare", 199_000, "msg/s")
+    parts.figures.figure("latency.remoting.p50", 1.25, "ms")
+    parts.figures.figure("against.sync.send.Gantry", 20_000, "msg/s")
+    parts.figures.figure("against.sync.send.Other", 5_000, "msg/s")
+    parts.figures.figure("against.sync.late.Gantry", 2, "ms")
+    parts.figures.figure("against.sync.late.Other", 1, "ms")
+    parts.figures.skipped("Third", "it is not installed")
+    told = capsys.readouterr().out
+    assert "995,000 msg/s   goal ≥ 400,000 msg/s: met   12 us a pull" in told
+    assert "skipped: Third: it is not installed" in told
+    entries = [json.loads(line) for line in collected.read_text().splitlines()]
+    program = {
+        "program": "latency", "status": 0, "loadBefore": [0.5, 0.4, 0.3],
+        "figures": [entry["figure"] for entry in entries if "figure" in entry],
+        "skipped": [entry["skipped"] for entry in entries if "skipped" in entry],
+    }  # fmt: skip
+    file = tmp_path / "bench.json"
+    file.write_text(
+        json.dumps({"machine": "two cores", "began": "now", "quick": False, "programs": [program]})
+    )
+    text = parts.table.markdown(parts.table.judged(file))
+    assert "two cores; now; load before each program 0.5 to 0.5." in text
+    row = "| pull of old messages, 32 x 128 B | 995,000 msg/s | 199,000 msg/s (echo.bare) | 5.00 | ≥ 400,000 msg/s | met |"
+    assert row in text
+    assert "| produce → held pull at 1,000/s over remoting, p50 | 1.25 ms |  |  | ≤ 0.8 ms | missed |" in text
+    assert "Goals without a figure in this run:\n\n- the same, p99 (`latency.remoting.p99`)\n" in text
+    assert "| send | sync | 20,000 msg/s | 5,000 msg/s | 4.00 x as good |" in text
+    assert "| late | sync | 2 ms | 1 ms | 0.50 x as good |" in text
+    assert "- Third: it is not installed" in text
+
+
+def test_tables_go_between_the_marks_of_a_document(parts: Any, tmp_path: Path) -> None:
+    document = tmp_path / "document.md"
+    document.write_text(f"before\n{parts.table.BEGIN}\nold\n{parts.table.END}\nafter\n")
+    parts.table.put_into(document, "new\n")
+    parts.table.put_into(document, "newer\n")
+    assert document.read_text() == f"before\n{parts.table.BEGIN}\nnewer\n{parts.table.END}\nafter\n"
+    document.write_text("without\n")
+    with pytest.raises(SystemExit, match="has no marks"):
+        parts.table.put_into(document, "new\n")
+    with pytest.raises(SystemExit, match=r"is no bench\.json"):
+        parts.table.judged(document)
+
+
+def test_the_document_of_the_performance_takes_the_tables_of_a_run(parts: Any) -> None:
+    text = (ROOT / "docs" / "performance.md").read_text()
+    assert text.count(parts.table.BEGIN) == text.count(parts.table.END) == 1
+
+
+def test_rivals_that_are_not_installed_are_skipped_in_words(
+    parts: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert parts
+    against: ModuleType = importlib.import_module("against")
+    monkeypatch.setenv("PATH", "")
+    assert [rival.name for rival in against.rivals(["rocketmq", "nats", "rabbitmq"], "")] == [
+        "Gantry",
+        "NATS JetStream",
+    ]
+    told = capsys.readouterr().out
+    assert "skipped: RocketMQ: its jars are not told: --jars" in told
+    assert "skipped: RabbitMQ quorum: there is no rabbitmq-server on PATH" in told
+    with pytest.raises(SystemExit, match="no such system: kafka; there are rocketmq"):
+        against.rivals(["kafka"], "")
