@@ -1,9 +1,10 @@
+import asyncio
 import errno
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store import queue_saving
+from broker_store import checkpoints, queue_saving
 from broker_store.log.commit_log import LogState
 from broker_store.log.errors import LogStopped
 from broker_store.log.simulated_files import Fault
@@ -111,3 +112,26 @@ async def test_a_checkpoint_that_met_a_full_disk_forgets_nothing_that_must_be_sy
         assert not again.opening.is_rebuild
         assert again.opening.records == 0
         assert all(len(again.records(queue_id=queue_id)) == 1 for queue_id in range(40))
+
+
+async def test_with_little_to_do_a_checkpoint_rests_between_its_slices_and_a_stop_cuts_that_short(
+    monkeypatch,
+):
+    monkeypatch.setattr(checkpoints, "REST_SHARE", 1e12)
+    monkeypatch.setattr(checkpoints, "REST_SECONDS_MAX", 3600)
+    side = await filled()
+    taking = asyncio.ensure_future(side.sending.checkpoints.take())
+    await asyncio.sleep(0.2)
+    assert not taking.done()
+    async with asyncio.timeout(30):
+        await side.sending.checkpoints.close()
+        assert await taking == side.log.visible_end
+
+
+async def test_with_much_to_do_a_checkpoint_does_not_rest(monkeypatch):
+    monkeypatch.setattr(checkpoints, "REST_SECONDS_MAX", 3600)
+    monkeypatch.setattr(checkpoints, "REST_SHARE", 1e12)
+    monkeypatch.setattr(checkpoints, "CALM_BYTES", 1)
+    side = await filled()
+    async with asyncio.timeout(30):
+        assert await side.sending.checkpoints.take() == side.log.visible_end

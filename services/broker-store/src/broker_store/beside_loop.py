@@ -1,6 +1,7 @@
 """Runs work beside the event loop, and watches how long the loop was held between two such steps."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -26,6 +27,14 @@ class BesideLoop:
             await asyncio.get_running_loop().run_in_executor(self._thread, work)
         finally:
             self.begin()
+
+    async def rest(self, seconds: float, hurry: asyncio.Event) -> None:
+        """Do nothing for a while, or until somebody is in a hurry."""
+        self._note()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await hurry.wait()
+        self.begin()
 
     async def pause(self) -> None:
         """Let everything else have its turn."""
