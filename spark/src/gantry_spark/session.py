@@ -60,6 +60,8 @@ def defaults(master: str, *, ui: bool = False) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         # A new worker costs more than a second.
         "spark.python.worker.reuse": "true",
+        # A process of Python that starts has 15 s to say hello, else a stream ends; on a busy machine it may take longer.
+        "spark.python.authenticate.socketTimeout": "300s",
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
