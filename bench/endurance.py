@@ -26,7 +26,7 @@ from endurance_load import EnduranceLoad, Prefill, Waiting
 from endurance_system import EnduranceSystem, sample_process
 from system import provenance
 
-from gantry_loadtest.endurance.page import outcome, render
+from gantry_loadtest.endurance.page import outcome, pictures, render
 from gantry_loadtest.endurance.samples import Seen, judgements, percentile
 
 SAMPLE_SECONDS = 10.0
@@ -232,6 +232,8 @@ def write_page(out: Path, seen: Seen) -> bool:
     line, verdict = seen.about.get("countLine", "not counted"), "fail" if shortfalls else "pass"
     page = render(seen, line, verdict, shortfalls, judged)
     (out / "endurance.html").write_text(page, encoding="utf-8")
+    for name, picture in pictures(seen).items():
+        (out / f"{name}.svg").write_text(picture, encoding="utf-8")
     told = outcome(seen, seen.about.get("counts", {}), shortfalls, judged)
     (out / "endurance.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     print(f"{verdict}: {line}")

@@ -2,6 +2,7 @@
 
 import random
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -14,7 +15,7 @@ from gantry_loadtest.endurance.judging import (
     judge_times,
     slope,
 )
-from gantry_loadtest.endurance.page import charts, outcome, render
+from gantry_loadtest.endurance.page import charts, outcome, pictures, render
 from gantry_loadtest.endurance.samples import Seen, judgements, within_lives
 
 LENGTH = 5400.0
@@ -127,6 +128,15 @@ def test_the_page_shows_kills_and_needs_nothing_beside_itself() -> None:
     assert {"pss-1", "handles-1", "threads-1", "disk", "lateness", "recovery", "rates", "held"} <= set(
         charts(seen)
     )
+
+
+def test_pictures_stand_alone_and_are_well_formed() -> None:
+    drawn = pictures(_seen())
+    assert set(drawn) <= set(charts(_seen()))
+    for picture in drawn.values():
+        assert ET.fromstring(picture).tag.endswith("svg")
+        assert "prefers-color-scheme" in picture
+    assert "kill -9 broker-a" in drawn["pss-1"]
 
 
 def test_an_aborted_run_gives_what_it_saw() -> None:

@@ -1,11 +1,14 @@
 """Charts as SVG inside a page: lines over time, bars of a distribution. Colours come from the page's style. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 
 WIDTH, HEIGHT = 720, 240
 LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 30
+HEAD = 50
+"""Room for the title and the keys above a picture."""
 TICKS = 5
 
 Points = Sequence[tuple[float, float]]
@@ -16,34 +19,68 @@ MINUTES_FROM_SECONDS = 600.0
 """A chart of longer time counts minutes."""
 
 
-def lines(
-    title: str,
-    named: dict[str, Points],
-    unit: str,
-    marks: Marks = (),
-    length: float = 0.0,
-    *,
-    dots: bool = False,
-) -> str:
-    """Return a chart of lines over seconds; words instead where there is nothing to draw.
+@dataclass(frozen=True)
+class Lines:
+    """A chart of lines over seconds: in a page or as a picture of its own."""
 
-    `marks` are instants with what happened then, drawn as vertical lines. The time shown is at least `length`. With `dots`
-    points stand alone.
-    """
-    drawn = {name: points for name, points in named.items() if points}
-    if not drawn:
-        return _figure(title, "<p>Nothing was seen.</p>", [])
-    right = max(length, *(x for points in drawn.values() for x, _ in points)) or 1.0
-    top = nice_top(max(y for points in drawn.values() for _, y in points))
-    parts = [_grid(right, top, unit), *(_mark(at, words, right) for at, words in marks if 0 <= at <= right)]
-    for number, points in enumerate(drawn.values()):
-        places = [(_x(x, right), _y(y, top)) for x, y in points]
-        if dots or len(points) == 1:
-            parts += [f'<circle class="dot s{number}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places]
-        else:
-            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-            parts.append(f'<polyline class="line s{number}" points="{path}"/>')
-    return _figure(title, _svg(title, parts), list(drawn))
+    title: str
+    named: dict[str, Points]
+    unit: str
+    marks: Marks = ()
+    """Instants with what happened then, drawn as vertical lines."""
+    length: float = 0.0
+    """The time shown is at least so long."""
+    dots: bool = False
+    """Whether points stand alone."""
+
+    @property
+    def drawn(self) -> dict[str, Points]:
+        """Return what has points."""
+        return {name: points for name, points in self.named.items() if points}
+
+    def figure(self) -> str:
+        """Return it for a page; words instead where there is nothing to draw."""
+        if not self.drawn:
+            return _figure(self.title, "<p>Nothing was seen.</p>", [])
+        return _figure(self.title, _svg(self.title, self._parts()), list(self.drawn))
+
+    def picture(self, style: str) -> str:
+        """Return it as a picture that stands alone, with its title and keys in it."""
+        x, keys = float(LEFT), list[str]()
+        for number, name in enumerate(self.drawn):
+            keys.append(
+                f'<circle class="dot s{number}" cx="{x + 5:.0f}" cy="38" r="5"/><text class="tick" x="{x + 14:.0f}" y="42">{escape(name)}</text>'
+            )
+            x += 30 + 6.5 * len(name)
+        head = f'<text class="title" x="{LEFT}" y="20">{escape(self.title)}</text>{"".join(keys)}'
+        inside = f'<g transform="translate(0 {HEAD})">{"".join(self._parts())}</g>' if self.drawn else ""
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + HEAD}" role="img" aria-label="{escape(self.title)}">'
+            f'<style>{style}</style><rect class="paper" width="{WIDTH}" height="{HEIGHT + HEAD}" rx="8"/>{head}{inside}</svg>\n'
+        )
+
+    def _parts(self) -> list[str]:
+        right = max(self.length, *(x for points in self.drawn.values() for x, _ in points)) or 1.0
+        top = nice_top(max(y for points in self.drawn.values() for _, y in points))
+        parts = [
+            _grid(right, top, self.unit),
+            *(_mark(at, words, right) for at, words in self.marks if 0 <= at <= right),
+        ]
+        for number, points in enumerate(self.drawn.values()):
+            places = [(_x(x, right), _y(y, top)) for x, y in points]
+            if self.dots or len(points) == 1:
+                parts += [
+                    f'<circle class="dot s{number}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places
+                ]
+            else:
+                path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+                parts.append(f'<polyline class="line s{number}" points="{path}"/>')
+        return parts
+
+
+def lines(title: str, named: dict[str, Points], unit: str) -> str:
+    """Return a chart of lines over seconds for a page; words instead where there is nothing to draw."""
+    return Lines(title, named, unit).figure()
 
 
 def bars(title: str, values: Sequence[tuple[str, float]], unit: str) -> str:
@@ -79,12 +116,12 @@ def _grid(right: float, top: float, unit: str) -> str:
     for tick in range(TICKS + 1):
         y = _y(top * tick / TICKS, top)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        words = f"{top * tick / TICKS:g}" + (f" {escape(unit)}" if tick == TICKS else "")
+        words = f"{top * tick / TICKS:,.7g}" + (f" {escape(unit)}" if tick == TICKS else "")
         parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{words}</text>')
         if right:
             x = _x(right * tick / TICKS, right)
             parts.append(
-                f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 10}" text-anchor="middle">{_moment(right * tick / TICKS, right)}</text>'
+                f'<text class="tick" x="{x:.1f}" y="{HEIGHT - 10}" text-anchor="{"end" if tick == TICKS else "middle"}">{_moment(right * tick / TICKS, right)}</text>'
             )
     return "".join(parts)
 

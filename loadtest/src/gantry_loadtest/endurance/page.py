@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from statistics import median
 from typing import Any
 
-from gantry_loadtest.charts import lines
-from gantry_loadtest.endurance.judging import MIB, Judgement, Point
+from gantry_loadtest.charts import Lines
+from gantry_loadtest.endurance.judging import MIB, Judgement, Point, buckets
 from gantry_loadtest.endurance.samples import Seen, within_lives
-from gantry_loadtest.style import STYLE
+from gantry_loadtest.style import PICTURE_STYLE, STYLE
 
 LINES_PER_CHART = 4
+PICTURE_POINTS_MAX = 270
 Named = dict[str, list[Point]]
 
 
-def charts(seen: Seen) -> dict[str, str]:
+def charts(seen: Seen) -> dict[str, Lines]:
     """Return every chart by a short name; kills stand in each as vertical lines."""
-    found: dict[str, str] = {}
+    found: dict[str, Lines] = {}
 
     def draw(name: str, title: str, named: Named, unit: str, *, dots: bool = False) -> None:
-        found[name] = lines(title, dict(named), unit, seen.marks, seen.length, dots=dots)
+        found[name] = Lines(title, dict(named), unit, seen.marks, seen.length, dots)
 
     for figure, title, unit, by in (
         ("pss", "Memory (PSS)", "MiB", MIB), ("handles", "File handles", "", 1), ("threads", "Threads", "", 1),
@@ -84,7 +86,7 @@ def render(seen: Seen, count_line: str, verdict: str, shortfalls: list[str], jud
         f"<p><code>{escape(count_line)}</code></p>",
         _items(shortfalls),
         "<h2>Over time</h2><p class='soft'>Vertical lines are kills (-9) and restarts.</p>",
-        *charts(seen).values(),
+        *(chart.figure() for chart in charts(seen).values()),
         "<h2>What is flat</h2>",
         _judgements(judged),
         "<h2>Memory within lives</h2><p class='soft'>Slopes within the life of one process, which kills do not hide.</p>",
@@ -139,6 +141,17 @@ def _kills(seen: Seen) -> str:
         for (name, how), took in sorted(by_name.items())
     ]
     return _table(("process", "how", "times", "median s", "most s"), rows, 2)
+
+
+def pictures(seen: Seen) -> dict[str, str]:
+    """Return every chart as a picture of its own, with fewer points."""
+    return {
+        name: replace(
+            chart, named={key: buckets(points, PICTURE_POINTS_MAX) for key, points in chart.named.items()}
+        ).picture(PICTURE_STYLE)
+        for name, chart in charts(seen).items()
+        if chart.drawn
+    }
 
 
 def outcome(
