@@ -78,7 +78,12 @@ class Run:
 
     def go(self) -> None:
         seconds = self.options.minutes * 60
-        words = f"{provenance('sync')}; {self.options.pending:,} pending; log held to {self.options.log_megabytes} MB"
+        held = (
+            f"held to {self.options.log_megabytes} MB"
+            if self.options.log_megabytes
+            else "as large as the disk lets it"
+        )
+        words = f"{provenance('sync')}; {self.options.pending:,} pending; the log is {held}"
         self.note("about", {"words": words, "seed": self.options.seed, "minutes": self.options.minutes})
         self.load.prepare()
         self.load.start()
