@@ -47,6 +47,7 @@ PLAN = (
 BY_NAME_ONLY = {
     "rocketmq": "its trials run with `against`",
     "spark_export": "it wants a stopped store",
+    "spark_query": "it wants a stopped store",
     "endurance": "it takes 90 minutes and more",
 }
 """Programs that a whole run leaves out, and why."""
