@@ -12,6 +12,7 @@ from scheduler.decisions import (
     Then,
     cancel,
     deliver,
+    deliver_all,
     judge,
     move,
     park,
@@ -94,3 +95,20 @@ def test_settled_ranges_hold_exactly_what_they_cover(offsets):
             ranges.append((offset, offset + 1))
     settled = SettledRanges(ranges)
     assert [n for n in range(62) if settled.holds(n)] == ordered
+
+
+@pytest.mark.parametrize("source", [2, TIMER, PARKED])
+def test_many_are_delivered_as_each_alone(source):
+    entries = [
+        entry(source),
+        entry(source, "others"),
+        entry(source, HALF_TOPIC),
+        entry(source, cancels=b"t+u"),
+    ]
+    assert deliver_all(source, entries, 1000) == [deliver(one) for one in entries]
+
+
+def test_what_is_not_due_is_asked_for_at_its_time_in_the_clock_of_the_store():
+    one = entry(TIMER)
+    assert deliver_all(TIMER, [one], 999.5) == [deliver(one, at_ms=1000)]
+    assert deliver_all(TIMER, [one], 999.5, 3600_000.2) == [deliver(one, at_ms=3601_001)]

@@ -5,8 +5,10 @@ A decision is one settle item: outputs are the messages that result, an outcome 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
+from math import ceil
 from typing import NamedTuple
 
 from gantry_wire.names import HALF_TOPIC, TIMER_TOPIC
@@ -22,7 +24,7 @@ from gantry_wire.properties import (
     TIMER_OUT_MS,
 )
 from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus
-from scheduler.entries import PARKED, TIMER, Entry, queue_of
+from scheduler.entries import OFFSET_MASK, PARKED, TIMER, Entry, queue_of
 from scheduler.system_names import PARKED_FROM, PARKED_REASON, PARKED_TOPIC
 
 DELIVERED, CANCELLED, MOVED, ROLLED, PARKED_OUTCOME, DISCARDED = (
@@ -84,6 +86,27 @@ def deliver(entry: Entry, *, force: bool = False, at_ms: int = 0) -> SettleItem:
     return SettleItem(
         entry.offset, entry.position, [output], DELIVERED, force=force or source == PARKED, at_ms=at_ms
     )
+
+
+def deliver_all(
+    source: int, entries: Sequence[Entry], now_ms: float, behind_ms: float = 0.0
+) -> list[SettleItem]:
+    """Return the deliveries of messages of one source, as `deliver` does, for two thirds of the CPU where very many are due.
+
+    Those that are not due at `now_ms` have the store time at which they will be; that is so far ahead of the time they wait for.
+    """
+    drop, force = _DROP.get(source, LEVEL_DROP), source == PARKED
+    items: list[SettleItem] = []
+    for entry in entries:
+        due_ms, topic = entry.due_ms, entry.topic
+        at_ms = ceil(due_ms + behind_ms) if due_ms > now_ms else 0
+        if entry.cancels or topic == HALF_TOPIC:
+            items.append(deliver(entry, at_ms=at_ms))
+        else:
+            outputs = [_delivery(topic, entry.queue_id, drop)]
+            offset = entry.key & OFFSET_MASK
+            items.append(SettleItem(offset, entry.position, outputs, DELIVERED, force, at_ms))
+    return items
 
 
 @lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from gantry_chassis.logs import get_logger
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.settle_headers import SettleItem, SettleReplyBody, SettleStatus
 from scheduler.burst_pace import BurstPace
-from scheduler.decisions import PARKED_OUTCOME, Then, deliver, judge, park
+from scheduler.decisions import PARKED_OUTCOME, Then, deliver_all, judge, park
 from scheduler.due_index import DueIndex
 from scheduler.entries import Entry, queue_of
 from scheduler.figures import Figures
@@ -148,7 +148,9 @@ class Deliveries:
     async def _deliver(self, lane: int, source: int, entries: Sequence[Entry], of: Round | None) -> None:
         """Settle what is due in one queue, as a part of a round, or of a burst."""
         try:
-            reply = await self._settler.settle(queue_of(source), self._items(lane, entries))
+            lanes = self._lanes
+            items = deliver_all(source, entries, lanes.now_ms(lane), lanes.behind_ms(lane))
+            reply = await self._settler.settle(queue_of(source), items)
             parked = self._judge_all(lane, entries, reply)
             if parked:
                 await self._park(lane, source, parked)
@@ -162,26 +164,19 @@ class Deliveries:
             else:
                 self._burst.answered(monotonic())
 
-    def _items(self, lane: int, entries: Sequence[Entry]) -> list[SettleItem]:
-        """Return the deliveries, each with the store time it is due at if that lies ahead."""
-        behind_ms = self._lanes.behind_ms(lane)
-        now_ms = self._lanes.now_ms(lane)
-        return [
-            deliver(entry, at_ms=ceil(entry.due_ms + behind_ms) if entry.due_ms > now_ms else 0)
-            for entry in entries
-        ]
-
     def _judge_all(
         self, lane: int, entries: Sequence[Entry], reply: SettleReplyBody
     ) -> list[tuple[Entry, str]]:
         """Act on each result; return what is to be parked, with the reasons."""
         due, now_ms, figures = self._lanes.due[lane], reply.store_time_ms, self._figures
         parked: list[tuple[Entry, str]] = []
+        settled, decided, observe = SettleStatus.SETTLED, due.decided, figures.lateness.observe
+        delivered = 0
         for entry, result in zip(entries, reply.results, strict=True):
-            if result.status == SettleStatus.SETTLED:
-                due.decided(entry.key)
-                figures.delivered.value += 1
-                figures.lateness.observe(max((result.time_ms or now_ms) - entry.due_ms, 0) / 1000)
+            if result.status == settled:
+                decided(entry.key)
+                delivered += 1
+                observe(max((result.time_ms or now_ms) - entry.due_ms, 0) / 1000)
                 continue
             late_ms = self._lanes.now_ms(lane) - entry.due_ms
             verdict = judge(result.status, result.detail, late_ms, self._pace.park_after_ms)
@@ -197,6 +192,7 @@ class Deliveries:
                 figures.failures.labels(result.status).value += 1
             else:
                 self._later(lane, entry, result.status, verdict.wait_ms, verdict.error)
+        figures.delivered.value += delivered
         return parked
 
     def _later(self, lane: int, entry: Entry, status: str, wait_ms: int, error: str) -> None:

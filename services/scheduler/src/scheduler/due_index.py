@@ -175,7 +175,8 @@ class DueIndex:
             self._ids[entry.uniq] = (*same, key)
 
     def _forget_id(self, entry: Entry) -> None:
-        left = tuple(key for key in self._ids.get(entry.uniq, ()) if key != entry.key)
+        same = self._ids.get(entry.uniq, ())
+        left = () if same == (entry.key,) else tuple(key for key in same if key != entry.key)
         if left:
             self._ids[entry.uniq] = left
         else:
