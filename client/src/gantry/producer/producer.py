@@ -137,6 +137,8 @@ class Producer:
         sharding key; then only that queue is tried. `timeout` in seconds, all tries together.
         Raises InvalidMessage before anything leaves, NoRoute, Refused, ConnectionFailed, TimedOut.
         """
+        if queue is None and selector is None and timeout is None:  # nearly always, and a shorter call
+            return await self.send_soon(message)
         return await self.send_soon(
             message, queue=queue, selector=selector, argument=argument, timeout=timeout
         )
@@ -309,7 +311,9 @@ class Producer:
         return (
             type(message.body) is bytes
             and 0 < len(message.body) < self._gathered_bytes_max
-            and not message.is_timed
+            and not message.delay_level
+            and message.delay_ms is None
+            and message.deliver_at_ms is None
             and not (message.properties and is_reply(message))
         )
 
