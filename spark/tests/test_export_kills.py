@@ -17,7 +17,7 @@ from export_made import read_back
 from logs_made import LogMade
 
 pytestmark = [pytest.mark.cluster, pytest.mark.crash]
-WAIT_SECONDS_MAX = 300
+WAIT_SECONDS_MAX = 800
 KILLS = 20
 
 
