@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import uvloop
+
 from gantry import ConsumeFromWhere, PushConsumer, ReceivedMessage
 
 
@@ -34,4 +36,4 @@ async def main(nameserver: str, group: str, topic: str, file: str, orderly: str)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    uvloop.run(main(*sys.argv[1:]))

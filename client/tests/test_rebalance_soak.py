@@ -11,13 +11,13 @@ import random
 import signal
 import sys
 from asyncio.subprocess import Process
-from collections import defaultdict
+from collections import defaultdict, deque
 from pathlib import Path
 
 import pytest
 from consuming import Served, client_of, fresh, make_topic
 
-from gantry import Message, MessageQueue, Producer
+from gantry import Message, MessageQueue, Producer, SendResult
 
 pytestmark = [pytest.mark.anyio, pytest.mark.soak, pytest.mark.timeout(3600)]
 PROGRAM = Path(__file__).with_name("killed_consumer_program.py")
@@ -25,6 +25,8 @@ SECONDS = float(os.environ.get("SOAK_SECONDS", "300"))
 RATE = int(os.environ.get("SOAK_RATE", "2000"))
 SEED = int(os.environ.get("SOAK_SEED", "1"))
 QUEUES, MEMBERS = 16, 4
+IN_FLIGHT = 16
+"""Of one queue."""
 CHANGE_SECONDS = 5.0
 DRAIN_SECONDS = 180.0
 
@@ -66,13 +68,22 @@ class Members:
 
 
 async def send_in_order(producer: Producer, topic: str, queue: MessageQueue, first: int, until: float) -> int:
-    """Send ascending numbers to one queue at its share of the rate; returns how many."""
-    loop, sent = asyncio.get_running_loop(), 0
+    """Send ascending numbers to one queue at its share of the rate; returns how many.
+
+    Several are on their way: on a busy machine the rate would else be that of answers. One connection keeps their order.
+    """
+    loop, sent = asyncio.get_running_loop(), 1
+    await producer.send(Message(topic, b"%d" % first), queue=queue)  # the connection is there from now on
+    on_their_way: deque[asyncio.Future[SendResult]] = deque()
     began = loop.time()
     while loop.time() < until:
-        await producer.send(Message(topic, b"%d" % (first + sent * QUEUES)), queue=queue)
+        number = first + sent * QUEUES
+        on_their_way.append(producer.send_soon(Message(topic, b"%d" % number), queue=queue))
         sent += 1
+        if len(on_their_way) >= IN_FLIGHT:
+            await on_their_way.popleft()
         await asyncio.sleep(max(began + sent * QUEUES / RATE - loop.time(), 0))
+    await asyncio.gather(*on_their_way)
     return sent
 
 
