@@ -1,7 +1,7 @@
 """How long the end of a queue may be left unread after something was read: what comes meanwhile is read together. Pure.
 
 At a thousand delayed messages a second a pull for each cost more than the messages. A message is read so long before it is due that
-a pause of a fiftieth of its delay makes none late.
+a pause of a twenty-fifth of its delay makes none late.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from scheduler.entries import Entry
 
-DELAY_PER_PAUSE = 50
-PAUSE_SECONDS_MAX = 0.02
+DELAY_PER_PAUSE = 25
+PAUSE_SECONDS_MAX = 0.04
 PAUSE_SECONDS_MIN = 0.001
 """A shorter one is none: timers are no finer."""
 RECOVERY = 2.0
