@@ -26,7 +26,7 @@ from system import end_in_order, provenance
 
 from gantry_link.connection import connect
 from gantry_wire.batch import BatchItem, encode_batch
-from gantry_wire.codes import RequestCode
+from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers import SendHeaderV2
 
 TOPIC = "recovery"
@@ -109,9 +109,13 @@ async def fill(address: str, megabytes: int, body: bytes) -> int:
                 producer_group="bench", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=QUEUES,
                 queue_id=number % QUEUES, sys_flag=0, born_timestamp=0, flag=0, properties="", batch=True,
             )  # fmt: skip
-            answer = await connection.request(
-                RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(items), timeout=30
-            )
+            while True:
+                answer = await connection.request(
+                    RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(items), timeout=60
+                )
+                if answer.code != ResponseCode.SYSTEM_BUSY:  # which a busy machine makes it say
+                    break
+                await asyncio.sleep(0.05)
             if answer.code != 0:
                 sys.exit(f"a batch was refused: {answer.code} {answer.remark}")
 
