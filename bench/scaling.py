@@ -128,7 +128,7 @@ def main() -> None:
         first: float | None = None
         for count in range(1, options.most + 1) if options.only in {None, name} else ():
             rate, words = measure(count, options)
-            figure(f"scaling.sends, {count} {name}", rate, "msg/s", floor=first, beside="1", words=words)
+            figure(f"scaling.sends, {name}: {count}", rate, "msg/s", floor=first, beside="1", words=words)
             first = first or rate
 
 
