@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from gantry_spark.reports.content import check, totals
 from gantry_spark.reports.facts import CHART_STEPS, STEPS, Span, step_for
 from gantry_spark.reports.index import write_index
 from gantry_spark.reports.progress import Progress
+from gantry_spark.reports.quiet import Quiet
 from gantry_spark.reports.writing import NotWritable, Place
 
 TABLE = {"topics": pa.table({"topic": ["orders"], "messages": [3]})}
@@ -186,3 +188,11 @@ def test_reports_that_counted_the_same_messages_are_not_merged(tmp_path: Path) -
         merging.read([one, two, three])
     with pytest.raises(NotPossible, match="no whole report"):
         merging.read([tmp_path])
+
+
+def test_what_the_bridge_to_java_logs_reaches_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    with Quiet():
+        logging.getLogger().error("KeyboardInterrupt while sending command.")
+        logging.getLogger("gantry_spark").warning("read without what retention deleted")
+    logging.getLogger().error("of somebody else")
+    assert caplog.messages == ["read without what retention deleted", "of somebody else"]

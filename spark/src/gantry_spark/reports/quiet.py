@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -25,7 +26,8 @@ class Quiet:
         self._before: TextIO | None = None
 
     def __enter__(self) -> Self:
-        """Turn descriptor 2 away."""
+        """Turn descriptor 2 away, and what the bridge to Java logs when it is interrupted in a call: tracebacks of its own."""
+        logging.getLogger().addFilter(_is_of_a_module)
         try:
             real = os.dup(2)
         except OSError:
@@ -40,6 +42,7 @@ class Quiet:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         """Turn it back; after a failure that nobody foresaw, show the end of what was said."""
+        logging.getLogger().removeFilter(_is_of_a_module)
         if self._said is None or self._real is None or self._before is None:
             return
         self._real.flush()
@@ -52,3 +55,8 @@ class Quiet:
             sys.stderr.flush()
         self._said.close()
         self._real.close()
+
+
+def _is_of_a_module(record: logging.LogRecord) -> bool:
+    """Tell records of loggers that have a name from those of py4j, which uses the root."""
+    return record.name != "root"
