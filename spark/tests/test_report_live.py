@@ -18,16 +18,15 @@ from gantry_spark.reports.progress import Progress
 from gantry_spark.snapshot import Snapshot
 
 pytestmark = pytest.mark.cluster
-TOPIC = "reported-live"
 
 
-def stored(system: dict[str, Any]) -> int:
+def stored(system: dict[str, Any], topic: str) -> int:
     """Return what the stores' own counters say of the topic."""
     found = 0
     for broker in system["brokers"]:
         with urllib.request.urlopen(f"{broker['http']}/metrics", timeout=60) as answer:
             values = re.findall(
-                rf'^gantry_store_put_messages_total{{topic="{TOPIC}"}} (\S+)',
+                rf'^gantry_store_put_messages_total{{topic="{topic}"}} (\S+)',
                 answer.read().decode(),
                 re.MULTILINE,
             )
@@ -54,7 +53,8 @@ def counted(report: dict[str, Any]) -> dict[str, int]:
 def test_reports_under_load_count_what_stores_and_queues_count(spark: Any, system: dict[str, Any]) -> None:
     from gantry_spark.reports.rounds import Rounds
 
-    call(system["http"], "PUT", f"/v1/topics/{TOPIC}", {})
+    topic = f"reported-live-{time.monotonic_ns()}"  # a second try counts anew
+    call(system["http"], "PUT", f"/v1/topics/{topic}", {})
     snapshots: list[Snapshot] = []
 
     def take() -> Snapshot:
@@ -62,21 +62,23 @@ def test_reports_under_load_count_what_stores_and_queues_count(spark: Any, syste
         return snapshots[-1]
 
     rounds = Rounds(spark, take, Span(), delay_levels.DEFAULT, keep=True)
-    with load(system["http"], TOPIC) as sent:
+    with load(system["http"], topic, pause=0.02) as sent:
         until = time.monotonic() + 120
         while not sent[0]:
             assert time.monotonic() < until, "nothing was sent"
             time.sleep(0.05)
         before = sent[0]
         first = rounds.make(Progress(9)).report
-        after = stored(system)
+        after = stored(system, topic)
     second = rounds.make(Progress(9)).report
     for report, taken in zip((first, second), snapshots, strict=True):
         assert all(view.snapshot_id for view in taken.stores)
         assert report["check"]["state"] == "equal", report["check"]["words"]
         assert counted(report) == held(taken)
         assert not report["notes"]
-    assert before <= counted(first)[TOPIC] <= after
-    assert counted(second)[TOPIC] == stored(system) == sent[0]
+    assert before <= counted(first)[topic] <= after
+    assert counted(second)[topic] == stored(system, topic) == sent[0]
+    taken_ids = {view.snapshot_id for taken in snapshots for view in taken.stores}
     for broker in system["brokers"]:
-        assert not list(Path(broker["store"], "gantry", "snapshots").iterdir())
+        kept = {path.name for path in Path(broker["store"], "gantry", "snapshots").iterdir()}
+        assert not kept & taken_ids

@@ -84,12 +84,12 @@ class Counter:
         names = pa.array([*self._topics], pa.string())
         yield from _out("traffic", self._broker, names, self._traffic.table())
         latency = self._latency.table()
-        whats = _WHATS.take(latency["what"].combine_chunks())
+        measured = _WHATS.take(latency["what"].combine_chunks())
         yield from _out(
             "latency",
             self._broker,
             names,
-            latency.set_column(latency.schema.get_field_index("what"), "what", whats),
+            latency.set_column(latency.schema.get_field_index("what"), "what", measured),
         )
         for what, frequent in self._words.items():
             for part, found in (("word", frequent.counts()), ("hash", frequent.hashes())):
