@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import sqlite3
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -55,7 +54,6 @@ class StoreKeeper:
                 await asyncio.sleep(AWAY_SECONDS)
                 continue
             await self._serve(StoreToServe(self.at.broker, self.client, levels))
-            gc.collect()  # the index of the term lies in cycles: left to itself it stood beside the next one's for minutes
 
     async def _levels(self) -> tuple[int, ...]:
         config = await self.client.broker_config()
@@ -106,9 +104,6 @@ class StoreKeeper:
                 if isinstance(result, Exception):
                     self._say_failed(result)
                     await asyncio.sleep(AWAY_SECONDS)
-            working = (
-                None  # what ended it holds its frames, and `acquired` lives as long as the claims are shown
-            )
 
     def _say_failed(self, error: Exception) -> None:
         """Log why a term ended; a disk that does not take the index is no fault of the program."""
