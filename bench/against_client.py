@@ -13,6 +13,8 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+from system import end_process
+
 START_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 30.0
 
@@ -84,15 +86,6 @@ def start(command: list[str], port: int, log: Path) -> subprocess.Popen[bytes]:
             socket.create_connection(("127.0.0.1", port), 1.0).close()
             return process
         if process.poll() is not None or time.monotonic() > until:
-            stop(process)
+            end_process(process, STOP_SECONDS_MAX)
             raise SystemExit(f"{command[0]} did not start:\n{log.read_text(errors='replace')[-2000:]}")
         time.sleep(0.01)
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

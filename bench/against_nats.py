@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import nats
-from against_client import Client, Rival, Server, Taken, free_port, start, stop
+from against_client import STOP_SECONDS_MAX, Client, Rival, Server, Taken, free_port, start
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StorageType, StreamConfig
+from system import end_process
 
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import nats_server
@@ -80,7 +81,7 @@ class Nats(Rival):
         try:
             yield Server(f"nats://127.0.0.1:{port}", [process.pid])
         finally:
-            stop(process)
+            end_process(process, STOP_SECONDS_MAX)
 
     @contextlib.asynccontextmanager
     async def client(self, server: Server) -> AsyncGenerator[Client]:

@@ -15,7 +15,8 @@ from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from against_client import Client, Rival, Server, Taken, free_port, start, stop
+from against_client import STOP_SECONDS_MAX, Client, Rival, Server, Taken, free_port, start
+from system import end_process
 
 PREFETCH = 500
 
@@ -82,7 +83,7 @@ class RabbitMq(Rival):
         try:
             yield Server(f"amqp://guest:guest@127.0.0.1:{port}/", [process.pid])
         finally:
-            stop(process)
+            end_process(process, STOP_SECONDS_MAX)
             # Erlang leaves the daemon that knows its nodes' ports running
             subprocess.run(["epmd", "-kill"], check=False, stdout=subprocess.DEVNULL)
 

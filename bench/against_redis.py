@@ -9,8 +9,9 @@ from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from against_client import Client, Rival, Server, Taken, free_port, start, stop
+from against_client import STOP_SECONDS_MAX, Client, Rival, Server, Taken, free_port, start
 from redis.asyncio import BlockingConnectionPool, Redis
+from system import end_process
 
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import valkey_server
@@ -74,7 +75,7 @@ class Valkey(Rival):
         try:
             yield Server(str(port), [process.pid])
         finally:
-            stop(process)
+            end_process(process, STOP_SECONDS_MAX)
 
     @contextlib.asynccontextmanager
     async def client(self, server: Server) -> AsyncGenerator[Client]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from figures import figure, skipped
 from rocketmq_report import Side, summary
-from system import cpu_seconds, started
+from system import cpu_seconds, end_process, started
 
 PROGRAMS = "org.apache.rocketmq.example.benchmark"
 TOPIC = "BenchmarkTest"
@@ -115,16 +115,6 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(0.2)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Stop a process in order, or kill it when it does not end."""
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 @contextlib.contextmanager
 def rocketmq(java: Java, folder: Path, flush: str) -> Generator[Broker]:
     """Run RocketMQ's nameserver and broker."""
@@ -149,9 +139,9 @@ def rocketmq(java: Java, folder: Path, flush: str) -> Generator[Broker]:
             wait_for(port, broker, java.log("broker"))
             yield Broker(f"127.0.0.1:{names}", broker.pid, nameserver.pid)
         finally:
-            end(broker)
+            end_process(broker, STOP_SECONDS_MAX)
     finally:
-        end(nameserver)
+        end_process(nameserver, STOP_SECONDS_MAX)
 
 
 @contextlib.contextmanager

@@ -53,6 +53,16 @@ def started(*options: str, data_parent: str | None = None) -> Generator[System]:
             subprocess.run(down, check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
+def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Stop a process in order, or kill it when it has not ended after so many seconds."""
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def end_in_order() -> None:
     """From now on a wish to stop (SIGTERM) counts as an end: whoever bounds a run by time leaves nothing running."""
     signal.signal(signal.SIGTERM, _leave)
