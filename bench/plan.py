@@ -40,14 +40,14 @@ PLAN = (
     Step("hot_settle", "", 40, "--count 3200", 15),
     Step("hot_http", "", 40, "--turns 8", 15),
     Step("spark_decode", "", 120, "--megabytes 64 --rounds 1 --bodies 80", 20, SPARK),
+    Step("spark_query", "", 120, "--megabytes 20 --rounds 1", 60, SPARK),
+    Step("spark_export", "", 150, "--megabytes 20 --rounds 1", 60, SPARK),
     Step("spark_report", "", 150, "--megabytes 20 --runs 1", 60, SPARK),
     Step("against", "", 420, "--seconds 1 --fill 5000 --flush sync", 90),
 )
 """Floors first; what loads the disk for long after what is sensitive to it; the others' brokers last."""
 BY_NAME_ONLY = {
     "rocketmq": "its trials run with `against`",
-    "spark_export": "it wants a stopped store",
-    "spark_query": "it wants a stopped store",
     "endurance": "it takes 90 minutes and more",
 }
 """Programs that a whole run leaves out, and why."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from figures import COLLECTED
 from plan import PLAN, Step, in_words
-from system import machine
+from system import end_in_order, machine
 from table import judged, markdown, put_into
 
 from gantry_launcher import install
@@ -149,6 +149,7 @@ def main() -> int:
         else:
             print(markdown(run))
         return 0
+    end_in_order()
     return run_all(chosen(options), options, rest)
 
 

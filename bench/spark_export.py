@@ -1,6 +1,8 @@
 """Full export to Parquet with Spark, beside one thread of pyarrow over the same decoder: same columns, same compression.
 
-python bench/spark_export.py --store DIR --topic T [--rounds N]     (DIR: a stopped store, 500 MB or more; BROKER=DIR names its broker)
+    python bench/spark_export.py [--megabytes 500] [--store DIR --topic T...] [--rounds 3]
+
+Without --store a store writes such a log first, and all of its topics are exported. Best of the rounds, which are interleaved.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from figures import figure
+from spark_store import TOPICS, stopped_store
 from system import provenance
 
 from gantry_spark.decode import segments
@@ -45,24 +49,18 @@ def single_thread(store: str, topics: frozenset[str], out: Path) -> tuple[float,
     return time.perf_counter() - began, sum(file.rows for file in done.files)
 
 
-def main() -> None:
-    words = argparse.ArgumentParser()
-    words.add_argument("--store", required=True)
-    words.add_argument("--topic", action="append", required=True)
-    words.add_argument("--rounds", type=int, default=3)
-    given = words.parse_args()
-    size = sum(view.end_position - view.min_position for view in take([given.store]).stores)
+def measure(store: str, topics: tuple[str, ...], rounds: int) -> None:
+    """Export in turns, and report the best of both."""
+    size = sum(view.end_position - view.min_position for view in take([store]).stores)
     spark = start("local[2]")
     best = {"pyarrow": float("inf"), "spark": float("inf")}
     rows = {"pyarrow": 0, "spark": 0}
-    for _ in range(given.rounds + 1):  # the first warms Spark up, and the page cache
+    for _ in range(rounds + 1):  # the first warms Spark up, and the page cache
         folder = Path(tempfile.mkdtemp(prefix="gantry-bench-"))
         try:
-            seconds, rows["pyarrow"] = single_thread(given.store, frozenset(given.topic), folder / "one")
+            seconds, rows["pyarrow"] = single_thread(store, frozenset(topics), folder / "one")
             best["pyarrow"] = min(best["pyarrow"], seconds)
-            options = ExportOptions(
-                folder / "table", tuple(given.topic), "parquet", stores=(given.store,), master="local[2]"
-            )
+            options = ExportOptions(folder / "table", topics, "parquet", stores=(store,), master="local[2]")
             places.prepare(options.out)
             with committing.locked(options.out):
                 result = Export(options, lambda: spark).run()
@@ -71,11 +69,25 @@ def main() -> None:
             shutil.rmtree(folder)
     spark.stop()
     assert rows["spark"] == rows["pyarrow"]
-    print(provenance("a stopped store"))
-    print(f"{size / 1e6:.0f} MB of log, {rows['spark']} rows, best of {given.rounds + 1}")
-    for name, seconds in best.items():
-        print(f"{name:<8} {seconds:7.2f} s  {size / seconds / 1e6:7.0f} MB/s")
-    print(f"spark / pyarrow = {best['spark'] / best['pyarrow']:.2f} (goal 2.5 at most)")
+    figure(
+        "spark_export.full", best["spark"], "s", floor=best["pyarrow"], beside="one thread of pyarrow",
+        words=f"{size / 1e6:.0f} MB of log, {rows['spark']:,} rows, {size / best['spark'] / 1e6:.0f} MB/s",
+    )  # fmt: skip
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--megabytes", type=int, default=500)
+    words.add_argument("--store", type=Path, help="a stopped store's directory that is there already")
+    words.add_argument("--topic", action="append", help="what of it to export")
+    words.add_argument("--rounds", type=int, default=3)
+    given = words.parse_args()
+    if given.store and not given.topic:
+        words.error("--store needs --topic: which of its topics are to be exported")
+    topics = tuple(given.topic or (f"topic-{number}" for number in range(TOPICS)))
+    print(provenance("async"))
+    with stopped_store(given.store, given.megabytes) as folder:
+        measure(str(folder), topics, given.rounds)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The traffic query (count, bytes, largest by topic and minute) with Spark over a log, beside others over the same data, warm.
 
-    python bench/spark_query.py --store DIR [--rounds 5]     (DIR: a stopped store, 500 MB or more; BROKER=DIR names its broker)
+    python bench/spark_query.py [--megabytes 500] [--store DIR] [--rounds 5]
 
-Beside it: Spark on Parquet files of the same messages (all usual columns, zstd), DuckDB over the same decoder in this process, and a plain read
+Without --store a store writes such a log first. Beside it: Spark on Parquet files of the same messages (all usual columns, zstd), DuckDB over the same decoder in this process, and a plain read
 with CRC32. DuckDB is in none of our locks: where it is not installed (`pip install duckdb`) its line says so. Goals: at most 2 × each of them.
 Best of the rounds, which are interleaved; CPU seconds are those of this process and all below it.
 """
@@ -25,7 +25,9 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
+from figures import figure, skipped
 from process_tree import sample
+from spark_store import stopped_store
 from system import provenance
 
 from gantry_spark.decode.schema import arrow_schema
@@ -39,7 +41,6 @@ QUERY = (
     "SELECT topic, date_trunc('minute', storeTimestamp) AS minute, count(*) AS messages, sum(storeSize) AS bytes, max(storeSize) AS largest "
     "FROM log GROUP BY 1, 2 ORDER BY 1, 2"
 )
-GOAL = 2.0
 
 
 @dataclass
@@ -117,34 +118,31 @@ def measure(store: str, rounds: int, folder: Path) -> None:
         for name, work in works.items():
             timed(found[name], work)
     spark.stop()
-    ours = found["Spark over the log"]
+    ours = found.pop("Spark over the log")
     assert {best.rows for name, best in found.items() if "crc" not in name} == {ours.rows}
-    print(
-        f"{size / 1e6:.0f} MB, {ours.rows} rows of result, best of {rounds + 1}, load {os.getloadavg()[0]:.1f}"
-    )
+    print(f"{size / 1e6:.0f} MB, {ours.rows} rows of result, best of {rounds + 1}")
     for name, best in found.items():
-        line = f"  {name:22} {best.wall:6.2f} s  {best.cpu:6.2f} s of CPU  {size / best.wall / 1e6:6.0f} MB/s"
-        goal = "" if best is ours or "crc" in name else f"  (goal {GOAL})"
-        print(
-            line
-            + (
-                ""
-                if best is ours
-                else f"   ours / this = {ours.wall / best.wall:5.2f}, of CPU {ours.cpu / best.cpu:5.2f}{goal}"
-            )
-        )
+        part = name.split(maxsplit=2)[-1] if name.startswith("Spark") else name.split(",")[0]
+        figure(
+            f"spark_query.{part}", ours.wall, "s", floor=best.wall, beside=name,
+            words=f"{size / ours.wall / 1e6:.0f} MB/s; of CPU {ours.cpu / best.cpu:.2f} x",
+        )  # fmt: skip
     if find_spec("duckdb") is None:
-        print("  DuckDB                 not measured: it is not installed (pip install duckdb)")
+        skipped("the traffic query beside DuckDB", "it is not installed (pip install duckdb)")
 
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--store", required=True)
+    words.add_argument("--megabytes", type=int, default=500)
+    words.add_argument("--store", type=Path, help="a stopped store's directory that is there already")
     words.add_argument("--rounds", type=int, default=5)
     given = words.parse_args()
-    print(provenance("reads only"))
-    with tempfile.TemporaryDirectory(prefix="gantry-bench-") as folder:
-        measure(given.store, given.rounds, Path(folder))
+    print(provenance("async"))
+    with (
+        stopped_store(given.store, given.megabytes) as log,
+        tempfile.TemporaryDirectory(prefix="gantry-bench-") as folder,
+    ):
+        measure(str(log), given.rounds, Path(folder))
 
 
 if __name__ == "__main__":
