@@ -34,7 +34,7 @@ from delay_load import (
 )
 from figures import figure
 from latency import HttpLine
-from system import System, cpu_seconds, percentile, provenance, started
+from system import System, cpu_seconds, no_collections, percentile, provenance, started
 
 from gantry_link import StoreClient
 from gantry_link.connection import Connection
@@ -52,7 +52,7 @@ ALONE_SECONDS = 4.0
 
 async def lateness(system: System, rate: float, seconds: float, *, over_http: bool) -> None:
     async with connected(system) as (store, producer):
-        total, due, sent = int(rate * seconds), dict[int, int](), list[asyncio.Task[None]]()
+        total, due, sending = int(rate * seconds), dict[int, int](), set[asyncio.Task[None]]()
         taken: list[tuple[int, float, int]] = []
         lines: asyncio.Queue[HttpLine] = asyncio.Queue()
         for _ in range(32 if over_http else 0):
@@ -81,14 +81,16 @@ async def lateness(system: System, rate: float, seconds: float, *, over_http: bo
 
         pids = {"store": system.store_pid, "scheduler": scheduler_pid(system)}
         before = {name: cpu_seconds(pid) for name, pid in pids.items()}
+        no_collections()
         first = await store.max_offset(TOPIC, 0)
         consuming = asyncio.ensure_future(consume(system.store, first, total, taken))
         began = time.perf_counter() + 0.05
         for number in range(total):
             while (wait := began + number / rate - time.perf_counter()) > 0:
                 await asyncio.sleep(max(wait, 0.001))  # a shorter sleep is none: it took the others a core
-            sent.append(asyncio.ensure_future((by_http if over_http else by_remoting)(number)))
-        await asyncio.gather(*sent)
+            sending.add(task := asyncio.ensure_future((by_http if over_http else by_remoting)(number)))
+            task.add_done_callback(lambda done: (sending.discard(done), done.result()))
+        await asyncio.gather(*sending)
         await asyncio.wait_for(consuming, 60)
         cost = [f"{name} {(cpu_seconds(pid) - before[name]) / total * 1e6:.0f}" for name, pid in pids.items()]
         way = "HTTP" if over_http else "remoting"

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import uvloop
 from figures import figure
-from system import System, percentile, provenance, started
+from system import System, no_collections, percentile, provenance, started
 
 from gantry_link.connection import Connection, connect
 from gantry_wire.codes import RequestCode
@@ -39,6 +39,7 @@ def _taken(body: bytes, now: float) -> float:
 
 async def pace(rate: float, seconds: float, send: object) -> None:
     """Call `send(number, intended)` at its time, whether or not earlier ones were answered."""
+    no_collections()
     began = time.perf_counter() + 0.05
     for number in range(int(rate * seconds)):
         intended = began + number / rate

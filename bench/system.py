@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import platform
@@ -111,6 +112,13 @@ def machine() -> str:
         platform.machine(),
     )
     return f"{os.cpu_count()} x {model}, Python {platform.python_version()}, commit {commit.stdout.strip() or 'none'}"
+
+
+def no_collections() -> None:
+    """From now on this process collects no cycles. A clock that stands still for 80 ms while it does makes everybody late."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
 
 
 def percentile(sorted_values: list[float], share: float) -> float:
