@@ -34,6 +34,7 @@ from delay_load import (
 )
 from figures import figure
 from latency import HttpLine
+from pacing import moments
 from system import System, cpu_seconds, no_collections, percentile, provenance, started
 
 from gantry_link import StoreClient
@@ -84,10 +85,7 @@ async def lateness(system: System, rate: float, seconds: float, *, over_http: bo
         no_collections()
         first = await store.max_offset(TOPIC, 0)
         consuming = asyncio.ensure_future(consume(system.store, first, total, taken))
-        began = time.perf_counter() + 0.05
-        for number in range(total):
-            while (wait := began + number / rate - time.perf_counter()) > 0:
-                await asyncio.sleep(max(wait, 0.001))  # a shorter sleep is none: it took the others a core
+        async for number, _ in moments(rate, seconds):
             sending.add(task := asyncio.ensure_future((by_http if over_http else by_remoting)(number)))
             task.add_done_callback(lambda done: (sending.discard(done), done.result()))
         await asyncio.gather(*sending)

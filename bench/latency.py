@@ -12,10 +12,12 @@ import argparse
 import asyncio
 import json
 import time
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import uvloop
 from figures import figure
+from pacing import moments
 from system import System, no_collections, percentile, provenance, started
 
 from gantry_link.connection import Connection, connect
@@ -37,15 +39,11 @@ def _taken(body: bytes, now: float) -> float:
     return now - float(body.split(b" ", 2)[1])
 
 
-async def pace(rate: float, seconds: float, send: object) -> None:
+async def pace(rate: float, seconds: float, send: Callable[[int, float], None]) -> None:
     """Call `send(number, intended)` at its time, whether or not earlier ones were answered."""
     no_collections()
-    began = time.perf_counter() + 0.05
-    for number in range(int(rate * seconds)):
-        intended = began + number / rate
-        while (wait := intended - time.perf_counter()) > 0:
-            await asyncio.sleep(wait if wait > 0.0015 else 0)
-        send(number, intended)  # type: ignore[operator]
+    async for number, intended in moments(rate, seconds):
+        send(number, intended)
 
 
 async def remoting(system: System, rate: float, seconds: float) -> list[float]:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from pacing import moments
 from sdk import Line, Options, make_topic
 from system import System, cpu_seconds, percentile
 
@@ -110,13 +111,11 @@ async def deliver_part(system: System, options: Options) -> AsyncIterator[Line]:
     async with consumer, Producer("sdk-bench", nameservers=system.nameserver, send_timeout=30.0) as producer:
         await asyncio.sleep(2.0)
         own, broker = time.process_time(), cpu_seconds(system.store_pid)
-        began, sent = time.perf_counter(), 0
-        while (now := time.perf_counter()) < began + options.seconds:
-            while sent < (now - began) * RATE:
-                text = f"{time.perf_counter():020.9f}".encode()
-                producer.send_soon(Message(topic, text.ljust(options.body, b".")))
-                sent += 1
-            await asyncio.sleep(max(began + sent / RATE - time.perf_counter(), 0))
+        sent = 0
+        async for _ in moments(RATE, options.seconds):
+            text = f"{time.perf_counter():020.9f}".encode()
+            producer.send_soon(Message(topic, text.ljust(options.body, b".")))
+            sent += 1
         await asyncio.sleep(1.0)
         own, broker = time.process_time() - own, cpu_seconds(system.store_pid) - broker
     late.sort()
