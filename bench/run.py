@@ -2,7 +2,7 @@
 
     ./gantry bench [--out DIR] [--only NAME...] [--skip NAME...] [--quick] [--jars DIR[:DIR...]]
     ./gantry bench --against rocketmq,nats,redis,rabbitmq [--jars DIR[:DIR...]] [OPTION of against...]
-    ./gantry bench --table FILE [--into DOCUMENT]
+    ./gantry bench --table FILE... [--into DOCUMENT]
 
 A program that fails does not end the run; the table says which did. Load is noted before and after each.
 """
@@ -137,7 +137,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="in minutes: to see that all of it runs")
     parser.add_argument("--against", nargs="?", const="rocketmq,nats,redis,rabbitmq", metavar="SYSTEMS")
     parser.add_argument("--jars", default="", help="folders of RocketMQ's jars or classes, separated by ':'")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="print the tables of a run's bench.json")
+    parser.add_argument(
+        "--table",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="print the tables of a run's bench.json, or of several runs'",
+    )
     parser.add_argument("--into", type=Path, metavar="DOCUMENT", help="put them between its marks")
     options, rest = parser.parse_known_args()
     if rest and not options.against:

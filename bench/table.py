@@ -18,14 +18,24 @@ BEGIN, END = "<!-- figures of a run -->", "<!-- end of the figures -->"
 LOWER_IS_BETTER = {"ms", "s", "MB"}
 
 
-def judged(path: Path) -> dict[str, Any]:
-    """Read a run. Ends the program when the file is none."""
+def judged(paths: list[Path]) -> dict[str, Any]:
+    """Read a run, or several as one: of a program that several asked, the last one counts. Ends the program when a file is none."""
+    runs = [_read(path) for path in paths]
+    programs = {program["program"]: program for run in runs for program in run["programs"]}
+    asked = [
+        {"machine": run["machine"], "began": run["began"], "programs": names}
+        for run in runs
+        if (names := [one["program"] for one in run["programs"] if programs[one["program"]] is one])
+    ]
+    return {"asked": asked, "programs": list(programs.values()), "quick": any(run["quick"] for run in runs)}
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
         run = json.loads(path.read_text(encoding="utf-8"))
-        found = {name: run[name] for name in ("machine", "began", "programs", "quick")}
+        return {name: run[name] for name in ("machine", "began", "programs", "quick")}
     except (OSError, ValueError, LookupError, TypeError) as error:
         sys.exit(f"{path} is no bench.json of ./gantry bench --out DIR: {error}")
-    return found
 
 
 def figures(run: dict[str, Any]) -> list[Figure]:
@@ -49,12 +59,20 @@ def markdown(run: dict[str, Any]) -> str:
     rest = [one for one in found if not one.key.startswith("against.")]
     programs = run["programs"]
     loads = [program["loadBefore"][0] for program in programs if "loadBefore" in program]
-    parts = [f"{run['machine']}; {run['began']}; load before each program {_range(loads)}."]
+    parts = [_asked(run), f"Load before each program: {_range(loads)}."]
     parts += [_quick()] if run.get("quick") else []
     parts += [_goals_table(rest), _missing(rest, programs)] if rest else []
     parts += [_against_table(against)] if against else []
     parts += [_skipped(programs)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _asked(run: dict[str, Any]) -> str:
+    """Return when and of what: a line, or one for each of several runs with what is taken from it."""
+    runs = run.get("asked") or [run]
+    if len(runs) == 1:
+        return f"{runs[0]['machine']}; {runs[0]['began']}."
+    return "\n".join(f"- {one['machine']}; {one['began']}: {', '.join(one['programs'])}" for one in runs)
 
 
 def _quick() -> str:

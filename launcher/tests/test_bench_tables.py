@@ -99,8 +99,8 @@ def test_what_programs_report_is_printed_and_becomes_the_tables_of_a_run(
     file.write_text(
         json.dumps({"machine": "two cores", "began": "now", "quick": False, "programs": [program]})
     )
-    text = parts.table.markdown(parts.table.judged(file))
-    assert "two cores; now; load before each program 0.5 to 0.5." in text
+    text = parts.table.markdown(parts.table.judged([file]))
+    assert "two cores; now.\n\nLoad before each program: 0.5 to 0.5." in text
     row = "| pull of old messages, 32 x 128 B | 995,000 msg/s | 199,000 msg/s (echo.bare) | 5.00 | ≥ 400,000 msg/s | met |"
     assert row in text
     assert "| produce → held pull at 1,000/s over remoting, p50 | 1.25 ms |  |  | ≤ 0.8 ms | missed |" in text
@@ -108,6 +108,28 @@ def test_what_programs_report_is_printed_and_becomes_the_tables_of_a_run(
     assert "| send | sync | 20,000 msg/s | 5,000 msg/s | 4.00 x as good |" in text
     assert "| late | sync | 2 ms | 1 ms | 0.50 x as good |" in text
     assert "- Third: it is not installed" in text
+
+
+def test_of_several_runs_the_last_answer_to_each_question_counts(parts: Any, tmp_path: Path) -> None:
+    def kept(name: str, programs: dict[str, float]) -> Path:
+        found = [
+            {
+                "program": program,
+                "status": 0,
+                "figures": [{"key": f"{program}.rate", "value": value, "unit": "/s"}],
+            }
+            for program, value in programs.items()
+        ]
+        file = tmp_path / name
+        file.write_text(json.dumps({"machine": name, "began": "then", "quick": False, "programs": found}))
+        return file
+
+    runs = [kept("first", {"echo": 1, "idle": 2}), kept("second", {"echo": 3})]
+    text = parts.table.markdown(parts.table.judged(runs))
+    assert "- first; then: idle\n- second; then: echo\n" in text
+    assert "| echo: rate | 3 /s |" in text
+    assert "| idle: rate | 2 /s |" in text
+    assert "| echo: rate | 1 /s |" not in text
 
 
 def test_tables_go_between_the_marks_of_a_document(parts: Any, tmp_path: Path) -> None:
@@ -120,7 +142,7 @@ def test_tables_go_between_the_marks_of_a_document(parts: Any, tmp_path: Path) -
     with pytest.raises(SystemExit, match="has no marks"):
         parts.table.put_into(document, "new\n")
     with pytest.raises(SystemExit, match=r"is no bench\.json"):
-        parts.table.judged(document)
+        parts.table.judged([document])
 
 
 def test_the_document_of_the_performance_takes_the_tables_of_a_run(parts: Any) -> None:

@@ -72,7 +72,7 @@ def help_text(known: dict[str, str]) -> str:
         [
             "usage: ./gantry bench [--out DIR] [--only NAME...] [--skip NAME...] [--quick] [--jars DIR[:DIR...]]   all, one table",
             "       ./gantry bench --against rocketmq,nats,redis,rabbitmq [--jars DIR[:DIR...]]                   other brokers beside",
-            "       ./gantry bench --table FILE [--into DOCUMENT]                 the tables of a bench.json that --out DIR wrote",
+            "       ./gantry bench --table FILE... [--into DOCUMENT]              the tables of the bench.json that --out DIR wrote; several as one",
             "       ./gantry bench NAME... | NAME OPTION...                       these alone, with options: NAME --help",
             "",
             *lines,

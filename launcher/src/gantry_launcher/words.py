@@ -22,7 +22,7 @@ usage: ./gantry COMMAND [options]
   demo                             the main job in a minute, with a kill -9 of the store under load
   bench     [NAME...]              measure; without a name, all of it, one table at the end (--list: what there is)
               --against SYSTEMS    other brokers beside, where they are installed: rocketmq,nats,redis,rabbitmq
-              --out DIR, --only NAME..., --skip NAME..., --quick, --jars DIR:DIR, --table FILE, --into DOCUMENT    bench/README.md
+              --out DIR, --only NAME..., --skip NAME..., --quick, --jars DIR:DIR, --table FILE..., --into DOCUMENT   bench/README.md
 
   report    [--data DIR | --store DIR...]  what the stores' logs say, as one page to look at, JSON and Parquet (docs/reports.md)
   export    --topic T --to parquet|delta|iceberg --out DIR  a topic as a table, every message once (docs/spark.md)
