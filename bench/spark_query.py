@@ -89,7 +89,7 @@ def duck(pieces: list[LogRange]) -> Callable[[], int]:
         batches = (batch for piece in pieces for batch in read(piece, Wanted(COLUMNS), lost.append))
         connection = duckdb.connect()
         connection.register("log", pa.RecordBatchReader.from_batches(arrow_schema(COLUMNS), batches))
-        return len(connection.execute(QUERY).fetchall())
+        return connection.sql(QUERY).to_arrow_table().num_rows
 
     return work
 
