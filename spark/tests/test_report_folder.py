@@ -17,7 +17,8 @@ from gantry_spark import report
 from gantry_spark.reports import merging
 from gantry_spark.reports.asked import NotPossible, levels_of, sources_of, span_of
 from gantry_spark.reports.content import check, totals
-from gantry_spark.reports.facts import CHART_STEPS, STEPS, Span, step_for
+from gantry_spark.reports.facts import CHART_STEPS, STEPS, Bounds, Span, step_for
+from gantry_spark.reports.first_look import by_queues
 from gantry_spark.reports.index import write_index
 from gantry_spark.reports.progress import Progress
 from gantry_spark.reports.quiet import Quiet
@@ -196,3 +197,18 @@ def test_what_the_bridge_to_java_logs_reaches_nobody(caplog: pytest.LogCaptureFi
         logging.getLogger("gantry_spark").warning("read without what retention deleted")
     logging.getLogger().error("of somebody else")
     assert caplog.messages == ["read without what retention deleted", "of somebody else"]
+
+
+def test_before_the_log_is_read_the_queues_say_what_users_have():
+    bounds = [Bounds("b", f"small-{number:02d}", 0, 0, 1) for number in range(12)]
+    bounds += [
+        Bounds("b", "orders", 0, 5, 1005),
+        Bounds("c", "orders", 3, 0, 250),
+        Bounds("b", "GANTRY_SYS_TASKS", 0, 0, 9),
+    ]
+    lines = by_queues(bounds).splitlines()
+    assert lines[0] == "by the queues, before the log is read: 1,262 messages in 13 topics"
+    assert lines[2].split() == ["1,250", "2", "orders"]
+    assert len(lines) == 2 + 12 + 1
+    assert lines[-1].split() == ["1", "in", "1", "more"]
+    assert by_queues([]) == "by the queues, before the log is read: 0 messages in 0 topics"

@@ -61,7 +61,7 @@ def test_reports_under_load_count_what_stores_and_queues_count(spark: Any, syste
         snapshots.append(snapshot.take([system["data"]]))
         return snapshots[-1]
 
-    rounds = Rounds(spark, take, Span(), delay_levels.DEFAULT, keep=True)
+    rounds = Rounds(lambda: spark, take, Span(), delay_levels.DEFAULT, keep=True)
     with load(system["http"], topic, pause=0.02) as sent:
         until = time.monotonic() + 120
         while not sent[0]:

@@ -128,7 +128,7 @@ def _run(asked: argparse.Namespace, progress: Progress) -> int:
             progress.stage("starting Spark")
             from gantry_spark.reports.rounds import Rounds
 
-            rounds = Rounds(_session(asked.master), sources.take, span, levels, keep=asked.follow)
+            rounds = Rounds(lambda: _session(asked.master), sources.take, span, levels, keep=asked.follow)
             return _report(asked, rounds, progress, place)
     except NotWritable as error:
         raise NotPossible(str(error)) from None

@@ -23,6 +23,7 @@ from gantry_spark.source import GantrySource
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 DRIVER_MEMORY: Final = "2g"
+ARROW_POOL: Final = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 def session(
@@ -42,6 +43,8 @@ def session(
     if running is None:
         os.environ["JAVA_HOME"] = str(jvm.find(java).home)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # Arrow's own pools keep what was freed: 250 MB of a worker instead of 220, and no faster.
+        os.environ.setdefault(ARROW_POOL, "system")
         builder = SparkSession.builder.appName(app).master(master)
         for key, value in {**defaults(master, ui=ui), **settings}.items():
             builder = builder.config(key, value)
@@ -67,6 +70,7 @@ def defaults(master: str, *, ui: bool = False) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(2 * cores(master)),
         "spark.driver.memory": DRIVER_MEMORY,
+        f"spark.executorEnv.{ARROW_POOL}": "system",
     }
     if master.startswith("local"):
         found["spark.driver.host"] = found["spark.driver.bindAddress"] = "127.0.0.1"

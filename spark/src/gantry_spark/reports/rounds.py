@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from gantry_spark.reports import content, gantry_log
+from gantry_spark.reports import content, first_look, gantry_log
 from gantry_spark.reports.build import Build
 from gantry_spark.reports.facts import Bounds, Damage, Facts, Span
 from gantry_spark.reports.progress import Progress
@@ -47,7 +47,7 @@ class Rounds:
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: Callable[[], SparkSession],
         take: Callable[[], Snapshot],
         span: Span,
         levels: str,
@@ -55,6 +55,7 @@ class Rounds:
         keep: bool = False,
     ) -> None:
         self._spark = spark
+        """Asked for only once the queues have been looked at: Spark's start takes seconds, they do not."""
         self._take = take
         self._span = span
         self._levels = levels
@@ -77,10 +78,13 @@ class Rounds:
             self._earlier = _Earlier()  # a log was replaced or cut: what was counted of it is no longer true
         earlier = self._earlier
         facts = self._widened(gantry_log.facts(snapshot, self._levels))
+        if self._span.is_all and not earlier.ends:
+            progress.say(first_look.by_queues(facts.bounds))
+        spark = self._spark()
         log = gantry_log.GantryLog(
-            self._spark, folder / "snapshot.json", folder / "quarantine", earlier.ends or None
+            spark, folder / "snapshot.json", folder / "quarantine", earlier.ends or None
         )
-        build = Build(self._spark, log, facts, self._span, earlier.views)
+        build = Build(spark, log, facts, self._span, earlier.views)
         try:
             for words, stage in build.stages():
                 progress.stage(words)
