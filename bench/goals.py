@@ -95,6 +95,7 @@ GOALS: dict[str, Goal] = {
     "delay.burst.pulls": least("other pulls meanwhile, beside before", floors=0.5),
     "delay.pending.memory": most("1,000,000 pending: memory of the scheduler", 250),
     "delay.pending.memory, rebuilt": most("the same, of a scheduler that read them anew", 250),
+    "delay.pending.takeover": most("1,000,000 pending: index taken over after kill -9", 10),
     "delay.pending.rebuild": most("1,000,000 pending: index made anew after kill -9", 30),
     "delay.pending.due": most("5,000 due/s for 20 s beside them: the last one late by", 1),
     "delay.pending.cancel.p99": most("cancel beside them, p99", 5),

@@ -107,14 +107,15 @@ class System:
         self.store = StoreClient(self.pool, self.store_process.address, 20.0)
         return self.store_process
 
-    async def start_scheduler(self, **more):
-        self.schedulers += 1
+    async def start_scheduler(self, number=None, **more):
+        """Start one; its directory is a new one, or that of the one with a number, from 1."""
+        self.schedulers += number is None
         return await asyncio.to_thread(
             self.start,
             "scheduler",
             port=0,
             http_port=0,
-            data_dir=self.directory / f"scheduler-{self.schedulers}",
+            data_dir=self.directory / f"scheduler-{number or self.schedulers}",
             nameservers=self.nameserver.address,
             poll_seconds=0.5,
             **more,

@@ -14,7 +14,8 @@ from scheduler.cancel_records import CancelRecords
 from scheduler.deliveries import Deliveries, Pace
 from scheduler.entries import TIMER, Entry, key_of
 from scheduler.figures import Figures
-from scheduler.lanes import DELAYS, INSTANTS, Lanes
+from scheduler.lane_names import DELAYS, INSTANTS
+from scheduler.lanes import Lanes
 from scheduler.rolling import Rolling
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock

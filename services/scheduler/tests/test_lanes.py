@@ -7,7 +7,8 @@ import pytest
 from scheduler import lanes as lanes_module
 from scheduler.due_index import HORIZON_MS
 from scheduler.entries import PARKED, Entry, key_of
-from scheduler.lanes import DELAYS, SET_ASIDE, Lanes
+from scheduler.lane_names import DELAYS, SET_ASIDE
+from scheduler.lanes import Lanes
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock
 

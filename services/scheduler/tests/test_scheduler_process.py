@@ -220,6 +220,30 @@ async def test_a_store_killed_while_messages_wait_delivers_each_once(system):
     assert len(found) == len(set(found)) == 100
 
 
+async def test_a_scheduler_killed_goes_on_with_its_index_and_delivers_each_once(system):
+    first = await system.start_scheduler()
+    await system.topic("orders")
+    client = await system.client()
+    for number in range(60):
+        soon = at(600) if number % 2 else at(25 + number / 20)  # afar at first, and then near
+        await system.send("orders", b"%d" % number, f"T{number}", TIMER_DELIVER_MS=soon)
+    assert (await client.cancel(ScheduleOrder(id="T58"))).status == "cancelled"
+    await asyncio.sleep(8)
+    first.kill()
+    await system.send("orders", b"60", "T60", TIMER_DELIVER_MS=at(5))
+    second = await system.start_scheduler(number=1)
+    found = [int(record.body) for record in await system.wait_for("orders", 30)]
+    assert sorted(found) == [*range(0, 58, 2), 60]
+    assert any("due index taken over" in line for line in second.lines)
+    client = await system.client()
+    async with asyncio.timeout(60):
+        while (page := await client.list_schedules(ListSchedules())).incomplete:
+            await asyncio.sleep(0.05)
+    assert {one.id for one in page.schedules} == {f"T{number}" for number in range(1, 60, 2)}
+    assert (await client.cancel(ScheduleOrder(id="T59"))).status == "cancelled"
+    assert (await client.cancel(ScheduleOrder(id="T58"))).status == "cancelled"
+
+
 async def test_what_cannot_be_delivered_is_parked_and_resent_and_the_others_go_on(system):
     await system.start_scheduler(park_after_hours=0.0005)
     await system.topic("gone")

@@ -13,14 +13,14 @@ from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from scheduler.decisions import Then, cancel, deliver, judge, move
 from scheduler.due_index import DueIndex
 from scheduler.entries import TIMER, entry_of, queue_of, scan_items, source_of
-from scheduler.settled_ranges import SettledRanges
+from scheduler.known_offsets import KnownOffsets, QueueState, compare
 from scheduler.store_clock import StoreClock
 
 
 class Scheduler:
-    """One process: what it knows dies with it."""
+    """One process: what it knows dies with it, but what it has put afar, which the next may go on with."""
 
-    def __init__(self, store, steady):
+    def __init__(self, store, steady, kept=()):
         self.store, self.epoch = store, store.claim()
         self.clock = StoreClock()
         self.clock.heard(store.now_ms, steady)
@@ -30,13 +30,23 @@ class Scheduler:
         }
         self.far = []
         self.next = {key: store.cursor(key) for key in store.queues}
-        self.settled = {key: SettledRanges(store.ranges(key)) for key in store.queues}
+        self.known = {key: self.resume(key, kept) for key in store.queues}
+        for index in self.lanes.values():
+            index.far_added(sum(self.lanes[row[2]] is index for row in self.far))
+
+    def resume(self, key, kept):
+        state = QueueState(self.store.cursor(key), len(self.store.queues[key]), self.store.ranges(key))
+        rows = {row[1].offset: row for row in kept if row[1].source == source_of(*key)}
+        compared = compare(sorted(rows), state)
+        self.far += [row for offset, row in rows.items() if offset not in compared.dead]
+        return KnownOffsets(compared.known)
 
     def read(self, key, steady):
-        data, following = self.store.records(key, self.next[key])
+        offset, count = self.known[key].piece(self.next[key])
+        data, following = self.store.records(key, offset, min(count, 4))
         source = source_of(*key)
         for item in scan_items(data):
-            if not self.settled[key].holds(item[0]):
+            if not self.known[key].holds(item[0]):
                 entry = entry_of(item, source, LEVEL_MS)
                 lane = source == TIMER
                 if not self.lanes[lane].arm(entry, self.now(lane, steady)):
@@ -97,7 +107,7 @@ class Run:
 
     def __init__(self, seed):
         self.random, self.store, self.steady = random.Random(seed), SimulatedStore(), 100.0
-        self.sent, self.cancelled, self.moved = 0, set(), {}
+        self.sent, self.cancelled, self.moved, self.files = 0, set(), {}, []
         self.schedulers = [Scheduler(self.store, self.steady)]
 
     def step(self):
@@ -119,14 +129,19 @@ class Run:
         elif choice < 0.97:
             self.schedulers = [
                 *self.schedulers[-1:],
-                Scheduler(self.store, self.steady),
+                Scheduler(self.store, self.steady, self.kept()),
             ]  # the older one is fenced now
         elif choice < 0.98:
-            self.schedulers = [Scheduler(self.store, self.steady)]  # killed
+            self.schedulers = [Scheduler(self.store, self.steady, self.kept())]  # killed
         elif choice < 0.99:
             self.store.now_ms += 3_600_000  # the wall clock steps forward
         else:
             self.store.wall_behind_ms = self.random.choice([0, 2000])
+
+    def kept(self):
+        """Return what the next scheduler finds on disk: nothing, or what one or the other had there, now or earlier."""
+        self.files.append(list(self.random.choice(self.schedulers).far))
+        return self.random.choice([(), self.files[-1], self.random.choice(self.files)])
 
     def order(self, one):
         number = self.random.randrange(self.sent)

@@ -71,11 +71,13 @@ class Follower:
         self._failed = failed
         self._pause_seconds = pause_seconds
         self._hold_ms = int(hold_seconds * 1000)
+        self.piece: Callable[[int], tuple[int, int]] = _all
+        """Says for an offset where to go on in fact, and how many messages to ask for there: what is known needs not be read."""
 
     async def run(self, offset: int) -> None:
         """Follow from `offset`. Offsets the queue no longer has are passed over, to where the store says."""
         figures = self.figures
-        figures.next_offset = offset
+        figures.next_offset = self.piece(offset)[0]
         backoff_seconds = BACKOFF_SECONDS_MIN
         asked = self._ask(offset)
         try:
@@ -110,17 +112,23 @@ class Follower:
         waiting = self._take(pulled)
         if waiting is not None:
             await waiting
-        figures.next_offset, figures.max_offset = pulled.next_offset, pulled.max_offset
+        figures.next_offset, figures.max_offset = self.piece(pulled.next_offset)[0], pulled.max_offset
 
     def _ask(self, offset: int) -> asyncio.Task[Pulled]:
+        offset, count = self.piece(offset)
         header = PullHeader(
             consumer_group=self._group,
             topic=self._topic,
             queue_id=self._queue_id,
             queue_offset=offset,
-            max_msg_nums=PULL_MESSAGES_MAX,
+            max_msg_nums=count,
             sys_flag=FLAG_SUSPEND | FLAG_SUBSCRIPTION,
             suspend_timeout_millis=self._hold_ms,
             subscription="*",
         )
         return asyncio.get_running_loop().create_task(self._store.pull(header), name=f"pull {self._topic}")
+
+
+def _all(offset: int) -> tuple[int, int]:
+    """Read from here on."""
+    return offset, PULL_MESSAGES_MAX

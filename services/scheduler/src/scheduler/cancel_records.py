@@ -14,7 +14,8 @@ from gantry_wire.settle_headers import SettleStatus
 from scheduler.decisions import CANCELLED, cancel, deliver
 from scheduler.entries import TIMER, Entry
 from scheduler.figures import Figures
-from scheduler.lanes import Lanes, lane_of
+from scheduler.lane_names import lane_of
+from scheduler.lanes import Lanes
 from scheduler.settler import Settler
 
 RETRY_SECONDS = 0.5

@@ -1,4 +1,7 @@
-"""Fills the lanes from the log: follows the queues of one store from their settled cursors, and says how far it is."""
+"""Fills the lanes from the log: follows the queues of one store from their settled cursors, and says how far it is.
+
+What the index on disk has kept of an earlier term is passed over.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,11 @@ from gantry_wire.codes import GantryCode
 from gantry_wire.settle_headers import SettledStateBody, SettledStateHeader, decode_json
 from scheduler.cancel_records import CancelRecords
 from scheduler.entries import LEVELS_MAX, PARKED, TIMER, Entry, entry_of, queue_of, scan_items
-from scheduler.lanes import DELAYS, INSTANTS, SET_ASIDE, Lanes
+from scheduler.known_offsets import KnownOffsets, QueueState
+from scheduler.lane_names import DELAYS, INSTANTS, SET_ASIDE
+from scheduler.lanes import Lanes
 from scheduler.reading_pause import ReadingPause
-from scheduler.settled_ranges import SettledRanges
+from scheduler.resuming import resume
 from scheduler.system_names import SCHEDULER_GROUP
 
 FULL_SECONDS = 0.02
@@ -47,6 +52,9 @@ class CatchingUp:
         self._targets = {
             source: held[queue_of(source)].max_offset for source in (*range(len(level_ms)), TIMER, PARKED)
         }
+        self.is_open = False
+        """Whether the index may be asked: what an earlier term left was looked through."""
+        self._known: dict[int, KnownOffsets] = {}
         self._firsts = {source: max(held[queue_of(source)].cursor, 0) for source in self._targets}
         lanes.read_until = self.read_until
 
@@ -58,7 +66,7 @@ class CatchingUp:
     @property
     def is_complete(self) -> bool:
         """Whether everything was read that was stored when the term began."""
-        return all(self.read_until(source) >= end for source, end in self._targets.items())
+        return self.is_open and all(self.read_until(source) >= end for source, end in self._targets.items())
 
     @property
     def progress(self) -> tuple[int, int]:
@@ -84,6 +92,12 @@ class CatchingUp:
             return False
         return True
 
+    async def resume(self) -> None:
+        """Take over what an earlier term has left on disk. Comes before anything else; raises LinkError or BrokerRefused."""
+        states = {source: await self._state(*queue_of(source)) for source in self._targets}
+        self._known = await resume(self._broker, self._store, self._lanes, states, self._level_ms)
+        self.is_open = True
+
     async def run(self) -> None:
         """Read for ever."""
         async with asyncio.TaskGroup() as group:
@@ -93,7 +107,7 @@ class CatchingUp:
 
     async def _follow(self, source: int) -> None:
         topic, queue_id = queue_of(source)
-        ranges = await self._settled(topic, queue_id, self._firsts[source])
+        known = self._known.pop(source)
         lane = SET_ASIDE if source == PARKED else DELAYS
 
         pause = ReadingPause(self._level_ms[source] if source < LEVELS_MAX else None)
@@ -102,7 +116,7 @@ class CatchingUp:
             entries = [
                 entry_of(item, source, self._level_ms)
                 for item in scan_items(pulled.records)
-                if ranges.is_over or not ranges.holds(item[0])
+                if known.is_over or not known.holds(item[0])
             ]
             if source == TIMER:
                 pause.read(entries, self._lanes.now_ms(DELAYS))
@@ -115,6 +129,7 @@ class CatchingUp:
         follower = self.followers[source] = Follower(
             self._store, topic, queue_id, SCHEDULER_GROUP, take, pause_seconds=lambda: pause.seconds
         )
+        follower.piece = known.piece
         await follower.run(self._firsts[source])
 
     def _arm_timer(self, entries: Sequence[Entry]) -> None:
@@ -128,16 +143,20 @@ class CatchingUp:
             if entry.cancels:
                 self._cancels.take(entry)
 
-    async def _settled(self, topic: str, queue_id: int, first: int) -> SettledRanges:
+    async def _state(self, topic: str, queue_id: int) -> QueueState:
         ranges: list[tuple[int, int]] = []
+        first = max(self._held[topic, queue_id].cursor, 0)
+        cursor, end = first, 0
         at: int | None = first
         while at is not None:
             header = SettledStateHeader(topic=topic, queue_id=queue_id, from_offset=at)
             answer = await self._store.ask(GantryCode.SETTLED_STATE, header)
             state = decode_json(answer.body, SettledStateBody)
             ranges += state.settled
-            at = state.next
-        return SettledRanges(ranges)
+            if at == first:
+                cursor = max(cursor, state.cursor)
+            end, at = state.max_offset, state.next
+        return QueueState(cursor, end, ranges)
 
     def _has_room(self) -> bool:
         return self._lanes.far.has_room and not self._lanes.is_full

@@ -131,6 +131,10 @@ class DueIndex:
         found = (self.near.get(key) or self.in_flight.get(key) for key in self._ids.get(uniq, ()))
         return [entry for entry in found if entry is not None]
 
+    def far_added(self, count: int) -> None:
+        """Count messages that the caller keeps already."""
+        self.far_count += count
+
     def far_removed(self, count: int) -> None:
         """Count messages that the caller does not keep any more."""
         self.far_count -= count

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from itertools import chain
 from pathlib import Path
+from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
 
@@ -27,11 +28,13 @@ WRITE_CACHE_KIB, READ_CACHE_KIB = 24_576, 4096
 _SCHEMA = """
 PRAGMA page_size = 8192;
 PRAGMA journal_mode = WAL;
-PRAGMA wal_autocheckpoint = 4000;
 CREATE TABLE far (
     slot INTEGER NOT NULL, key INTEGER NOT NULL, at INTEGER NOT NULL, due INTEGER NOT NULL, id INTEGER, entry BLOB NOT NULL,
     PRIMARY KEY (slot, key)
 ) WITHOUT ROWID;
+CREATE TABLE taken (number INTEGER PRIMARY KEY, lane INTEGER NOT NULL, until INTEGER NOT NULL, entries BLOB NOT NULL);
+CREATE TABLE cancels (key INTEGER PRIMARY KEY);
+CREATE TABLE made_for (words TEXT NOT NULL);
 """
 _INDEX_IDS = "CREATE INDEX IF NOT EXISTS far_id ON far (id)"
 """Made when all was read: sorting once costs a fraction of keeping it while a million rows come."""
@@ -41,6 +44,11 @@ _INSERT = "INSERT OR REPLACE INTO far VALUES (?, ?, ?, ?, ?, ?)"
 _INSERT_MANY = _INSERT + ", (?, ?, ?, ?, ?, ?)" * (ROWS_PER_STATEMENT - 1)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Entry).decode
+_decode_all = msgspec.msgpack.Decoder(list[Entry]).decode
+_ARRAY = Struct(">BI")
+_ARRAY_32 = 0xDD
+TAKEN_KEPT_MS = 30_000
+"""So long what was taken out is kept aside: within it, it is settled, or put back. Who is killed before finds it there."""
 
 Row = tuple[int, int, Entry]
 """Lane, time to try it at in ms, message."""
@@ -63,10 +71,40 @@ class Wanted(NamedTuple):
     to_ms: int | None = None
 
 
-def create(path: Path) -> sqlite3.Connection:
-    """Make the file. Raises sqlite3.Error."""
-    database = _open(path, WRITE_CACHE_KIB)
+def create(path: Path, made_for: str = "") -> sqlite3.Connection:
+    """Make the file, good for what `made_for` says. Raises sqlite3.Error."""
+    database = _open_to_write(path)
+    _make_tables(database, made_for)
+    return database
+
+
+def open_old(path: Path, made_for: str) -> sqlite3.Connection | None:
+    """Open the file that is there; None when there is none, or it is not good for this."""
+    if not path.exists():
+        return None
+    database = _open_to_write(path)
+    with contextlib.suppress(sqlite3.Error):
+        if database.execute("SELECT words FROM made_for").fetchall() == [(made_for,)]:
+            return database
+    database.close()
+    return None
+
+
+def start_anew(database: sqlite3.Connection, made_for: str) -> None:
+    """Forget everything."""
+    for table in ("far", "taken", "cancels", "made_for"):
+        database.execute(f"DROP TABLE IF EXISTS {table}")
+    _make_tables(database, made_for)
+
+
+def _make_tables(database: sqlite3.Connection, made_for: str) -> None:
     database.executescript(_SCHEMA)
+    database.execute("INSERT INTO made_for VALUES (?)", (made_for,))
+
+
+def _open_to_write(path: Path) -> sqlite3.Connection:
+    database = _open(path, WRITE_CACHE_KIB)
+    database.execute("PRAGMA wal_autocheckpoint = 4000")
     return database
 
 
@@ -82,7 +120,7 @@ def is_full(error: sqlite3.Error) -> bool:
 
 
 @contextlib.contextmanager
-def _whole(database: sqlite3.Connection) -> Generator[None]:
+def whole(database: sqlite3.Connection) -> Generator[None]:
     """Make what happens inside one transaction: all of it, or nothing."""
     database.execute("BEGIN")
     try:
@@ -99,8 +137,14 @@ def index_ids(database: sqlite3.Connection) -> None:
     database.execute(_INDEX_IDS)
 
 
-def insert(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
-    """Add rows, in the order they will lie."""
+def insert(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Add rows, all or none."""
+    with whole(database):
+        insert_into(database, rows)
+
+
+def insert_into(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Add rows to a transaction, in the order they will lie."""
     values = [
         (
             lane << LANE_BITS | (at_ms >> SLOT_BITS if at_ms > 0 else 0),  # as `_slot`
@@ -109,22 +153,53 @@ def insert(database: sqlite3.Connection, rows: Iterable[Row]) -> None:
         for lane, at_ms, entry in rows
     ]  # fmt: skip
     values.sort()
-    whole = len(values) - len(values) % ROWS_PER_STATEMENT
-    with _whole(database):
-        for first in range(0, whole, ROWS_PER_STATEMENT):
-            together = values[first : first + ROWS_PER_STATEMENT]
-            database.execute(_INSERT_MANY, list(chain.from_iterable(together)))
-        database.executemany(_INSERT, values[whole:])
+    even = len(values) - len(values) % ROWS_PER_STATEMENT
+    for first in range(0, even, ROWS_PER_STATEMENT):
+        together = values[first : first + ROWS_PER_STATEMENT]
+        database.execute(_INSERT_MANY, list(chain.from_iterable(together)))
+    database.executemany(_INSERT, values[even:])
+    cancels = [(entry.key,) for _, _, entry in rows if entry.cancels]
+    if cancels:
+        database.executemany("INSERT OR IGNORE INTO cancels VALUES (?)", cancels)
 
 
 def take_out(database: sqlite3.Connection, lane: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
     """Remove and return the earliest messages of a lane to be tried until a time, with those times."""
     sql = "SELECT at, slot, key, entry FROM far WHERE slot BETWEEN ? AND ? AND at <= ? ORDER BY at LIMIT ?"
     values = (_slot(lane, 0), _slot(lane, until_ms), until_ms, count)
-    with _whole(database):
+    with whole(database):
         rows = database.execute(sql, values).fetchall()
         database.executemany("DELETE FROM far WHERE slot = ? AND key = ?", [row[1:3] for row in rows])
+    if rows:
+        try:
+            _set_aside(database, lane, until_ms, [row[3] for row in rows])
+        except sqlite3.Error as error:
+            if not is_full(error):
+                raise
     return [(row[0], _decode(row[3])) for row in rows]
+
+
+def _set_aside(database: sqlite3.Connection, lane: int, until_ms: int, entries: Sequence[bytes]) -> None:
+    """Keep what was taken out for a while, in one piece. A help only: what is missing here is read again from the log."""
+    together = b"".join((_ARRAY.pack(_ARRAY_32, len(entries)), *entries))
+    with whole(database):
+        database.execute("DELETE FROM taken WHERE lane = ? AND until < ?", (lane, until_ms - TAKEN_KEPT_MS))
+        database.execute(
+            "INSERT INTO taken (lane, until, entries) VALUES (?, ?, ?)", (lane, until_ms, together)
+        )
+
+
+def taken(database: sqlite3.Connection) -> Iterable[Entry]:
+    """Yield what was taken out lately, whether it was settled since or not."""
+    for (together,) in database.execute("SELECT entries FROM taken"):
+        yield from _decode_all(together)
+
+
+def with_keys(database: sqlite3.Connection, keys: Collection[int]) -> list[Entry]:
+    """Return the messages with some keys. Looks at every row."""
+    marks = ", ".join("?" * len(keys))
+    rows = database.execute(f"SELECT entry FROM far WHERE key IN ({marks})", list(keys))  # noqa: S608 - values are bound
+    return [_decode(data) for (data,) in rows]
 
 
 def find(database: sqlite3.Connection, uniq: bytes) -> list[Entry]:
@@ -136,7 +211,7 @@ def find(database: sqlite3.Connection, uniq: bytes) -> list[Entry]:
 
 def remove(database: sqlite3.Connection, wishes: Iterable[tuple[int, Sequence[Entry]]]) -> list[int]:
     """Delete messages of lanes; returns for each wish how many were there."""
-    with _whole(database):
+    with whole(database):
         return [sum([_remove(database, lane, entry) for entry in entries]) for lane, entries in wishes]
 
 

@@ -20,17 +20,22 @@ class Keepers:
         self.by_broker: dict[str, StoreKeeper] = {}
         self._pool = pool
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        """The last keeper that left of each broker: one at a time has its index."""
 
     def joined(self, store: StoreAt) -> None:
         """Serve one more store."""
         keeper = self.by_broker[store.broker] = StoreKeeper(store, self._pool, self.ourselves)
-        task = asyncio.get_running_loop().create_task(keeper.run(), name=f"store {store.broker}")
+        before = self._ending.pop(store.broker, None)
+        serving = _serve(keeper, before)
+        task = asyncio.get_running_loop().create_task(serving, name=f"store {store.broker}")
         self._tasks[store.broker] = task
 
     def left(self, store: StoreAt) -> None:
         """Serve a store no more."""
         del self.by_broker[store.broker]
-        self._tasks.pop(store.broker).cancel()
+        task = self._ending[store.broker] = self._tasks.pop(store.broker)
+        task.cancel()
 
     def terms(self) -> list[Term]:
         """Return the terms running now, by broker."""
@@ -44,4 +49,10 @@ class Keepers:
         """End all of them; claims are released."""
         for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*self._tasks.values(), *self._ending.values(), return_exceptions=True)
+
+
+async def _serve(keeper: StoreKeeper, before: asyncio.Task[None] | None) -> None:
+    if before is not None:
+        await asyncio.wait((before,))
+    await keeper.run()

@@ -1,30 +1,20 @@
-"""The waiting messages of one store during one term, by lane, near and far. No decision is made here.
-
-Lanes: delays (levels, and so many ms) become due in store time, instants by the store's wall clock too; parked messages never do.
-"""
+"""The waiting messages of one store during one term, by lane, near and far. No decision is made here."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 
 from scheduler.due_index import DueIndex
-from scheduler.entries import OFFSET_BITS, OFFSET_MASK, PARKED, Entry
+from scheduler.entries import OFFSET_BITS, OFFSET_MASK, Entry
+from scheduler.lane_names import DELAYS, INSTANTS, SET_ASIDE, lane_of
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock
 
-DELAYS, INSTANTS, SET_ASIDE = 0, 1, 2
 DECIDED_UNREAD_MAX = 1000
 """As many keys are kept before those that were read meanwhile are looked for."""
-
-
-def lane_of(entry: Entry) -> int:
-    """Return the lane of a message."""
-    if entry.is_absolute:
-        return INSTANTS
-    return SET_ASIDE if entry.source == PARKED else DELAYS
 
 
 class Lanes:
@@ -69,6 +59,12 @@ class Lanes:
         else:
             far = self.due[lane].arm_all(entries, self.now_ms(lane))
         self.far.add_all([(lane, entry.due_ms, entry) for entry in far])
+
+    def kept(self, counts: Mapping[int, int]) -> None:
+        """Count what an earlier term has left in the file, by lane. Nothing was armed before."""
+        self.parked_count = counts.get(SET_ASIDE, 0)
+        for lane, due in self.due.items():
+            due.far_added(counts.get(lane, 0))
 
     def put_back(self, lane: int, key: int, wait_ms: float, error: str = "") -> None:
         """Try a message in flight again after a while."""

@@ -12,7 +12,7 @@ from gantry_wire.limits import INT64_MAX
 from gantry_wire.scheduler_bodies import PAGE_MAX, ListParked, ListSchedules, Schedule, SchedulesPage
 from scheduler.entries import PARKED, TIMER, Entry, queue_of
 from scheduler.far_rows import Place, Wanted
-from scheduler.lanes import DELAYS, INSTANTS, SET_ASIDE
+from scheduler.lane_names import DELAYS, INSTANTS, SET_ASIDE
 from scheduler.term import Term
 
 _Row = tuple[int, str, int, Entry, Term]
@@ -46,6 +46,8 @@ class Listing:
         page.brokers = [term.broker for term in terms]
         page.incomplete = await _behind(terms, is_first=token is None)
         for term in terms:
+            if not term.catching_up.is_open:
+                continue
             place = None if token is None else _place(token, term.broker)
             found = [
                 *near_rows(term, wanted, place),

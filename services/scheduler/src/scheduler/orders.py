@@ -89,6 +89,9 @@ class Orders:
             if order.broker not in (None, term.broker):
                 continue
             brokers.append(term.broker)
+            if not term.catching_up.is_open:
+                incomplete.append(term.broker)
+                continue
             try:
                 answer = await self._try(term, order, decide, meant)
             except (BrokerRefused, LinkError):

@@ -15,7 +15,10 @@ class SchedulerSettings(WorkerSettings, frozen=True, kw_only=True):
 
     port: Annotated[Port, Meta(description="Remoting port; 0 takes a free one.")] = 10921
     data_dir: Annotated[
-        Path, Meta(description="Where the due index lies: derived, made anew, never needs a backup.")
+        Path,
+        Meta(
+            description="Where the due index lies: derived, may be deleted while it is stopped, never needs a backup."
+        ),
     ] = Path("data/scheduler")
     settle_batch: Annotated[
         int, Meta(ge=1, le=4096, description="Due messages asked of a store in one request.")

@@ -1,7 +1,8 @@
-"""The far end of the due index: messages that wait long, in an SQLite file. Derived: made anew from the log for every term.
+"""The far end of the due index: messages that wait long, in an SQLite file. Derived: may be deleted whenever nothing runs.
 
 Nothing here blocks the loop. Writes and loads go through one thread in their order, lists through another beside it, and look-ups by
-id through a third, so that a cancel waits for neither; what is not yet written is found in memory. The file is never synced: a crash costs a rebuild, as any new term does. Its layout is `far_rows`.
+id through a third, so that a cancel waits for neither; what is not yet written is found in memory. The file is never synced, and outlives the process, not the machine's run. A term goes on with
+what an earlier one left (`keep`, `kept_rows`). Its layout is `far_rows`.
 While the disk is full everything stays where it is and is tried again; any other failure of the file ends the term (`run`), and the
 next makes a new one.
 """
@@ -11,15 +12,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gantry_chassis.logs import get_logger
-from scheduler import far_rows
+from scheduler import far_rows, kept_rows
 from scheduler.entries import COPIES_MAX, Entry
 from scheduler.far_rows import Place, Row, Wanted
+from scheduler.kept_rows import Kept
+from scheduler.known_offsets import QueueState
 
 BATCH_ROWS = 16_384
 BACKLOG_ROWS_MAX = 65_536
@@ -56,15 +59,21 @@ class Unwritten:
 class SqliteIndex:
     """Far messages of one store, each in a lane with the time to try it at."""
 
-    def __init__(self, path: Path) -> None:
-        """Start an empty file at `path`; OSError or sqlite3.Error when that cannot be done."""
-        self._path = path
-        self._remove_file()
+    def __init__(self, path: Path, made_for: str = "") -> None:
+        """Open the file at `path` if it is good for `made_for`, else start an empty one; OSError or sqlite3.Error when that cannot be done.
+
+        Before anything else of an old file is used, `keep` or `start_anew` has to be called.
+        """
+        self._path, self._made_for = path, made_for
+        old = far_rows.open_old(path, made_for) if made_for else None
+        self.is_old = old is not None
+        if old is None:
+            self._remove_file()
         path.parent.mkdir(parents=True, exist_ok=True)
         self._writer = ThreadPoolExecutor(1, "index-writer")
         self._lister = ThreadPoolExecutor(1, "index-lister")
         self._finder = ThreadPoolExecutor(1, "index-finder")
-        self._write_to = far_rows.create(path)
+        self._write_to = old or far_rows.create(path, made_for)
         self._list_from = far_rows.open_to_read(path)
         self._find_in = far_rows.open_to_read(path)
         self._open = Unwritten()
@@ -84,6 +93,18 @@ class SqliteIndex:
     async def run(self) -> None:
         """Wait for ever; raises sqlite3.Error when the file is of no use any more."""
         await self._broken
+
+    async def keep(self, states: Mapping[int, QueueState]) -> Kept | None:
+        """Bring what an earlier term left in line with what is decided; None when it is of no use."""
+        try:
+            return await self._in_writer(lambda: kept_rows.keep(self._write_to, states))
+        except sqlite3.Error as error:
+            _log.warning("the due index on disk cannot be read", path=str(self._path), reason=str(error))
+            return None
+
+    async def start_anew(self) -> None:
+        """Forget what an earlier term left. Raises sqlite3.Error."""
+        await self._in_writer(lambda: far_rows.start_anew(self._write_to, self._made_for))
 
     def add(self, lane: int, at_ms: int, entry: Entry) -> None:
         """Keep a message; written with others soon."""
@@ -171,8 +192,10 @@ class SqliteIndex:
             lambda: far_rows.below(self._list_from, position, first_key, end_key, count)
         )
 
-    async def close(self) -> None:
-        """End the threads and delete the file."""
+    async def close(self, *, keep: bool = False) -> None:
+        """End the threads, and delete the file unless the next term may go on with it."""
+        if keep:
+            self._write()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -184,7 +207,8 @@ class SqliteIndex:
             with contextlib.suppress(sqlite3.Error, RuntimeError):
                 await asyncio.get_running_loop().run_in_executor(pool, database.close)
             pool.shutdown(wait=False)
-        self._remove_file()
+        if not keep:
+            self._remove_file()
 
     def _write(self) -> None:
         if self._timer is not None:

@@ -1,7 +1,7 @@
 """One term: the time between getting the claims on a store's delayed messages and losing them.
 
-Composes what works during it. Everything here is made new for each term and dropped with it, the index too: what a process
-that slept or was replaced still knows is worth nothing.
+Composes what works during it. Everything here is made new for each term and dropped with it: what a process that slept or was
+replaced still knows is worth nothing. Only the file of far messages stays, and the next term takes of it what the store confirms.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scheduler.catching_up import CatchingUp
 from scheduler.deliveries import Deliveries, Pace
 from scheduler.entries import PARKED, TIMER
 from scheduler.figures import Figures
+from scheduler.kept_rows import made_for
 from scheduler.lanes import Lanes
 from scheduler.rolling import Rolling
 from scheduler.settler import Settler
@@ -77,7 +78,7 @@ class Term:
         for claim in held.values():
             self.clock.heard(claim.store_time_ms, monotonic())
         self.settler = Settler(store.client, held, self.clock, monotonic, fenced)
-        self.lanes = Lanes(SqliteIndex(index_file), self.clock)
+        self.lanes = Lanes(SqliteIndex(index_file, made_for(store.broker, store.level_ms)), self.clock)
         self.deliveries = Deliveries(self.lanes, self.settler, self.clock, figures, around.pace)
         self.cancel_records = CancelRecords(self.lanes, self.settler, figures)
         sources = [*range(len(store.level_ms)), TIMER, PARKED]
@@ -95,18 +96,23 @@ class Term:
         self.desk = Desk(store.broker, store.client, tasks, self.settler, around.work, around.wall_ms)
 
     async def run(self) -> None:
-        """Work until cancelled; raises what it could not survive. The index is deleted at the end."""
+        """Work until cancelled; raises what it could not survive. After that, unless the store was away, the index is deleted."""
+        is_sound = True
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._ask_time(), name="store time")
+                group.create_task(self.lanes.far.run(), name="due index")
+                await self.catching_up.resume()
                 group.create_task(self.deliveries.run(), name="deliveries")
                 group.create_task(self.cancel_records.run(), name="cancel records")
                 group.create_task(self.rolling.run(), name="rolling")
                 group.create_task(self.catching_up.run(), name="catching up")
                 group.create_task(self.desk.run(), name="tasks")
-                group.create_task(self.lanes.far.run(), name="due index")
+        except ExceptionGroup as failed:
+            is_sound = failed.split((BrokerRefused, LinkError))[1] is None
+            raise
         finally:
-            await self.lanes.far.close()
+            await self.lanes.far.close(keep=is_sound)
 
     async def _ask_time(self) -> None:
         while True:

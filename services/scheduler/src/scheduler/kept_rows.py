@@ -1,0 +1,100 @@
+"""Taking over the file of far messages that an earlier term left, also one that was killed: every statement for that.
+
+The file is never synced, so it is good for as long as the machine runs; `made_for` says for what it was made. What its rows are
+worth the log decides: see `resuming`. Called in the thread that writes.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from scheduler import far_rows
+from scheduler.entries import OFFSET_BITS, OFFSET_MASK, Entry, key_of
+from scheduler.known_offsets import Compared, QueueState, compare
+from scheduler.lane_names import lane_of
+
+LAYOUT = 1
+"""Raised with every change of the tables, of `Entry`, or of how one is read from a record: older files are made anew then."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Kept(NamedTuple):
+    """What a file holds that may be gone on with."""
+
+    queues: dict[int, Compared]
+    """By source; those with no row are left out."""
+    counts: dict[int, int]
+    """Rows by lane."""
+    witnesses: list[Entry]
+    """The first and the last row of each source: if the log has both as they are here, it has all between them."""
+
+
+def made_for(broker: str, level_ms: Sequence[int]) -> str:
+    """Return what a file made now is good for. Nothing else is where the machine's run cannot be told."""
+    try:
+        run = _BOOT_ID.read_text().strip()
+    except OSError:
+        run = secrets.token_hex(16)
+    return json.dumps([LAYOUT, run, broker, list(level_ms)])
+
+
+def keep(database: sqlite3.Connection, states: Mapping[int, QueueState]) -> Kept | None:
+    """Bring the rows in line with what is decided; None when they do not fit what the store has. Raises sqlite3.Error."""
+    with far_rows.whole(database):
+        _take_back(database, states)
+        # a cancel record also waits in memory for its message: it is read again
+        database.execute("DELETE FROM far WHERE key IN (SELECT key FROM cancels)")
+        database.execute("DELETE FROM cancels")
+        queues = _compare(database, states)
+        if queues is None:
+            return None
+        _delete(database, (key_of(source, offset) for source, one in queues.items() for offset in one.dead))
+        counts = dict(database.execute(f"SELECT slot >> {far_rows.LANE_BITS}, count(*) FROM far GROUP BY 1"))  # noqa: S608 - a constant
+        ends = {key_of(source, offset) for source, one in queues.items() for offset in (one.first, one.last) if offset >= 0}  # fmt: skip
+        return Kept(queues, counts, far_rows.with_keys(database, ends))
+
+
+def _compare(database: sqlite3.Connection, states: Mapping[int, QueueState]) -> dict[int, Compared] | None:
+    queues: dict[int, Compared] = {}
+    rows = database.execute("SELECT key FROM far ORDER BY key")
+    for source, keys in groupby((key for (key,) in rows), lambda key: key >> OFFSET_BITS):
+        compared = compare((key & OFFSET_MASK for key in keys), states[source]) if source in states else None
+        if compared is None:
+            rows.close()
+            return None
+        queues[source] = compared
+    return queues
+
+
+def _take_back(database: sqlite3.Connection, states: Mapping[int, QueueState]) -> None:
+    """Make rows again of what was taken out shortly before, is not decided and not there."""
+    taken = {
+        entry.key: entry
+        for entry in far_rows.taken(database)
+        if not entry.cancels and entry.source in states and not states[entry.source].is_settled(entry.offset)
+    }
+    database.execute("DELETE FROM taken")
+    if not taken:
+        return
+    _name(database, taken)
+    for (key,) in database.execute("SELECT key FROM far WHERE key IN (SELECT key FROM named)").fetchall():
+        del taken[key]
+    far_rows.insert_into(database, [(lane_of(entry), entry.due_ms, entry) for entry in taken.values()])
+
+
+def _delete(database: sqlite3.Connection, keys: Iterable[int]) -> None:
+    if _name(database, keys):
+        database.execute("DELETE FROM far WHERE key IN (SELECT key FROM named)")
+
+
+def _name(database: sqlite3.Connection, keys: Iterable[int]) -> int:
+    """Put keys into a table that lasts as long as the connection: a statement finds each without looking at all. Returns how many."""
+    database.execute("CREATE TEMP TABLE IF NOT EXISTS named (key INTEGER PRIMARY KEY)")
+    database.execute("DELETE FROM named")
+    return database.executemany("INSERT INTO named VALUES (?)", ((key,) for key in keys)).rowcount

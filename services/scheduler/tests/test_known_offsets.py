@@ -1,0 +1,69 @@
+"""What needs not be read again: exactly what is decided or has a row; and reading goes around long runs of it."""
+
+import random
+
+from gantry_wire.limits import PULL_MESSAGES_MAX
+from scheduler.known_offsets import SKIP_MIN, KnownOffsets, QueueState, compare
+
+
+def ranges_of(offsets):
+    found = []
+    for offset in sorted(offsets):
+        if found and found[-1][1] == offset:
+            found[-1] = (found[-1][0], offset + 1)
+        else:
+            found.append((offset, offset + 1))
+    return found
+
+
+def test_known_is_what_is_decided_or_has_a_row_and_rows_of_what_is_decided_are_dead():
+    for seed in range(300):
+        chance = random.Random(seed)
+        end = chance.randint(1, 40)
+        cursor = chance.randint(0, end)
+        share = chance.random()
+        decided = {n for n in range(cursor + 1, end) if chance.random() < share}
+        rows = sorted(n for n in range(end) if chance.random() < 0.6)
+        compared = compare(rows, QueueState(cursor, end, ranges_of(decided)))
+        assert [n for n in range(end) if QueueState(cursor, end, ranges_of(decided)).is_settled(n)] == [
+            n for n in range(end) if n < cursor or n in decided
+        ]
+        alive = [n for n in rows if n >= cursor and n not in decided]
+        assert compared.known == ranges_of(decided.union(alive)), seed
+        assert compared.dead == [n for n in rows if n not in alive], seed
+        assert (compared.first, compared.last) == ((alive[0], alive[-1]) if alive else (-1, -1)), seed
+
+
+def test_rows_behind_the_end_of_the_queue_or_twice_are_of_another_log():
+    assert compare([1, 5], QueueState(0, 5, [])) is None
+    assert compare([1, 1], QueueState(0, 5, [])) is None
+    assert compare([4], QueueState(0, 5, [])) is not None
+
+
+def test_reading_goes_around_long_runs_and_through_short_ones():
+    long = KnownOffsets([(0, 1000), (1010, 1020), (1100, 5000), (5001, 5001 + SKIP_MIN)])
+    assert long.piece(0) == (1000, 100)
+    assert long.piece(1005) == (1005, 95)
+    assert long.piece(1100) == (5000, 1)
+    assert long.piece(5001) == (5001 + SKIP_MIN, PULL_MESSAGES_MAX)
+    assert long.piece(9000) == (9000, PULL_MESSAGES_MAX)
+    assert KnownOffsets([]).piece(7) == (7, PULL_MESSAGES_MAX)
+
+
+def test_everything_unknown_is_read_once_and_little_else():
+    for seed in range(100):
+        chance = random.Random(seed)
+        known, at = [], 0
+        for _ in range(20):
+            first = at + chance.randint(1, 200)
+            at = first + chance.randint(1, 300)
+            known.append((first, at))
+        end, offset, read = at + 50, 0, []
+        ranges = KnownOffsets(known)
+        while (offset := ranges.piece(offset)[0]) < end:
+            count = ranges.piece(offset)[1]
+            read += range(offset, min(offset + count, end))
+            offset += count
+        left = [n for n in read if not ranges.holds(n)]
+        assert left == [n for n in range(end) if not any(a <= n < b for a, b in known)]
+        assert len(read) - len(left) < 20 * SKIP_MIN
