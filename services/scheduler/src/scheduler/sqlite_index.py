@@ -23,6 +23,7 @@ from scheduler.entries import COPIES_MAX, Entry
 from scheduler.far_rows import Place, Row, Wanted
 from scheduler.kept_rows import Kept
 from scheduler.known_offsets import QueueState
+from scheduler.memory import give_back
 
 BATCH_ROWS = 16_384
 BACKLOG_ROWS_MAX = 65_536
@@ -130,7 +131,7 @@ class SqliteIndex:
     def read_all(self) -> None:
         """Note that the log was read to its end: look-ups by id are quick from soon on."""
         self._write()
-        made = asyncio.get_running_loop().run_in_executor(self._writer, far_rows.index_ids, self._write_to)
+        made = asyncio.get_running_loop().run_in_executor(self._writer, self._index_ids)
         made.add_done_callback(self._noted)
 
     async def room(self) -> None:
@@ -206,9 +207,15 @@ class SqliteIndex:
         ):  # fmt: skip
             with contextlib.suppress(sqlite3.Error, RuntimeError):
                 await asyncio.get_running_loop().run_in_executor(pool, database.close)
+                if pool is self._writer:
+                    await self._in_writer(give_back)
             pool.shutdown(wait=False)
         if not keep:
             self._remove_file()
+
+    def _index_ids(self) -> None:
+        far_rows.index_ids(self._write_to)
+        give_back()
 
     def _write(self) -> None:
         if self._timer is not None:
