@@ -102,12 +102,12 @@ class Term:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._ask_time(), name="store time")
                 group.create_task(self.lanes.far.run(), name="due index")
+                group.create_task(self.desk.run(), name="tasks")
                 await self.catching_up.resume()
                 group.create_task(self.deliveries.run(), name="deliveries")
                 group.create_task(self.cancel_records.run(), name="cancel records")
                 group.create_task(self.rolling.run(), name="rolling")
                 group.create_task(self.catching_up.run(), name="catching up")
-                group.create_task(self.desk.run(), name="tasks")
         except ExceptionGroup as failed:
             is_sound = failed.split((BrokerRefused, LinkError))[1] is None
             raise
