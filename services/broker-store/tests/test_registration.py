@@ -93,6 +93,32 @@ async def test_a_new_topic_is_registered_at_once_and_hinted():
     assert one.registrations[-1][1]["orders"].write_queue_nums == 3
 
 
+async def test_who_made_a_topic_is_answered_once_nameservers_know_it():
+    one = await Nameserver().start()
+    async with running(one) as (registration, topics, _):
+        await until(lambda: one.registrations)
+        known: list[bool] = []
+        registration.when_known(lambda: known.append(True))
+        await until(lambda: known)  # nothing has changed
+        for name in ("orders", "payments"):  # the second one while the first is told
+            topics.ensure(name, 3)
+            registration.when_known(lambda name=name: known.append(name in one.registrations[-1][1]))
+            assert len(known) < 3
+            await asyncio.sleep(0)
+        await until(lambda: len(known) == 3)
+    assert known == [True, True, True]
+
+
+async def test_who_made_a_topic_is_answered_soon_where_no_nameserver_is():
+    gone = await Nameserver().start()
+    await gone.server.close()
+    async with running(gone) as (registration, topics, _):
+        topics.ensure("orders", 3)
+        known: list[bool] = []
+        registration.when_known(lambda: known.append(True))
+        await until(lambda: known)
+
+
 async def test_a_nameserver_that_comes_back_is_told_soon():
     one = await Nameserver().start()
     async with running(one):

@@ -17,6 +17,8 @@ from gantry_wire.headers import BrokerIdentityHeader, RegisterBrokerHeader
 
 WATCH_SECONDS = 0.5
 """Between two looks whether a nameserver was lost or has come back."""
+KNOWN_SECONDS_MAX = 1.0
+"""How long an answer about a topic waits for nameservers at most; RocketMQ's own waits up to 24 s."""
 ROUTE_SUBJECT = "gantry.route."
 PERM_RW = 6
 
@@ -54,6 +56,10 @@ class Registration:
         self._publish = publish
         self._wake = asyncio.Event()
         self._changed: set[str] = set()
+        self._waiting: list[asyncio.Future[None]] = []
+        """Who waits for the next registration."""
+        self._telling: list[asyncio.Future[None]] | None = None
+        """Who waits for the one under way; None while there is none."""
         self._failing: set[str] = set()
         self.broker_permission = PERM_RW
         self.registrations = 0
@@ -63,6 +69,21 @@ class Registration:
         """Register with the end of this turn, and hint that the topic's route changed."""
         self._changed.add(topic)
         self._wake.set()
+
+    def when_known(self, answer: Callable[[], None]) -> None:
+        """Call `answer` once nameservers were told what is there now, or after KNOWN_SECONDS_MAX.
+
+        A client that made a topic asks for its route within a millisecond; a RocketMQ consumer that finds none asks again after 30 s.
+        """
+        waiting = self._waiting if self._changed else self._telling
+        if waiting is None:
+            answer()
+            return
+        loop = asyncio.get_running_loop()
+        told = loop.create_future()
+        latest = loop.call_later(KNOWN_SECONDS_MAX, _tell, told)
+        told.add_done_callback(lambda _: (latest.cancel(), answer()))
+        waiting.append(told)
 
     async def run(self) -> None:
         """Register until cancelled."""
@@ -86,6 +107,15 @@ class Registration:
     async def register(self) -> bool:
         """Register with all nameservers once; True when every one took it."""
         changed, self._changed = self._changed, set()
+        self._telling, self._waiting = self._waiting, []
+        try:
+            return await self._register(changed)
+        finally:
+            telling, self._telling = self._telling, None
+            for told in telling:
+                _tell(told)
+
+    async def _register(self, changed: set[str]) -> bool:
         who = self._identity
         header = RegisterBrokerHeader(
             broker_name=who.broker_name,
@@ -163,3 +193,8 @@ class Registration:
         if address not in self._failing:
             self._failing.add(address)
             _log.warning("cannot register with nameserver", nameserver=address, reason=str(answer))
+
+
+def _tell(told: "asyncio.Future[None]") -> None:
+    if not told.done():
+        told.set_result(None)

@@ -1,4 +1,4 @@
-"""17, 18: make or change topics; 215: delete one; 21, 351: tell them. Answers wait until the change is on disk."""
+"""17, 18: make or change topics; 215: delete one; 21, 351: tell them. Answers wait until the change is on disk and nameservers know it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -40,6 +40,8 @@ class TopicParts(NamedTuple):
     removal: TopicRemoval
     before_change: Callable[[], None]
     """Writes what was sent before: a change of a topic never overtakes its messages."""
+    when_known: Callable[[Callable[[], None]], None]
+    """Calls back once nameservers were told, or soon when they cannot be."""
 
 
 class TopicHandler:
@@ -50,6 +52,7 @@ class TopicHandler:
         self._saver = parts.saver
         self._removal = parts.removal
         self._before_change = parts.before_change
+        self._when_known = parts.when_known
 
     def commands(self) -> Commands:
         """Return the table entries of this family."""
@@ -182,7 +185,7 @@ class TopicHandler:
             if command.flag & FLAG_ONEWAY:
                 return
             if error is None:
-                peer.send(encode_response(ResponseCode.SUCCESS, command.opaque))
+                self._when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
             else:
                 words = f"the topic is in force but could not be saved ({error}); it is tried again"
                 peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words))
