@@ -136,5 +136,5 @@ def build_registration(
 
     config.bind("brokerPermission", set_permission)
     store.topics.on_change.append(registration.topic_changed)
-    sending.when_topics_known = registration.when_known
+    sending.topic_commands.when_known = registration.when_known
     return registration

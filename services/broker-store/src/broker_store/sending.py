@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-from collections.abc import Callable
 from concurrent.futures import Executor
 
 from broker_store.appends import Appends, AtTurnEnd
@@ -97,14 +96,9 @@ class Sending:
             settings.accept_sends_after_ms, store.clock.now_ms,
         )  # fmt: skip
         self._sends = SendHandler(parts)
-        self.when_topics_known: Callable[[Callable[[], None]], None] = _at_once
-        """Calls back once nameservers know the topics as they are; set where there are nameservers."""
-        self._topics = TopicHandler(
-            TopicParts(
-                store.topics, self.topics_saver, self.removal, self.appends.flush,
-                self._once_topics_are_known,
-            )
-        )  # fmt: skip
+        self.topic_commands = TopicHandler(
+            TopicParts(store.topics, self.topics_saver, self.removal, self.appends.flush)
+        )
         self.settling = build_settling(store, self.appends, self.targets, at_turn_end)
         self.removal.on_removed.append(store.states.topic_deleted)
         self.settling_handlers = SettlingHandlers(self.settling, store.clock.now_ms)
@@ -121,7 +115,7 @@ class Sending:
         """Return the table entries of this half."""
         return {
             **self._sends.commands(),
-            **self._topics.commands(),
+            **self.topic_commands.commands(),
             **self._recalls.commands(),
             **self.settling_handlers.commands(),
         }
@@ -216,9 +210,6 @@ class Sending:
             return False
         return queue.min_offset <= first.queue_offset < queue.max_offset
 
-    def _once_topics_are_known(self, answer: Callable[[], None]) -> None:
-        self.when_topics_known(answer)
-
     def _topic_changed(self, topic: str) -> None:
         config = self.store.topics.find(topic)
         if config is not None:
@@ -253,7 +244,3 @@ def build_stamp(store: OpenedStore) -> Stamp:
         trace_on=store.settings.trace_on,
         next_unique_key=lambda: ids.next(store.clock.now_ms()),
     )
-
-
-def _at_once(answer: Callable[[], None]) -> None:
-    answer()

@@ -40,8 +40,6 @@ class TopicParts(NamedTuple):
     removal: TopicRemoval
     before_change: Callable[[], None]
     """Writes what was sent before: a change of a topic never overtakes its messages."""
-    when_known: Callable[[Callable[[], None]], None]
-    """Calls back once nameservers were told, or soon when they cannot be."""
 
 
 class TopicHandler:
@@ -52,7 +50,8 @@ class TopicHandler:
         self._saver = parts.saver
         self._removal = parts.removal
         self._before_change = parts.before_change
-        self._when_known = parts.when_known
+        self.when_known: Callable[[Callable[[], None]], None] = _at_once
+        """Calls back once nameservers were told, or soon when they cannot be; set where there are nameservers."""
 
     def commands(self) -> Commands:
         """Return the table entries of this family."""
@@ -185,9 +184,13 @@ class TopicHandler:
             if command.flag & FLAG_ONEWAY:
                 return
             if error is None:
-                self._when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
+                self.when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
             else:
                 words = f"the topic is in force but could not be saved ({error}); it is tried again"
                 peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words))
 
         self._saver.when_saved(answer)
+
+
+def _at_once(answer: Callable[[], None]) -> None:
+    answer()
