@@ -52,7 +52,7 @@ def sample(root: int) -> dict[int, Used]:
 
 
 class Watch:
-    """Samples a process and all below it while a block lasts; the last sample of each process counts."""
+    """Samples a process and all below it while a block lasts: the last CPU seconds of each process, and its largest memory."""
 
     def __init__(self, root: int) -> None:
         self._root = root
@@ -65,8 +65,13 @@ class Watch:
         """Return the CPU seconds of all."""
         return sum(used.cpu for used in self._seen.values())
 
+    @property
+    def root_mb(self) -> int:
+        """Return the memory of the process itself."""
+        return self._seen[self._root].peak_mb if self._root in self._seen else 0
+
     def peak_mb(self, name: str) -> int:
-        """Return the memory of the largest process whose name begins so."""
+        """Return the memory of the largest process below it whose name begins so."""
         return max(
             (
                 used.peak_mb
@@ -88,4 +93,7 @@ class Watch:
 
     def _work(self) -> None:
         while not self._ends.wait(_SAMPLE_SECONDS):
-            self._seen |= sample(self._root)
+            for pid, used in sample(self._root).items():
+                if pid in self._seen:  # one that ended and was not waited for tells no memory any more
+                    used.peak_mb = max(used.peak_mb, self._seen[pid].peak_mb)
+                self._seen[pid] = used

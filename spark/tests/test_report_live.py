@@ -61,7 +61,13 @@ def test_reports_under_load_count_what_stores_and_queues_count(spark: Any, syste
         snapshots.append(snapshot.take([system["data"]]))
         return snapshots[-1]
 
-    rounds = Rounds(lambda: spark, take, Span(), delay_levels.DEFAULT, keep=True)
+    asked: list[Any] = []
+
+    def session() -> Any:
+        asked.append(spark)
+        return spark
+
+    rounds = Rounds(session, take, Span(), delay_levels.DEFAULT, keep=True)
     with load(system["http"], topic, pause=0.02) as sent:
         until = time.monotonic() + 120
         while not sent[0]:
@@ -71,6 +77,7 @@ def test_reports_under_load_count_what_stores_and_queues_count(spark: Any, syste
         first = rounds.make(Progress(9)).report
         after = stored(system, topic)
     second = rounds.make(Progress(9)).report
+    assert len(asked) == 1, "Spark is started once for all rounds"
     for report, taken in zip((first, second), snapshots, strict=True):
         assert all(view.snapshot_id for view in taken.stores)
         assert report["check"]["state"] == "equal", report["check"]["words"]

@@ -18,6 +18,21 @@ def test_only_a_local_master_is_bound_to_this_machine():
     assert "spark.driver.host" not in session.defaults("spark://master:7077")
 
 
+def test_code_is_shipped_from_one_place_however_often():
+    class Context:
+        def __init__(self):
+            self.files = []
+            self.addPyFile = self.files.append
+
+    class Session:
+        sparkContext = Context()  # noqa: N815 - Spark's name
+
+    session.ship(Session)
+    session.ship(Session)
+    first, again = Session.sparkContext.files
+    assert first == again, "a cluster refuses a second file of the same name"
+
+
 def test_the_shipped_zip_is_named_by_its_content_and_runs_in_another_python(tmp_path):
     import subprocess
     import sys

@@ -6,6 +6,7 @@ Works with `local[n]`, `local-cluster[…]` and a cluster's master alike. Ours a
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import re
 import shutil
@@ -91,6 +92,12 @@ def cores(master: str) -> int:
 
 def ship(spark: SparkSession) -> None:
     """Give our code to every Python process of a session, which then finds the source by its name. Harmless when done before."""
+    spark.sparkContext.addPyFile(str(shipping.pack(_shipped_from())))
+
+
+@functools.cache
+def _shipped_from() -> Path:
+    """Return the one folder that this process ships from: a cluster refuses a file of the same name from another place."""
     folder = Path(tempfile.mkdtemp(prefix="gantry-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    spark.sparkContext.addPyFile(str(shipping.pack(folder)))
+    return folder

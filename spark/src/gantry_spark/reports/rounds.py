@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -54,8 +55,8 @@ class Rounds:
         *,
         keep: bool = False,
     ) -> None:
-        self._spark = spark
-        """Asked for only once the queues have been looked at: Spark's start takes seconds, they do not."""
+        self._spark = functools.cache(spark)
+        """Asked for once, and only when the queues have been looked at: Spark's start takes seconds, they do not."""
         self._take = take
         self._span = span
         self._levels = levels
