@@ -55,6 +55,16 @@ def test_a_report_replaces_the_one_before_and_leaves_other_files_alone(tmp_path:
     assert names(tmp_path / "r") == ["notes.txt", "report.html", "report.json", "tables"]
 
 
+def test_every_round_of_one_run_replaces_the_report_before(tmp_path: Path) -> None:
+    with Place(tmp_path / "r") as place:
+        for number in range(4):
+            place.publish(f"round {number}", {"totals": {}}, {"topics": pa.table({"messages": [number]})})
+            assert (tmp_path / "r" / "report.html").read_text() == f"round {number}"
+            table = pq.read_table(tmp_path / "r" / "tables" / "topics.parquet")
+            assert table.to_pylist() == [{"messages": number}]
+    assert names(tmp_path) == ["r"]
+
+
 def test_what_is_not_finished_leaves_nothing_under_the_name(tmp_path: Path) -> None:
     def interrupted() -> None:
         with Place(tmp_path / "r"):

@@ -92,12 +92,16 @@ def cores(master: str) -> int:
 
 def ship(spark: SparkSession) -> None:
     """Give our code to every Python process of a session, which then finds the source by its name. Harmless when done before."""
-    spark.sparkContext.addPyFile(str(shipping.pack(_shipped_from())))
+    spark.sparkContext.addPyFile(str(_packed()))
 
 
 @functools.cache
-def _shipped_from() -> Path:
-    """Return the one folder that this process ships from: a cluster refuses a file of the same name from another place."""
+def _packed() -> Path:
+    """Return our code, packed once a process.
+
+    Spark puts the zip on this process's path, where packing anew would find half of it; and a cluster refuses a file of the same name
+    from another place.
+    """
     folder = Path(tempfile.mkdtemp(prefix="gantry-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return shipping.pack(folder)

@@ -71,7 +71,9 @@ class Place:
             return
         old = self.out / TABLES
         if old.exists():
-            old.rename(self._partial / "old-tables")
+            before = self._partial / "old-tables"
+            shutil.rmtree(before, ignore_errors=True)  # of a round that this one follows
+            old.rename(before)
         (fresh / TABLES).rename(old)
         for name in (JSON, HTML):
             (fresh / name).replace(self.out / name)
