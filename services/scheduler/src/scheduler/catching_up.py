@@ -6,6 +6,7 @@ What the index on disk has kept of an earlier term is passed over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from gantry_chassis.logs import get_logger
@@ -27,6 +28,8 @@ from scheduler.system_names import SCHEDULER_GROUP
 FULL_SECONDS = 0.02
 PROGRESS_SECONDS = 5.0
 END_SECONDS = 5.0
+OPEN_SECONDS = 1.0
+"""How long an order waits for a term that has just begun, before it is told to come again."""
 """How long a list waits at most for what was stored before it was asked for."""
 
 _log = get_logger()
@@ -52,8 +55,7 @@ class CatchingUp:
         self._targets = {
             source: held[queue_of(source)].max_offset for source in (*range(len(level_ms)), TIMER, PARKED)
         }
-        self.is_open = False
-        """Whether the index may be asked: what an earlier term left was looked through."""
+        self._opened = asyncio.Event()
         self._known: dict[int, KnownOffsets] = {}
         self._firsts = {source: max(held[queue_of(source)].cursor, 0) for source in self._targets}
         lanes.read_until = self.read_until
@@ -62,6 +64,18 @@ class CatchingUp:
     def sources(self) -> Collection[int]:
         """Return what is followed."""
         return self._targets.keys()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the index may be asked: what an earlier term left was looked through."""
+        return self._opened.is_set()
+
+    async def opens(self) -> bool:
+        """Wait a moment until the index may be asked: mostly a term has just begun. False when that takes too long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(OPEN_SECONDS):
+                await self._opened.wait()
+        return self.is_open
 
     @property
     def is_complete(self) -> bool:
@@ -96,7 +110,7 @@ class CatchingUp:
         """Take over what an earlier term has left on disk. Comes before anything else; raises LinkError or BrokerRefused."""
         states = {source: await self._state(*queue_of(source)) for source in self._targets}
         self._known = await resume(self._broker, self._store, self._lanes, states, self._level_ms)
-        self.is_open = True
+        self._opened.set()
 
     async def run(self) -> None:
         """Read for ever."""

@@ -89,7 +89,7 @@ class Orders:
             if order.broker not in (None, term.broker):
                 continue
             brokers.append(term.broker)
-            if not term.catching_up.is_open:
+            if not await term.catching_up.opens():
                 incomplete.append(term.broker)
                 continue
             try:
