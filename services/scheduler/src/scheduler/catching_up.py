@@ -28,9 +28,9 @@ from scheduler.system_names import SCHEDULER_GROUP
 FULL_SECONDS = 0.02
 PROGRESS_SECONDS = 5.0
 END_SECONDS = 5.0
+"""How long a list waits at most for what was stored before it was asked for."""
 OPEN_SECONDS = 1.0
 """How long an order waits for a term that has just begun, before it is told to come again."""
-"""How long a list waits at most for what was stored before it was asked for."""
 
 _log = get_logger()
 
