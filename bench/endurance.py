@@ -261,6 +261,8 @@ def run(options: argparse.Namespace) -> bool:
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, _leave)
+    if options.data:
+        Path(options.data).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gantry-endurance-", dir=options.data) as folder:
         one = Run(out, options, Path(folder) / "data")
         try:
