@@ -1,8 +1,8 @@
 """A cold `./gantry report` on a log that our own store wrote: first words, first table, all; CPU seconds and memory of its processes.
 
-    python bench/spark_report.py [--megabytes 500] [--store DIR] [--runs 2]
+    python bench/spark_report.py [--megabytes 500] [--body 40] [--store DIR] [--runs 2]
 
-Without --store it starts a store, fills twelve topics with messages of about 250 B in the log, stops it, and reads its directory.
+Without --store it starts a store, fills twelve topics with messages of about 250 B in the log (a body of 40 B), stops it, and reads its directory.
 The first run of a machine also warms the page cache and Java's files, so the last of --runs counts. Goals: first words 2 s, first
 table 15 s, all 40 s on two quiet cores, 250 MB for a Python worker; beside it the time of a plain read with CRC32 of every byte, for the ratio.
 
@@ -23,7 +23,7 @@ from typing import Any
 
 from figures import figure
 from process_tree import Watch
-from spark_store import read_with_crc, stopped_store
+from spark_store import BODY_BYTES, read_with_crc, stopped_store
 from system import ROOT, provenance
 
 
@@ -58,8 +58,8 @@ def report(folder: Path, out: Path) -> dict[str, Any]:
     }
 
 
-def measure(folder: Path, runs: int) -> None:
-    """Report some times; the last one counts."""
+def measure(folder: Path, runs: int, of: str) -> None:
+    """Report some times; the last one counts. `of`: what else than usual the log holds."""
     plain, size = read_with_crc(folder)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="gantry-report-bench-") as out:
@@ -70,17 +70,20 @@ def measure(folder: Path, runs: int) -> None:
                 for name, value in found.items()
             )
             print(f"run {number + 1} of {runs}: {', '.join(told)}", flush=True)
-    figure("spark_report.first words", found["first words"], "s")
-    figure("spark_report.first table", found["first table"], "s")
+    figure(f"spark_report.first words{of}", found["first words"], "s")
+    figure(f"spark_report.first table{of}", found["first table"], "s")
     figure(
-        "spark_report.first count", found["first count"], "s", words="messages by topic, counted in the log"
+        f"spark_report.first count{of}",
+        found["first count"],
+        "s",
+        words="messages by topic, counted in the log",
     )
     figure(
-        "spark_report.all", found["all"], "s", floor=plain, beside="a plain read with CRC32",
+        f"spark_report.all{of}", found["all"], "s", floor=plain, beside="a plain read with CRC32",
         words=f"{size / 1e6:.0f} MB, {found['messages']:,} messages, {found['cpu']:.0f} CPU seconds; equal to the queues: {found['check']}",
     )  # fmt: skip
     figure(
-        "spark_report.worker", found["worker"], "MB",
+        f"spark_report.worker{of}", found["worker"], "MB",
         words=f"the driver {found['driver']} MB, Java {found['java']} MB",
     )  # fmt: skip
 
@@ -90,12 +93,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--megabytes", type=int, default=500)
+    parser.add_argument("--body", type=int, default=BODY_BYTES, help="bytes of a message's body")
     parser.add_argument("--store", type=Path, help="a store's directory that is there already")
     parser.add_argument("--runs", type=int, default=2)
     options = parser.parse_args()
     print(provenance("async"))
-    with stopped_store(options.store, options.megabytes) as folder:
-        measure(folder, max(1, options.runs))
+    of = f", bodies of {options.body} B" if options.body != BODY_BYTES else ""
+    with stopped_store(options.store, options.megabytes, options.body) as folder:
+        measure(folder, max(1, options.runs), of)
 
 
 if __name__ == "__main__":

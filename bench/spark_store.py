@@ -18,7 +18,9 @@ from gantry_wire.codes import RequestCode
 from gantry_wire.frame import encode_request
 from gantry_wire.headers import SendHeaderV2
 
-TOPICS, QUEUES, BODY_BYTES, TAGS = 12, 4, 40, 5
+TOPICS, QUEUES, TAGS = 12, 4, 5
+BODY_BYTES = 40
+"""Makes messages of about 250 B in the log."""
 FILL_SECONDS = 2.0
 SEGMENT_BYTES = 256 * 1024 * 1024
 TOPIC = "topic-0"
@@ -28,7 +30,7 @@ TOPIC = "topic-0"
 class Orders(Sends):
     """Sends with a tag of five and a key of their own, beside the unique key: what sketches find it hardest to count."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, topic: str, body_bytes: int) -> None:
         """Messages of one topic; their born time is now."""
         self._parts: list[list[bytes]] = []
         self._number = time.time_ns()
@@ -38,7 +40,7 @@ class Orders(Sends):
                 producer_group="flood", topic=topic, default_topic="TBW102", default_topic_queue_nums=QUEUES,
                 queue_id=number % QUEUES, sys_flag=0, born_timestamp=int(time.time() * 1000), flag=0, properties=properties,
             )  # fmt: skip
-            frame = encode_request(RequestCode.SEND_MESSAGE_V2, 7, header, os.urandom(BODY_BYTES))
+            frame = encode_request(RequestCode.SEND_MESSAGE_V2, 7, header, os.urandom(body_bytes))
             self._parts.append(frame.split(KEY_PLACE.encode()))
 
     def frames(self, count: int) -> bytes:
@@ -52,23 +54,24 @@ class Orders(Sends):
 
 
 @contextmanager
-def stopped_store(given: Path | None, megabytes: int) -> Generator[Path]:
-    """Yield `given`, or a directory of so many megabytes of log, messages of about 250 B in twelve topics, that is removed afterwards."""
+def stopped_store(given: Path | None, megabytes: int, body_bytes: int = BODY_BYTES) -> Generator[Path]:
+    """Yield `given`, or a directory of so many megabytes of log, messages in twelve topics, that is removed afterwards."""
     if given:
         yield given
         return
     with tempfile.TemporaryDirectory(prefix="gantry-spark-log-") as name:
         folder = Path(name)
         with store("async", name, f"segment_bytes={SEGMENT_BYTES}", "send_wait_ms_max=60000") as running:
-            uvloop.run(fill(running[1], folder, megabytes))
+            uvloop.run(fill(running[1], folder, megabytes, body_bytes))
         yield folder
 
 
-async def fill(port: int, folder: Path, megabytes: int) -> None:
+async def fill(port: int, folder: Path, megabytes: int, body_bytes: int) -> None:
     """Send to one topic after the other until the log holds so much."""
     number = 0
     while written_bytes(folder) < megabytes * 1_000_000:
-        await flood(f"127.0.0.1:{port}", Orders(f"topic-{number % TOPICS}"), seconds=FILL_SECONDS)
+        sends = Orders(f"topic-{number % TOPICS}", body_bytes)
+        await flood(f"127.0.0.1:{port}", sends, seconds=FILL_SECONDS)
         number += 1
 
 
