@@ -25,7 +25,7 @@ KEY = b"K" * 16
 
 
 class Answers(asyncio.Protocol, ABC):
-    """A connection with one request at a time: `begin` sends the first, `answered` gets each whole answer."""
+    """A connection with one request at a time: its owner calls `begin` once all are connected, `answered` gets each whole answer."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -33,7 +33,6 @@ class Answers(asyncio.Protocol, ABC):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: Any = transport
-        self.begin()
 
     @abstractmethod
     def begin(self) -> None:
@@ -63,9 +62,12 @@ class Answers(asyncio.Protocol, ABC):
 class Connection(Answers):
     """Sends its request again as soon as it is answered, until told to stop."""
 
-    def __init__(self, request: bytes, until: float, numbers: Iterator[int] | None) -> None:
+    until = 0.0
+    """When it stops; its owner sets it."""
+
+    def __init__(self, request: bytes, numbers: Iterator[int] | None) -> None:
         super().__init__()
-        self._request, self._until, self._numbers = request, until, numbers
+        self._request, self._numbers = request, numbers
         self._started = 0.0
         self.seconds: list[float] = []
         self.failed = 0
@@ -75,7 +77,7 @@ class Connection(Answers):
         self.seconds.append(now - self._started)
         if answer[9:12] != b"200":
             self.failed += 1
-        if now < self._until:
+        if now < self.until:
             self.begin()
         else:
             self.transport.close()
@@ -96,17 +98,20 @@ async def run(url: str, body: bytes, connections: int, seconds: float, method: s
     request = head.encode() + body
     numbers = count(time.time_ns() // 1000) if KEY in body else None
     loop = asyncio.get_running_loop()
-    started = time.perf_counter()
     made = [
         (
             await loop.create_connection(
-                lambda: Connection(request, started + seconds, numbers),
+                lambda: Connection(request, numbers),
                 parts.hostname or "127.0.0.1",
                 parts.port or 80,
             )
         )[1]
         for _ in range(connections)
     ]
+    started = time.perf_counter()
+    for one in made:
+        one.until = started + seconds
+        one.begin()
     await asyncio.gather(*(one.done for one in made))
     took = time.perf_counter() - started
     latencies = sorted(second for one in made for second in one.seconds)

@@ -97,7 +97,6 @@ async def consume(url: str, messages: int, consumers: int, batch: int) -> dict[s
     parts = urlsplit(url)
     tally = Tally(messages)
     loop = asyncio.get_running_loop()
-    begun = time.perf_counter()
     made = [
         (
             await loop.create_connection(
@@ -108,6 +107,9 @@ async def consume(url: str, messages: int, consumers: int, batch: int) -> dict[s
         )[1]
         for _ in range(consumers)
     ]
+    begun = time.perf_counter()
+    for one in made:
+        one.begin()
     await asyncio.gather(*(one.done for one in made))
     took = time.perf_counter() - begun
     receive_s, ack_s = sorted(tally.receive_s), sorted(tally.ack_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 
 import pytest
 
@@ -212,3 +213,17 @@ async def test_a_port_is_shared_only_by_those_that_all_ask_for_it(anyio_backend)
         listen("127.0.0.1", port, reuse_port=False)
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+async def test_all_who_wait_at_the_port_are_taken_in_a_few_turns(server):
+    """One in each turn, and a busy gateway's new clients would wait for as many turns as there are of them."""
+    _gateway, http, port = server
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
+    turns = 0
+    while len(http.connections) < len(clients):
+        await asyncio.sleep(0)
+        turns += 1
+        assert turns < 25
+    for client in clients:
+        client.close()

@@ -6,10 +6,12 @@ Knows no request code: what a handler raises is answered or ends the connection,
 from __future__ import annotations
 
 import asyncio
+import socket
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gantry_link.accepting import Accepting
 from gantry_link.limits import LinkLimits
 from gantry_link.peer import Peer
 from gantry_wire.codes import ResponseCode
@@ -60,6 +62,7 @@ class RemotingServer:
         self.peers: dict[int, Peer] = {}
         self._on_connect, self._on_close, self._on_failure = on_connect, on_close, on_failure
         self._listeners: list[asyncio.Server] = []
+        self._accepting: list[Accepting] = []
         self._next_id = 0
         self._sweeper: asyncio.TimerHandle | None = None
         self._emptied = asyncio.Event()
@@ -67,8 +70,9 @@ class RemotingServer:
     async def listen(self, host: str, port: int) -> int:
         """Accept connections on one more port (0: any free one) and return its number; OSError when it is taken."""
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(self._new_peer, host, port, backlog=BACKLOG)
+        listener = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
         self._listeners.append(listener)
+        self._accepting += map(_again, listener.sockets)
         if self._sweeper is None:
             self._sweeper = loop.call_later(self._sweep_seconds, self._sweep)
         return int(listener.sockets[0].getsockname()[1])
@@ -92,7 +96,7 @@ class RemotingServer:
 
     def stop_accepting(self) -> None:
         """Take no new connections; those that exist live on."""
-        for listener in self._listeners:
+        for listener in (*self._listeners, *self._accepting):
             listener.close()
 
     # What a Peer reports
@@ -150,6 +154,12 @@ class RemotingServer:
         code, remark, fields = _refusal(error)
         peer.send(encode_response(code, command.opaque, fields, remark=remark))
 
+    def _accepted(self) -> Peer:
+        """Make the peer of a connection that the loop has accepted, and take those that wait behind it."""
+        for waiting in self._accepting:
+            waiting.soon(self._new_peer)
+        return self._new_peer()
+
     def _new_peer(self) -> Peer:
         self._next_id += 1
         return Peer(self, self._next_id)
@@ -183,6 +193,13 @@ class RemotingServer:
             return
         context = {"message": f"handler failed for {peer.remote[0]}:{peer.remote[1]}", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
+
+
+def _again(listener: socket.socket) -> Accepting:
+    """Return the same listening socket by a descriptor of ours: the loop's own object accepts nothing for us."""
+    again = socket.fromfd(listener.fileno(), listener.family, listener.type)
+    again.setblocking(False)
+    return Accepting(again)
 
 
 def _refusal(error: Exception) -> tuple[int, str, dict[str, str] | None]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from uvicorn import Config, Server
 
+from gantry_link.accepting import Accepting
 from gateway.http_protocol import GatewayProtocol
 from gateway.short_protocol import ShortProtocol
 from gateway.short_way import ShortWay
@@ -22,9 +23,11 @@ class HttpServer:
 
     def __init__(self, app: Callable[..., Any], *, drain_seconds: int) -> None:
         short: ShortWay | None = getattr(app, "short_way", None)
+        self._protocol = partial(ShortProtocol, short) if short else GatewayProtocol
+        self._accepting: Accepting | None = None
         config = Config(
             app,
-            http=cast("type[asyncio.Protocol]", partial(ShortProtocol, short) if short else GatewayProtocol),
+            http=cast("type[asyncio.Protocol]", self._accepted),
             ws="none",
             lifespan="off",
             interface="asgi3",
@@ -46,6 +49,7 @@ class HttpServer:
         """Listen; return the port. OSError when it is taken."""
         listener = listen(host, port, reuse_port=reuse_port)
         self._sockets = [listener]
+        self._accepting = Accepting(listener)
         # Only its start and its end: uvicorn's own loop would wake an idle process and take the signals away.
         await self._server.startup(sockets=self._sockets)
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
@@ -57,6 +61,12 @@ class HttpServer:
             self._sweeper.cancel()
         await self._server.shutdown(sockets=self._sockets)
         await asyncio.sleep(0)
+
+    def _accepted(self, **options: Any) -> GatewayProtocol:
+        """Make the protocol of a connection that uvicorn has accepted, and take those that wait behind it."""
+        assert self._accepting is not None, "uvicorn listens since `start`"
+        self._accepting.soon(partial(self._protocol, **options))
+        return self._protocol(**options)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
