@@ -35,9 +35,7 @@ class Accepting:
         for _ in range(ACCEPTS_MAX):
             try:
                 connection, _address = self._listener.accept()
-            except (
-                OSError
-            ):  # nobody waits, no descriptor is left, or the listener is closed: all are the loop's to see
+            except OSError:  # nobody waits, no descriptor is left, the listener is closed: for the loop to see
                 return
             connection.setblocking(False)
             begun = loop.create_task(loop.connect_accepted_socket(make, connection), name="accepted")
