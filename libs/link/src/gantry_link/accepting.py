@@ -35,8 +35,8 @@ class Accepting:
         for _ in range(ACCEPTS_MAX):
             try:
                 connection, _address = self._listener.accept()
-            except OSError:  # nobody waits, no descriptor is left, the listener is closed: for the loop to see
-                return
+            except OSError:
+                return  # nobody waits, no descriptor is left, or the listener is closed: for the loop to see
             connection.setblocking(False)
             begun = loop.create_task(loop.connect_accepted_socket(make, connection), name="accepted")
             self._begun.add(begun)
