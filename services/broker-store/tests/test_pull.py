@@ -9,7 +9,7 @@ from memory_store import MemoryQueue, MemoryStore, bodies_of
 
 from broker_store.log.errors import PositionRemoved
 from broker_store.pull import Ask, BatchLimits, PullLimits, PullStatus, reply_code, select
-from broker_store.pull_reading import read_slowly, read_spans
+from broker_store.pull_reading import GAP_BYTES_MAX, read_slowly, read_spans
 from gantry_wire.codes import ResponseCode
 from gantry_wire.subscription import EVERYTHING, TagFilter
 from gantry_wire.units import CONSUME_QUEUE_UNIT
@@ -153,6 +153,24 @@ def test_bytes_that_are_not_in_memory_are_not_waited_for():
     store.log.cold = True
     selection = select(queue, store.log, Ask(0, 32))
     assert read_spans(selection.spans, store.log.read_nowait) is None
+
+
+def test_records_far_apart_are_read_one_by_one_and_near_ones_together():
+    log, reads = bytes(range(256)) * 12_000, []
+    far = 300_000
+    spans = [(0, 90), (95, 40), (far, 70), (far + 70, 30), (3 * far, 50), (3 * far + GAP_BYTES_MAX + 50, 60)]
+
+    def read(position, size):
+        reads.append((position, size))
+        return log[position : position + size]
+
+    assert read_spans(spans, read) == [log[position : position + size] for position, size in spans]
+    assert reads == [(0, 135), (far, 100), (3 * far, GAP_BYTES_MAX + 110)]
+    reads.clear()
+    alone = spans[::2]
+    assert read_spans(alone, read) == [log[position : position + size] for position, size in alone]
+    assert reads == alone
+    assert read_spans(spans, lambda position, size: read(position, size) if position < far else None) is None
 
 
 async def _at_once(function, *arguments):

@@ -3,6 +3,7 @@
 Damaged records are never returned: where a read meets one, the stretch is read again record by record.
 """
 
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ GAP_BYTES_MAX = 16 * 1024
 """Beyond that, records further apart than this are read one by one: copying the gap would cost more than a system call."""
 READ_BYTES_MAX = 1024 * 1024
 """One log read is not stretched over gaps beyond this size."""
+AFTER_ALL: Span = (sys.maxsize, 0)
+"""Where nothing lies."""
 RETRIES_MAX = 2
 """How often a pull is selected again after retention took the ground from under it."""
 
@@ -42,28 +45,37 @@ def read_spans(spans: list[Span], read: ReadLog) -> list[bytes] | None:
 
 
 def _read_groups(spans: list[Span], read: ReadLog) -> list[bytes] | None:
-    parts: list[bytes] = []
-    for group in _near(spans):
-        start = group[0][0]
-        data = read(start, sum(group[-1]) - start)
+    reads = _reads(spans)
+    found: list[bytes] = []
+    for start, size in reads:
+        data = read(start, size)
         if data is None:
             return None
-        parts += [data[position - start : position - start + size] for position, size in group]
+        found.append(data)
+    if len(found) == len(spans):  # as in a pull from one of very many queues: each record lies by itself
+        return found
+    parts: list[bytes] = []
+    records = iter(spans)
+    position, size = next(records)
+    for (start, _), data in zip(reads, found, strict=True):
+        while position < start + len(data):
+            parts.append(data[position - start : position - start + size])
+            position, size = next(records, AFTER_ALL)
     return parts
 
 
-def _near(spans: list[Span]) -> list[list[Span]]:
-    """Group spans that one read may cover."""
-    groups: list[list[Span]] = []
-    start = end = -1
-    for position, size in spans:
-        if groups and position - end <= GAP_BYTES_MAX and position + size - start <= READ_BYTES_MAX:
-            groups[-1].append((position, size))
-        else:
-            groups.append([(position, size)])
+def _reads(spans: list[Span]) -> list[Span]:
+    """Return what to read at once: records that lie near each other together."""
+    reads: list[Span] = []
+    start, size = spans[0]
+    end = start + size
+    for position, size in spans[1:]:
+        if position - end > GAP_BYTES_MAX or position + size - start > READ_BYTES_MAX:
+            reads.append((start, end - start))
             start = position
         end = position + size
-    return groups
+    reads.append((start, end - start))
+    return reads
 
 
 class Bytes(NamedTuple):

@@ -35,8 +35,8 @@ from gateway.probe import PROBE_TOPIC
 PULL_MAY_WAIT, PULL_HAS_FILTER = 2, 4
 POSITION_HEX_CHARS = 16
 SINGLE_TAG = "SINGLE_TAG"
-PATTERNS_MAX = 4096
-"""Queues whose frames are kept prepared."""
+PATTERNS_MAX = 16_384
+"""Queues whose frames are kept prepared: where there are more, all are made again and again."""
 _DURABLE = "fsync"
 
 
