@@ -7,7 +7,7 @@ from logs_made import START_MS
 from stores_made import StoreMade
 
 from gantry_spark import snapshot
-from gantry_spark.boundaries import CLOCK_STEP_MS, Boundaries
+from gantry_spark.boundaries import CLOCK_STEP_MS, QUEUES_ASKED, Boundaries
 from gantry_spark.options import Offsets
 from gantry_spark.plan import PIECE_BYTES, Lost, piece_bytes, plan
 from gantry_spark.reach import lost_offsets, merge, start_of, stop_of
@@ -60,6 +60,23 @@ def test_without_queues_the_log_itself_gives_the_boundaries(tmp_path):
     boundaries = [*positions_of(store), store.end]
     for at in range(0, store.end, 97):
         assert finder.at_or_above(at) == min(position for position in boundaries if position >= at)
+
+
+def test_the_first_boundary_is_found_among_more_queues_than_are_asked(tmp_path):
+    """Else an export or a report that goes on from a position would leave out what lies before the next record of a long queue."""
+    store = StoreMade(tmp_path / "broker-a", segment_bytes=1 << 16)
+    for number in range(3 * QUEUES_ASKED):
+        store.send(f"long-{number % QUEUES_ASKED}", b"b")
+    for number in range(300):
+        store.send("rare", b"r" * (number % 20), queue_id=number)
+    for number in range(QUEUES_ASKED):
+        store.send(f"long-{number}", b"b")
+    store.write()
+    finder = Boundaries(view_of(store))
+    boundaries = [*positions_of(store), store.end]
+    for at in range(0, store.end, 89):
+        assert finder.at_or_above(at) == min(position for position in boundaries if position >= at)
+    assert [finder.at_or_above(at) for at in boundaries] == boundaries
 
 
 def test_forged_records_in_bodies_are_no_boundaries(tmp_path):

@@ -97,6 +97,15 @@ class Ground:
                 return True
         return True
 
+    def walked(self, boundary: int, at: int) -> int | None:
+        """Return the first boundary at or above `at`, from one below it: the stop where records end before, None at a damaged one."""
+        while boundary < at:
+            size = self.record_at(boundary)
+            if not size:
+                return self.stop if self.is_end(boundary) else None
+            boundary += size
+        return self.stop if self.is_end(boundary) else boundary
+
     def after_damage(self, at: int) -> int:
         """Return where reading goes on after a damaged record: a proven record, or the stop."""
         raw = self.peek(at, RECORD_HEAD.size)

@@ -79,6 +79,16 @@ def next_record(path: str, base: int, at: int, end: int) -> int:
         return Ground(block.peek, end, base + file.size).next_uncovered(base, max(at, base))
 
 
+def boundary_after(path: str, base: int, boundary: int, at: int, end: int) -> int | None:
+    """Return the first boundary at or above `at` by walking from one below it; `end` where records end before, None before a damaged one.
+
+    Raises as `next_record` does.
+    """
+    with open_segment(path) as file:
+        block = Block(file, base, end)
+        return Ground(block.peek, end, base + file.size).walked(boundary, at)
+
+
 def _batches(piece: LogRange, wanted: Wanted, damage: Callable[[Damaged], None]) -> Iterator[pa.RecordBatch]:
     unpacks = wanted.decompress and "body" in map(known_name, wanted.columns)
     with open_segment(piece.path) as file:
