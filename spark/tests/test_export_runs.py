@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from export_made import read_back
 from logs_made import START_MS, LogMade
+from stores_made import StoreMade
 
 from gantry_spark.export import places
 from gantry_spark.export.committing import locked
@@ -121,3 +122,23 @@ def test_a_log_that_was_replaced_and_a_topic_that_is_not_there_are_refused(
         export(spark, shorter, tmp_path, out, "--to", "parquet")
     with pytest.raises(Refused, match="did you mean orders"):
         export(spark, log, tmp_path, tmp_path / "more", "--to", "parquet", "--topic", "ordesr")
+
+
+def test_bodies_that_fail_their_crc_are_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    store = StoreMade(tmp_path / "broker-a")
+    sent = [store.send("orders", b'{"id": %d}' % number) for number in range(20)]
+    for position in sent[3:6]:
+        store.segments[0].flip(position + 92)
+    store.write()
+    out = tmp_path / "orders"
+    words = ["--topic", "orders", "--to", "parquet", "--out", str(out), "--store", str(store.path)]
+    places.prepare(out)
+    with locked(out):
+        done = Export(parse(words), lambda: spark).run()
+    assert (done.rows, done.damaged) == (17, 3)
+    assert read_back(out, "parquet") == [*sent[:3], *sent[6:]]
+    kept = [file.read_text().splitlines() for file in (out / "_gantry" / "damaged").glob("*.json")]
+    told = [json.loads(line) for lines in kept for line in lines]
+    assert [(row["position"], row["why"]) for row in told] == [
+        (position, "its body fails the CRC") for position in sent[3:6]
+    ]

@@ -108,7 +108,7 @@ class Export:
         """Return the rows of the run as Spark sees them."""
         options = {
             "snapshot": manifest, "columns": ",".join(READ), "topic": ",".join(self._options.topics),
-            "startingOffsets": json.dumps(found.start), "decompress": "true",
+            "startingOffsets": json.dumps(found.start), "decompress": "true", "checkCrc": "true",
             "failOnDataLoss": str(not self._options.accept_loss).lower(), "quarantine": str(self._damaged(job)),
         }  # fmt: skip
         rows = spark.read.format("gantry").options(**options).load()
