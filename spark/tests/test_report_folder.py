@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from report_rows import RowsLog
 
 from gantry_spark import report
 from gantry_spark.reports import merging
 from gantry_spark.reports.asked import NotPossible, levels_of, sources_of, span_of
 from gantry_spark.reports.content import check, totals
 from gantry_spark.reports.facts import CHART_STEPS, STEPS, Bounds, Span, step_for
-from gantry_spark.reports.first_look import by_queues
+from gantry_spark.reports.first_look import by_log, by_queues
 from gantry_spark.reports.index import write_index
 from gantry_spark.reports.progress import Progress
 from gantry_spark.reports.quiet import Quiet
@@ -222,3 +223,15 @@ def test_before_the_log_is_read_the_queues_say_what_users_have():
     assert len(lines) == 2 + 12 + 1
     assert lines[-1].split() == ["1", "in", "1", "more"]
     assert by_queues([]) == "by the queues, before the log is read: 0 messages in 0 topics"
+
+
+def test_the_first_table_of_the_log_says_what_was_counted_of_users():
+    log = RowsLog()
+    for number in range(5):
+        log.add("orders", number, queueId=number % 2)
+    log.add("GANTRY_SYS_TASKS", 7)
+    log.add("%RETRY%billing", 8)
+    lines = by_log(log.counted(1, 1000, Span())).splitlines()
+    assert lines[0] == "counted in the log: 6 messages in 2 topics"
+    assert [line.split() for line in lines[2:]] == [["5", "2", "orders"], ["1", "1", "%RETRY%billing"]]
+    assert by_log(RowsLog().counted(1, 1000, Span())) == "counted in the log: 0 messages in 0 topics"

@@ -13,7 +13,7 @@ from http_calls import call, load
 
 from gantry_spark import snapshot
 from gantry_spark.reports import delay_levels
-from gantry_spark.reports.facts import Span
+from gantry_spark.reports.facts import Engine, Span
 from gantry_spark.reports.progress import Progress
 from gantry_spark.snapshot import Snapshot
 
@@ -67,7 +67,9 @@ def test_reports_under_load_count_what_stores_and_queues_count(spark: Any, syste
         asked.append(spark)
         return spark
 
-    rounds = Rounds(session, take, Span(), delay_levels.DEFAULT, keep=True)
+    rounds = Rounds(
+        Engine(lambda: spark.sparkContext, session), take, Span(), delay_levels.DEFAULT, keep=True
+    )
     with load(system["http"], topic, pause=0.02) as sent:
         until = time.monotonic() + 120
         while not sent[0]:

@@ -29,12 +29,13 @@ def half(log: RowsLog, first: int, count: int) -> None:
 @pytest.fixture(scope="module")
 def rounds(spark: Any) -> list[dict[str, Any]]:
     """The tables after six messages, after ten, and those merged from the roll-ups of the second round."""
-    from gantry_spark.reports.build import Build
+    from gantry_spark.reports.build import Build, count
 
     log = RowsLog(spark)
     log.add("SCHEDULE_TOPIC_XXXX", 50, properties={"REAL_TOPIC": "later", "UNIQ_KEY": "D1"})
     half(log, 0, 6)
-    first = Build(spark, log, log.facts(now_ms=600), Span())
+    facts = log.facts(now_ms=600)
+    first = Build(spark, log, count(log, facts, Span()), facts, Span())
     stages = [stage for words, stage in first.stages() if "consumers" not in words]
     for stage in stages:
         stage()
@@ -45,7 +46,7 @@ def rounds(spark: Any) -> list[dict[str, Any]]:
     half(log, 6, 4)
     log.add("later", 1060, properties={"__GANTRY_SETTLED": "SCHEDULE_TOPIC_XXXX:0:0::1/1"})
     facts = log.facts(now_ms=2000)
-    second = Build(spark, log, facts, Span(), earlier)
+    second = Build(spark, log, count(log, facts, Span()), facts, Span(), earlier)
     for words, stage in second.stages():
         if "consumers" not in words:
             stage()

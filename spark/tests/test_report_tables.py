@@ -83,7 +83,7 @@ def with_consumers(log: RowsLog) -> RowsLog:
 
 @pytest.fixture(scope="module")
 def tables(spark: Any) -> dict[str, list[dict[str, Any]]]:
-    from gantry_spark.reports.build import Build
+    from gantry_spark.reports.build import Build, count
 
     log = with_consumers(with_transactions(log_of_everything()))
     log.spark = spark
@@ -91,7 +91,7 @@ def tables(spark: Any) -> dict[str, list[dict[str, Any]]]:
     facts = log.facts(
         Committed("billing", "a", "orders", 0, 4), Committed("billing", "a", "orders", 1, 4), now_ms=10_000
     )
-    build = Build(spark, log, facts, Span())
+    build = Build(spark, log, count(log, facts, Span()), facts, Span())
     for _, stage in build.stages():
         stage()
     found = {name: table.to_pylist() for name, table in build.found.tables.items()}

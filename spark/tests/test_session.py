@@ -1,5 +1,7 @@
 """Settings of a session by its master, without Spark."""
 
+import sys
+
 import pytest
 
 from gantry_spark import session, shipping
@@ -18,24 +20,30 @@ def test_only_a_local_master_is_bound_to_this_machine():
     assert "spark.driver.host" not in session.defaults("spark://master:7077")
 
 
+def test_a_choice_of_arrows_memory_pool_in_workers_is_the_users():
+    assert session.worker_pool({}, {}) == {session.POOL: "system"}
+    assert session.worker_pool({}, {session.ARROW_POOL: "mimalloc"}) == {session.POOL: "mimalloc"}
+    assert session.worker_pool({session.POOL: "jemalloc"}, {session.ARROW_POOL: "mimalloc"}) == {}
+    assert session.POOL not in session.defaults("spark://master:7077"), (
+        "a default would win over spark-submit"
+    )
+
+
 def test_code_is_shipped_from_one_place_however_often():
     class Context:
         def __init__(self):
             self.files = []
             self.addPyFile = self.files.append
 
-    class Session:
-        sparkContext = Context()  # noqa: N815 - Spark's name
-
-    session.ship(Session)
-    session.ship(Session)
-    first, again = Session.sparkContext.files
+    context = Context()
+    session.ship(context)
+    session.ship(context)
+    first, again = context.files
     assert first == again, "a cluster refuses a second file of the same name"
 
 
 def test_the_shipped_zip_is_named_by_its_content_and_runs_in_another_python(tmp_path):
     import subprocess
-    import sys
 
     packed = shipping.pack(tmp_path)
     assert shipping.pack(tmp_path) == packed

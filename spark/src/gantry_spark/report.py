@@ -9,21 +9,21 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gantry_spark.reports.asked import NotPossible, levels_of, opener, sources_of, span_of
 from gantry_spark.reports.progress import Progress
 from gantry_spark.reports.quiet import Quiet
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from gantry_spark.reports.facts import Engine
     from gantry_spark.reports.rounds import Made, Rounds
     from gantry_spark.reports.writing import Place
 
+_Half = TypeVar("_Half")
 DONE, FAILED, NOT_POSSIBLE, INTERRUPTED = 0, 1, 2, 130
 FOLLOW_SECONDS: Final = 60.0
 FOLDER: Final = "reports"
@@ -128,7 +128,7 @@ def _run(asked: argparse.Namespace, progress: Progress) -> int:
             progress.stage("starting Spark")
             from gantry_spark.reports.rounds import Rounds
 
-            rounds = Rounds(lambda: _session(asked.master), sources.take, span, levels, keep=asked.follow)
+            rounds = Rounds(_engine(asked.master), sources.take, span, levels, keep=asked.follow)
             return _report(asked, rounds, progress, place)
     except NotWritable as error:
         raise NotPossible(str(error)) from None
@@ -157,9 +157,8 @@ def _merge(asked: argparse.Namespace, progress: Progress, place: Place) -> int:
 
     rollups = merging.read([Path(folder) for folder in asked.merge])
     progress.stage("starting Spark")
-    _publish(
-        merging.merge(_session(asked.master), rollups, progress), place, progress, opens=not asked.no_open
-    )
+    spark = _engine(asked.master).session()
+    _publish(merging.merge(spark, rollups, progress), place, progress, opens=not asked.no_open)
     return DONE
 
 
@@ -195,9 +194,11 @@ def _publish(made: Made, place: Place, progress: Progress, *, opens: bool) -> No
         opener(page)
 
 
-def _session(master: str) -> SparkSession:
+def _engine(master: str) -> Engine:
+    """Return Spark, not started yet."""
     from gantry_spark.jvm import NoJava
-    from gantry_spark.session import session
+    from gantry_spark.reports.facts import Engine
+    from gantry_spark.session import context, session
 
     quiet = Path(__file__).parent / "reports" / "log4j2.properties"
     settings = {
@@ -206,10 +207,14 @@ def _session(master: str) -> SparkSession:
         # Aggregates with sketches sort from so many groups on; ours have thousands, and each is small.
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     }
-    try:
-        return session("gantry report", master=master, settings=settings)
-    except NoJava as error:
-        raise NotPossible(str(error)) from None
+
+    def started(half: Callable[..., _Half]) -> _Half:
+        try:
+            return half("gantry report", master=master, settings=settings)
+        except NoJava as error:
+            raise NotPossible(str(error)) from None
+
+    return Engine(lambda: started(context), lambda: started(session))
 
 
 if __name__ == "__main__":

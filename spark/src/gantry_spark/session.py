@@ -13,10 +13,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from gantry_spark import jvm, shipping
@@ -25,6 +27,7 @@ from gantry_spark.source import GantrySource
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 DRIVER_MEMORY: Final = "2g"
 ARROW_POOL: Final = "ARROW_DEFAULT_MEMORY_POOL"
+POOL: Final = f"spark.executorEnv.{ARROW_POOL}"
 
 
 def session(
@@ -42,18 +45,40 @@ def session(
     """
     running = SparkSession.getActiveSession()
     if running is None:
-        os.environ["JAVA_HOME"] = str(jvm.find(java).home)
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        # Arrow's own pools keep what was freed: 250 MB of a worker instead of 220, and no faster.
-        os.environ.setdefault(ARROW_POOL, "system")
+        context(app, master=master, ui=ui, settings=settings, java=java)
         builder = SparkSession.builder.appName(app).master(master)
         for key, value in {**defaults(master, ui=ui), **settings}.items():
             builder = builder.config(key, value)
         running = builder.getOrCreate()
-        ship(running)
     else:
-        ship(running)
+        ship(running.sparkContext)
         running.dataSource.register(GantrySource)  # it may have looked for sources before our code was there
+    return running
+
+
+def context(
+    app: str,
+    *,
+    master: str = "local[*]",
+    ui: bool = False,
+    settings: Mapping[str, str] = NO_SETTINGS,
+    java: str | None = None,
+) -> SparkContext:
+    """Return what jobs run on, of which `session` with the same arguments makes a session: SQL's half of a start, which a job can do without.
+
+    One that runs in this process already is used as it is. Sets and raises what `session` does.
+    """
+    os.environ["JAVA_HOME"] = _java_home(java)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf().setAppName(app).setMaster(master)
+    for key, value in {**defaults(master, ui=ui), **settings}.items():
+        conf.set(key, value)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(_packed)  # while Java starts
+        java_starts(conf)
+        conf.setAll([*worker_pool({**dict(SparkConf().getAll()), **settings}, os.environ).items()])
+        running = SparkContext.getOrCreate(conf)
+    ship(running)
     return running
 
 
@@ -71,11 +96,23 @@ def defaults(master: str, *, ui: bool = False) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(2 * cores(master)),
         "spark.driver.memory": DRIVER_MEMORY,
-        f"spark.executorEnv.{ARROW_POOL}": "system",
     }
     if master.startswith("local"):
         found["spark.driver.host"] = found["spark.driver.bindAddress"] = "127.0.0.1"
     return found
+
+
+def java_starts(conf: SparkConf | None = None) -> None:
+    """Start Java where it does not run yet. From then on SparkConf() tells what the user's files and spark-submit say."""
+    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no other way to know before jobs run
+
+
+def worker_pool(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting of Arrow's memory in workers: the user's environment, else the system's; nothing where `given` has one.
+
+    Arrow's own pools keep what was freed: 250 MB of a worker instead of 220, and no faster.
+    """
+    return {} if POOL in given else {POOL: environment.get(ARROW_POOL, "system")}
 
 
 def cores(master: str) -> int:
@@ -90,9 +127,15 @@ def cores(master: str) -> int:
     )
 
 
-def ship(spark: SparkSession) -> None:
-    """Give our code to every Python process of a session, which then finds the source by its name. Harmless when done before."""
-    spark.sparkContext.addPyFile(str(_packed()))
+def ship(running: SparkContext) -> None:
+    """Give our code to every Python process of a context, which then finds the source by its name. Harmless when done before."""
+    running.addPyFile(str(_packed()))
+
+
+@functools.cache
+def _java_home(java: str | None) -> str:
+    """Return the home of the Java that is taken; asking one what it is takes a third of a second."""
+    return str(jvm.find(java).home)
 
 
 @functools.cache

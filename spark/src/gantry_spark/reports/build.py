@@ -79,21 +79,20 @@ class Build:
         self,
         spark: SparkSession,
         log: Log,
+        counted: pa.Table,
         facts: Facts,
         span: Span,
         earlier: Mapping[str, pa.Table] = NOTHING_EARLIER,
     ) -> None:
-        """`earlier` is what `kept` gave of rows that lie before those of `log`."""
+        """Begin with what `count` gave of `log`; `earlier` is what `kept` gave of rows that lie before those of `log`."""
         self._log = log
+        self._counted = counted
         self._facts = facts
         self._span = span
         self._has_earlier = bool(earlier)
-        first = facts.first_ms if span.since_ms is None else max(span.since_ms, facts.first_ms)
-        last = facts.last_ms if span.below_ms is None else min(span.below_ms, facts.last_ms)
-        width = max(last - first, 0)
         parameters = {
-            "step": step_for(width, STEPS),
-            "chart_step": step_for(width, CHART_STEPS),
+            "step": step_for(_width_ms(facts, span), STEPS),
+            "chart_step": step_for(_width_ms(facts, span), CHART_STEPS),
             "now_ms": facts.now_ms,
             "tracked": TRACKED,
         }
@@ -109,7 +108,6 @@ class Build:
         )
         bodies = sorted(topics & {SAMPLES, TRACES})
         return [
-            ("counting messages", self._traffic),
             ("looking at queues and sizes", self._shape),
             ("measuring latency", self._latency),
             ("finding frequent tags, keys and producers", self._tops),
@@ -144,14 +142,10 @@ class Build:
         with ThreadPoolExecutor(_TABLES_AT_ONCE) as threads:
             self.found.tables.update(zip(names, threads.map(self._sql.table, names), strict=True))
 
-    def _traffic(self) -> None:
-        counted = self._log.counted(self.found.parameters["step"], TRACKED, self._span)
-        for name, part in COUNTED.items():
-            self._sql.counted(name, counted.filter(_pc.equal(counted["part"], part)))
-        self._tables("topics")
-
     def _shape(self) -> None:
-        self._tables("system_topics", "traffic_by_time", "queues", "sizes", "hourly_traffic")
+        for name, part in COUNTED.items():
+            self._sql.counted(name, self._counted.filter(_pc.equal(self._counted["part"], part)))
+        self._tables("topics", "system_topics", "traffic_by_time", "queues", "sizes", "hourly_traffic")
         if self._span.is_all:
             self._tables("check")
 
@@ -218,6 +212,17 @@ class Build:
             )
             self._sql.scan("stored_ids", found)
             self._tables("consumed_exact")
+
+
+def count(log: Log, facts: Facts, span: Span) -> pa.Table:
+    """Return the counts of a log that a Build adds up: the one pass over all of it, which needs no session of Spark."""
+    return log.counted(step_for(_width_ms(facts, span), STEPS), TRACKED, span)
+
+
+def _width_ms(facts: Facts, span: Span) -> int:
+    first = facts.first_ms if span.since_ms is None else max(span.since_ms, facts.first_ms)
+    last = facts.last_ms if span.below_ms is None else min(span.below_ms, facts.last_ms)
+    return max(last - first, 0)
 
 
 def _renamed(rows: DataFrame, names: dict[str, str]) -> DataFrame:

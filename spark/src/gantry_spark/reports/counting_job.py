@@ -1,6 +1,7 @@
 """Counts a log in one Spark job: a task for each piece, whose counts come back to the driver as Arrow.
 
 Not a query over the source `gantry`: that would start three more Python processes to plan it, seconds of a report, and hand each row to Java.
+It needs no session either, only what jobs run on: half of Spark's start.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from gantry_spark import options as source_options
 from gantry_spark.reading import Piece, Task
@@ -20,12 +21,14 @@ from gantry_spark.source import BatchReader
 _ipc: Final[Any] = pa.ipc
 
 
-def counted(spark: SparkSession, options: Mapping[str, str], step: int, tracked: int, span: Span) -> pa.Table:
+def counted(
+    context: SparkContext, options: Mapping[str, str], step: int, tracked: int, span: Span
+) -> pa.Table:
     """Return the counts of the messages that options of `gantry` name. Raises what planning and reading raise."""
     reader = BatchReader(source_options.parse(options), counts.COLUMNS, (span.since_ms, span.below_ms))
     pieces = [piece for piece in reader.partitions() if isinstance(piece, Piece)]
     work = Counting(reader.task(), step, tracked)
-    found: Sequence[bytes] = spark.sparkContext.parallelize(pieces, max(1, len(pieces))).map(work).collect()
+    found: Sequence[bytes] = context.parallelize(pieces, max(1, len(pieces))).map(work).collect()
     batches = [batch for part in found for batch in _ipc.open_stream(part)]
     return pa.Table.from_batches(batches, schema=counts.SCHEMA)
 

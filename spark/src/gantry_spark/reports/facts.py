@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
 
 STEPS: Final = (1, 5, 10, 30, 60, 300, 600, 1800, 3600)
 """Seconds by which messages are counted. Never more than an hour: roll-ups are by the hour."""
@@ -75,6 +78,13 @@ class Facts:
     """In RocketMQ's syntax, as `1s 5s 1m`."""
     notes: tuple[str, ...] = field(default=())
     """What a reader must know, a sentence each."""
+
+
+class Engine(NamedTuple):
+    """Spark, each half started when it is first asked for: jobs run on the context, SQL needs the session."""
+
+    context: Callable[[], SparkContext]
+    session: Callable[[], SparkSession]
 
 
 class Log(Protocol):

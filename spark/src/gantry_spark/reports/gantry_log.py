@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from gantry_spark.decode.schema import ddl
 from gantry_spark.reports import counting_job, delay_levels
-from gantry_spark.reports.facts import Bounds, Committed, Damage, Facts, Span
+from gantry_spark.reports.facts import Bounds, Committed, Damage, Engine, Facts, Span
 from gantry_spark.snapshot import Snapshot, StoreView
 from gantry_spark.store_directory import is_running
 
@@ -27,9 +27,13 @@ class GantryLog:
     """Rows of one snapshot, from `since` (position by broker) on."""
 
     def __init__(
-        self, spark: SparkSession, manifest: Path, quarantine: Path, since: Mapping[str, int] | None = None
+        self,
+        engine: Engine,
+        manifest: Path,
+        quarantine: Path,
+        since: Mapping[str, int] | None = None,
     ) -> None:
-        self._spark = spark
+        self._engine = engine
         self._manifest = manifest
         self._quarantine = quarantine
         self._since = since
@@ -37,9 +41,10 @@ class GantryLog:
     def rows(self, columns: Sequence[str], *, topics: Collection[str] | None = None, span: Span) -> DataFrame:
         """Return these columns of messages; of `topics` only, where they are given."""
         if topics is not None and not topics:
-            return self._spark.createDataFrame([], ddl(tuple(columns)))
+            return self._engine.session().createDataFrame([], ddl(tuple(columns)))
         reader = (
-            self._spark.read.format("gantry")
+            self._engine.session()
+            .read.format("gantry")
             .options(**self._options())
             .option("columns", ",".join(columns))
             .option("decompress", str("body" in columns).lower())
@@ -55,7 +60,7 @@ class GantryLog:
 
     def counted(self, step: int, tracked: int, span: Span) -> pa.Table:
         """Return the counts of all messages, as `counts.SCHEMA` has them."""
-        return counting_job.counted(self._spark, self._options(), step, tracked, span)
+        return counting_job.counted(self._engine.context(), self._options(), step, tracked, span)
 
     def _options(self) -> dict[str, str]:
         found = {"snapshot": str(self._manifest), "quarantine": str(self._quarantine)}

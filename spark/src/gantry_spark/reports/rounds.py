@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from gantry_spark.reports import content, first_look, gantry_log
-from gantry_spark.reports.build import Build
-from gantry_spark.reports.facts import Bounds, Damage, Facts, Span
+from gantry_spark.reports.build import Build, count
+from gantry_spark.reports.facts import Bounds, Damage, Engine, Facts, Span
 from gantry_spark.reports.progress import Progress
 from gantry_spark.snapshot import Snapshot, StoreView
 
@@ -48,15 +47,15 @@ class Rounds:
 
     def __init__(
         self,
-        spark: Callable[[], SparkSession],
+        engine: Engine,
         take: Callable[[], Snapshot],
         span: Span,
         levels: str,
         *,
         keep: bool = False,
     ) -> None:
-        self._spark = functools.cache(spark)
-        """Asked for once, and only when the queues have been looked at: Spark's start takes seconds, they do not."""
+        self._engine = Engine(functools.cache(engine.context), functools.cache(engine.session))
+        """Asked once, and only when the queues have been looked at: Spark's start takes seconds, they do not."""
         self._take = take
         self._span = span
         self._levels = levels
@@ -81,17 +80,19 @@ class Rounds:
         facts = self._widened(gantry_log.facts(snapshot, self._levels))
         if self._span.is_all and not earlier.ends:
             progress.say(first_look.by_queues(facts.bounds))
-        spark = self._spark()
         log = gantry_log.GantryLog(
-            spark, folder / "snapshot.json", folder / "quarantine", earlier.ends or None
+            self._engine, folder / "snapshot.json", folder / "quarantine", earlier.ends or None
         )
-        build = Build(spark, log, facts, self._span, earlier.views)
+        self._engine.context()
+        progress.stage("counting messages")
+        counted = count(log, facts, self._span)
+        first, *more = first_look.by_log(counted).splitlines(keepends=True)
+        progress.say((first if earlier.ends else first + "".join(more)).rstrip("\n"))
+        build = Build(self._engine.session(), log, counted, facts, self._span, earlier.views)
         try:
             for words, stage in build.stages():
                 progress.stage(words)
                 stage()
-                if words == "counting messages":
-                    progress.say(_first_words(build.found.tables["topics"]))
             damage = {*earlier.damage, *log.damage()}
             tables = {**build.found.tables, "damage": content.damage_table(sorted(damage))}
             if self._keep:
@@ -134,12 +135,3 @@ class Rounds:
             lowest={(b.broker, b.topic, b.queue_id): b.min_offset for b in facts.bounds},
             damage=damage,
         )
-
-
-def _first_words(topics: pa.Table) -> str:
-    """Return the first figures in a line, for whoever waits."""
-    if not topics.num_rows:
-        return "no messages of users"
-    rows = topics.select(["topic", "messages"]).to_pylist()
-    largest = ", ".join(f"{row['topic']} {row['messages']:,}" for row in rows[:3])
-    return f"{sum(row['messages'] for row in rows):,} messages in {len(rows):,} topics; {largest}"
