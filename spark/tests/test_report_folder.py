@@ -126,14 +126,14 @@ def test_the_check_says_what_differs() -> None:
         {"topic": "a", "inLog": 9, "inQueues": 10, "removed": 0, "queuesThatDiffer": 1},
         {"topic": "b", "inLog": 7, "inQueues": 5, "removed": 2, "queuesThatDiffer": 0},
     ]
-    assert check(Span(), rows, 1)["difference"] == -1
+    assert check(Span(), rows, [{"size": 93}])["difference"] == -1
     assert (
         "differs by -1 messages in 1 queues (14 in the log, 15 in the queues). 2 more in the log are of topics that were deleted. 1 damaged"
-        in check(Span(), rows, 1)["words"]
+        in check(Span(), rows, [{"size": 93}])["words"]
     )
-    assert check(Span(), rows[1:], 0)["state"] == "equal"
-    assert "2 more in the log are of topics that were deleted" in check(Span(), rows[1:], 0)["words"]
-    assert check(Span(5), None, 0)["state"] == "not checked"
+    assert check(Span(), rows[1:])["state"] == "equal"
+    assert "2 more in the log are of topics that were deleted" in check(Span(), rows[1:])["words"]
+    assert check(Span(5), None)["state"] == "not checked"
 
 
 def test_totals_of_nothing_are_zero() -> None:

@@ -194,3 +194,9 @@ def test_a_frame_and_a_stream_reach_their_topic_and_a_repeat_adds_nothing(spark,
     assert (
         spark.read.format("gantry").options(path=system["data"], topic="sink-stream").load().count() == 1000
     )
+
+
+def test_a_row_without_a_body_is_no_empty_message():
+    with pytest.raises(BadOption, match="column body of a row for topic a is NULL"):
+        requests_of([{"topic": "a", "body": "x"}, {"topic": "a", "body": None}])
+    assert requests_of([{"topic": "a", "body": ""}]) == [("a", [{"body": ""}])]

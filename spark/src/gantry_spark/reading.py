@@ -96,12 +96,12 @@ class Task:
     def say_lost(self, lost: Sequence[Lost]) -> None:
         """Log ranges that are gone, and write them beside the damaged records."""
         for part in lost:
-            _log.warning("read without what retention deleted: %s", part)
+            _log.warning("read without what is gone: %s", part)
             row = {
                 "broker": part.broker,
                 "position": part.start,
                 "size": part.stop - part.start,
-                "why": "deleted before it was read",
+                "why": "gone: deleted or cut off before it was read",
             }
             self._write(f"lost-{part.broker}-{part.start}-{part.stop}", [row])
 

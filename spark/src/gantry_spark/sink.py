@@ -189,7 +189,11 @@ def _message(row: Mapping[str, Any], options: SinkOptions) -> tuple[str, dict[st
     topic = found.get("topic", options.topic)
     if topic is None:
         raise BadOption("a row has no topic, and the option topic is not given")
-    body = found.get("body", "")
+    if (body := found.get("body")) is None:
+        raise BadOption(
+            f"the column body of a row for topic {topic} is NULL, and a message needs a body: drop such rows (where body is not null), "
+            "or send empty messages with coalesce(body, '')"
+        )
     message: dict[str, Any] = (
         {"body": body} if isinstance(body, str) else {"bodyBase64": base64.b64encode(body).decode("ascii")}
     )

@@ -6,6 +6,7 @@ that nobody runs the end is found here. Nothing is ever written in a store.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import time
@@ -24,6 +25,7 @@ _log = logging.getLogger("gantry_spark")
 TTL_SECONDS: Final = 3600
 """How long a running store keeps what a job reads, unless the job ends before: longer than jobs take."""
 VERSION: Final = 1
+_TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +166,20 @@ def _of_manifest(folder: Path, manifest: dict[str, Any]) -> StoreView:
 
 
 def _read_directory(store: StoreDirectory) -> StoreView:
-    """Read a directory as it is: offsets first, then queues, then the end, so that no lag is negative."""
+    """Read a directory as it is, again where a file was deleted meanwhile. Raises StoreUnreadable."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError):
+            return _looked_through(store)
+    raise StoreUnreadable(f"files of {store.path} disappear while they are read: is the store being removed?")
+
+
+def _looked_through(store: StoreDirectory) -> StoreView:
+    """Offsets first, then queues, then the end, so that no lag is negative."""
     now_ms, offsets = int(time.time() * 1000), store_files.offsets(store.path)
     segments = store_end.segments(store)
     queues, end = store_end.find_queues(store, segments)
     return StoreView(
-        store.broker, store_files.log_id(store.path), store.path, segments[0].base if segments else 0, end,
+        store.broker, store_files.log_id(store.path), store.path, store_end.lowest(store, segments), end,
         tuple(s for s in segments if s.base < end), queues, offsets, now_ms,
     )  # fmt: skip
 

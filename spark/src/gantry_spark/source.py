@@ -5,6 +5,7 @@ Spark asks a Python source for whole rows of its schema, so the schema is the pr
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -33,9 +34,12 @@ from gantry_spark.pushdown import Restriction, Span
 from gantry_spark.reading import TIME_MS_MAX, DataLost, Piece, Task
 from gantry_spark.sink import BatchWriter, StreamWriter
 from gantry_spark.snapshot import Snapshot, StoreView, load, take
+from gantry_spark.store_files import still_there
 from gantry_spark.stream import StreamReader
 
 _log = logging.getLogger("gantry_spark")
+
+_TRIES = 3
 
 
 class GantrySource(DataSource):
@@ -106,6 +110,14 @@ class BatchReader(DataSourceReader):
         reach.check_brokers(options.starting, names, "startingOffsets")
         reach.check_brokers(options.ending, names, "endingOffsets")
         views = [view for view in snapshot.stores if brokers is None or view.broker in brokers]
+        for _ in range(_TRIES):  # a segment may be deleted while boundaries are looked for in it
+            with contextlib.suppress(FileNotFoundError):
+                views = [replace(view, segments=still_there(view.segments)) for view in views]
+                return self._planned(views, task)
+        raise DataLost([f"{view.broker}: its files disappear while they are read" for view in views])
+
+    def _planned(self, views: list[StoreView], task: Task) -> list[InputPartition]:
+        options = self._options
         finders = {view.broker: Boundaries(view) for view in views}
         reaches = {view.broker: self._reach(view, finders[view.broker]) for view in views}
         ranges = {broker: (found.start, found.stop) for broker, found in reaches.items()}

@@ -23,10 +23,13 @@ def segments(store: StoreDirectory) -> tuple[SegmentFile, ...]:
 
 
 def find_end(store: StoreDirectory, segments: Sequence[SegmentFile], known_end: int = 0) -> int:
-    """Return the position behind the last record that counts. `known_end` was found before: a walk begins there."""
-    if not segments:
-        return 0
+    """Return the position behind the last record that counts. `known_end` was found before: a walk begins there.
+
+    A log whose files are gone ends where its note or its queues say that it ended: what lay below is lost, and must not look like nothing.
+    """
     own = store_files.own_note(store.path)
+    if not segments:
+        return max(_noted_end(own), _named(store)[1])
     if own is None:
         return _foreign(store, segments, known_end)[0]
     note, confirm = own
@@ -58,6 +61,31 @@ def find_queues(
         first, written = found.get(name, (0, 0))
         found[name] = first, max(written, following)
     return dict(sorted(found.items())), end
+
+
+def lowest(store: StoreDirectory, segments: Sequence[SegmentFile]) -> int:
+    """Return the position of the first record: the oldest segment's, or the lowest that queues name where all segments are gone."""
+    return segments[0].base if segments else _named(store)[0]
+
+
+def _noted_end(own: tuple[Note, int] | None) -> int:
+    if own is None:
+        return 0
+    note, confirm = own
+    return max(confirm, note.end if note.status == store_files.STOPPED_CLEANLY else 0)
+
+
+def _named(store: StoreDirectory) -> tuple[int, int]:
+    """Return between which positions the records lie that queues name; (0, 0) where they name none."""
+    lows: list[int] = []
+    highs: list[int] = []
+    for queue in store_files.queues(store.path):
+        first = queue.first_named()
+        for offset, found in ((first, lows), (queue.end_written(first) - 1, highs)):
+            unit = queue.unit(offset)
+            if unit is not None and not unit.is_hole:
+                found.append(unit.position + (unit.size if found is highs else 0))
+    return min(lows, default=0), max(highs, default=0)
 
 
 def _next_offsets(store: StoreDirectory, segments: Sequence[SegmentFile], end: int) -> dict[QueueName, int]:
@@ -92,8 +120,13 @@ def _foreign(
 
 
 def _newest_behind(store: StoreDirectory, segments: Sequence[SegmentFile]) -> Iterator[int]:
-    """Yield for each queue the position behind its newest record, as far as segments hold it."""
+    """Yield for each queue the position behind its newest record.
+
+    While a store runs only of those that lie in the segments listed: it may have begun a new one since.
+    """
     for queue in store_files.queues(store.path):
         unit = queue.unit(queue.end_written(queue.first_named()) - 1)
-        if unit is not None and not unit.is_hole and segment_at(segments, unit.position) is not None:
+        if unit is None or unit.is_hole or unit.position < segments[0].base:
+            continue
+        if not store.is_running or segment_at(segments, unit.position) is not None:
             yield unit.position + unit.size

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -64,11 +65,20 @@ class Unit(NamedTuple):
 def segments(directory: str) -> tuple[SegmentFile, ...]:
     """Return the segments below `<directory>/commitlog`, oldest first; empty when there are none."""
     found = [
-        SegmentFile(int(entry.name), entry.path, entry.stat().st_size)
+        SegmentFile(int(entry.name), entry.path, size)
         for entry in _scan(f"{directory}/commitlog")
-        if _NAME.fullmatch(entry.name)
+        if _NAME.fullmatch(entry.name) and (size := _size(entry.path)) is not None
     ]
     return tuple(sorted(found))
+
+
+def still_there(segments: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:
+    """Return what is left of segments that were listed before: without those deleted since, and shorter where a file was cut."""
+    return tuple(
+        segment._replace(size=min(segment.size, size))
+        for segment in segments
+        if (size := _size(segment.path)) is not None
+    )
 
 
 def log_id(directory: str) -> str:
@@ -248,7 +258,9 @@ def queues(directory: str) -> tuple[QueueFiles, ...]:
             if not queue.name.isdecimal():
                 continue
             files = sorted(
-                (int(f.name), f.stat().st_size) for f in _scan(queue.path) if _NAME.fullmatch(f.name)
+                (int(f.name), size)
+                for f in _scan(queue.path)
+                if _NAME.fullmatch(f.name) and (size := _size(f.path)) is not None
             )
             if files:
                 found.append(_queue(topic.name, int(queue.name), queue.path, files))
@@ -259,6 +271,14 @@ def _queue(topic: str, queue_id: int, directory: str, files: list[tuple[int, int
     last, size = files[-1]
     firsts = tuple(byte // CONSUME_QUEUE_UNIT_BYTES for byte, _ in files)
     return QueueFiles(topic, queue_id, directory, firsts, (last + size) // CONSUME_QUEUE_UNIT_BYTES)
+
+
+def _size(path: str) -> int | None:
+    """Return the size of a file, None where it was deleted since it was listed."""
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def _scan(directory: str) -> list[os.DirEntry[str]]:

@@ -216,6 +216,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if one.log_id != view.log_id:
             words = f"its log is {view.log_id or 'one without a name'}, the stream has read {one.log_id or 'one without a name'}"
             return words, view.min_position
+        if not view.segments and view.end_position > 0:
+            return "its log has no files any more", view.end_position
         if one.position > view.end_position:
             words = f"its log ends at position {view.end_position}, the stream has read up to {one.position}: it was cut"
             return words, view.end_position

@@ -33,13 +33,10 @@ def content(
     rows = {name: _rows(name, table) for name, table in tables.items() if not name.startswith(ROLLUP_PREFIX)}
     notes = [*facts.notes]
     if not tables["topics"].num_rows and not tables["system_topics"].num_rows:
-        notes.insert(
-            0, "There are no messages in this range." if not span.is_all else "The log holds no messages."
-        )
+        nothing = "There are no messages in this range." if not span.is_all else "The log holds no messages."
+        notes.insert(0, "No message of the log could be read." if rows["damage"] else nothing)
     if rows["damage"]:
-        notes.append(
-            f"{len(rows['damage'])} damaged pieces of the log could not be read and are in no count: see Damage."
-        )
+        notes.append(f"{_unread(rows['damage'])} could not be read and are in no count: see Damage.")
     notes += [
         f"The table {name} has {table.num_rows} rows; report.json and this page hold {len(rows[name])} of them, tables/{name}.parquet all."
         for name, table in tables.items()
@@ -52,7 +49,7 @@ def content(
         "range": {"from": _iso_ms(span.since_ms), "to": _iso_ms(span.below_ms)},
         "snapshot": facts.snapshot,
         "totals": totals(rows),
-        "check": check(span, rows.get("check"), len(rows["damage"])),
+        "check": check(span, rows.get("check"), rows["damage"]),
         "notes": notes,
         "parameters": dict(parameters),
         "tables": rows,
@@ -84,14 +81,15 @@ def totals(rows: Mapping[str, Rows]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def check(span: Span, rows: Rows | None, damaged: int) -> dict[str, Any]:
+def check(span: Span, rows: Rows | None, damage: Rows = ()) -> dict[str, Any]:
     """Return whether log and queues count alike, in a word and in a sentence."""
+    unread = f" {_unread(damage)} could not be read: see Damage." if damage else ""
     if rows is None:
         why = "a part of the log was asked for" if not span.is_all else "there are no queues to compare with"
         return {
             "state": "not checked",
             "difference": None,
-            "words": f"Not checked against the queues: {why}.",
+            "words": f"Not checked against the queues: {why}.{unread}",
         }
     found, wanted, removed = (_sum(rows, key) for key in ("inLog", "inQueues", "removed"))
     queues = _sum(rows, "queuesThatDiffer")
@@ -99,16 +97,20 @@ def check(span: Span, rows: Rows | None, damaged: int) -> dict[str, Any]:
     if not queues:
         words = (
             f"Checked against the queues: equal. The log holds {found - removed:,} messages, system topics among them, and so do the "
-            f"queues.{gone}"
+            f"queues.{gone}{unread}"
         )
         return {"state": "equal", "difference": 0, "removed": removed, "words": words}
     difference = found - removed - wanted
-    because = f" {damaged} damaged pieces may be why." if damaged else ""
     words = (
         f"Checked against the queues: differs by {difference:+,} messages in {queues:,} queues "
-        f"({found - removed:,} in the log, {wanted:,} in the queues).{gone}{because} The table of the check names them."
+        f"({found - removed:,} in the log, {wanted:,} in the queues).{gone}{unread} The table of the check names them."
     )
     return {"state": "differs", "difference": difference, "removed": removed, "words": words}
+
+
+def _unread(damage: Rows) -> str:
+    """Return in words how much of the log is missing or damaged."""
+    return f"{len(damage):,} damaged or missing pieces of the log ({_sum(damage, 'size'):,} bytes)"
 
 
 def _rows(name: str, table: pa.Table) -> list[dict[str, Any]]:

@@ -64,6 +64,9 @@ class GantryLog:
 
     def _options(self) -> dict[str, str]:
         found = {"snapshot": str(self._manifest), "quarantine": str(self._quarantine)}
+        found["failOnDataLoss"] = (
+            "false"  # a report is made of what can be read, and lists the rest as damage
+        )
         return found if self._since is None else found | {"startingOffsets": json.dumps(self._since)}
 
     def damage(self) -> Sequence[Damage]:
