@@ -20,7 +20,9 @@ def options(out: Path, *more: str):
 
 def agree(out: Path, *more: str, body: dict | None = None) -> dict:
     asked = options(out, *more)
-    return places.agree(out, places.prepare(out), places.wanted(asked, body))
+    holds = places.agree(out, places.prepare(out), places.wanted(asked, body))
+    places.keep(out, holds)
+    return holds
 
 
 def test_a_new_folder_is_made_and_an_older_one_goes_on(tmp_path: Path) -> None:

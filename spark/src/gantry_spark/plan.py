@@ -58,7 +58,7 @@ def plan(
     lost: list[Lost] = []
     for view, start, stop in wanted.values():
         finder = (finders or {}).get(view.broker) or Boundaries(view)
-        lost += _missing(view, start, stop)
+        lost += missing(view, start, stop)
         pieces += _pieces(view, start, stop, size, finder)
     return Plan(tuple(_pack(pieces, size)), tuple(lost))
 
@@ -69,7 +69,7 @@ def piece_bytes(total: int, min_partitions: int, cores: int) -> int:
     return max(1, min(size, -(-total // max(1, min_partitions))))
 
 
-def _missing(view: StoreView, start: int, stop: int) -> list[Lost]:
+def missing(view: StoreView, start: int, stop: int) -> list[Lost]:
     """Return what of a range no segment of the view holds."""
     found: list[Lost] = []
     at = start

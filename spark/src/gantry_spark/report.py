@@ -196,6 +196,7 @@ def _publish(made: Made, place: Place, progress: Progress, *, opens: bool) -> No
 
 def _engine(master: str) -> Engine:
     """Return Spark, not started yet."""
+    from gantry_spark import warehouse
     from gantry_spark.jvm import NoJava
     from gantry_spark.reports.facts import Engine
     from gantry_spark.session import context, session
@@ -206,6 +207,7 @@ def _engine(master: str) -> Engine:
         "spark.log.level": "ERROR",
         # Aggregates with sketches sort from so many groups on; ours have thousands, and each is small.
         "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+        **warehouse.settings(),
     }
 
     def started(half: Callable[..., _Half]) -> _Half:

@@ -30,7 +30,7 @@ def main(words: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(TERMINATED))
     try:
         options = parse(words)
-        return _compact(options) if options.compact else _export(options)
+        return _told(_compact if options.compact else _export, options)
     except Refused as refused:
         say(str(refused))
         return REFUSED
@@ -43,9 +43,23 @@ def main(words: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - Spark wraps whatever went wrong in its tasks
         from gantry_spark.export.spark_errors import in_words
 
-        refused, text = in_words(error)
-        say(text)
-        return REFUSED if refused else FAILED
+        say(in_words(error))
+        return FAILED
+
+
+def _told(work: Callable[[ExportOptions], int], options: ExportOptions) -> int:
+    """Do the work while Spark's own words are kept away; they are shown where one line does not tell what went wrong."""
+    from gantry_spark.reports.quiet import Quiet
+
+    with Quiet(Refused, Failed):
+        try:
+            return work(options)
+        except Exception as error:
+            from gantry_spark.export.spark_errors import foreseen
+
+            if (told := foreseen(error)) is not None:
+                raise told from error
+            raise
 
 
 def _compact(options: ExportOptions) -> int:
@@ -64,17 +78,19 @@ def _export(options: ExportOptions) -> int:
     say(f"exporting {', '.join(options.topics)} into {options.out} ({options.to})")
     from gantry_spark.export.committing import locked
     from gantry_spark.export.job import Export
-    from gantry_spark.export.places import prepare
+    from gantry_spark.export.places import apart, left_as_found, prepare
 
-    prepare(options.out)
-    with locked(options.out), ExitStack() as ends:
-        export = Export(options, _starter(options, ends))
-        while True:
-            result = export.run()
-            _tell(options, result)
-            if not options.follow:
-                return DONE
-            time.sleep(options.every_seconds)
+    apart(options.out, options.data)
+    with left_as_found(options.out):
+        prepare(options.out)
+        with locked(options.out), ExitStack() as ends:
+            export = Export(options, _starter(options, ends))
+            while True:
+                result = export.run()
+                _tell(options, result)
+                if not options.follow:
+                    return DONE
+                time.sleep(options.every_seconds)
 
 
 def _starter(options: ExportOptions, ends: ExitStack) -> Callable[[], SparkSession]:
@@ -105,6 +121,9 @@ def _tell(options: ExportOptions, result: Result) -> None:
         words += (
             f"; {result.damaged} damaged records of the log were left out, see {options.out}/_gantry/damaged"
         )
+    if result.lost:
+        lost = size_words(sum(one.stop - one.start for one in result.lost))
+        words += f"; {lost} of the log were lost before they were exported"
     say(words)
     if options.json:
         _print(result)

@@ -17,6 +17,7 @@ from typing import Final
 from gantry_spark.export.durable import move, read_json, write_json
 from gantry_spark.export.failures import Failed, Refused
 from gantry_spark.export.part_files import PartFile
+from gantry_spark.export.places import IDENTITY
 from gantry_spark.export.tables import STATE, Marks, Merge, Table
 
 PENDING: Final = f"{STATE}/pending.json"
@@ -33,9 +34,15 @@ def locked(folder: Path) -> Generator[None]:
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            if not os.path.samestat(os.fstat(descriptor), path.stat()):
+                raise BlockingIOError
+        except (BlockingIOError, FileNotFoundError):
             raise Refused(f"another export is at work in {folder}: wait for it, or end it") from None
-        yield
+        try:
+            yield
+        finally:
+            if not (folder / IDENTITY).exists():
+                path.unlink(missing_ok=True)  # it became no table: nothing of ours stays
     finally:
         os.close(descriptor)
 

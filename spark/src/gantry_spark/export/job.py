@@ -20,10 +20,11 @@ from gantry_spark.export.columns import READ, dead_letters, taken
 from gantry_spark.export.failures import Refused
 from gantry_spark.export.options import ExportOptions
 from gantry_spark.export.progress import pieces_shown, say, size_words
-from gantry_spark.export.reach import Reach, reach, unknown_topics
+from gantry_spark.export.reach import Reach, in_gaps, reach, unknown_topics
 from gantry_spark.export.result import Result
-from gantry_spark.export.tables import STATE, open_table
+from gantry_spark.export.tables import STATE, Table, open_table
 from gantry_spark.export.task_writer import JOB, NAME, ExportSink, TaskJob, Written, written
+from gantry_spark.plan import Lost, missing
 from gantry_spark.snapshot import Snapshot, take
 
 DAMAGED: Final = f"{STATE}/damaged"
@@ -41,42 +42,74 @@ class Export:
         self._dead_out = places.dead_letters_of(options.out)
         identity = places.prepare(self._out)
         body = self._body_schema()
+        self._dead_holds: dict[str, Any] = {}
         if body is not None:
-            dead_identity = places.prepare(self._dead_out)
-            places.agree(
-                self._dead_out,
-                dead_identity,
-                {**places.wanted(options, None), "deadLettersOf": self._out.name},
-            )
+            dead = {**places.wanted(options, None), "deadLettersOf": self._out.name}
+            self._dead_holds = places.agree(self._dead_out, places.prepare(self._dead_out), dead)
         self._holds = places.agree(self._out, identity, places.wanted(options, body))
         # What the tasks need of a job that is not made for each run anew.
         self._body, self._prefix = body, options.prefix
-        self._table = open_table(options.to, self._out, self._job({}, {}, "").schema())
-        self._dead = None if body is None else open_table(options.to, self._dead_out, dead_letters())
+        self._table: Table | None = None
+        self._dead: Table | None = None
+        if identity is not None:
+            self._open()
+
+    def _open(self) -> Table:
+        """Open the tables, made where there are none: only for a run that is not refused. Put right what a killed one left."""
+        if self._table is not None:
+            return self._table
+        if self._body is not None:
+            places.keep(self._dead_out, self._dead_holds)
+        places.keep(self._out, self._holds)
+        kind = self._options.to
+        self._table = opened = open_table(kind, self._out, self._job({}, {}, "").schema())
+        if self._body is not None:
+            self._dead = open_table(kind, self._dead_out, dead_letters())
         for folder, table in ((self._out, self._table), (self._dead_out, self._dead)):
             if table is not None and (gone := committing.settle(folder, table)):
                 say(f"{gone} files of a run that was ended before its commit are removed from {folder}")
+        return opened
 
     def run(self) -> Result:
         """Export what is new. Raises Refused, Failed, and what Spark raises."""
         began = time.monotonic()
         say("looking at the stores")
         with closing(take(self._options.places, http=self._options.http)) as snapshot:
-            if words := unknown_topics(
-                self._options.topics, (topic for view in snapshot.stores for topic, _ in view.queues)
-            ):
-                if not self._options.follow:
-                    raise Refused(words)
-                say(words)
-            found = reach(snapshot.stores, self._table.marks(), accept_loss=self._options.accept_loss)
-            for words in found.lost:
-                say(f"not in the table: {words}")
-            if not found.bytes:
-                return Result(marks=_shown(found), seconds=time.monotonic() - began)
+            found = self._reach(snapshot)
+            if found is None or not found.bytes:
+                return Result(
+                    lost=found.gone if found else (),
+                    marks=_shown(found) if found else {},
+                    seconds=round(time.monotonic() - began, 3),
+                )
+            self._session()  # where there is no Java, nothing is written
+            table = self._open()
             job = self._job(*self._progress_of(found), f"{committing.STAGING}/{uuid.uuid4().hex}")
             done = self._write(snapshot, found, job)
-        damaged = self._keep_damaged(job)
-        return self._commit(found, done, damaged, began)
+        damaged, lost = self._keep_damaged(job)
+        return self._commit(table, found, done, (damaged, (*found.gone, *lost)), began)
+
+    def _reach(self, snapshot: Snapshot) -> Reach | None:
+        """Return what is to be read; None as long as nobody has sent to a topic that is waited for. Raises Refused."""
+        held = {topic for view in snapshot.stores for topic, _ in view.queues}
+        topics, accept_loss = self._options.topics, self._options.accept_loss
+        if words := unknown_topics(topics, held):
+            if not self._options.follow:
+                raise Refused(words)
+            say(words)
+            if self._table is None and held.isdisjoint(topics):
+                return None
+        marks = {} if self._table is None else self._table.marks()
+        found = reach(snapshot.stores, marks, accept_loss=accept_loss)
+        gaps = [
+            gap
+            for view in snapshot.stores
+            for gap in missing(view, found.start[view.broker], view.end_position)
+        ]
+        in_words = in_gaps(gaps, accept_loss=accept_loss)
+        for words in (*found.lost, *filter(None, [in_words])):
+            say(f"not in the table: {words}")
+        return found
 
     def _job(self, log_ids: dict[str, str], dead_from: dict[str, int], staging: str) -> TaskJob:
         return TaskJob(
@@ -119,7 +152,14 @@ class Export:
             rows = rows.filter(store_time < F.timestamp_millis(F.lit(to_ms)))
         return rows
 
-    def _commit(self, found: Reach, done: Written, damaged: int, began: float) -> Result:
+    def _commit(
+        self,
+        table: Table,
+        found: Reach,
+        done: Written,
+        missed: tuple[int, tuple[Lost, ...]],
+        began: float,
+    ) -> Result:
         files = done.files
         if files or done.dead or found.bytes >= IDLE_BYTES:
             say("committing")
@@ -127,25 +167,30 @@ class Export:
                 self._dead is not None and done.dead
             ):  # first: killed in between, the next run knows what lies there already
                 committing.add(self._dead_out, self._dead, done.dead, found.marks)
-            committing.add(self._out, self._table, files, found.marks)
+            committing.add(self._out, table, files, found.marks)
         return Result(
             rows=sum(file.rows for file in files), files=len(files), bytes=sum(file.bytes for file in files),
-            dead_rows=sum(file.rows for file in done.dead), damaged=damaged, marks=_shown(found),
+            dead_rows=sum(file.rows for file in done.dead), damaged=missed[0], lost=missed[1], marks=_shown(found),
             seconds=round(time.monotonic() - began, 3),
         )  # fmt: skip
 
     def _damaged(self, job: TaskJob) -> Path:
         return self._out / job.staging / "damaged"
 
-    def _keep_damaged(self, job: TaskJob) -> int:
-        """Keep what the source says of damaged records beside the table; return how many there are."""
+    def _keep_damaged(self, job: TaskJob) -> tuple[int, list[Lost]]:
+        """Keep what the source says of damaged and lost records beside the table; return how many are damaged, and what is lost."""
         count = 0
+        lost: list[Lost] = []
         for file in sorted(self._damaged(job).glob("*.json")):
-            count += len(file.read_text(encoding="utf-8").splitlines())
+            rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+            if file.name.startswith("lost-"):
+                lost += [Lost(row["broker"], row["position"], row["position"] + row["size"]) for row in rows]
+            else:
+                count += len(rows)
             target = self._out / DAMAGED / file.name
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
-        return count
+        return count, lost
 
     def _body_schema(self) -> body_schema.Struct | None:
         path = self._options.json_schema

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +16,8 @@ from gantry_spark.export.tables import STATE
 
 IDENTITY: Final = f"{STATE}/export.json"
 VERSION: Final = 1
+_LAUNCHERS: Final = "gantry.lock"
+"""In every data directory of `./gantry up`."""
 
 
 def dead_letters_of(out: Path) -> Path:
@@ -20,11 +25,34 @@ def dead_letters_of(out: Path) -> Path:
     return out.with_name(f"{out.name}_dlq")
 
 
+@contextlib.contextmanager
+def left_as_found(out: Path) -> Generator[None]:
+    """Take away at the end the folders that were made and stayed empty: a run that is refused leaves nothing."""
+    made = [
+        folder
+        for table in (dead_letters_of(out), out)
+        for folder in (table / STATE, table, *table.parents)
+        if not os.path.lexists(folder)
+    ]
+    try:
+        yield
+    finally:
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def apart(out: Path, data: Path | None) -> None:
+    """Raise Refused for a folder in the data directory that is read: what lies there is the system's."""
+    if data is not None and data.resolve() in (out.resolve(), *out.resolve().parents):
+        raise Refused(f"{out} lies in {data}, the data directory that is read: name a folder elsewhere")
+
+
 def prepare(out: Path) -> dict[str, Any] | None:
     """Have the folder of a table; return what it holds by its own word, None for a new one. Raises Refused for one that is no table."""
     inside = _store_around(out)
     if inside is not None:
-        raise Refused(f"{out} lies in {inside}, which belongs to a store: name a folder elsewhere")
+        raise Refused(f"{out} lies in {inside[0]}, {inside[1]}: name a folder elsewhere")
     try:
         out.mkdir(parents=True, exist_ok=True)
         identity = read_json(out / IDENTITY)
@@ -56,9 +84,8 @@ def wanted(options: ExportOptions, body: Struct | None) -> dict[str, Any]:
 
 
 def agree(out: Path, holds: dict[str, Any] | None, asked: dict[str, Any]) -> dict[str, Any]:
-    """Write what a new table holds; of an older one check that the same is asked for. Times that are not given are the table's own."""
+    """Return what a table holds; of an older one check that the same is asked for. Times that are not given are the table's own."""
     if holds is None:
-        write_json(out / IDENTITY, asked)
         return asked
     for key, name in (
         ("to", "--to"),
@@ -78,6 +105,12 @@ def agree(out: Path, holds: dict[str, Any] | None, asked: dict[str, Any]) -> dic
     return holds
 
 
+def keep(out: Path, holds: dict[str, Any]) -> None:
+    """Write what a new table holds: from now on the folder is its own."""
+    if not (out / IDENTITY).exists():
+        write_json(out / IDENTITY, holds)
+
+
 def _shown(name: str, value: Any) -> str:
     match value:
         case None | "":
@@ -90,10 +123,12 @@ def _shown(name: str, value: Any) -> str:
             return f"{name} {value}"
 
 
-def _store_around(out: Path) -> Path | None:
-    """Return the store or data directory that a folder lies in, or is."""
+def _store_around(out: Path) -> tuple[Path, str] | None:
+    """Return the store or data directory that a folder lies in, or is, and which of both."""
     resolved = out.resolve()
     for folder in (resolved, *resolved.parents):
         if (folder / "commitlog").is_dir():
-            return folder
+            return folder, "which belongs to a store"
+        if (folder / _LAUNCHERS).is_file():
+            return folder, "the data directory of a system"
     return None

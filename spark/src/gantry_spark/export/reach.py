@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from gantry_spark.export.failures import Refused
 from gantry_spark.export.tables import Mark, Marks
+from gantry_spark.plan import Lost
 
 _HOW: Final = "go on without them by --accept-loss, or export into another folder"
 TOPICS_SHOWN_MAX: Final = 10
@@ -46,6 +47,8 @@ class Reach:
     marks: Marks
     bytes: int
     lost: tuple[str, ...]
+    gone: tuple[Lost, ...] = ()
+    """What of it is known by its positions: deleted before it was exported."""
 
 
 def reach(views: Iterable[LogView], marks: Marks, *, accept_loss: bool) -> Reach:
@@ -53,17 +56,29 @@ def reach(views: Iterable[LogView], marks: Marks, *, accept_loss: bool) -> Reach
     start: dict[str, int] = {}
     after: Marks = {}
     lost: list[str] = []
+    gone: list[Lost] = []
     size = 0
     for view in views:
         first, words = _start(view, marks.get(view.broker))
         if words:
             lost.append(words)
+        mark = marks.get(view.broker)
+        if mark is not None and mark.log_id == view.log_id and mark.next < first:
+            gone.append(Lost(view.broker, mark.next, first))
         start[view.broker] = first
         after[view.broker] = Mark(view.log_id, view.end_position)
         size += view.end_position - first
     if lost and not accept_loss:
         raise Refused(f"{'; '.join(lost)}: {_HOW}")
-    return Reach(start, after, size, tuple(lost))
+    return Reach(start, after, size, tuple(lost), tuple(gone))
+
+
+def in_gaps(gaps: Sequence[Lost], *, accept_loss: bool) -> str:
+    """Return in words what is gone inside the logs; empty where nothing is. Raises Refused where that is not accepted."""
+    words = "; ".join(f"files of the log are gone: {gap}" for gap in gaps)
+    if words and not accept_loss:
+        raise Refused(f"{words}: {_HOW}")
+    return words
 
 
 def _start(view: LogView, mark: Mark | None) -> tuple[int, str]:

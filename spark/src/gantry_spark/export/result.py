@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gantry_spark.plan import Lost
+
 
 @dataclass(frozen=True)
 class Result:
@@ -16,6 +18,8 @@ class Result:
     bytes: int = 0
     dead_rows: int = 0
     damaged: int = 0
+    lost: tuple[Lost, ...] = ()
+    """Ranges of logs that were gone before they were exported."""
     marks: dict[str, list[Any]] | None = None
     seconds: float = 0.0
 
@@ -23,6 +27,8 @@ class Result:
         """Return it as one line."""
         told = asdict(self)
         told["deadRows"] = told.pop("dead_rows")
+        told["lostBytes"] = sum(one.stop - one.start for one in self.lost)
+        told["lost"] = [{"broker": one.broker, "from": one.start, "to": one.stop} for one in self.lost]
         told["marks"] = {
             broker: {"logId": mark[0], "next": mark[1]} for broker, mark in (self.marks or {}).items()
         }

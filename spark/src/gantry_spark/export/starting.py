@@ -8,6 +8,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from gantry_spark import warehouse
 from gantry_spark.session import defaults, session
 
 APP: Final = "gantry export"
@@ -20,7 +21,7 @@ def start(master: str) -> SparkSession:
     """Return a running session. Raises jvm.NoJava."""
     if SUBMITTED in os.environ:
         builder = SparkSession.builder.appName(APP)
-        for key, value in defaults("").items():
+        for key, value in {**defaults(""), **warehouse.settings()}.items():
             if key != _FIXED_BY_THEN:
                 builder = builder.config(key, value)
         builder.getOrCreate()
@@ -28,5 +29,6 @@ def start(master: str) -> SparkSession:
     settings = {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log}",
         "spark.log.level": "ERROR",
+        **warehouse.settings(),
     }
     return session(APP, master=master, settings=settings)
