@@ -77,6 +77,8 @@ def parse(given: Mapping[str, str]) -> Options:
     for offsets, time_ms, word in ((starting, starting_ms, "starting"), (ending, ending_ms, "ending")):
         if offsets is not None and time_ms is not None:
             raise BadOption(f"give {word}Offsets or {word}Timestamp, not both")
+    if starting_ms is not None and ending_ms is not None and starting_ms > ending_ms:
+        raise BadOption("startingTimestamp lies after endingTimestamp: nothing can lie between them")
     paths = tuple(path.strip() for path in options.get("path", "").split(",") if path.strip())
     if not paths and "snapshot" not in options:
         raise BadOption(
@@ -179,7 +181,7 @@ def _offsets_of_json(found: dict[str, Any], default: int) -> Offsets:
 
 
 def _offset(value: Any) -> int:
-    if not isinstance(value, int) or value < EARLIEST:
+    if isinstance(value, bool) or not isinstance(value, int) or value < EARLIEST:
         raise ValueError(value)
     return value
 

@@ -5,8 +5,11 @@ A range begins and ends at a record. Bounds cut away what the range holds of a q
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
+from gantry_spark import store_files
 from gantry_spark.boundaries import Boundaries
 from gantry_spark.options import EARLIEST, LATEST, BadOption, Offsets
 from gantry_spark.snapshot import StoreView
@@ -118,6 +121,41 @@ def check_brokers(offsets: Offsets | None, brokers: frozenset[str], name: str) -
     if not named <= brokers:
         unknown = ", ".join(sorted(named - brokers))
         raise BadOption(f"{name} names {unknown}; the stores read are {', '.join(sorted(brokers))}")
+
+
+def unknown_topics(views: Iterable[StoreView], topics: frozenset[str] | None) -> str:
+    """Return in words which topics no store knows, by its queues or by its configuration; empty where that cannot be told."""
+    known: set[str] = set()
+    for view in views:
+        if not view.queues and view.end_position > view.min_position:
+            return ""  # a log without its queues
+        known |= {topic for topic, _ in view.queues} | store_files.topics(view.directory).keys()
+    missing = sorted((topics or frozenset()) - known)
+    if not missing:
+        return ""
+    near = get_close_matches(missing[0], sorted(known), n=2)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"the stores have no topic {', '.join(missing)}{hint}"
+
+
+def check_queues(offsets: Offsets | None, view: StoreView, name: str) -> None:
+    """Refuse offsets of queues that a store does not have, or behind their ends. Raises BadOption."""
+    if offsets is None or not view.queues:
+        return
+    counts = store_files.topics(view.directory)
+    for topic, by_broker in offsets.queues.items():
+        for queue_id, asked in by_broker.get(view.broker, {}).items():
+            _, high = view.queues.get((topic, queue_id), (0, 0))
+            if (topic, queue_id) not in view.queues and queue_id >= counts.get(topic, 0):
+                there = ", ".join(str(queue) for of, queue in sorted(view.queues) if of == topic)
+                raise BadOption(
+                    f"{name}: {view.broker} has no queue {queue_id} of topic {topic}; it has {there or 'none'}"
+                )
+            if asked > high:
+                raise BadOption(
+                    f"{name}: offset {asked} lies behind the end of {topic}/{queue_id} on {view.broker}, which is {high}: "
+                    "it is of another log, or of one that was cut"
+                )
 
 
 def lost_offsets(view: StoreView, bounds: QueueBounds) -> list[str]:

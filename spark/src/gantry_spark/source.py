@@ -109,12 +109,23 @@ class BatchReader(DataSourceReader):
         names = frozenset(view.broker for view in snapshot.stores)
         reach.check_brokers(options.starting, names, "startingOffsets")
         reach.check_brokers(options.ending, names, "endingOffsets")
+        self._check_queues(snapshot)
         views = [view for view in snapshot.stores if brokers is None or view.broker in brokers]
         for _ in range(_TRIES):  # a segment may be deleted while boundaries are looked for in it
             with contextlib.suppress(FileNotFoundError):
                 views = [replace(view, segments=still_there(view.segments)) for view in views]
                 return self._planned(views, task)
         raise DataLost([f"{view.broker}: its files disappear while they are read" for view in views])
+
+    def _check_queues(self, snapshot: Snapshot) -> None:
+        options = self._options
+        for view in snapshot.stores:
+            reach.check_queues(options.starting, view, "startingOffsets")
+            reach.check_queues(options.ending, view, "endingOffsets")
+        if words := reach.unknown_topics(snapshot.stores, options.topics):
+            if options.fail_on_data_loss:
+                raise BadOption(f"{words} (what a deleted topic left is read with failOnDataLoss=false)")
+            _log.warning("%s", words)
 
     def _planned(self, views: list[StoreView], task: Task) -> list[InputPartition]:
         options = self._options

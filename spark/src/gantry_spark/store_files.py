@@ -165,6 +165,12 @@ def offsets(directory: str) -> dict[str, dict[int, int]]:
     return table
 
 
+def topics(directory: str) -> dict[str, int]:
+    """Return how many queues the configuration gives each topic, whether it has messages or not."""
+    table = read_json(f"{directory}/config/topics.json").get("topicConfigTable", {})
+    return {name: int(topic.get("writeQueueNums", 0)) for name, topic in table.items()}
+
+
 def read_json(path: str) -> dict[str, Any]:
     """Return a JSON object of a file of a store; empty when there is none that can be read.
 

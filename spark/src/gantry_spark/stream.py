@@ -67,6 +67,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             brokers = frozenset(view.broker for view in views.stores)
             reach.check_brokers(options.starting, brokers, "startingOffsets")
+            for view in views.stores:
+                reach.check_queues(options.starting, view, "startingOffsets")
+            if words := reach.unknown_topics(views.stores, options.topics):
+                _log.warning("%s; the stream waits for its messages", words)
             found = stream_offsets.to_json({view.broker: self._initial(view, asked) for view in views.stores})
         finally:
             views.close()
