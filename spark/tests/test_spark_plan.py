@@ -9,7 +9,7 @@ from stores_made import StoreMade
 from gantry_spark import snapshot
 from gantry_spark.boundaries import CLOCK_STEP_MS, QUEUES_ASKED, Boundaries
 from gantry_spark.options import Offsets
-from gantry_spark.plan import PIECE_BYTES, Lost, piece_bytes, plan
+from gantry_spark.plan import PIECE_BYTES, PIECE_BYTES_MAX, Lost, piece_bytes, plan
 from gantry_spark.reach import lost_offsets, merge, start_of, stop_of
 
 
@@ -92,7 +92,8 @@ def test_forged_records_in_bodies_are_no_boundaries(tmp_path):
 def test_partitions_are_few_and_large_and_never_larger_than_a_segment():
     gib = 1 << 30
     assert piece_bytes(500 << 20, 1, 2) == PIECE_BYTES
-    assert piece_bytes(8 * gib, 1, 2) == 2 * gib
+    assert piece_bytes(gib, 1, 2) == gib // 4
+    assert piece_bytes(8 * gib, 1, 2) == PIECE_BYTES_MAX
     assert piece_bytes(8 * gib, 100, 2) == -(-8 * gib // 100)
     assert piece_bytes(0, 1, 2) == 1
 

@@ -14,6 +14,8 @@ from gantry_spark.snapshot import StoreView
 
 PIECE_BYTES: Final = 128 * 1024 * 1024
 """Below this a task costs more to start than to read."""
+PIECE_BYTES_MAX: Final = 512 * 1024 * 1024
+"""What a task counts stays in its memory: with pieces of 2.5 GB a worker of a report took 384 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def plan(
 
 def piece_bytes(total: int, min_partitions: int, cores: int) -> int:
     """Return how many bytes a partition should have: enough that starting it pays, few enough that all cores work."""
-    size = max(PIECE_BYTES, -(-total // (2 * cores)))
+    size = min(max(PIECE_BYTES, -(-total // (2 * cores))), PIECE_BYTES_MAX)
     return max(1, min(size, -(-total // max(1, min_partitions))))
 
 
