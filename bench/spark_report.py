@@ -7,7 +7,7 @@ The first run of a machine also warms the page cache and Java's files, so the la
 table 15 s, all 40 s on two quiet cores, 250 MB for a Python worker; beside it the time of a plain read with CRC32 of every byte, for the ratio.
 
 The first table is the one by the queues: Spark has not started and nothing of the log was read. `first count` is when messages by topic were
-counted in the log; it has no goal of its own. Older figures of a first table are of that one: not to be compared.
+counted in the log; the goal of the first table holds for it too.
 """
 
 from __future__ import annotations
