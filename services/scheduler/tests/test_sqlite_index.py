@@ -1,6 +1,8 @@
 """The far end: what is added is found at once, comes back in the order of its time, and only once."""
 
+import _sqlite3
 import asyncio
+import ctypes
 import sqlite3
 
 import msgspec
@@ -185,3 +187,22 @@ async def test_rows_that_are_being_written_are_found_by_id(index):
     assert len(taken) == len(many) + 1
     assert index.has_room
     assert await index.find(b"same") == []
+
+
+def sqlite_bytes():
+    """Return what SQLite has taken of memory, as it tells itself."""
+    used = ctypes.CDLL(_sqlite3.__file__).sqlite3_memory_used
+    used.restype = ctypes.c_longlong
+    return used()
+
+
+async def test_what_sqlite_keeps_in_memory_does_not_grow_with_the_rows(tmp_path):
+    before = sqlite_bytes()
+    index = SqliteIndex(tmp_path / "a.due.sqlite", "this")
+    for offset in range(200_000):
+        index.add(0, offset * 40, entry(offset, offset * 40))
+    assert len(await index.page(Wanted((0,)), None, 200_000)) == 200_000
+    index.read_all()
+    await index.load(0, 0, 1)
+    assert sqlite_bytes() - before < 12 << 20  # it was 21 MiB
+    await index.close()

@@ -14,6 +14,7 @@ from gantry_link.fleet import StoreAt
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_client import StoreClient
 from scheduler.levels import DEFAULT_LEVELS, level_durations_ms
+from scheduler.memory import forget_cycles
 from scheduler.term import StoreToServe, Surroundings, Term, claimed_queues
 
 AWAY_SECONDS = 0.5
@@ -54,6 +55,7 @@ class StoreKeeper:
                 await asyncio.sleep(AWAY_SECONDS)
                 continue
             await self._serve(StoreToServe(self.at.broker, self.client, levels))
+            forget_cycles()
 
     async def _levels(self) -> tuple[int, ...]:
         config = await self.client.broker_config()
