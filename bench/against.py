@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
-from against_client import Client, Rival, Server
+from against_client import Client, NotStarted, Rival, Server
 from against_gantry import Gantry, RocketMq
 from against_nats import Nats
 from against_rabbitmq import RabbitMq
@@ -209,7 +209,10 @@ def main() -> None:
                 skipped(f"{rival.name}, {flush}", "; ".join(rival.durability.values()))
                 continue
             print(f"-- {rival.name}: {rival.durability[flush]}", flush=True)
-            Trial(rival, flush, options).run()
+            try:
+                Trial(rival, flush, options).run()
+            except NotStarted as words:
+                skipped(f"{rival.name}, {flush}", str(words))
     if any(isinstance(rival, RocketMq) for rival in chosen):
         print("-- RocketMQ's own benchmark programs, against both brokers", flush=True)
         trials = [

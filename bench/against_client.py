@@ -29,6 +29,10 @@ class Server(NamedTuple):
     pids: list[int]
 
 
+class NotStarted(Exception):
+    """A rival's server does not come up; its last words say why."""
+
+
 class Client(ABC):
     """Sends and consumes from this process, by the broker's usual Python client."""
 
@@ -75,7 +79,7 @@ def free_port() -> int:
 
 
 def start(command: list[str], port: int, log: Path) -> subprocess.Popen[bytes]:
-    """Start a server and wait until it listens; end the run with its last words when it does not."""
+    """Start a server and wait until it listens. Raises NotStarted with its last words when it does not."""
     with log.open("wb") as file:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=log.parent
@@ -87,5 +91,6 @@ def start(command: list[str], port: int, log: Path) -> subprocess.Popen[bytes]:
             return process
         if process.poll() is not None or time.monotonic() > until:
             end_process(process, STOP_SECONDS_MAX)
-            raise SystemExit(f"{command[0]} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+            last = " ".join(log.read_text(errors="replace").split())[-400:]
+            raise NotStarted(f"{command[0]} did not start: {last}")
         time.sleep(0.01)

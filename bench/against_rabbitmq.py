@@ -19,6 +19,8 @@ from against_client import STOP_SECONDS_MAX, Client, Rival, Server, Taken, free_
 from system import end_process
 
 PREFETCH = 500
+DEBIAN_SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+"""What Debian's command of that name runs, as a user of its own, who may not write to our folders."""
 
 
 class Queues(Client):
@@ -79,7 +81,7 @@ class RabbitMq(Rival):
             "HOME": str(folder), "ERL_EPMD_ADDRESS": "127.0.0.1", "ERL_EPMD_PORT": str(free_port()),
         }  # fmt: skip
         os.environ.update(own)
-        process = start(["rabbitmq-server"], port, folder / "rabbitmq.log")
+        process = start([_command()], port, folder / "rabbitmq.log")
         try:
             yield Server(f"amqp://guest:guest@127.0.0.1:{port}/", [process.pid])
         finally:
@@ -95,3 +97,7 @@ class RabbitMq(Rival):
             channel = await connection.channel(publisher_confirms=True)
             await channel.set_qos(prefetch_count=PREFETCH)
             yield Queues(pika, channel)
+
+
+def _command() -> str:
+    return str(DEBIAN_SERVER) if DEBIAN_SERVER.exists() else "rabbitmq-server"
