@@ -75,8 +75,37 @@ def test_each_limit_that_is_passed_is_told(limits: Limits, counts: dict[str, int
 def test_what_was_allowed_or_not_seen_is_no_shortfall() -> None:
     assert judged(Limits(max_lost=1), lost=1, failures=1).verdict == "pass"
     assert judged(Limits(), notSeen=50, refused=50).verdict == "pass"
-    unseen = Outcome("delay", "lateness", Totals(5, 0, 5), Findings(), Limits(max_p99_ms=1))
-    assert judge(unseen).verdict == "pass"
+
+
+def unmeasured(limits: Limits, **counts: int) -> Outcome:
+    """Sends that were answered, and not one message at its consumer."""
+    findings = seen()
+    findings.counts.update(counts)
+    return judge(Outcome("end-to-end", "delivery", Totals(480, 0, 48), findings, limits))
+
+
+def test_a_latency_that_was_never_measured_keeps_no_limit() -> None:
+    outcome = unmeasured(Limits(max_p50_ms=50, max_p99_ms=100))
+    assert outcome.verdict == "fail"
+    assert outcome.shortfalls == [
+        "p50 of delivery: none was seen, at most 50 ms is allowed",
+        "p99 of delivery: none was seen, at most 100 ms is allowed",
+    ]
+
+
+def test_a_run_that_measured_nothing_of_its_question_does_not_pass() -> None:
+    outcome = unmeasured(Limits(), notSeen=480)
+    line = outcome.to_dict()
+    assert (line["verdict"], line["p50Ms"], line["p99Ms"], line["shortfalls"]) == ("notSeen", None, None, [])
+    plan = plan_of("end-to-end")
+    (doubt, _) = doubts(plan, outcome)
+    assert doubt.startswith("No delivery was seen")
+    assert list(told(plan, outcome, []))[-1] == "verdict: notSeen"
+
+
+def test_other_limits_are_judged_where_a_latency_was_not_measured() -> None:
+    assert unmeasured(Limits(min_rate=11)).shortfalls == ["rate: 10.0 requests/s, at least 11/s is asked for"]
+    assert unmeasured(Limits(min_rate=9)).verdict == "notSeen"
 
 
 class Page(HTMLParser):

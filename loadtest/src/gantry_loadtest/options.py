@@ -111,7 +111,7 @@ def _parser() -> _Parser:
         prog="./gantry load",
         allow_abbrev=False,
         description="Load a system over HTTP, check every message, and say what was seen. Without --host a system is started for it.",
-        epilog="Exit status: 0 within the limits, 1 not, 2 refused, 130 interrupted. The profiles are told by --list, and in docs/load.md.",
+        epilog="Exit status: 0 within the limits, 1 not, or nothing measured, 2 refused, 130 interrupted. The profiles are told by --list, and in docs/load.md.",
     )
     parser.add_argument("profile", nargs="?", metavar="PROFILE")
     parser.add_argument(

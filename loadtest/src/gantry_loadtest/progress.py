@@ -26,9 +26,10 @@ class Progress:
             self._has_ended = True
             say("the senders are done; what is on its way may still arrive")
         latencies = findings.of(self._plan.entry.measure)
+        p99 = f"p99 {latencies.percentile(0.99):.1f} ms" if latencies.count else "not seen yet"
         say(
             f"{now:4.0f} of {self._plan.seconds:.0f} s, {users} users, {totals.per_second:.0f} requests/s, "
-            f"{findings.counts['acknowledged']} acknowledged, {self._plan.entry.measure} p99 {latencies.percentile(0.99):.1f} ms, "
+            f"{findings.counts['acknowledged']} acknowledged, {self._plan.entry.measure} {p99}, "
             f"{totals.failures} failures"
         )
 

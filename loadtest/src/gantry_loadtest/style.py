@@ -15,7 +15,7 @@ STYLE = (
     + """
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:780px;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.4rem;margin:0}h2{font-size:1.05rem;margin:2rem 0 .5rem}.soft{color:var(--soft)}
-.verdict{display:inline-block;padding:.1rem .7rem;border-radius:1rem;font-weight:600;color:var(--paper)}.pass{background:var(--c)}.fail{background:var(--b)}
+.verdict{display:inline-block;padding:.1rem .7rem;border-radius:1rem;font-weight:600;color:var(--paper)}.pass{background:var(--c)}.fail{background:var(--b)}.notSeen{background:var(--f)}
 figure{margin:1rem 0;background:var(--card);border-radius:8px;padding:.7rem}figcaption{font-weight:600;margin-bottom:.3rem}
 .key{font-weight:400;margin-left:.8rem}.key::before{content:"";display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.35em;background:var(--k)}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid var(--line)}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}

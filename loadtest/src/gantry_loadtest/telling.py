@@ -26,6 +26,8 @@ def doubts(plan: Plan, outcome: Outcome) -> Iterator[str]:
     counts = outcome.findings.counts
     if outcome.interrupted:
         yield f"Interrupted after {outcome.totals.seconds:.0f} s of the load: this is what was seen."
+    if not outcome.is_seen:
+        yield f"No {outcome.measure} was seen, so how long one takes is not known: load for longer, or look at why there was none."
     if counts["clientCpuPercent"] >= BUSY_PERCENT and plan.role == "local":
         yield f"The load generator itself used up to {counts['clientCpuPercent']} % of a core: times and rates may be its own."
     if counts["unsent"]:
