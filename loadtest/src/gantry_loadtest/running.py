@@ -39,7 +39,7 @@ def run(plan: Plan) -> int:
     sys.stdout.flush()
     if outcome.interrupted:
         return INTERRUPTED
-    return 0 if outcome.verdict == "pass" else 1
+    return 1 if outcome.shortfalls else 0
 
 
 def profile_of(plan: Plan) -> type[Profile]:
