@@ -28,11 +28,12 @@ from figures import figure, skipped
 from flood import Sends, flood
 from idle import pss_bytes
 from latency import pace
+from plan import SYSTEMS
+from refusing import refuse
 from rocketmq_run import TRIALS, compare
 from system import cpu_seconds, descendants, end_in_order, percentile, provenance
 from windows import named
 
-NAMES = ("rocketmq", "nats", "redis", "rabbitmq")
 IN_FLIGHT = (32, 256)
 RATE = 1_000
 WARM_SECONDS = 1.0
@@ -175,7 +176,7 @@ def rivals(names: list[str], jars: str) -> list[Rival]:
     }
     unknown = [name for name in names if name not in makes]
     if unknown:
-        raise SystemExit(f"no such system: {', '.join(unknown)}; there are {', '.join(makes)}")
+        refuse(f"--against {','.join(unknown)}: no such system; there are {', '.join(makes)}")
     found: list[Rival] = [Gantry()]
     for name in names:
         rival = makes[name]()
@@ -191,7 +192,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--against", default=",".join(NAMES), help="systems, separated by commas")
+    parser.add_argument("--against", default=",".join(SYSTEMS), help="systems, separated by commas")
     parser.add_argument("--jars", default="", help="folders of RocketMQ's jars or classes, separated by ':'")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--java-seconds", type=float, default=20.0, help="of each of RocketMQ's programs")

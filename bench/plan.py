@@ -18,6 +18,8 @@ class Step(NamedTuple):
 
 
 SPARK = "requirements-spark.lock"
+SYSTEMS = ("rocketmq", "nats", "redis", "rabbitmq")
+"""What `against` knows beside ours."""
 PLAN = (
     Step("floors", "", 10, "--seconds 1 --megabytes 64", 3),
     Step("echo", "", 12, "--seconds 1", 6),

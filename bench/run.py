@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from figures import COLLECTED
-from plan import PLAN, Step, in_words
+from plan import PLAN, SYSTEMS, Step, in_words
+from refusing import Parser, folder, refuse
 from system import end_in_order, machine
 from table import judged, markdown, put_into
 
@@ -79,7 +80,6 @@ def install_for(step: Step) -> str:
 def write(run: dict[str, Any], out: Path | None) -> None:
     """Keep what there is so far: a run that is ended keeps what it measured."""
     if out:
-        out.mkdir(parents=True, exist_ok=True)
         (out / "bench.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
         (out / "bench.md").write_text(markdown(run), encoding="utf-8")
 
@@ -120,7 +120,10 @@ def chosen(options: argparse.Namespace) -> list[Step]:
     named: list[str] = [*(options.only or ()), *(options.skip or ())]
     unknown = [name for name in named if name not in known]
     if unknown:
-        sys.exit(f"not part of a whole run: {', '.join(unknown)}; there are {', '.join(known)}")
+        refuse(f"not part of a whole run: {', '.join(unknown)}; there are {', '.join(known)}")
+    strange = [name for name in (options.against or "").split(",") if name and name not in SYSTEMS]
+    if strange:
+        refuse(f"--against {','.join(strange)}: no such system; there are {', '.join(SYSTEMS)}")
     if options.against and not options.only:
         return [known["against"]]
     only = set(options.only or known) - set(options.skip or [])
@@ -128,14 +131,14 @@ def chosen(options: argparse.Namespace) -> list[Step]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="./gantry bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, help="a folder for bench.json and bench.md")
+    parser.add_argument("--out", type=folder, help="a folder for bench.json and bench.md")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these programs")
     parser.add_argument("--skip", nargs="+", metavar="NAME", help="all but these")
     parser.add_argument("--quick", action="store_true", help="in minutes: to see that all of it runs")
-    parser.add_argument("--against", nargs="?", const="rocketmq,nats,redis,rabbitmq", metavar="SYSTEMS")
+    parser.add_argument("--against", nargs="?", const=",".join(SYSTEMS), metavar="SYSTEMS")
     parser.add_argument("--jars", default="", help="folders of RocketMQ's jars or classes, separated by ':'")
     parser.add_argument(
         "--table",
@@ -148,6 +151,8 @@ def main() -> int:
     options, rest = parser.parse_known_args()
     if rest and not options.against:
         parser.error(f"unknown: {' '.join(rest)}")
+    if options.into and not options.table:
+        parser.error("--into needs --table FILE...: the tables of which runs?")
     if options.table:
         run = judged(options.table)
         if options.into:

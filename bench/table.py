@@ -6,12 +6,12 @@ Read by run.py; what a run is, its `bench.json` shows.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from goals import FLOORS, GOALS, Figure, amount, verdict
+from refusing import refuse
 
 OURS = "Gantry"
 BEGIN, END = "<!-- figures of a run -->", "<!-- end of the figures -->"
@@ -35,7 +35,8 @@ def _read(path: Path) -> dict[str, Any]:
         run = json.loads(path.read_text(encoding="utf-8"))
         return {name: run[name] for name in ("machine", "began", "programs", "quick")}
     except (OSError, ValueError, LookupError, TypeError) as error:
-        sys.exit(f"{path} is no bench.json of ./gantry bench --out DIR: {error}")
+        why = f"{type(error).__name__}: {error}"
+        refuse(f"{path} is no bench.json of ./gantry bench --out DIR ({why})")
 
 
 def figures(run: dict[str, Any]) -> list[Figure]:
@@ -155,5 +156,5 @@ def put_into(document: Path, text: str) -> None:
     before, begin, rest = document.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        sys.exit(f"{document} has no marks: {BEGIN} and {END}")
+        refuse(f"{document} has no marks: {BEGIN} and {END}")
     document.write_text(f"{before}{begin}\n{text}{end}{after}", encoding="utf-8")

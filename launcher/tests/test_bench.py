@@ -19,7 +19,9 @@ def test_only_files_that_say_how_they_are_run_are_programs(
     assert bench.programs() == {"sends": "How many sends."}
     assert "  sends        How many sends.\n" in bench.help_text(bench.programs())
     with pytest.raises(Refused, match="there are sends"):
-        bench.bench(["receives"])
+        bench.bench(["other"])
+    with pytest.raises(Refused, match=r"did you mean sends\?"):
+        bench.bench(["send"])
 
 
 def test_help_names_every_benchmark_and_runs_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -132,17 +133,22 @@ def test_of_several_runs_the_last_answer_to_each_question_counts(parts: Any, tmp
     assert "| echo: rate | 1 /s |" not in text
 
 
-def test_tables_go_between_the_marks_of_a_document(parts: Any, tmp_path: Path) -> None:
+def test_tables_go_between_the_marks_of_a_document(
+    parts: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     document = tmp_path / "document.md"
     document.write_text(f"before\n{parts.table.BEGIN}\nold\n{parts.table.END}\nafter\n")
     parts.table.put_into(document, "new\n")
     parts.table.put_into(document, "newer\n")
     assert document.read_text() == f"before\n{parts.table.BEGIN}\nnewer\n{parts.table.END}\nafter\n"
     document.write_text("without\n")
-    with pytest.raises(SystemExit, match="has no marks"):
+    with pytest.raises(SystemExit, match="2"):
         parts.table.put_into(document, "new\n")
-    with pytest.raises(SystemExit, match=r"is no bench\.json"):
+    assert "has no marks" in capsys.readouterr().err
+    document.write_text('"machine"')
+    with pytest.raises(SystemExit, match="2"):
         parts.table.judged([document])
+    assert "is no bench.json" in capsys.readouterr().err
 
 
 def test_the_document_of_the_performance_takes_the_tables_of_a_run(parts: Any) -> None:
@@ -163,5 +169,28 @@ def test_rivals_that_are_not_installed_are_skipped_in_words(
     told = capsys.readouterr().out
     assert "skipped: RocketMQ: its jars are not told: --jars" in told
     assert "skipped: RabbitMQ quorum: there is no rabbitmq-server on PATH" in told
-    with pytest.raises(SystemExit, match="no such system: kafka; there are rocketmq"):
+    with pytest.raises(SystemExit, match="2"):
         against.rivals(["kafka"], "")
+    assert "--against kafka: no such system; there are rocketmq" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--bogus", "unknown: --bogus"),
+        ("--only", "--only: expected at least one argument"),
+        ("--only nope", "not part of a whole run: nope; there are floors"),
+        ("--against nats,kafka", "--against kafka: no such system; there are rocketmq"),
+        ("--table nowhere.json", "nowhere.json is no bench.json"),
+        ("--into README.md", "--into needs --table FILE"),
+        (f"--out {__file__}/there", "name a folder that can be written"),
+        ("--out=", "it has no name"),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused_in_one_line(words: str, told: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "bench" / "run.py"), *words.split()]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.count("\n") == 1
+    assert told in ran.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -53,6 +53,7 @@ def test_there_is_always_time_to_load_and_time_for_what_is_on_its_way(seconds: f
         (["send", "--count", "3"], "--count: send has no groups or topics to count"),
         (["send", "--worker", "x"], "--host is needed"),
         (["send", "--host", "h", "--worker", "x:y"], "'x:y' is not the address of a master"),
+        (["send", "--host", "h:1", "--master", "2", "--worker", "h"], "a process is one of them"),
         (["send", "--out", f"{__file__}/there"], "not a folder that can be written"),
         (["send", "--secnods", "5"], "unrecognized arguments: --secnods 5"),
     ],

@@ -4,6 +4,8 @@ import ast
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
+from difflib import get_close_matches
 from itertools import takewhile
 
 from gantry_launcher import install
@@ -21,7 +23,7 @@ ALL = "run"
 
 
 def bench(words: list[str]) -> int:
-    """Run the named programs, or without a name all, as bench/run.py has it; exit status 1 when one failed.
+    """Run the named programs, or without a name all, as bench/run.py has it; exit status 1 when one failed, 2 when its options were refused.
 
     Words from the first option on are the arguments of the one program named before them.
     """
@@ -31,9 +33,7 @@ def bench(words: list[str]) -> int:
         return 0
     names = list(takewhile(lambda word: not word.startswith("-"), words))
     arguments = words[len(names) :]
-    for name in names:
-        if name not in known:
-            raise Refused(f"no such benchmark: {name}; there are {', '.join(known)}")
+    _check(names, known)
     if arguments and len(names) > 1:
         raise Refused(f"{arguments[0]} belongs to one benchmark: ./gantry bench NAME {' '.join(arguments)}")
     install.ensure(install.RUN_LOCK, say)
@@ -41,15 +41,25 @@ def bench(words: list[str]) -> int:
         return _run(ALL, arguments)
     if any(name.startswith(SPARK) for name in names):
         install.ensure(install.SPARK_LOCK, say)
-    failed: list[str] = []
+    failed: dict[str, int] = {}
     for name in names:
         sys.stdout.write(f"\n== {name}: {known[name]}\n")
         sys.stdout.flush()
-        if _run(name, arguments):
-            failed.append(name)
+        if status := _run(name, arguments):
+            failed[name] = status
+    if set(failed.values()) == {2}:
+        return 2  # refused its options, and has said so
     if failed:
         say(f"failed: {', '.join(failed)}")
     return 1 if failed else 0
+
+
+def _check(names: list[str], known: Mapping[str, str]) -> None:
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=2)
+            meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+            raise Refused(f"no such benchmark: {name}; {meant}")
 
 
 def programs() -> dict[str, str]:

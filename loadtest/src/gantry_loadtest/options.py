@@ -86,6 +86,8 @@ def _plan(entry: Entry, given: argparse.Namespace) -> Plan:
 
     if given.count is not None and not entry.count:
         raise Refused(f"--count: {entry.name} has no groups or topics to count; fan-out and topics have")
+    if given.worker and given.master is not None:
+        raise Refused("--master and --worker: a process is one of them")
     if given.worker and given.out:
         raise Refused("--out: a worker writes no report, its master does")
     role = "worker" if given.worker else "master" if given.master is not None else "local"
@@ -111,7 +113,7 @@ def _parser() -> _Parser:
         prog="./gantry load",
         allow_abbrev=False,
         description="Load a system over HTTP, check every message, and say what was seen. Without --host a system is started for it.",
-        epilog="Exit status: 0 within the limits, 1 not, or nothing measured, 2 refused, 130 interrupted. The profiles are told by --list, and in docs/load.md.",
+        epilog="Exit status: 0 within the limits, 1 not, 2 refused, 130 interrupted. The profiles are told by --list, and in docs/load.md.",
     )
     parser.add_argument("profile", nargs="?", metavar="PROFILE")
     parser.add_argument(

@@ -17,6 +17,14 @@ SHARES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 COUNTED = ("intended", "acknowledged", "delivered", "refused")
 
 
+def make_folder(folder: Path) -> None:
+    """Have the folder of the report: before the load, because nobody wants to learn after it that there is none. Raises Refused."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"--out {folder}: {error.strerror}; name a folder that can be written") from error
+
+
 def write_report(folder: Path, plan: Plan, outcome: Outcome, answer: list[str], host: str) -> Path:
     """Write report.html and report.json into a folder; return the page. Raises Refused."""
     page = folder / "report.html"
@@ -24,8 +32,8 @@ def write_report(folder: Path, plan: Plan, outcome: Outcome, answer: list[str], 
     told["counts"] = dict(outcome.findings.counts)
     told["examples"] = outcome.findings.examples
     told["latencies"] = {name: latency_told(outcome.findings, name) for name in outcome.findings.latencies}
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         page.write_text(render(plan, outcome, answer, host), encoding="utf-8")
         (folder / "report.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     except OSError as error:

@@ -9,7 +9,7 @@ from gantry_loadtest.driver import drive  # first: Locust replaces parts of the 
 from gantry_loadtest.options import Plan
 from gantry_loadtest.profiles.base import Profile
 from gantry_loadtest.progress import say
-from gantry_loadtest.report import write_report
+from gantry_loadtest.report import make_folder, write_report
 from gantry_loadtest.system import check, started
 from gantry_loadtest.telling import doubts, told
 
@@ -23,6 +23,8 @@ def run(plan: Plan) -> int:
         with contextlib.ExitStack() as stack:
             if plan.host is not None:
                 check(plan.host)
+            if plan.out is not None:
+                make_folder(plan.out)
             host = plan.host or stack.enter_context(started())
             say(f"{plan.entry.name}, {plan.seconds:g} s at {host}: {plan.entry.question}")
             outcome = drive(plan, host, profile)
