@@ -202,6 +202,20 @@ def test_reports_that_counted_the_same_messages_are_not_merged(tmp_path: Path) -
         merging.read([tmp_path])
 
 
+def test_reports_of_a_store_that_began_anew_are_not_merged(tmp_path: Path) -> None:
+    folders = [
+        rollups(tmp_path / "1", 0, 9),
+        rollups(tmp_path / "2", 10, 19),
+        rollups(tmp_path / "3", 20, 29),
+    ]
+    for folder, log_id in zip(folders, ("x", "x", "y"), strict=True):
+        told = {"snapshot": {"stores": [{"broker": "a", "logId": log_id}]}}
+        (folder / "report.json").write_text(json.dumps(told))
+    assert merging.read(folders[:2])["hourly_traffic"].num_rows == 2
+    with pytest.raises(NotPossible, match=r"different logs of a \(x, y\)"):
+        merging.read(folders)
+
+
 def test_what_the_bridge_to_java_logs_reaches_nobody(caplog: pytest.LogCaptureFixture) -> None:
     with Quiet():
         logging.getLogger().error("KeyboardInterrupt while sending command.")

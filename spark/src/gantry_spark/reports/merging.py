@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -19,7 +20,7 @@ from gantry_spark.reports.facts import CHART_STEPS, Facts, Span, step_for
 from gantry_spark.reports.progress import Progress
 from gantry_spark.reports.rounds import LAST_STAGE, Made
 from gantry_spark.reports.statements import Statements
-from gantry_spark.reports.writing import TABLES
+from gantry_spark.reports.writing import JSON, TABLES
 
 ROLLUPS: Final = {
     "hourly_traffic": "traffic", "hourly_latency": "latency_bins", "hourly_words": "words", "hourly_hashes": "hashes",
@@ -36,7 +37,8 @@ _NOTE: Final = (
 
 
 def read(folders: Sequence[Path]) -> dict[str, pa.Table]:
-    """Return the roll-ups of reports put together. Raises NotPossible, also when two of them counted the same messages."""
+    """Return the roll-ups of reports put together. Raises NotPossible, also when two of them counted the same messages, or other logs of one name."""
+    _check_logs(folders)
     found: dict[str, list[pa.Table]] = {name: [] for name in ROLLUPS}
     counted: dict[tuple[str, str, int], list[tuple[int, int, Path]]] = {}
     for folder in folders:
@@ -56,6 +58,23 @@ def read(folders: Sequence[Path]) -> dict[str, pa.Table]:
                     f"{one} and {other} counted the same messages ({where}): merge reports of ranges that do not overlap"
                 )
     return {name: pa.concat_tables(tables) for name, tables in found.items()}
+
+
+def _check_logs(folders: Sequence[Path]) -> None:
+    """Refuse logs that are not one: a store that began anew counts its offsets from 0 again. Raises NotPossible."""
+    known: dict[str, tuple[str, Path]] = {}
+    for folder in folders:
+        try:
+            stores = json.loads((folder / JSON).read_text(encoding="utf-8"))["snapshot"]["stores"]
+        except (OSError, ValueError, LookupError):
+            continue  # what is no report is refused for its roll-ups
+        for store in stores:
+            log_id, other = known.setdefault(store["broker"], (store["logId"], folder))
+            if store["logId"] != log_id:
+                raise NotPossible(
+                    f"{other} and {folder} are of different logs of {store['broker']} ({log_id}, {store['logId']}): its store began "
+                    "anew between them; merge reports of one log"
+                )
 
 
 def merge(spark: SparkSession, rollups: dict[str, pa.Table], progress: Progress) -> Made:
