@@ -69,6 +69,8 @@ def _check_logs(folders: Sequence[Path]) -> None:
         except (OSError, ValueError, LookupError):
             continue  # what is no report is refused for its roll-ups
         for store in stores:
+            if not store["logId"]:  # one that Gantry had not opened yet has no name
+                continue
             log_id, other = known.setdefault(store["broker"], (store["logId"], folder))
             if store["logId"] != log_id:
                 raise NotPossible(
