@@ -6,6 +6,7 @@ power cut may leave: each sector old, new, or as of any write between; names as 
 """
 
 import errno
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -113,6 +114,8 @@ class SimulatedFiles:
         self._directories: set[str] = {"/"}
         self._durable_names: dict[str, Inode] = {}
         self._name_versions: dict[str, list[dict[str, Inode]]] = {}
+        self._syncing = threading.Lock()
+        """Directories are synced by several threads of a store."""
 
     # --- the interface -------------------------------------------------------------------------------------
 
@@ -172,7 +175,7 @@ class SimulatedFiles:
         self._name_changed(new_path)
 
     def sync_all(self, path: str) -> None:
-        for name, inode in sorted(self._names.items()):
+        for name, inode in sorted(self._names.copy().items()):
             SimulatedFile(self, name, inode).sync()
         for directory in sorted(self._directories):
             self.sync_dir(directory)
@@ -180,10 +183,12 @@ class SimulatedFiles:
     def sync_dir(self, path: str) -> None:
         self.step("sync_dir", path)
         prefix = path.rstrip("/") + "/"
-        kept = {name: inode for name, inode in self._durable_names.items() if not _is_in(name, prefix)}
-        kept.update({name: inode for name, inode in tuple(self._names.items()) if _is_in(name, prefix)})
-        self._durable_names = kept
-        self._name_versions.pop(prefix, None)
+        with self._syncing:
+            kept = {name: inode for name, inode in self._durable_names.items() if not _is_in(name, prefix)}
+            # copied first: while a tuple is made of it another thread may come to its turn, and add a name
+            kept.update({name: inode for name, inode in self._names.copy().items() if _is_in(name, prefix)})
+            self._durable_names = kept
+            self._name_versions.pop(prefix, None)
 
     def read_bytes(self, path: str) -> bytes | None:
         inode = self._names.get(path)
@@ -249,7 +254,7 @@ class SimulatedFiles:
 
     def killed(self) -> "SimulatedFiles":
         """Return the disk as a new process finds it after `kill -9`: everything written is there."""
-        return self._copy({name: bytes(inode.seen) for name, inode in self._names.items()})
+        return self._copy({name: bytes(inode.seen) for name, inode in self._names.copy().items()})
 
     def crash_states(self, states_max: int, seed: int = 0) -> Iterator["SimulatedFiles"]:
         """Yield disks that a power cut may leave now: all of them if they are at most states_max, else a sample.
@@ -292,7 +297,7 @@ class SimulatedFiles:
 
     def _name_changed(self, path: str) -> None:
         prefix = path.rpartition("/")[0] + "/"
-        entries = {name: inode for name, inode in tuple(self._names.items()) if _is_in(name, prefix)}
+        entries = {name: inode for name, inode in self._names.copy().items() if _is_in(name, prefix)}
         self._name_versions.setdefault(prefix, []).append(entries)
 
     def _require_directory(self, path: str) -> None:
