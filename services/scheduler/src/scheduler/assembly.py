@@ -149,7 +149,7 @@ def wall_ms() -> int:
 
 
 def _unready(life: Life, fleet: Fleet, keepers: Keepers) -> str | None:
-    """Ready when a nameserver was asked; an index still being built is told but does not keep it from being ready."""
+    """Ready when a nameserver was asked and no index is still being built. Who has no claims, or none yet, builds none."""
     if life.stopping.is_set():
         return "stopping"
     if not fleet.has_asked:
