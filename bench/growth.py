@@ -157,7 +157,9 @@ async def measure(system: System, seconds: float) -> None:
     wide, *more = (Sends(topic, range(TOPIC_QUEUES), BODY) for topic in wide_topics)
     wide.go_on_with(more)
     await _settle(system, wide)
-    few_sends = await rates.of(sends(narrow))  # again, beside: the log has grown meanwhile, and that is not what is asked
+    few_sends = await rates.of(
+        sends(narrow)
+    )  # again, beside: the log has grown meanwhile, and that is not what is asked
     _tell("sends, 10,000 queues", await rates.of(sends(wide)), few_sends)
     _tell("pulls, 10 of 10,000 queues", await rates.of(pulls(narrow_queues)), few_pulls)
     _tell("pulls, 10,000 queues", await rates.of(pulls(wide_queues)), few_pulls)

@@ -86,7 +86,9 @@ def main() -> None:
         words.error("--store needs --topic: which of its topics are to be exported")
     print(provenance("async"))
     with stopped_store(given.store, given.megabytes) as folder:
-        there = sorted({one.name for one in folder.rglob("consumequeue/topic-*")})  # on a quick machine not all
+        there = sorted(
+            {one.name for one in folder.rglob("consumequeue/topic-*")}
+        )  # on a quick machine not all
         measure(str(folder), tuple(given.topic or there), given.rounds)
 
 
