@@ -246,9 +246,8 @@ class Life:
         log = self.side.log
         sectors = range(log.durable_end + 511 & ~511, log.written_end, 512)
         segment = log.segment_at(log.durable_end)
-        if segment is None or not disk.exists(segment.path):
-            return  # a start crashed before there was anything to tear
-        if log.written_end <= segment.end:
+        # where a start crashed before it made its log there is nothing to tear
+        if segment is not None and disk.exists(segment.path) and log.written_end <= segment.end:
             start = self.random.choice([log.durable_end, *sectors])
             disk.open(segment.path).pwrite(bytes(log.written_end - start), start - segment.start)
 
