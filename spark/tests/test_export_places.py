@@ -10,7 +10,7 @@ import pytest
 from gantry_spark.export import places
 from gantry_spark.export.failures import Refused
 from gantry_spark.export.options import parse
-from gantry_spark.export.reach import reach, unknown_topics
+from gantry_spark.export.reach import reach
 from gantry_spark.export.tables import Mark
 
 
@@ -92,9 +92,3 @@ def test_a_log_that_does_not_go_on_is_never_passed_over_in_silence(now, says: st
     accepted = reach([now], marks, accept_loss=True)
     assert accepted.start == {"broker-a": start}
     assert says in accepted.lost[0]
-
-
-def test_a_topic_that_nobody_has_is_said_with_what_there_is() -> None:
-    assert unknown_topics(["orders"], ["orders", "TBW102"]) == ""
-    assert "did you mean orders?" in unknown_topics(["ordres"], ["orders"])
-    assert "they hold orders" in unknown_topics(["x"], ["orders", "%RETRY%g", "RMQ_SYS_TRACE_TOPIC"])

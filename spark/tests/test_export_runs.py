@@ -124,6 +124,23 @@ def test_a_log_that_was_replaced_and_a_topic_that_is_not_there_are_refused(
         export(spark, log, tmp_path, tmp_path / "more", "--to", "parquet", "--topic", "ordesr")
 
 
+def test_a_topic_that_has_no_message_yet_is_a_table_without_rows(
+    spark: SparkSession, log: LogMade, tmp_path: Path
+) -> None:
+    store, out = tmp_path / "broker-a", tmp_path / "later"
+    words = ["--topic", "later", "--to", "parquet", "--out", str(out), "--store", str(store)]
+    (store / "config").mkdir(parents=True)
+    (store / "config" / "topics.json").write_text('{"topicConfigTable": {"later": {"writeQueueNums": 4}}}')
+    places.prepare(out)
+    for count in (0, 5):
+        for _ in range(count):
+            log.add("later", b"x")
+        log.write(store / "commitlog")
+        with locked(out):
+            assert Export(parse(words), lambda: spark).run().rows == count
+    assert read_back(out, "parquet") == log.positions[-5:]
+
+
 def test_bodies_that_fail_their_crc_are_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     store = StoreMade(tmp_path / "broker-a")
     sent = [store.send("orders", b'{"id": %d}' % number) for number in range(20)]

@@ -37,6 +37,7 @@ def offsets(queue, offset):
     ("given", "words"),
     [
         ({"topic": "order"}, "no topic order; did you mean orders"),
+        ({"topic": "x"}, "no topic x; they have empty, orders \\("),
         ({"startingOffsets": offsets("7", 0)}, "no queue 7 of topic orders; it has 0, 1"),
         (
             {"startingOffsets": offsets("0", 11)},

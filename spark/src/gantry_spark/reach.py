@@ -5,14 +5,17 @@ A range begins and ends at a record. Bounds cut away what the range holds of a q
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Final
 
 from gantry_spark import store_files
 from gantry_spark.boundaries import Boundaries
 from gantry_spark.options import EARLIEST, LATEST, BadOption, Offsets
 from gantry_spark.snapshot import StoreView
+
+TOPICS_SHOWN_MAX: Final = 10
 
 QueueBounds = dict[str, dict[int, tuple[int, int | None]]]
 """topic: queue id: (lowest offset, the one behind the highest; None = no end)."""
@@ -123,19 +126,20 @@ def check_brokers(offsets: Offsets | None, brokers: frozenset[str], name: str) -
         raise BadOption(f"{name} names {unknown}; the stores read are {', '.join(sorted(brokers))}")
 
 
-def unknown_topics(views: Iterable[StoreView], topics: frozenset[str] | None) -> str:
+def unknown_topics(views: Sequence[StoreView], topics: Collection[str]) -> str:
     """Return in words which topics no store knows, by its queues or by its configuration; empty where that cannot be told."""
     known: set[str] = set()
     for view in views:
         if not view.queues and view.end_position > view.min_position:
             return ""  # a log without its queues
         known |= {topic for topic, _ in view.queues} | store_files.topics(view.directory).keys()
-    missing = sorted((topics or frozenset()) - known)
+    missing = sorted(set(topics) - known)
     if not missing:
         return ""
     near = get_close_matches(missing[0], sorted(known), n=2)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"the stores have no topic {', '.join(missing)}{hint}"
+    own = sorted(topic for topic in known if "%" not in topic and "_SYS_" not in topic)[:TOPICS_SHOWN_MAX]
+    there = f"did you mean {' or '.join(near)}?" if near else f"they have {', '.join(own) or 'none'}"
+    return f"the stores have no topic {', '.join(missing)}; {there}"
 
 
 def check_queues(offsets: Offsets | None, view: StoreView, name: str) -> None:

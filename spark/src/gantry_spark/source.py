@@ -122,7 +122,7 @@ class BatchReader(DataSourceReader):
         for view in snapshot.stores:
             reach.check_queues(options.starting, view, "startingOffsets")
             reach.check_queues(options.ending, view, "endingOffsets")
-        if words := reach.unknown_topics(snapshot.stores, options.topics):
+        if words := reach.unknown_topics(snapshot.stores, options.topics or ()):
             if options.fail_on_data_loss:
                 raise BadOption(f"{words} (what a deleted topic left is read with failOnDataLoss=false)")
             _log.warning("%s", words)

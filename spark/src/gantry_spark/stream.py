@@ -69,7 +69,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             reach.check_brokers(options.starting, brokers, "startingOffsets")
             for view in views.stores:
                 reach.check_queues(options.starting, view, "startingOffsets")
-            if words := reach.unknown_topics(views.stores, options.topics):
+            if words := reach.unknown_topics(views.stores, options.topics or ()):
                 _log.warning("%s; the stream waits for its messages", words)
             found = stream_offsets.to_json({view.broker: self._initial(view, asked) for view in views.stores})
         finally:

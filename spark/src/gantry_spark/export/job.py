@@ -20,11 +20,12 @@ from gantry_spark.export.columns import READ, dead_letters, taken
 from gantry_spark.export.failures import Refused
 from gantry_spark.export.options import ExportOptions
 from gantry_spark.export.progress import pieces_shown, say, size_words
-from gantry_spark.export.reach import Reach, in_gaps, reach, unknown_topics
+from gantry_spark.export.reach import Reach, in_gaps, reach
 from gantry_spark.export.result import Result
 from gantry_spark.export.tables import STATE, Table, open_table
 from gantry_spark.export.task_writer import JOB, NAME, ExportSink, TaskJob, Written, written
 from gantry_spark.plan import Lost, missing
+from gantry_spark.reach import unknown_topics
 from gantry_spark.snapshot import Snapshot, take
 
 DAMAGED: Final = f"{STATE}/damaged"
@@ -93,7 +94,7 @@ class Export:
         """Return what is to be read; None as long as nobody has sent to a topic that is waited for. Raises Refused."""
         held = {topic for view in snapshot.stores for topic, _ in view.queues}
         topics, accept_loss = self._options.topics, self._options.accept_loss
-        if words := unknown_topics(topics, held):
+        if words := unknown_topics(snapshot.stores, topics):
             if not self._options.follow:
                 raise Refused(words)
             say(words)

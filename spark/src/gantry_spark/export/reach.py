@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final, Protocol
 
 from gantry_spark.export.failures import Refused
@@ -12,7 +11,6 @@ from gantry_spark.export.tables import Mark, Marks
 from gantry_spark.plan import Lost
 
 _HOW: Final = "go on without them by --accept-loss, or export into another folder"
-TOPICS_SHOWN_MAX: Final = 10
 
 
 class LogView(Protocol):
@@ -95,15 +93,3 @@ def _start(view: LogView, mark: Mark | None) -> tuple[int, str]:
         words = f"{view.broker} has deleted positions {mark.next} to {view.min_position} before they were exported"
         return view.min_position, words
     return mark.next, ""
-
-
-def unknown_topics(topics: Sequence[str], known: Iterable[str]) -> str:
-    """Return in words which topics no store holds; empty when all are there."""
-    held = sorted(set(known))
-    missing = [topic for topic in topics if topic not in held]
-    if not missing:
-        return ""
-    near = get_close_matches(missing[0], held, n=2)
-    own = [topic for topic in held if "%" not in topic and "_SYS_" not in topic][:TOPICS_SHOWN_MAX]
-    there = f"did you mean {' or '.join(near)}?" if near else f"they hold {', '.join(own) or 'none'}"
-    return f"the stores hold no message of topic {', '.join(missing)}; {there}"
