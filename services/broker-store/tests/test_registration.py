@@ -109,6 +109,18 @@ async def test_who_made_a_topic_is_answered_once_nameservers_know_it():
     assert known == [True, True, True]
 
 
+async def test_two_who_register_at_once_do_so_one_after_the_other():
+    one = await Nameserver().start()
+    async with running(one) as (registration, topics, _):
+        known: list[bool] = []
+        for name in ("orders", "payments"):
+            topics.ensure(name, 3)
+            registration.when_known(lambda name=name: known.append(name in one.registrations[-1][1]))
+        assert await asyncio.gather(registration.register(), registration.register()) == [True, True]
+        await until(lambda: len(known) == 2)
+    assert known == [True, True]
+
+
 async def test_who_made_a_topic_is_answered_soon_where_no_nameserver_is():
     gone = await Nameserver().start()
     await gone.server.close()

@@ -60,6 +60,8 @@ class Registration:
         """Who waits for the next registration."""
         self._telling: list[asyncio.Future[None]] | None = None
         """Who waits for the one under way; None while there is none."""
+        self._one_at_a_time = asyncio.Lock()
+        """A start registers, and so does the loop: who waits is told by that registration which holds the topic."""
         self._failing: set[str] = set()
         self.broker_permission = PERM_RW
         self.registrations = 0
@@ -105,15 +107,17 @@ class Registration:
                 continue
 
     async def register(self) -> bool:
-        """Register with all nameservers once; True when every one took it."""
-        changed, self._changed = self._changed, set()
-        self._telling, self._waiting = self._waiting, []
-        try:
-            return await self._register(changed)
-        finally:
-            telling, self._telling = self._telling, None
-            for told in telling:
-                _tell(told)
+        """Register with all nameservers once, behind a registration under way; True when every one took it."""
+        async with self._one_at_a_time:
+            changed, self._changed = self._changed, set()
+            telling = self._telling = self._waiting
+            self._waiting = []
+            try:
+                return await self._register(changed)
+            finally:
+                self._telling = None
+                for told in telling:
+                    _tell(told)
 
     async def _register(self, changed: set[str]) -> bool:
         who = self._identity
