@@ -51,11 +51,17 @@ def start_system(data: Path, *words: str) -> dict[str, Any]:
 def stop_system(data: Path) -> None:
     ran = run_gantry("down", "--data", str(data), timeout=DOWN_SECONDS_MAX)
     assert ran.returncode == 0, f"{ran.stderr}\n{_log_tail(data)}"
+    faults = [line for line in _log(data).splitlines() if "loop failed" in line or "Traceback" in line]
+    assert not faults, f"a fault was logged, whatever was done to the system: {faults}\n{_log_tail(data)}"
+
+
+def _log(data: Path) -> str:
+    log = data / "logs" / "gantry.log"
+    return log.read_text() if log.exists() else "(no log)"
 
 
 def _log_tail(data: Path) -> str:
-    log = data / "logs" / "gantry.log"
-    return log.read_text()[-4000:] if log.exists() else "(no log)"
+    return _log(data)[-4000:]
 
 
 @pytest.fixture(scope="session")

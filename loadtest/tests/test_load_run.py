@@ -45,3 +45,20 @@ def test_a_host_that_does_not_answer_is_a_refusal_in_a_line() -> None:
     ran = load("send", "--host", "http://127.0.0.1:1")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1].startswith("gantry: load: http://127.0.0.1:1 does not answer (")
+
+
+@pytest.mark.cluster
+def test_a_worker_waits_for_its_master_in_words_and_ends_when_told_to(tmp_path: Path) -> None:
+    gantry, data = str(ROOT / "gantry"), str(tmp_path / "data")
+    up = [gantry, "up", "--free-ports", "--detach", "--json", "--data", data]
+    host = json.loads(subprocess.run(up, capture_output=True, timeout=280, check=True).stdout)["http"]
+    words = [gantry, "load", "send", "--host", host, "--worker", "127.0.0.1:1"]
+    try:
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as worker:
+            assert worker.stderr is not None
+            assert any("waiting for the master at 127.0.0.1:1 (" in line for line in worker.stderr)
+            worker.terminate()
+            assert "no master at 127.0.0.1:1 (" in worker.stderr.read()
+        assert worker.returncode == 2
+    finally:
+        subprocess.run([gantry, "down", "--data", data], timeout=120, check=True)

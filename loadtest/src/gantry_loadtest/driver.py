@@ -2,6 +2,7 @@
 
 import logging
 import signal
+import socket
 import sys
 import time
 import traceback
@@ -18,7 +19,7 @@ from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan, Refused
 from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import Profile
-from gantry_loadtest.progress import Progress
+from gantry_loadtest.progress import Progress, say
 from gantry_loadtest.users import LoadUser, PlannedShape
 from gantry_loadtest.verdict import Outcome, Totals, judge
 from gantry_loadtest.world import CHECK, REFUSED, World
@@ -27,7 +28,7 @@ STOP_SECONDS_MAX = 10.0
 """How long users may take to end what they have begun."""
 LOOK_SECONDS = 0.25
 BUSY_WINDOW_SECONDS = 2.0
-WORKERS_SECONDS_MAX = 120.0
+WORKERS_SECONDS_MAX = MASTER_SECONDS_MAX = 120.0
 FINAL_SECONDS_MAX = 30.0
 LAST_WORDS_SECONDS = 1.0
 
@@ -187,6 +188,7 @@ def _lead(seat: Seat) -> Outcome:
 
 def _work(seat: Seat) -> None:
     """Load as the master says. Each worker has topics of its own, so that it can judge alone what arrives."""
+    _wait_for_master(seat)
     seat.profile.prepare(seat.world.calls())
     try:
         runner = seat.environment.create_worker_runner(*seat.plan.master)
@@ -210,6 +212,25 @@ def _work(seat: Seat) -> None:
         runner.quit()
     finally:
         seat.clean_up()
+
+
+def _wait_for_master(seat: Seat) -> None:
+    """Locust's own waiting lasts five minutes and hears no signal."""
+    host, port = seat.plan.master
+    until = time.monotonic() + MASTER_SECONDS_MAX
+    has_told = False
+    while True:
+        try:
+            socket.create_connection((host, port), 1.0).close()
+        except OSError as error:
+            if seat.is_stopped or time.monotonic() > until:
+                raise Refused(f"no master at {host}:{port} ({error}); start it with --master N") from error
+            if not has_told:
+                say(f"waiting for the master at {host}:{port} ({error})")
+                has_told = True
+            gevent.sleep(LOOK_SECONDS)
+        else:
+            return
 
 
 def _wait_for_workers(seat: Seat, runner: MasterRunner) -> None:
