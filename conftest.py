@@ -16,6 +16,10 @@ settings.register_profile("nightly", UNTIMED, max_examples=2000)
 settings.load_profile("same")
 
 PROCESS_MARKERS = ("crash", "cluster")
+FIRST_TRY_CHARS_MAX = 4000
+
+_first_tries: list[tuple[str, str]] = []
+"""Names of tests that were tried a second time, and why."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,3 +30,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.get_closest_marker(name) for name in PROCESS_MARKERS):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=3))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep why a first try failed."""
+    if report.outcome == "rerun":  # what pytest-rerunfailures makes of it
+        _first_tries.append((report.nodeid, report.longreprtext))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why first tries failed: a fault that comes once in a hundred runs is found by its words."""
+    if _first_tries:
+        terminalreporter.section("failed at the first try")
+    for name, words in _first_tries:
+        terminalreporter.line(name)
+        terminalreporter.line(words[-FIRST_TRY_CHARS_MAX:])

@@ -176,9 +176,13 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         stop_system(data)
 
 
+_tries = itertools.count(1)
+
+
 @pytest.fixture
 def traffic(pair: dict[str, Any], request: pytest.FixtureRequest) -> Iterator[Traffic]:
-    topic = request.node.name.replace("[", "-").rstrip("]")[:100].replace(" ", "-")
+    test = request.node.name.replace("[", "-").rstrip("]")[:100].replace(" ", "-")
+    topic = f"{test}-{next(_tries)}"  # a second try finds nothing of the first
     until(lambda: call(pair["http"], "GET", "/health/ready")[0] == 200)
     shape = {"readQueues": QUEUES, "writeQueues": QUEUES}
     until(lambda: call(pair["http"], "PUT", f"/v1/topics/{topic}", shape)[0] == 200)

@@ -18,6 +18,8 @@ from gantry_wire.settle_headers import HELD
 
 TTL_MS = 3000
 RENEWALS_PER_TTL = 3
+RELEASED = "released"
+"""Why claims end whose owner goes: nothing is wrong."""
 QueueKey = tuple[str, int]
 """Topic and queue id."""
 
@@ -162,7 +164,7 @@ class Claims:
 
     async def _release(self) -> None:
         held = list(self.held.values())
-        self._end("released")
+        self._end(RELEASED)
         for claim in held:
             fields = {"topic": claim.topic, "queueId": str(claim.queue_id), "epoch": str(claim.epoch)}
             with contextlib.suppress(BrokerRefused, LinkError):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from gantry_chassis.logs import get_logger
-from gantry_link.claims import Claims, Held, QueueKey
+from gantry_link.claims import RELEASED, Claims, Held, QueueKey
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.fleet import StoreAt
 from gantry_link.pool import ConnectionPool
@@ -79,7 +79,7 @@ class StoreKeeper:
             working.add_done_callback(lambda _: self._ended.set())
 
         def lost(why: str) -> None:
-            _log.warning("claims lost", broker=self.at.broker, why=why)
+            (_log.info if why == RELEASED else _log.warning)("claims lost", broker=self.at.broker, why=why)
             self.term = None
             self._ended.set()
 
