@@ -48,7 +48,7 @@ def test_a_host_that_does_not_answer_is_a_refusal_in_a_line() -> None:
 
 
 @pytest.mark.cluster
-def test_a_worker_waits_for_its_master_in_words_and_ends_when_told_to(tmp_path: Path) -> None:
+def test_a_worker_whose_master_is_not_there_says_so_and_ends_when_told_to(tmp_path: Path) -> None:
     gantry, data = str(ROOT / "gantry"), str(tmp_path / "data")
     up = [gantry, "up", "--free-ports", "--detach", "--json", "--data", data]
     host = json.loads(subprocess.run(up, capture_output=True, timeout=280, check=True).stdout)["http"]
@@ -60,5 +60,7 @@ def test_a_worker_waits_for_its_master_in_words_and_ends_when_told_to(tmp_path: 
             worker.terminate()
             assert "no master at 127.0.0.1:1 (" in worker.stderr.read()
         assert worker.returncode == 2
+        ran = load("send", "--host", host, "--worker", host.removeprefix("http://"))
+        assert (ran.returncode, ran.stderr.splitlines()[-1].endswith("is no master of a load")) == (2, True)
     finally:
         subprocess.run([gantry, "down", "--data", data], timeout=120, check=True)

@@ -1,121 +1,29 @@
 """Runs one profile in this process: alone, as the master of others, or as one of these. Returns what was seen."""
 
-import logging
-import signal
 import socket
 import sys
 import time
-import traceback
-from collections.abc import Callable
 from typing import Any
 
 import gevent
-from locust.env import Environment
+from locust import runners
 from locust.runners import LocalRunner, MasterRunner, WorkerRunner
 from locust.stats import stats_history
 
-from gantry_loadtest.calls import LocustCalls
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan, Refused
-from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import Profile
 from gantry_loadtest.progress import Progress, say
-from gantry_loadtest.users import LoadUser, PlannedShape
-from gantry_loadtest.verdict import Outcome, Totals, judge
-from gantry_loadtest.world import CHECK, REFUSED, World
+from gantry_loadtest.seat import Seat
+from gantry_loadtest.verdict import Outcome, judge
 
-STOP_SECONDS_MAX = 10.0
-"""How long users may take to end what they have begun."""
 LOOK_SECONDS = 0.25
 BUSY_WINDOW_SECONDS = 2.0
 WORKERS_SECONDS_MAX = MASTER_SECONDS_MAX = 120.0
+JOIN_TRIES = 2
+"""Of five seconds each, deaf to signals: Locust's way of asking a master that listens already."""
 FINAL_SECONDS_MAX = 30.0
 LAST_WORDS_SECONDS = 1.0
-
-
-class CheckFailed(Exception):
-    """What Locust shows of a fault that a check found."""
-
-
-class Seat:
-    """A Locust environment, the profile in it, and the wish to stop."""
-
-    def __init__(self, plan: Plan, host: str, profile: type[Profile]) -> None:
-        logging.getLogger("locust").setLevel(logging.ERROR)  # what it warns of is told in the answer
-        self.plan = plan
-        self.is_stopped = False
-        self.environment = Environment(
-            user_classes=[], shape_class=PlannedShape(plan), host=host, stop_timeout=STOP_SECONDS_MAX
-        )
-        self.world = World(
-            plan, profile.readers(plan), lambda world: LocustCalls.opened(self.environment, world), self._tell
-        )
-        self.profile = profile(self.world)
-        self.environment.user_classes = [
-            type("PlannedUser", (LoadUser,), {"profile": self.profile, "abstract": False})
-        ]
-        self.environment.events.user_error.add_listener(self._user_failed)
-        self._watchers: list[gevent.Greenlet[..., None]] = []
-        for number in (signal.SIGINT, signal.SIGTERM):
-            gevent.signal_handler(number, self._stop)
-
-    def begin(self) -> None:
-        """Start the clock and the readers."""
-        self.world.begin()
-        self._watchers = [
-            gevent.spawn(self._watch, watch, self.world.calls()) for watch in self.profile.watchers()
-        ]
-
-    def end(self) -> None:
-        """Stop the readers and take the last look."""
-        self.world.cut_short()
-        self.world.is_over = True
-        gevent.killall(self._watchers)
-        try:
-            self.profile.last_look(self.world.calls())
-        except Exception as error:  # noqa: BLE001 - a look that fails is a fault of the run, not its end
-            self._failed("last look", error)
-        self.world.findings.is_final = True
-
-    def clean_up(self) -> None:
-        """Remove what the profile made; a second wish to stop leaves it."""
-        try:
-            self.profile.clean_up(self.world.calls())
-        except Exception as error:  # noqa: BLE001 - the result stands
-            sys.stderr.write(f"gantry: cannot remove what the run made: {error}\n")
-
-    def totals(self, seconds: float) -> Totals:
-        """Return what Locust counted, refused calls and checks apart."""
-        entries = self.environment.stats.entries.values()
-        requests = sum(
-            one.num_requests for one in entries if one.method != CHECK and not one.name.endswith(REFUSED)
-        )
-        return Totals(requests, sum(one.num_failures for one in entries), seconds)
-
-    def _watch(self, watch: Callable[[Calls], None], calls: Calls) -> None:
-        try:
-            watch(calls)
-        except Exception as error:  # noqa: BLE001 - told as a failure, the run goes on
-            traceback.print_exc()
-            self._failed("reader", error)
-
-    def _failed(self, who: str, error: Exception) -> None:
-        self.world.findings.example(f"{who}: {error!r}")
-        self._tell(who, repr(error))
-
-    def _user_failed(self, exception: Exception, **_: Any) -> None:
-        self._failed("user", exception)
-
-    def _tell(self, kind: str, words: str) -> None:
-        self.environment.events.request.fire(
-            request_type=CHECK, name=kind, response_time=0, response_length=0, exception=CheckFailed(words), context={},
-        )  # fmt: skip
-
-    def _stop(self) -> None:
-        if self.is_stopped:
-            raise KeyboardInterrupt
-        self.is_stopped = True
-        sys.stderr.write("gantry: ending; once more leaves at once\n")
 
 
 def drive(plan: Plan, host: str, profile: type[Profile]) -> Outcome | None:
@@ -191,7 +99,7 @@ def _work(seat: Seat) -> None:
     _wait_for_master(seat)
     seat.profile.prepare(seat.world.calls())
     try:
-        runner = seat.environment.create_worker_runner(*seat.plan.master)
+        runner = _joined(seat)
         events = seat.environment.events
         events.test_start.add_listener(lambda **_: seat.begin())
         events.test_stop.add_listener(lambda **_: None if seat.world.is_over else seat.end())
@@ -231,6 +139,15 @@ def _wait_for_master(seat: Seat) -> None:
             gevent.sleep(LOOK_SECONDS)
         else:
             return
+
+
+def _joined(seat: Seat) -> WorkerRunner:
+    host, port = seat.plan.master
+    runners.CONNECT_RETRY_COUNT = JOIN_TRIES
+    try:
+        return seat.environment.create_worker_runner(host, port)
+    except ConnectionError:
+        raise Refused(f"what listens at {host}:{port} is no master of a load") from None
 
 
 def _wait_for_workers(seat: Seat, runner: MasterRunner) -> None:
