@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from system import ROOT, cpu_seconds
+from system import ROOT, cpu_seconds, stop
 
 from gantry_launcher import control
 from gantry_launcher.health import Check, ask
@@ -68,8 +68,7 @@ class EnduranceSystem:
         self.store_folder = Path(state["brokers"][0]["store"])
 
     def stop(self) -> None:
-        down = [str(ROOT / "gantry"), "down", "--data", str(self.data)]
-        subprocess.run(down, check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
+        stop(str(self.data))
 
     def state(self) -> dict[str, Any]:
         answer = control.ask(self.data, "status")

@@ -50,8 +50,16 @@ def started(*options: str, data_parent: str | None = None) -> Generator[System]:
                 sys.exit(f"`{' '.join(command)}` ended with {ran.returncode}: its last line above says why")
             yield System.from_json(cast("dict[str, Any]", json.loads(ran.stdout.splitlines()[-1])))
         finally:
-            down = [str(ROOT / "gantry"), "down", "--data", data]
-            subprocess.run(down, check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
+            stop(data)
+
+
+def stop(data: str) -> None:
+    """Stop the system with its data there. Nothing cuts this short: the data may go next."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    down = [str(ROOT / "gantry"), "down", "--data", data]
+    subprocess.run(down, check=False, cwd=ROOT, stdout=subprocess.DEVNULL)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:

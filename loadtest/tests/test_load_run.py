@@ -1,9 +1,12 @@
 """One short load of a real system, as it is typed: Locust runs in a process of its own, never in that of the tests."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,3 +67,25 @@ def test_a_worker_whose_master_is_not_there_says_so_and_ends_when_told_to(tmp_pa
         assert (ran.returncode, ran.stderr.splitlines()[-1].endswith("is no master of a load")) == (2, True)
     finally:
         subprocess.run([gantry, "down", "--data", data], timeout=120, check=True)
+
+
+@pytest.mark.cluster
+def test_an_impatient_end_leaves_no_system_and_no_data(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "gantry"), "load", "send", "--seconds", "60", "--headless"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment
+    ) as run:
+        assert run.stderr is not None
+        assert any(re.search(r"load: +\d+ of 60 s", line) for line in run.stderr)
+        os.killpg(run.pid, signal.SIGINT)
+        assert any("once more leaves at once" in line for line in run.stderr)
+        until = time.monotonic() + 60
+        while run.poll() is None and time.monotonic() < until:
+            os.killpg(run.pid, signal.SIGINT)  # what it started is being stopped meanwhile
+            time.sleep(0.05)
+        assert "Traceback" not in run.stderr.read()
+    assert run.returncode == 130
+    assert list(tmp_path.glob("gantry-load-*")) == []
+    told = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if os.access(path, os.R_OK)]
+    assert not any(str(tmp_path).encode() in words for words in told)

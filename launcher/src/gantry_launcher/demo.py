@@ -24,6 +24,7 @@ READY_AGAIN_SECONDS_MAX = 60.0
 
 def demo() -> int:
     """Show it; exit status 1 when a message was lost or doubled."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a time limit ends it as Ctrl-C does
     folder = Path(tempfile.mkdtemp(prefix="gantry-demo-"))
     try:
         _say("Starting a throwaway system: NATS, Valkey, nameserver, store, scheduler, txn-checker, gateway.")
@@ -31,17 +32,21 @@ def demo() -> int:
         _say(
             f"Ready after {state['seconds']} s: a message has made the round trip. HTTP at {state['http']}\n"
         )
-        try:
-            _show_send_and_pull(state["http"])
-            show_behaviours(state["http"], _say)
-            return _show_kills(state, folder)
-        finally:
-            subprocess.run(
-                [*_command(), "down", "--data", str(folder)], check=False, stderr=subprocess.DEVNULL
-            )
-            _say("Stopped, and its directory removed.")
+        _show_send_and_pull(state["http"])
+        show_behaviours(state["http"], _say)
+        return _show_kills(state, folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+        _say("Stopped, and its directory removed.")
+
+
+def _remove(folder: Path) -> None:
+    """Stop what runs there, be it half started, and delete it; no signal cuts this short."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    down = [*_command(), "down", "--data", str(folder)]
+    subprocess.run(down, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _show_send_and_pull(base: str) -> None:

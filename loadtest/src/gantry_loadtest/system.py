@@ -50,6 +50,8 @@ def started() -> Generator[str]:
                 raise Refused(f"`./gantry up` ended with {ran.returncode}: its last line above says why")
             yield json.loads(ran.stdout.splitlines()[-1])["http"]
         finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)  # nothing cuts this short: the data goes next
             down = [gantry, "down", "--data", data]
             subprocess.run(down, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
 
