@@ -50,6 +50,10 @@ class IndexFiles:
                 is_dropped = True
             else:
                 opened.append((name, file))
+        for _, file in opened[:-1]:
+            if file.count < self._settings.index_entries:
+                # It had filled, and a crash came before its last checkpoint: slots may lead to what the header does not count.
+                LiveIndexFile(file.file, self._settings)
         if opened and opened[-1][1].count < self._settings.index_entries:
             name, file = opened.pop()
             self._live = (name, LiveIndexFile(file.file, self._settings))
@@ -107,6 +111,7 @@ class IndexFiles:
         if self._waiting:
             raise OSError(errno.ENOSPC, "no file could be made for index entries", self._directory)
         for name, live in [*self._unsaved, *([self._live] if self._live else [])]:
+            takes_more = self._live is not None and live is self._live[1]  # and may fill while this writes it
             header = live.header()
             pages = live.dirty_pages()
             for first in range(0, len(pages), _PAGES_PER_SLICE):
@@ -115,7 +120,7 @@ class IndexFiles:
                 yield _page_job(live, numbers, live.take_pages(numbers))
             live.flush_entries()
             yield self._header_job(live, header)
-            if self._live is None or live is not self._live[1]:
+            if not takes_more:
                 self._unsaved = [pair for pair in self._unsaved if pair[1] is not live]
                 self._full.append((name, IndexFile(live.file, self._settings)))
 
