@@ -231,3 +231,17 @@ def test_the_thread_keeps_ahead_of_a_running_tail_on_the_real_disk(tmp_path, fai
     assert segment.file.pread(len(content), 0) == content
     assert not any(segment.file.pread(1 << 20, len(content)))
     assert failures == []
+
+
+def test_the_thread_begins_with_the_first_segment_of_a_new_log(tmp_path, failures):
+    sizes = LogSettings(segment_bytes=1 << 20, prezero_bytes=128 * 1024, prezero_slice_bytes=16 * 1024)
+    prezero = Prezero(RealFiles(), str(tmp_path), sizes, failures, lambda: True)
+    prezero.start_thread()
+    segment = prezero.take_spare(0)
+    prezero.claim(100)
+    deadline = time.monotonic() + 10
+    while Path(segment.path).stat().st_blocks * 512 < 100 * 1024 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    prezero.close()
+    assert Path(segment.path).stat().st_blocks * 512 >= 100 * 1024
+    assert failures == []

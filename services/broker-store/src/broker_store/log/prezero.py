@@ -91,6 +91,7 @@ class Prezero:
             spare, self._spare = self._spare, None
             if spare is None or spare.start != start:
                 spare = open_segment(self._files, self._directory, start, self._settings.segment_bytes)
+                self._wake_at = start  # the first segment of a log: the thread sleeps and knows of none
             self._segment = spare
             self._zeroed_end = max(self._zeroed_end, start)
         return spare
