@@ -8,6 +8,7 @@ the descriptor that wrote it, so its errors are seen on every kernel.
 import errno
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -186,9 +187,13 @@ class QueueSaving:
         for queue in queues:
             directory, first = queue.units.directory, queue.units.min_offset
             first -= first % self._settings.queue_file_units
-            self._files.make_dirs(directory)
             path = f"{directory}/{file_name(first * QUEUE_UNIT_BYTES)}"
-            self._files.open(path, create_bytes=self._settings.queue_file_bytes).close()
+            try:
+                self._files.make_dirs(directory)
+                self._files.open(path, create_bytes=self._settings.queue_file_bytes).close()
+            except FileNotFoundError:
+                if self._is_there(queue):  # else its topic was deleted between the two
+                    raise
 
     def _sync(self, files: Sequence[File], directories: Sequence[str]) -> None:
         for file in files:
@@ -197,7 +202,7 @@ class QueueSaving:
             except OSError as error:  # also for want of space: the kernel forgets what it could not write
                 raise OSError(errno.EIO, f"sync failed: {error.strerror}", file.path) from error
         for directory in directories:
-            if self._files.exists(directory):  # a topic may have been deleted meanwhile
+            with suppress(FileNotFoundError):  # a topic may have been deleted meanwhile
                 self._files.sync_dir(directory)
 
     def _is_there(self, queue: Queue) -> bool:

@@ -253,7 +253,12 @@ class RealFiles:
                 self.remove_dir(str(entry))
             else:
                 entry.unlink()
-        directory.rmdir()
+        try:
+            directory.rmdir()
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+            self.remove_dir(path)  # another thread made something in it meanwhile
 
     def link(self, path: str, new_path: str) -> None:
         os.link(path, new_path)
