@@ -167,3 +167,15 @@ def test_any_torn_or_flipped_journal_gives_a_clean_prefix(tmp_path_factory, cut,
 
 def content_of(path):
     return path.read_bytes()
+
+
+async def test_a_commit_that_goes_on_after_the_end_is_answered_and_fails_nobody_else(tmp_path):
+    """The leases' note of it was flushed so late: what its answer raised would end the answers of the whole flush."""
+    keeper, _ = opened(tmp_path)
+    waiting = []
+    keeper.before_commit = lambda *commit: waiting.append(commit[-1]) is None
+    answers = []
+    keeper.commit("g", "t", 0, 7, answers.append)
+    await keeper.close()
+    waiting[0](None)
+    assert [type(answer) for answer in answers] == [OSError]

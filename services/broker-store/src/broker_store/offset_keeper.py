@@ -71,6 +71,7 @@ class OffsetKeeper:
         self._saved_changes = 0
         self._waiting: list[tuple[bytes, Answer]] = []
         self._is_writing = False
+        self._is_closed = False
         self._flush_lock = asyncio.Lock()
 
     @property
@@ -135,10 +136,15 @@ class OffsetKeeper:
         """Write everything and end the thread."""
         await self.flush()
         await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.close)
+        self._is_closed = True
         self._thread.shutdown(wait=False)
 
     def _write_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
+        if self._is_closed:  # what a commit waited for first was flushed so late
+            for _, answer in waiting:
+                answer(OSError("the store is closing"))
+            return
         self._is_writing = True
         lines = b"".join([line for line, _ in waiting])
         future = asyncio.get_running_loop().run_in_executor(self._thread, self._journal.append, lines)
