@@ -27,6 +27,7 @@ from broker_store.log.unit_journal import UnitJournal
 from broker_store.queue_note import encode_note, take_note
 from broker_store.queue_saving import QueueSaving
 from broker_store.queues import QueueTable
+from broker_store.settling.copies import KEPT_FILE
 from gantry_chassis.logs import get_logger
 
 HARMLESS_ERRORS = SPACE_ERRORS | NO_DESCRIPTOR | {errno.ENOMEM}
@@ -166,7 +167,7 @@ class Checkpoints:
         confirm, end = parts.log.confirm, parts.log.written_end
         files_ms = self._saving.files_ms
         times = Times(newest_ms, newest_ms if files_ms is None else files_ms, newest_ms)
-        await in_thread(lambda: parts.checkpoint.write(position, end, confirm, times))
+        await in_thread(lambda: self._note(position, end, confirm, times))
         self.position = position
         await self._saving.done(plan, position, newest_ms)
         self.count += 1
@@ -186,6 +187,11 @@ class Checkpoints:
     def _save(self, states: list[Snapshot], position: int) -> None:
         for state in states:
             self._parts.snapshots.save(state.name, state.data, position)
+
+    def _note(self, position: int, end: int, confirm: int, times: Times) -> None:
+        parts = self._parts
+        parts.checkpoint.write(position, end, confirm, times)
+        parts.files.remove(f"{parts.snapshots.directory}/{KEPT_FILE}")  # the snapshots have what it says
 
     def _times(self) -> Times:
         newest_ms = self._parts.appends.appeared_ms

@@ -72,7 +72,7 @@ class SnapshotFiles:
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
-        self._directory = directory
+        self.directory = directory
 
     def save(self, name: str, data: bytes, position: int) -> None:
         """Replace a snapshot; durable on return. Raises OSError: the old one is still there."""
@@ -110,7 +110,7 @@ class SnapshotFiles:
         return position, data
 
     def _path(self, name: str) -> str:
-        return f"{self._directory}/gantry/{name}.snapshot"
+        return f"{self.directory}/gantry/{name}.snapshot"
 
 
 class Snapshot(NamedTuple):

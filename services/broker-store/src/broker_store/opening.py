@@ -31,7 +31,7 @@ from broker_store.queues import QueueTable
 from broker_store.restore import Restore
 from broker_store.settings import Settings
 from broker_store.settling.claims import raise_boot_count
-from broker_store.settling.copies import read_foreign_cursors
+from broker_store.settling.copies import KEPT_FILE, keep_foreign_cursors, read_kept_cursors
 from broker_store.settling.mark import records_together
 from broker_store.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
 from broker_store.topics import SEGMENT_TOPIC, queue_count
@@ -73,6 +73,8 @@ class Opening:
         """Recover; rebuild what the note of the last checkpoint misses. Raises LogError when the log cannot be opened."""
         note = load_note(self.store.note_file) if self._is_ours else None
         has_log = bool(self.store.log.segments)
+        if not self._is_ours:
+            keep_foreign_cursors(self._files, self.store.config_dir, f"{self._directory}/{KEPT_FILE}")
         self._checkpoint.begin(os.getpid())
         self._boot_count = self.store.boot_count = raise_boot_count(self._files, self._directory)
         if self._is_ours and note is None and has_log:
@@ -236,8 +238,7 @@ class Opening:
                 store.states.all(), recovery.start if is_needed else None
             )
         self._missing = missing
-        if not self._is_ours:
-            read_foreign_cursors(self._files, store.config_dir, store.states.settled)
+        read_kept_cursors(self._files, f"{self._directory}/{KEPT_FILE}", store.states.settled)
         return states
 
     def _load_queues(self, recovery: Recovery) -> None:

@@ -12,7 +12,7 @@ from broker_store.derived import lowest_pin
 from broker_store.disk_care import DiskCare
 from broker_store.log.snapshot import Snapshots
 from broker_store.offsets import OffsetTable
-from broker_store.settling.copies import Copies, read_foreign_cursors
+from broker_store.settling.copies import KEPT_FILE, Copies, keep_foreign_cursors, read_kept_cursors
 from broker_store.topics import MARKS_TOPIC
 from gantry_wire.codes import RequestCode
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -37,6 +37,11 @@ async def half_decided(peer, count=6, decided=(0, 1, 4), **settings):
     side.pass_time(2)
     side.settled([side.item(offset, deliver()) for offset in decided])
     return side
+
+
+def take_over(side, table):
+    keep_foreign_cursors(side.files, "/store/config", f"/store/{KEPT_FILE}")
+    read_kept_cursors(side.files, f"/store/{KEPT_FILE}", table)
 
 
 def state(side):
@@ -196,7 +201,7 @@ async def test_cursors_are_copied_as_rocketmq_keeps_them_and_read_back_from_a_fo
         b"\n", b""
     ).replace(b"\t", b"")
     fresh = type(side.settling.table)(side.queues)
-    read_foreign_cursors(side.files, "/store/config", fresh)
+    take_over(side, fresh)
     assert fresh.of(SOURCE).cursor == 3
 
 
@@ -241,7 +246,7 @@ async def test_what_is_read_from_a_cold_disk_is_settled_all_the_same(peer):
 async def test_what_another_broker_delivered_is_known_from_the_log_from_then_on(peer):
     side = await half_decided(peer, decided=())
     side.files.replace_atomically("/store/config/delayOffset.json", b'{"offsetTable":{1:4,9:0,"x":3}}')
-    read_foreign_cursors(side.files, "/store/config", side.settling.table)
+    take_over(side, side.settling.table)
     assert state(side) == (4, [])
     side.settling.log_foreign_floors()
     side.flush()

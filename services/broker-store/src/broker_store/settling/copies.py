@@ -5,9 +5,11 @@ beginning, so that all op messages are read again (what they name below the curs
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor
 from typing import cast
+
+import msgspec
 
 from broker_store.config_files import ConfigFile, DataVersionCounter
 from broker_store.log.files import Files
@@ -15,6 +17,7 @@ from broker_store.offsets import OffsetTable
 from broker_store.ports import Commands, Peer
 from broker_store.queues import QueueTable
 from broker_store.saver import Saver
+from broker_store.settling.mark import Source
 from broker_store.settling.table import SettledTable
 from gantry_wire import fastjson
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -25,6 +28,9 @@ from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 COPY_SECONDS = 10.0
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 """RocketMQ's consumer group of its transaction checks."""
+KEPT_FILE = "gantry/foreign.json"
+"""What another broker's cursors were, until the first checkpoint of ours has them."""
+_decode_kept = msgspec.json.Decoder(list[tuple[str, int, str, int]]).decode
 
 
 class Copies:
@@ -94,16 +100,34 @@ class Copies:
         )
 
 
-def read_foreign_cursors(files: Files, config_dir: str, table: SettledTable) -> None:
-    """Take over how far a RocketMQ broker came that wrote to this directory last: what it delivered is not delivered again."""
+def keep_foreign_cursors(files: Files, config_dir: str, path: str) -> None:
+    """Keep how far a RocketMQ broker came that wrote to this directory last: what it delivered is not delivered again.
+
+    Before the directory becomes ours: a start may end before the log has it, and the next one finds a directory of ours.
+    """
+    found = [(*source, offset) for source, offset in _foreign_cursors(files, config_dir)]
+    if found:
+        files.replace_atomically(path, msgspec.json.encode(found))
+    else:
+        files.remove(path)
+
+
+def read_kept_cursors(files: Files, path: str, table: SettledTable) -> None:
+    """Take over what was kept, by this start or by one before it that did not come to a checkpoint."""
+    content = files.read_bytes(path)
+    for topic, queue_id, group, offset in _decode_kept(content) if content else ():
+        table.take_foreign_floor((topic, queue_id, group), offset)
+
+
+def _foreign_cursors(files: Files, config_dir: str) -> Iterator[tuple[Source, int]]:
     content = ConfigFile(files, f"{config_dir}/delayOffset.json").load()
     for level, offset in _offset_table(content):
         if level.isdecimal() and int(level) > 0:
-            table.take_foreign_floor((SCHEDULE_TOPIC, int(level) - 1, ""), offset)
+            yield (SCHEDULE_TOPIC, int(level) - 1, ""), offset
     offsets = OffsetTable()
     offsets.load(ConfigFile(files, f"{config_dir}/consumerOffset.json").load())
     for queue_id, offset in offsets.of(TRANSACTION_GROUP, HALF_TOPIC).items():
-        table.take_foreign_floor((HALF_TOPIC, queue_id, ""), offset)
+        yield (HALF_TOPIC, queue_id, ""), offset
 
 
 def _offset_table(content: object) -> list[tuple[str, int]]:
