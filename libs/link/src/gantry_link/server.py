@@ -66,6 +66,7 @@ class RemotingServer:
         self._next_id = 0
         self._sweeper: asyncio.TimerHandle | None = None
         self._emptied = asyncio.Event()
+        self._is_closing = False
 
     async def listen(self, host: str, port: int) -> int:
         """Accept connections on one more port (0: any free one) and return its number; OSError when it is taken."""
@@ -79,6 +80,7 @@ class RemotingServer:
 
     async def close(self, drain_seconds: float = 0.0) -> None:
         """Stop accepting, let answers leave for at most `drain_seconds`, then cut the rest."""
+        self._is_closing = True
         self.stop_accepting()
         for peer in list(self.peers.values()):
             peer.close()
@@ -103,6 +105,9 @@ class RemotingServer:
 
     def connected(self, peer: Peer) -> None:
         """Count and announce a new connection, or refuse it when there are too many."""
+        if self._is_closing:  # it was being accepted: who closes would never hear of it
+            peer.abort()
+            return
         if len(self.peers) >= self.limits.connections_max:
             self.figures.refused += 1
             peer.abort()
