@@ -173,3 +173,19 @@ async def test_it_registers_again_and_again():
     one = await Nameserver().start()
     async with running(one, every_seconds=0.05):
         await until(lambda: len(one.registrations) >= 3)
+
+
+async def test_a_broker_that_left_does_not_come_back_while_it_drains():
+    """The loop of registrations goes on until the end of a stop: a topic made meanwhile, or the time, has it look again."""
+    one = await Nameserver().start()
+    async with running(one, every_seconds=0.2) as (registration, topics, _):
+        await until(lambda: one.registrations)
+        await registration.unregister()
+        before = len(one.registrations)
+        topics.ensure("late", 3)
+        known: list[bool] = []
+        registration.when_known(lambda: known.append(True))
+        await until(lambda: known)
+        await asyncio.sleep(0.8)
+        assert one.left == ["b"]
+        assert len(one.registrations) == before

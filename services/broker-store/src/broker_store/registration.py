@@ -62,6 +62,8 @@ class Registration:
         """Who waits for the one under way; None while there is none."""
         self._one_at_a_time = asyncio.Lock()
         """A start registers, and so does the loop: who waits is told by that registration which holds the topic."""
+        self._has_left = False
+        """Nothing is registered any more: the loop goes on until a stop is over."""
         self._failing: set[str] = set()
         self.broker_permission = PERM_RW
         self.registrations = 0
@@ -113,7 +115,7 @@ class Registration:
             telling = self._telling = self._waiting
             self._waiting = []
             try:
-                return await self._register(changed)
+                return not self._has_left and await self._register(changed)
             finally:
                 self._telling = None
                 for told in telling:
@@ -140,6 +142,7 @@ class Registration:
 
     async def unregister(self) -> None:
         """Say that this broker leaves; a nameserver that cannot be reached finds out by itself."""
+        self._has_left = True
         who = self._identity
         header = BrokerIdentityHeader(
             broker_name=who.broker_name,
