@@ -75,9 +75,14 @@ class Lanes:
 
     async def find(self, uniq: bytes) -> list[Entry]:
         """Return the messages with a unique key."""
-        found = {entry.key: entry for lane in self.due.values() for entry in lane.find(uniq)}
+        found = self._near(uniq)
         found.update({entry.key: entry for entry in await self.far.find(uniq)})
+        await self.far.arrived()
+        found.update(self._near(uniq))  # what came near meanwhile was in neither place when it was looked at
         return list(found.values())
+
+    def _near(self, uniq: bytes) -> dict[int, Entry]:
+        return {entry.key: entry for lane in self.due.values() for entry in lane.find(uniq)}
 
     def forget(self, entries: Sequence[Entry]) -> None:
         """Forget messages that somebody has decided, wherever they are kept. Whoever asks afterwards sees them no more.
@@ -124,7 +129,11 @@ class Lanes:
 
     async def load(self, lane: int, until_ms: int, count: int) -> None:
         """Bring from afar what will be due; `due[lane].wants` has asked for it."""
-        self.due[lane].loaded(await self.far.load(lane, until_ms, count), count)
+        due, loaded = self.due[lane], await self.far.load(lane, until_ms, count)
+        due.loaded(loaded, count)
+        for _, entry in loaded:  # who decided one on its way found it neither near nor far
+            if self.far.is_removing(entry.key):
+                due.decided(entry.key)
 
 
 def _everything(_source: int) -> int:

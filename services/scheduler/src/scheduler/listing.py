@@ -49,10 +49,10 @@ class Listing:
             if not term.catching_up.is_open:
                 continue
             place = None if token is None else _place(token, term.broker)
-            found = [
-                *near_rows(term, wanted, place),
-                *await term.lanes.far.page(wanted, place, limit + 1),
-            ]
+            far = await term.lanes.far.page(wanted, place, limit + 1)
+            await term.lanes.far.arrived()
+            # in this order: a message comes near while the page is read, and is then in both places or in one, never in none
+            found = {row[1].key: row for row in (*far, *near_rows(term, wanted, place))}.values()
             rows += [(at_ms, term.broker, entry.key, entry, term) for at_ms, entry in found]
         rows.sort(key=lambda row: row[:3])
         page.schedules = [_schedule(entry, term) for *_, entry, term in rows[:limit]]

@@ -84,6 +84,8 @@ class SqliteIndex:
         """Keys of what is being removed: look-ups do not wait for the thread that writes."""
         self._wishes: list[tuple[int, Sequence[Entry], asyncio.Future[int]]] = []
         """What is to be removed, by lane, and who is told how much that was."""
+        self._taking: set[asyncio.Future[list[tuple[int, Entry]]]] = set()
+        """What is being taken out: in the file no more, and not here yet."""
         self._timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -145,9 +147,7 @@ class SqliteIndex:
             self._write()
             taken: list[tuple[int, Entry]] = []
             try:
-                taken = await self._in_writer(
-                    lambda: far_rows.take_out(self._write_to, lane, until_ms, count)
-                )
+                taken = await self._take_out(lane, until_ms, count)
             except sqlite3.Error as error:
                 self._note(error)
                 if not self._is_full:
@@ -159,8 +159,17 @@ class SqliteIndex:
                 return taken
             await asyncio.sleep(FULL_SECONDS)
 
+    async def arrived(self) -> None:
+        """Wait until what is being taken out has come to whoever loads it: a look-up meanwhile did not see it."""
+        if self._taking:
+            await asyncio.wait(self._taking)
+
+    def is_removing(self, key: int) -> bool:
+        """Whether a message is being removed: one that was taken out before is to be forgotten as well."""
+        return key in self._removing
+
     async def find(self, uniq: bytes) -> list[Entry]:
-        """Return the messages with a unique key."""
+        """Return the messages with a unique key, but for those on their way out: see `arrived`."""
         unwritten, removing = (*self._writing, self._open), frozenset(self._removing)
         found = {entry.key: entry for batch in unwritten for entry in batch.find(uniq)}
         loop = asyncio.get_running_loop()
@@ -182,7 +191,7 @@ class SqliteIndex:
         return removed
 
     async def page(self, wanted: Wanted, after: Place | None, count: int) -> list[tuple[int, Entry]]:
-        """Return messages from `after` on, in the order of their times and keys, with those times."""
+        """Return messages from `after` on, in the order of their times and keys, with those times; see `arrived`."""
         await self._all_written()
         return await self._in_lister(lambda: far_rows.page(self._list_from, wanted, after, count))
 
@@ -296,6 +305,16 @@ class SqliteIndex:
                 _log.error("the disk of the due index is full; trying again", path=str(self._path))
             else:
                 _log.info("the due index can be written again", path=str(self._path))
+
+    async def _take_out(self, lane: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
+        taking = asyncio.get_running_loop().run_in_executor(
+            self._writer, far_rows.take_out, self._write_to, lane, until_ms, count
+        )
+        self._taking.add(taking)
+        try:
+            return await taking
+        finally:
+            self._taking.discard(taking)
 
     async def _in_writer(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writer, work)
