@@ -8,6 +8,7 @@ from schedule_records import record
 
 from gantry_link.claims import Held
 from gantry_link.store_client import Pulled
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.scheduler_bodies import CreateTask, TaskView
 from gantry_wire.settle_headers import OutputPlace, SettleReplyBody, SettleResult, SettleStatus
 from scheduler.system_names import TASKS_TOPIC
@@ -66,22 +67,24 @@ async def until(condition):
             await asyncio.sleep(0.01)
 
 
+def redrive():
+    return TaskView(
+        id="",
+        kind="redrive",
+        state="running",
+        broker="broker-a",
+        definition=CreateTask(kind="redrive", group="g"),
+        created_ms=1,
+        updated_ms=1,
+    )
+
+
 async def test_a_checkpoint_that_is_read_after_the_task_ended_does_not_begin_it_again():
     queue, writing, work = SlowQueue(), Writing(), Work()
     held = Held(TASKS_TOPIC, 0, 1, 0, 0, 0)
     desk = Desk("broker-a", queue, held, writing, {"redrive": work}, lambda: 1000)
     running = asyncio.ensure_future(desk.run())
-    definition = CreateTask(kind="redrive", group="g")
-    view = TaskView(
-        id="",
-        kind="redrive",
-        state="running",
-        broker="broker-a",
-        definition=definition,
-        created_ms=1,
-        updated_ms=1,
-    )
-    queue.show(encode_json(TaskRecord(view=view)))
+    queue.show(encode_json(TaskRecord(view=redrive())))
     await until(lambda: desk.views and not desk.running and len(writing.bodies) == 2)
     (identifier,) = desk.views
     for body in writing.bodies:  # the checkpoint and the end, both read only now
@@ -94,3 +97,37 @@ async def test_a_checkpoint_that_is_read_after_the_task_ended_does_not_begin_it_
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
+
+
+class EndlessWork:
+    async def run(self, task):
+        await until(lambda: task.is_cancelled)
+
+
+class AwayStore:
+    """A settler that never answers."""
+
+    async def settle(self, _queue, _items):
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+async def test_who_waits_for_a_cancelled_task_is_told_when_the_term_ends(is_read):
+    queue = SlowQueue()
+    held = Held(TASKS_TOPIC, 0, 1, 0, 0, 0)
+    desk = Desk("broker-a", queue, held, AwayStore(), {"redrive": EndlessWork()}, lambda: 1000)
+    running = asyncio.ensure_future(desk.run())
+    if is_read:
+        queue.show(encode_json(TaskRecord(view=redrive())))
+        await until(lambda: desk.running)
+    else:
+        desk.views["t"] = redrive()  # as it is between being stored and being read
+    (identifier,) = desk.views
+    cancelling = asyncio.ensure_future(desk.cancel(identifier))
+    await asyncio.sleep(0.05)
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(5):
+        with pytest.raises(RefusedRequest, match="does not work on broker-a any more"):
+            await cancelling

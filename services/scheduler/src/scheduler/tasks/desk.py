@@ -64,6 +64,7 @@ class Desk:
         self._newest: dict[str, tuple[TaskRecord, int, int]] = {}
         self._follower = Follower(store, TASKS_TOPIC, 0, SCHEDULER_GROUP, self._take)
         self._group: asyncio.TaskGroup | None = None
+        self._is_over = False
 
     @property
     def is_complete(self) -> bool:
@@ -72,9 +73,12 @@ class Desk:
 
     async def run(self) -> None:
         """Follow the tasks queue and run its tasks, for ever."""
-        async with asyncio.TaskGroup() as self._group:
-            self._group.create_task(self._follower.run(0), name="follow tasks")
-            self._group.create_task(self._begin_all(), name="begin tasks")
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                self._group.create_task(self._follower.run(0), name="follow tasks")
+                self._group.create_task(self._begin_all(), name="begin tasks")
+        finally:
+            self._is_over = True
 
     async def create(self, definition: CreateTask) -> TaskView:
         """Store a definition; the task begins when it is read again. Raises LinkError or BrokerRefused."""
@@ -104,13 +108,18 @@ class Desk:
         raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, f"there is no task {identifier[:64]}")
 
     async def cancel(self, identifier: str) -> TaskView:
-        """End a task where it is; answered when that is stored. One that has ended stays as it is."""
+        """End a task where it is; answered when that is stored. One that has ended stays as it is.
+
+        RefusedRequest when the term ends before: whoever works on the task next is to be asked.
+        """
         view = self.show(identifier)
-        task = self.running.get(identifier)
         while view.state == "running":
+            if self._is_over:
+                words = f"this scheduler does not work on {self._broker} any more; ask who holds its claims"
+                raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, words, {"gantryCode": "NOT_HELD"})
+            task = self.running.get(identifier)
             if task is None:
                 await asyncio.sleep(0.02)  # it was created a moment ago and is being read
-                task = self.running.get(identifier)
                 view = self.views.get(identifier, view)
                 continue
             task.cancel()
@@ -166,19 +175,26 @@ class Desk:
     async def _run(self, task: RunningTask) -> None:
         identifier, work = task.view.id, self._work[task.view.kind]
         _log.info("task runs", task=identifier, kind=task.view.kind)
-        while not task.ended.is_set():
-            try:
-                if not task.is_cancelled:
-                    await work.run(task)
-                await task.end("cancelled" if task.is_cancelled else "done")
-            except WireError as error:
-                await task.end("failed", str(error))
-            except TaskLost as error:
-                _log.warning("task lost", task=identifier, error=str(error))
-                break
-            except (LinkError, BrokerRefused, RedriveBlocked, NobodyHolds) as error:
-                task.view.error = str(error)
-                _log.warning("task waits", task=identifier, error=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
-        del self.running[identifier]
+        try:
+            while not task.ended.is_set():
+                try:
+                    if not task.is_cancelled:
+                        await work.run(task)
+                    await task.end("cancelled" if task.is_cancelled else "done")
+                except WireError as error:
+                    await task.end("failed", str(error))
+                except TaskLost as error:
+                    _log.warning("task lost", task=identifier, error=str(error))
+                    break
+                except (LinkError, BrokerRefused, RedriveBlocked, NobodyHolds) as error:
+                    task.view.error = str(error)
+                    _log.warning("task waits", task=identifier, error=str(error))
+                    await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            if (
+                not task.ended.is_set()
+            ):  # the term ends, or the task is lost: who waits to cancel it looks again
+                task.view.state = "running"  # its end may have been begun; it is not known to be stored
+                task.ended.set()
+            del self.running[identifier]
         _log.info("task ended", task=identifier, state=task.view.state, outcomes=task.view.outcomes)
