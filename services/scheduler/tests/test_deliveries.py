@@ -155,6 +155,30 @@ async def test_a_cancel_record_that_comes_first_waits_for_its_target(parts):
     assert parts.settler.outcomes(6) == ["cancelled"]
 
 
+@pytest.mark.parametrize("after_ms", [10_000, 3_600_000])
+async def test_a_cancel_record_meets_its_target_that_is_read_while_it_is_looked_for(
+    parts, monkeypatch, after_ms
+):
+    looked, go_on, find = asyncio.Event(), asyncio.Event(), parts.lanes.far.find
+
+    async def slow(uniq):
+        found = await find(uniq)
+        looked.set()
+        await go_on.wait()
+        return found
+
+    monkeypatch.setattr(parts.lanes.far, "find", slow)
+    parts.cancels.take(entry(5, 60_000, TIMER, cancels=b"orders+late"))
+    await looked.wait()
+    target = entry(6, after_ms, TIMER, uniq=b"late")
+    parts.lanes.arm([target], INSTANTS)
+    parts.cancels.noticed([target])
+    go_on.set()
+    await parts.until(lambda: parts.lanes.pending == 0)
+    assert parts.settler.outcomes(6) == ["cancelled"]
+    assert len(parts.settler.outcomes(5)) == 1
+
+
 async def test_a_cancel_record_for_another_topic_leaves_a_message_alone(parts):
     parts.arm(entry(1, 60_000, TIMER), lane=INSTANTS)
     parts.cancels.take(entry(5, 60_000, TIMER, cancels=b"others+u1"))

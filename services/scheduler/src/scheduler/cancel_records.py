@@ -57,18 +57,23 @@ class CancelRecords:
 
     async def _carry_out(self, record: Entry) -> bool:
         topic, uniq = target_of(record)
+        waits = len(self._waiting) < WAITING_MAX
+        if waits:  # from now on: its message may be read while it is looked for
+            self._waiting[uniq] = record
         found = [
             entry
             for entry in await self._lanes.find(uniq)
             if entry.source == TIMER and topic in ("", entry.topic)
         ]
+        if waits and self._waiting.get(uniq) is not record:
+            return True  # it was read, and the record is in the queue again
         if not found:
-            if len(self._waiting) < WAITING_MAX:
-                self._waiting[uniq] = record
             self._lanes.arm(
                 [record], lane_of(record)
             )  # when it is due it is settled with no result, like any other
             return True
+        if waits:
+            del self._waiting[uniq]
         try:
             items = [*(cancel(entry) for entry in found), deliver(record)]
             reply = await self._settler.settle((TIMER_TOPIC, 0), items)
