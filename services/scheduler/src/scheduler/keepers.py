@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from gantry_link.fleet import StoreAt
 from gantry_link.pool import ConnectionPool
@@ -20,21 +21,22 @@ class Keepers:
         self.by_broker: dict[str, StoreKeeper] = {}
         self._pool = pool
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._ending: dict[str, asyncio.Task[None]] = {}
-        """The last keeper that left of each broker: one at a time has its index."""
+        self._ending: dict[str, set[asyncio.Task[None]]] = {}
+        """Keepers that left and have not ended yet, by broker: one at a time has its index."""
 
     def joined(self, store: StoreAt) -> None:
         """Serve one more store."""
         keeper = self.by_broker[store.broker] = StoreKeeper(store, self._pool, self.ourselves)
-        before = self._ending.pop(store.broker, None)
-        serving = _serve(keeper, before)
+        serving = _serve(keeper, frozenset(self._ending.get(store.broker, ())))
         task = asyncio.get_running_loop().create_task(serving, name=f"store {store.broker}")
         self._tasks[store.broker] = task
 
     def left(self, store: StoreAt) -> None:
         """Serve a store no more."""
         del self.by_broker[store.broker]
-        task = self._ending[store.broker] = self._tasks.pop(store.broker)
+        task, ending = self._tasks.pop(store.broker), self._ending.setdefault(store.broker, set())
+        ending.add(task)
+        task.add_done_callback(ending.discard)
         task.cancel()
 
     def terms(self) -> list[Term]:
@@ -49,10 +51,11 @@ class Keepers:
         """End all of them; claims are released."""
         for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), *self._ending.values(), return_exceptions=True)
+        ending = (task for tasks in self._ending.values() for task in tasks)
+        await asyncio.gather(*self._tasks.values(), *ending, return_exceptions=True)
 
 
-async def _serve(keeper: StoreKeeper, before: asyncio.Task[None] | None) -> None:
-    if before is not None:
-        await asyncio.wait((before,))
+async def _serve(keeper: StoreKeeper, before: Collection[asyncio.Task[None]]) -> None:
+    if before:
+        await asyncio.wait(before)
     await keeper.run()
