@@ -4,13 +4,16 @@ import asyncio
 import contextlib
 import gc
 import weakref
+from pathlib import Path
 
 import pytest
 
 from gantry_link.errors import LinkError
 from gantry_link.fleet import StoreAt
+from gantry_wire.command import Command
 from scheduler import store_keeper
-from scheduler.store_keeper import StoreKeeper
+from scheduler.store_keeper import Ourselves, StoreKeeper
+from scheduler.term import StoreToServe
 
 pytestmark = pytest.mark.anyio
 
@@ -48,3 +51,46 @@ async def test_what_a_term_left_is_freed_before_the_next_begins(monkeypatch):
     finally:
         gc.enable()
     assert len(left) == 2
+
+
+class GrantingStore:
+    """Grants what is claimed."""
+
+    async def ask(self, _code, _fields):
+        return Command(fields={"epoch": "1", "storeTimeMs": "1", "cursor": "0", "maxOffset": "0"})
+
+    async def tell(self, _code, _fields):
+        pass
+
+
+async def test_a_term_that_is_ending_ends_in_full_when_the_keeper_is_stopped_meanwhile(monkeypatch):
+    begun, ending, let_end, ended = asyncio.Event(), asyncio.Event(), asyncio.Event(), []
+
+    class SlowTerm:
+        def __init__(self, *_):
+            pass
+
+        async def run(self):
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ending.set()
+                await let_end.wait()
+                ended.append(True)
+
+    monkeypatch.setattr(store_keeper, "Term", SlowTerm)
+    ourselves = Ourselves("us", "127.0.0.1:2", 3000, Path(), None)
+    keeper = StoreKeeper(StoreAt("broker-a", "127.0.0.1:1"), None, ourselves)
+    keeper.client = GrantingStore()
+    serving = asyncio.ensure_future(keeper._serve(StoreToServe("broker-a", keeper.client, (1000,))))
+    await begun.wait()
+    keeper.claims.fenced("held by another")
+    await ending.wait()
+    serving.cancel()
+    await asyncio.sleep(0.01)
+    assert not serving.done()
+    let_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert ended == [True]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -102,7 +103,7 @@ class StoreKeeper:
             tasks = [task for task in (working, holding) if task is not None]
             for task in tasks:
                 task.cancel()
-            for result in await asyncio.gather(*tasks, return_exceptions=True):
+            for result in await _results(tasks):
                 if isinstance(result, Exception):
                     self._say_failed(result)
                     await asyncio.sleep(AWAY_SECONDS)
@@ -119,6 +120,20 @@ class StoreKeeper:
             )
         if others is not None:
             _log.error("term failed", broker=self.at.broker, exc_info=others)
+
+
+async def _results(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | None]:
+    """Wait for the end of tasks; who cancels us meanwhile does not cancel them once more: a term is closing its index."""
+    ending = asyncio.gather(*tasks, return_exceptions=True)
+    is_cancelled = False
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            is_cancelled = True
+    if is_cancelled:
+        raise asyncio.CancelledError
+    return ending.result()
 
 
 def _divide(error: Exception) -> tuple[list[Exception], Exception | None]:
