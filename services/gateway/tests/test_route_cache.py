@@ -9,6 +9,7 @@ import pytest
 from gateway.brokers import KnownBrokers
 from gateway.ports import Broker, QueueData, RouteData, Unusable
 from gateway.problems import Problem
+from gateway.queue_lists import PREVIOUS_NAMESPACE
 from gateway.route_cache import RouteCache
 
 ROUTE = RouteData((QueueData("broker-a", 4, 4, 6),), {"broker-a": "127.0.0.1:10911"})
@@ -108,3 +109,49 @@ async def test_an_answer_that_cannot_be_used_is_503_and_what_was_known_before_is
     routes.forget("orders")
     assert await routes.get("orders") is route
     assert await routes.queue_list("orders") is history
+
+
+class SlowLists(Names):
+    """Nameservers whose queue lists are on their way until they are let go."""
+
+    def __init__(self, *lists: str) -> None:
+        super().__init__(ROUTE)
+        self.lists = list(lists)
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def value(self, namespace: str, key: str) -> str | None:
+        if namespace == PREVIOUS_NAMESPACE:
+            return None
+        found = self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
+        self.asked.set()
+        await self.go_on.wait()
+        return found
+
+
+@pytest.mark.anyio
+async def test_a_queue_list_that_changed_while_it_was_asked_for_is_asked_for_again():
+    names = SlowLists("broker-a:8", "broker-a:4")
+    routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+    first = asyncio.ensure_future(routes.queue_list("orders"))
+    await names.asked.wait()
+    routes.forget("orders")  # the topic has just got fewer queues
+    names.go_on.set()
+    await first
+    assert routes.listed("orders") is None
+    assert len((await routes.queue_list("orders")).current.queues) == 4
+    assert routes.listed("orders") is not None
+
+
+@pytest.mark.anyio
+async def test_an_older_queue_list_that_comes_later_is_asked_for_again():
+    names = SlowLists("broker-a:8", "broker-a:4")
+    routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)  # type: ignore[arg-type]
+    first = asyncio.ensure_future(routes.queue_list("orders"))
+    await names.asked.wait()
+    old, names.go_on = names.go_on, asyncio.Event()
+    names.go_on.set()
+    routes.forget("orders")
+    assert len((await routes.queue_list("orders")).current.queues) == 4
+    old.set()
+    await first
+    assert len((await routes.queue_list("orders")).current.queues) == 4

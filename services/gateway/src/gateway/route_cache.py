@@ -77,6 +77,8 @@ class RouteCache:
         self._stale: set[str] = set()
         self._lists: dict[str, ListHistory] = {}
         self._stale_lists: set[str] = set()
+        self._times_forgotten = 0
+        """Counts over all topics: a list that was asked for before the last of them may be from before a change."""
         self._asking: dict[str, asyncio.Future[Route | None]] = {}
         self._changed_since_asked: set[str] = set()
 
@@ -103,6 +105,7 @@ class RouteCache:
 
     def forget(self, topic: str) -> None:
         """Ask again before the next use; called for a hint, and when a broker of the route did not answer."""
+        self._times_forgotten += 1
         if topic in self._asking:
             self._changed_since_asked.add(topic)
         if topic in self._routes:
@@ -133,13 +136,14 @@ class RouteCache:
         known = self._lists.get(topic)
         if known is not None and topic not in self._stale_lists:
             return known
+        asked_at = self._times_forgotten
         try:
             history = await self.read_list(topic)
         except (PeerAway, Problem):
             if (
                 known is not None
             ):  # better the list from before than none: the stores go on without nameservers
-                self._stale_lists.discard(topic)
+                self._list_is_as_of(topic, asked_at)
                 return known
             raise
         if history is None:
@@ -151,8 +155,15 @@ class RouteCache:
             # Another gateway may have written at the same moment: what stands there now is the list.
             history = await self.read_list(topic) or ListHistory(current)
         self._lists[topic] = history
-        self._stale_lists.discard(topic)
+        self._list_is_as_of(topic, asked_at)
         return history
+
+    def _list_is_as_of(self, topic: str, asked_at: int) -> None:
+        """Have a list asked for again before its next use where something was forgotten since it was asked for."""
+        if asked_at == self._times_forgotten:
+            self._stale_lists.discard(topic)
+        else:
+            self._stale_lists.add(topic)
 
     async def read_list(self, topic: str) -> ListHistory | None:
         """Read the configured list from the nameservers, past the cache."""
