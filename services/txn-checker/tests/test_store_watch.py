@@ -197,3 +197,29 @@ async def test_older_copies_that_could_not_be_settled_are_settled_later(scene):
     assert scene.store.outcomes == [(0, "superseded")]
     await scene.after(1)
     assert scene.store.outcomes == [(0, "superseded")]
+
+
+async def test_what_is_refused_of_an_earlier_claim_does_not_end_the_one_held_now(scene, monkeypatch):
+    said, settle, epochs = [], scene.store.settle, []
+
+    async def settle_late(topic, epoch, items):
+        epochs.append(epoch)
+        if epoch == 7:  # lost, and granted anew, while this was on its way
+            scene.watch.release()
+            scene.watch.hold(8)
+            scene.store.epoch = 8
+            raise ClaimLost("the epoch is 8")
+        return await settle(topic, epoch, items)
+
+    monkeypatch.setattr(scene.store, "settle", settle_late)
+    scene.watch.failed = said.append
+    scene.store.begin("U1")
+    scene.store.now_ms += 7_000
+    scene.watch._poll_seconds = 0.01
+    running = asyncio.ensure_future(scene.watch.run())
+    async with asyncio.timeout(10):
+        while len(epochs) < 2 and not said:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert (said, epochs, scene.watch.is_held) == ([], [7, 8], True)

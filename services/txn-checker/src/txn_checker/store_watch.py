@@ -83,11 +83,13 @@ class StoreWatch:
         """Look and act for ever; supervise it as a named loop."""
         while True:
             await self._held.wait()
+            term = self._term
             try:
                 await self.turn()
             except ClaimLost as error:
-                self.failed(str(error))
-                self.release()
+                if term == self._term:  # else an earlier claim was meant: another has been granted meanwhile
+                    self.failed(str(error))
+                    self.release()
             except (StoreFailed, WireError) as error:
                 _log.debug("store not asked", broker=self.store.broker, reason=str(error))
             await asyncio.sleep(self._pause_seconds())
