@@ -2,6 +2,7 @@
 
 import os
 import select
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -99,3 +100,40 @@ def test_it_reads_nothing_from_the_terminal_and_cannot_be_stopped_by_its_ctrl_c(
     child.start(100.0)
     wait_for_death(child)
     assert list(child.tail) == ["'' True"]
+
+
+LAUNCHER = """
+import sys
+import time
+from pathlib import Path
+from gantry_launcher import child
+from gantry_launcher.health import Check
+from gantry_launcher.output import Output
+from gantry_launcher.plan import ProcessPlan
+
+folder, prctl = Path(sys.argv[1]), child._libc.prctl
+
+class SlowLibc:
+    def prctl(self, *arguments):
+        (folder / "forked").touch()
+        while not (folder / "go-on").exists():
+            time.sleep(0.01)
+        return prctl(*arguments)
+
+child._libc = SlowLibc()
+command = (sys.executable, "-c", f"open({str(folder / 'lives')!r}, 'w')")
+plan = ProcessPlan("trial", "broker", command, str(folder), Check("http", "127.0.0.1", 1), 0, 1)
+child.Child(plan, Output(folder / "log", echo=False), 0).start(0.0)
+"""
+
+
+def test_a_launcher_that_is_killed_while_it_starts_a_process_leaves_none_behind(tmp_path: Path) -> None:
+    launcher = subprocess.Popen((sys.executable, "-c", LAUNCHER, str(tmp_path)))
+    until = time.monotonic() + 30
+    while not (tmp_path / "forked").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    launcher.kill()
+    launcher.wait()
+    (tmp_path / "go-on").touch()
+    time.sleep(0.5)
+    assert not (tmp_path / "lives").exists()

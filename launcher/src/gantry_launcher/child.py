@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 from collections import deque
+from functools import partial
 from pathlib import Path
 
 from gantry_launcher.output import Output
@@ -77,7 +78,7 @@ class Child:
             env=child_environment(),
             pass_fds=(self._lock,),  # the data directory stays in use until the last child is gone
             process_group=0,  # Ctrl-C in the terminal is for the launcher, which drains them in order
-            preexec_fn=_end_with_launcher,  # noqa: PLW1509 - one system call; the fork is of the main thread
+            preexec_fn=partial(_end_with_launcher, os.getpid()),  # noqa: PLW1509 - one system call; the fork is of the main thread
         )
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
@@ -157,7 +158,9 @@ class Child:
             self._output.line(self.plan.name, text)
 
 
-def _end_with_launcher() -> None:
+def _end_with_launcher(launcher: int) -> None:
     """Run in the child before exec: the kernel sends it SIGTERM when the launcher dies, however it dies."""
     _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    if os.getppid() != launcher:  # it died before the kernel was told: nobody would ever end the child
+        os._exit(128 + signal.SIGTERM)
