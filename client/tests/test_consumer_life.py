@@ -11,8 +11,10 @@ from gantry import (
     ConsumerState,
     LitePullConsumer,
     NotRunning,
+    Producer,
     ReceivedMessage,
 )
+from gantry.heartbeats import Heartbeats
 from gantry.instance import _instances
 from gantry_wire.frame import encode_request
 
@@ -127,6 +129,50 @@ async def test_a_close_that_is_cancelled_waits_for_no_call_and_leaves_nothing_be
         assert broker.members == []
         assert not _instances.current()
         await eventually(lambda: not [task for task in asyncio.all_tasks() if "gantry" in task.get_name()])
+
+
+async def test_of_two_who_close_one_may_run_out_of_time_and_closed_it_is_for_both() -> None:
+    broker, begun = GroupBroker(), asyncio.Event()
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with cluster(broker) as (_, address):
+        consumer = consumer_at(address, close_timeout=600)
+        consumer.on_messages(listener)
+        await consumer.start()
+        await begun.wait()
+        patient = asyncio.ensure_future(consumer.close())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(consumer.close(), 0.05)
+        await asyncio.wait([patient])
+        assert not patient.cancelled(), "nobody has cancelled that one"
+        await consumer.close()
+        assert not _instances.current()
+
+
+@pytest.mark.parametrize("kind", ["push", "lite", "producer"])
+async def test_a_goodbye_that_is_cancelled_leaves_nothing_behind(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unheard(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Heartbeats, "say_goodbye", unheard)
+    async with cluster(GroupBroker()) as (_, address):
+        push, lite = consumer_at(address), LitePullConsumer("g", nameservers=address)
+        push.on_messages(lambda messages: None, quick=True)
+        lite.subscribe("T")
+        member = {"push": push, "lite": lite, "producer": Producer("g", nameservers=address)}[kind]
+        await member.start()
+        stopped = asyncio.ensure_future(push.run_until_stopped())
+        await asyncio.sleep(0.01)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(member.close(), 0.3)
+        assert not _instances.current()
+        async with asyncio.timeout(60):
+            await stopped
 
 
 async def test_a_poll_ends_when_its_consumer_is_closed() -> None:

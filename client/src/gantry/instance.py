@@ -110,10 +110,12 @@ class ClientInstance:
             del shared[self.settings]
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.pushes.close()
-        await self.routing.close()
-        await self.pool.close()
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self.pushes.close()
+            await self.routing.close()
+        finally:
+            await self.pool.close()
 
     # Where things are
 
@@ -173,6 +175,13 @@ class ClientInstance:
         as_producer, as_consumer = self.members.remove(group, member)
         if as_producer or as_consumer:
             await self._heartbeats.say_goodbye(self.client_id, as_producer, as_consumer)
+
+    async def leave(self, group: str, member: object) -> None:
+        """As `unregister`, then `release`: also where who leaves has no time for goodbyes."""
+        try:
+            await self.unregister(group, member)
+        finally:
+            await self.release()
 
     def heartbeat_soon(self) -> None:
         """Tell all brokers soon who we are and what we want: it has changed."""

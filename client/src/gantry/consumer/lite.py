@@ -131,8 +131,7 @@ class LitePullConsumer:
             if reading is not None:
                 await reading.close()
         finally:
-            await instance.unregister(self._wire_group, self)
-            await instance.release()
+            await instance.leave(self._wire_group, self)
 
     async def __aenter__(self) -> Self:
         await self.start()

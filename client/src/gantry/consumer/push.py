@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, cast
@@ -153,11 +154,13 @@ class PushConsumer:
         if closing is None or (self._listener is not None and IN_CALL_OF.get() is self._listener):
             return
         try:
-            await asyncio.shield(closing)
+            await asyncio.wait([closing])
         except asyncio.CancelledError:  # who closes has no time to wait for calls
             closing.cancel()
             await asyncio.wait([closing])
             raise
+        if not closing.cancelled():  # else somebody had no time: closed it is all the same
+            closing.result()
 
     async def run_until_stopped(self) -> None:
         """Wait until `close` was called."""
@@ -283,18 +286,17 @@ class PushConsumer:
         agreement, self._agreement = self._agreement, None
         if agreement is not None:
             agreement.cancel()
-        instance = self._instance
-        try:
+        async with (
+            AsyncExitStack() as steps
+        ):  # the last first; each is taken, also where who closes has no time
+            if self._stopped is not None:
+                steps.callback(self._stopped.set)
+            if self._instance is not None:
+                steps.push_async_callback(self._instance.leave, self._wire_group, self)
+            if self._tracer is not None:
+                steps.push_async_callback(self._tracer.close)
             if running is not None:
                 await running.stop()
-        finally:
-            if self._tracer is not None:
-                await self._tracer.close()
-            if instance is not None:
-                await instance.unregister(self._wire_group, self)
-                await instance.release()
-            if self._stopped is not None:
-                self._stopped.set()
 
     async def _watch_agreement(self, agreement: Agreement) -> None:
         while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from time import time_ns
 from typing import Any, Self, Unpack, cast
 
@@ -100,14 +101,16 @@ class Producer:
             self._accumulator.leave_all()
             self._accumulator = None
         self._instance = self._sender = None
-        try:
-            await sender.close(self.settings.send_timeout + CLOSE_SECONDS)
-        finally:  # also where who closes has no time to wait: the group must be free for another
+        self._hooks = [
+            hook for hook in self._hooks if not isinstance(hook, ProducerTrace)
+        ]  # the sender keeps its own
+        async with (
+            AsyncExitStack() as steps
+        ):  # the last first; each is taken, also where who closes has no time
+            steps.push_async_callback(instance.leave, self._wrapped_group, self)
             if self._tracer is not None:
-                await self._tracer.close()
-                self._hooks = [hook for hook in self._hooks if not isinstance(hook, ProducerTrace)]
-            await instance.unregister(self._wrapped_group, self)
-            await instance.release()
+                steps.push_async_callback(self._tracer.close)
+            await sender.close(self.settings.send_timeout + CLOSE_SECONDS)
 
     async def __aenter__(self) -> Self:
         await self.start()
