@@ -1,9 +1,13 @@
 """Offsets in memory never go back by progress, and survive a torn file by the one before."""
 
+import asyncio
+import os
 from pathlib import Path
+from time import sleep
 
 import pytest
 
+from gantry.consumer import offsets as offsets_module
 from gantry.consumer.offsets import FileOffsets, OffsetTable, backup_of, load_offsets, save_offsets
 from gantry.message import MessageQueue
 
@@ -44,6 +48,30 @@ def test_a_damaged_or_missing_file_is_replaced_by_its_backup(tmp_path: Path) -> 
     assert load_offsets(path) == {A: 1}
     backup_of(path).write_bytes(b"\xff")
     assert load_offsets(path) == {}
+
+
+@pytest.mark.anyio
+async def test_two_who_write_at_once_do_so_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = iter([0.2])
+    sync = os.fsync
+
+    def sync_slowly_once(number: int) -> None:
+        sleep(next(slow, 0))
+        sync(number)
+
+    monkeypatch.setattr(offsets_module.os, "fsync", sync_slowly_once)
+    offsets = FileOffsets(tmp_path / "offsets.json")
+    offsets.table.advance(A, 4)
+    timer = asyncio.ensure_future(offsets.write())
+    await asyncio.sleep(0.05)
+    offsets.table.advance(A, 9)
+    await offsets.write([A], wait=True)
+    assert load_offsets(offsets.path) == {A: 9}, "a close has written the last word"
+    await timer
+    assert load_offsets(offsets.path) == {A: 9}
+    assert offsets.table.take_changed() == {}
 
 
 @pytest.mark.anyio

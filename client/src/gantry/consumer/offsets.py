@@ -129,6 +129,8 @@ class FileOffsets:
     def __init__(self, path: Path) -> None:
         self.table: OffsetTable = OffsetTable()
         self.path = path
+        self._one_at_a_time = asyncio.Lock()
+        """A hand-over writes, and so does the timer: two threads would share the new file, and the older might win."""
         self.table.load(load_offsets(path))
 
     async def read(self, queue: MessageQueue) -> int | None:
@@ -138,15 +140,16 @@ class FileOffsets:
     async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> None:
         """As `OffsetStore.write`; the file holds all offsets, so all are written, and always waited for."""
         del wait
-        changed = self.table.take_changed(only)
-        if not changed:
-            return
-        try:
-            await asyncio.to_thread(save_offsets, self.path, self.table.snapshot())
-        except OSError as error:
-            for queue in changed:
-                self.table.not_written(queue)
-            log.warning("offsets are not written to %s: %s", self.path, error)
+        async with self._one_at_a_time:
+            changed = self.table.take_changed(only)
+            if not changed:
+                return
+            try:
+                await asyncio.to_thread(save_offsets, self.path, self.table.snapshot())
+            except OSError as error:
+                for queue in changed:
+                    self.table.not_written(queue)
+                log.warning("offsets are not written to %s: %s", self.path, error)
 
 
 def load_offsets(path: Path) -> dict[MessageQueue, int]:
