@@ -8,7 +8,7 @@ from scripted_cluster import cluster, eventually
 from scripted_group import GroupBroker, consumer_at
 
 from gantry import ConnectionFailed, LitePullConsumer, Message, NotRunning, Producer, PullConsumer
-from gantry.blocking.loop import loop_thread
+from gantry.blocking.loop import LoopThread, loop_thread
 from gantry.consumer.subscriptions import Subscription
 from gantry_wire.admin_bodies import Connection, ConsumerConnection
 from gantry_wire.bodies import encode_body
@@ -60,6 +60,21 @@ def test_a_client_of_a_loop_that_is_gone_is_closed_without_it() -> None:
     producer = Producer("p", nameservers="127.0.0.1:9")
     asyncio.run(producer.start())
     asyncio.run(producer.close())
+
+
+async def test_code_that_wants_to_end_the_program_ends_no_later_call() -> None:
+    def leave() -> None:
+        raise SystemExit(3)
+
+    def left(thread: LoopThread) -> int | str | None:
+        with pytest.raises(SystemExit) as left:
+            thread.call(leave)
+        return left.value.code
+
+    thread = LoopThread()
+    assert await asyncio.to_thread(left, thread) == 3
+    async with asyncio.timeout(30):
+        assert await asyncio.wrap_future(thread.begin(asyncio.sleep(0, "alive"))) == "alive"
 
 
 async def test_a_member_with_the_same_client_id_is_told_loudly(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 from gantry.errors import GantryError
 
+log: logging.Logger = logging.getLogger("gantry")
 T = TypeVar("T")
 
 
@@ -69,7 +71,11 @@ class LoopThread:
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
-    loop.run_forever()
+    while True:
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):  # of a listener, selector or hook: who called it hears of it
+            log.exception("code of the user wanted to end the thread that all blocking calls need")
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
