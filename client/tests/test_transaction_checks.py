@@ -91,6 +91,23 @@ async def test_a_half_that_lies_nobody_knows_where_runs_no_transaction():
     assert not decisions(broker)
 
 
+async def test_a_broker_that_goes_while_the_transaction_runs_changes_nothing_of_its_state():
+    broker, listener = Broker("a"), Listener()
+    async with (
+        cluster(broker) as (_, nameserver),
+        TransactionProducer("g", listener, nameservers=nameserver) as producer,
+    ):
+
+        async def execute(message, argument):
+            producer._sender.instance.routing._brokers = {}  # as after a poll that no longer finds its master
+            return argument
+
+        listener.execute_local_transaction = execute
+        ended = await producer.send_in_transaction(Message("T", b"x"), TransactionState.COMMIT_MESSAGE)
+        assert ended.state is TransactionState.COMMIT_MESSAGE
+        await eventually(lambda: decisions(broker))
+
+
 async def test_a_half_that_is_refused_runs_no_transaction():
     listener, broker = Listener(), Broker("a", 13)
     async with (

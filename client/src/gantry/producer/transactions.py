@@ -100,12 +100,13 @@ class TransactionProducer(Producer):
             raise InvalidMessage("message", "a message in a transaction cannot be delayed as well")
         result = await self._send_half(sender, message, timeout)
         position = _position(result)
+        # Asked for before the transaction runs: afterwards an error would say that it did not.
+        address = sender.instance.broker_address(result.queue.broker)
         state, error = TransactionState.ROLLBACK_MESSAGE, None
         if result.status is SendStatus.SEND_OK:
             state, error = await self._run(self._listener.execute_local_transaction, message, argument)
         else:  # as safe as asked for or not at all: so does RocketMQ's client
             log.warning("the half of %s was stored with %s only: rolled back", message, result.status)
-        address = sender.instance.broker_address(result.queue.broker)
         header = EndTransactionHeader(
             topic=self._preparation.topic(message.topic),
             producer_group=self._wrapped_group,
