@@ -149,6 +149,31 @@ async def test_a_queue_whose_call_still_runs_is_handed_over_behind_it(
     await held.close()
 
 
+async def test_a_queue_that_is_being_handed_over_is_not_begun_anew() -> None:
+    keeper, notes, gate = LockKeeper(), Notes(), asyncio.Event()
+
+    async def nothing() -> None:
+        await asyncio.sleep(3600)
+
+    async def write(only=None, *, wait: bool = False) -> None:
+        await gate.wait()
+
+    notes.write = write
+    locks = Locks("g", "me", keeper.store)
+    held = Holding(keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()])
+    assert await held.take(QUEUES[:1])
+    dropping = asyncio.ensure_future(held.drop(QUEUES[:1]))
+    await asyncio.sleep(0.01)
+    leaving = held.queues[QUEUES[0]]
+    held.begin(QUEUES[0], 0)  # as for a reset (220) that comes meanwhile
+    assert leaving.released, "a call that still runs does not undo the reset"
+    gate.set()
+    assert await dropping
+    assert keeper.unlocked == QUEUES[:1]
+    assert held.queues == {}, "another member has it"
+    await held.close()
+
+
 async def test_a_call_without_end_keeps_no_queue_for_ever_and_is_not_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -88,8 +88,13 @@ class Holding:
         return complete
 
     def begin(self, queue: MessageQueue, offset: int) -> None:
-        """Consume a queue from an offset on, in place of whatever was done with it before."""
+        """Consume a queue from an offset on, in place of whatever was done with it before; not one that is handed over."""
         before = self.queues.get(queue)
+        if (
+            before is not None and before.dropped
+        ):  # its lock goes back in a moment, and nobody would drop it again
+            before.released = True  # a call that still runs does not undo a reset
+            return
         locked = before.last_locked if before is not None and before.is_locked else monotonic()
         if before is not None:
             self._end(before)

@@ -256,7 +256,7 @@ class LiteReading:
 
     def _held(self, queue: MessageQueue) -> ProcessQueue:
         held = self.holding.queues.get(queue)
-        if held is None:
+        if held is None or held.dropped:
             raise ConfigurationError(f"{queue} is not read by this consumer now; see `assignment`")
         return held
 
