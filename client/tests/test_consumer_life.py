@@ -16,6 +16,10 @@ from gantry import (
 )
 from gantry.heartbeats import Heartbeats
 from gantry.instance import _instances
+from gantry_link.connection import connect
+from gantry_wire.bodies import decode_body
+from gantry_wire.client_bodies import HeartbeatData
+from gantry_wire.codes import RequestCode
 from gantry_wire.frame import encode_request
 
 pytestmark = pytest.mark.anyio
@@ -173,6 +177,42 @@ async def test_a_goodbye_that_is_cancelled_leaves_nothing_behind(
         assert not _instances.current()
         async with asyncio.timeout(60):
             await stopped
+
+
+async def test_who_leaves_while_a_broker_is_connected_to_is_not_told_of_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, gate, told = GroupBroker(), asyncio.Event(), []
+    answer = broker.answer
+
+    def answer_and_note(command):
+        if command.code == RequestCode.HEART_BEAT:
+            groups = decode_body(command.body, HeartbeatData).consumer_data_set
+            told.append([group.group_name for group in groups])
+        return answer(command)
+
+    async def connect_slowly(*arguments, **options):
+        await gate.wait()
+        return await connect(*arguments, **options)
+
+    async with cluster(broker) as (_, address), Producer("p", nameservers=address):
+        consumer = consumer_at(address)
+        consumer.on_messages(lambda messages: None, quick=True)
+        await consumer.start()
+        instance = consumer._instance
+        broker.answer = answer_and_note
+        monkeypatch.setattr("gantry_link.pool.connect", connect_slowly)
+        for peer in set(broker.peers):
+            peer.close()  # as a broker that is started again
+        await eventually(lambda: broker.address not in instance.pool.addresses())
+        beating = asyncio.ensure_future(instance._heartbeats.beat())
+        await asyncio.sleep(0.01)
+        await instance.unregister("g", consumer)
+        gate.set()
+        await beating
+        assert told
+        assert told[-1] == [], "brokers would give it queues for two minutes"
+        await consumer.close()
 
 
 async def test_a_poll_ends_when_its_consumer_is_closed() -> None:

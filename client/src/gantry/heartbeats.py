@@ -71,11 +71,9 @@ class Heartbeats:
 
     async def beat(self) -> bool:
         """Tell all brokers now; False when one could not be told."""
-        body = self._body()
-        if body is None:
+        if self._body() is None:
             return True
-        addresses = self._addresses()
-        told = await asyncio.gather(*(self._tell(address, body) for address in addresses))
+        told = await asyncio.gather(*(self._tell(address) for address in self._addresses()))
         return all(told)
 
     def greet(self, connection: Connection) -> None:
@@ -107,8 +105,12 @@ class Heartbeats:
         with contextlib.suppress(BrokerRefused, LinkError):
             await StoreCalls(self._pool, address, self._timeout).ask(RequestCode.UNREGISTER_CLIENT, header)
 
-    async def _tell(self, address: str, body: bytes) -> bool:
+    async def _tell(self, address: str) -> bool:
         try:
+            await self._pool.get(address)
+            body = self._body()  # made now: who has left while a connection was made must not be back
+            if body is None:
+                return True
             answer = await StoreCalls(self._pool, address, self._timeout).call(
                 RequestCode.HEART_BEAT, None, body
             )
