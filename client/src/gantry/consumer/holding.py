@@ -64,6 +64,7 @@ class Holding:
         self._work = work
         self._tasks: dict[ProcessQueue, list[asyncio.Task[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     def topics(self) -> set[str]:
         """Return the topics of all queues in hand."""
@@ -181,7 +182,7 @@ class Holding:
         except (BrokerRefused, LinkError, GantryError, WireError) as error:
             log.warning("group %s: it is not known where to begin %s: %s", self._group, queue, error)
             return False
-        if queue not in self.queues:
+        if queue not in self.queues and not self._is_closed:
             self.begin(queue, offset)
         return True
 
@@ -223,6 +224,7 @@ class Holding:
 
     async def close(self) -> None:
         """End all tasks, calls that still run among them."""
+        self._is_closed = True
         tasks = [task for tasks in self._tasks.values() for task in tasks] + list(self._ending)
         for held in list(self.queues.values()):
             self._end(held)

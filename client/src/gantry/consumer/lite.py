@@ -48,6 +48,8 @@ class LitePullConsumer:
         self._instance: ClientInstance | None = None
         self._reading: LiteReading | None = None
         self._started_ms = 0
+        self._is_starting = self._is_wanted = False
+        """Whether `start` is under way, and whether it was called later than `close`."""
 
     # What to read
 
@@ -96,32 +98,23 @@ class LitePullConsumer:
 
     async def start(self) -> None:
         """Begin to read ahead. Raises GantryError when that cannot be; then nothing runs."""
-        if self._reading is not None:
+        if self._reading is not None or self._is_starting:
             raise ConfigurationError(f"group {self.group}: the consumer has been started already")
         if not self._subscriptions and not self._assigned:
             raise ConfigurationError("nothing to read: call subscribe or assign before start")
-        self._instance = instance = await ClientInstance.acquire(self._client_settings)
+        self._is_starting = self._is_wanted = True
         try:
-            chosen = self._subscriptions or self._assigned
-            await find_routes(instance, chosen)
-            await check_sql(instance, self._wire_group, chosen)
-            is_member = bool(self._subscriptions)
-            reading = LiteReading(
-                instance, self._wire_group, self._client_settings.namespace, self.settings, chosen
-            )
-            self._started_ms = round(time.time() * 1000)
-            if is_member:
-                instance.register_consumer(self._wire_group, self)
-                await instance.make_known()
-            reading.start(shares_queues=is_member)
-            self._reading = reading
-            await reading.assign(self._assigned_queues)
+            self._instance = instance = await ClientInstance.acquire(self._client_settings)
+            await self._begin(instance)
         except BaseException:
             await self.close()
             raise
+        finally:
+            self._is_starting = False
 
     async def close(self) -> None:
         """Stop reading; commit, if `auto_commit`; leave the group."""
+        self._is_wanted = False
         is_here = self._instance is None or self._instance.is_here(f"the consumer of group {self.group}")
         reading, self._reading = self._reading, None
         instance, self._instance = self._instance, None
@@ -218,6 +211,23 @@ class LitePullConsumer:
         """Answer what a broker asks about the group."""
         del address
         return answer(self._at_work(), self._started_ms, command)
+
+    async def _begin(self, instance: ClientInstance) -> None:
+        chosen = self._subscriptions or self._assigned
+        await find_routes(instance, chosen)
+        await check_sql(instance, self._wire_group, chosen)
+        is_member = bool(self._subscriptions)
+        namespace = self._client_settings.namespace
+        reading = LiteReading(instance, self._wire_group, namespace, self.settings, chosen)
+        self._started_ms = round(time.time() * 1000)
+        if is_member and self._is_wanted:
+            instance.register_consumer(self._wire_group, self)
+            await instance.make_known()
+        if not self._is_wanted:
+            raise NotRunning(f"group {self.group}: the consumer was closed while it started")
+        reading.start(shares_queues=is_member)
+        self._reading = reading
+        await reading.assign(self._assigned_queues)
 
     def _at_work(self) -> LiteReading:
         if self._reading is None:

@@ -81,14 +81,26 @@ class PullConsumer:
         self._settings = client_settings(of_client)
         self._wire_group = wrap(self._settings.namespace, group)
         self._instance: ClientInstance | None = None
+        self._is_wanted = False
+        """Whether `start` was called later than `close`."""
 
     async def start(self) -> None:
         """Get ready; nothing is connected before the first question."""
-        if self._instance is None:
-            self._instance = await ClientInstance.acquire(self._settings)
+        self._is_wanted = True
+        if self._instance is not None:
+            return
+        instance = await ClientInstance.acquire(self._settings)
+        if self._instance is not None:  # another start was faster
+            await instance.release()
+        elif not self._is_wanted:
+            await instance.release()
+            raise NotRunning(f"group {self.group}: the consumer was closed while it started")
+        else:
+            self._instance = instance
 
     async def close(self) -> None:
         """Let go of the connections."""
+        self._is_wanted = False
         is_here = self._instance is not None and self._instance.is_here(f"the consumer of group {self.group}")
         instance, self._instance = self._instance, None
         if instance is not None and is_here:

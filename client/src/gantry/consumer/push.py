@@ -74,6 +74,7 @@ class PushConsumer:
         self._tracer: Tracer | None = None
         self._stopped: asyncio.Event | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._starting: asyncio.Future[None] | None = None
 
     # What to consume, and by whom
 
@@ -128,19 +129,27 @@ class PushConsumer:
         if not self._subscriptions:
             raise ConfigurationError("no topic: call subscribe before start")
         self.state = ConsumerState.START_FAILED
-        self._instance = await ClientInstance.acquire(self._client_settings)
+        self._starting = asyncio.get_running_loop().create_future()
         try:
+            self._instance = await ClientInstance.acquire(self._client_settings)
             await self._join(self._instance, self._listener)
         except BaseException:
             await self._leave()
             raise
-        self.state = ConsumerState.RUNNING
+        else:
+            self.state = ConsumerState.RUNNING
+        finally:
+            self._starting.set_result(None)
+            self._starting = None
 
     async def close(self) -> None:
         """Leave the group: calls that run may end (`close_timeout`), offsets are written, queues go to others at once.
 
         Called by the listener it returns at once, and the consumer closes when that call has ended.
         """
+        if self._starting is not None:  # it ends as soon as it can, and nothing is consumed any more
+            self.state = ConsumerState.SHUTDOWN_ALREADY
+            await asyncio.wait([self._starting])
         if self.state is ConsumerState.RUNNING:
             if self._instance is not None and not self._instance.is_here(
                 f"the consumer of group {self.group}"
@@ -275,6 +284,8 @@ class PushConsumer:
             self._tracer = Tracer(self._client_settings, self.group, CONSUME, self.settings.trace_topic)
             await self._tracer.start()
             self._hooks.insert(0, ConsumeTrace(self._tracer, self.group))
+        if self.state is ConsumerState.SHUTDOWN_ALREADY:
+            raise NotRunning(f"group {self.group}: the consumer was closed while it started")
         self._running.start()
         loop = asyncio.get_running_loop()
         self._agreement = loop.create_task(

@@ -9,7 +9,7 @@ from time import time_ns
 from typing import Any, Self, Unpack, cast
 
 from gantry import namespaces
-from gantry.errors import ConnectionFailed, GantryError, InvalidMessage
+from gantry.errors import ConnectionFailed, GantryError, InvalidMessage, NotRunning
 from gantry.hooks import SendHook
 from gantry.instance import ClientInstance
 from gantry.members import check_group_name
@@ -51,6 +51,8 @@ class Producer:
         self._wrapped_group = namespaces.wrap(self.client_settings.namespace, group)
         self._hooks: list[SendHook] = []
         self._instance: ClientInstance | None = None
+        self._is_wanted = False
+        """Whether `start` was called later than `close`."""
         self._sender: Sender | None = None
         self._accumulator: Accumulator | None = None
         self._tracer: Tracer | None = None
@@ -65,7 +67,14 @@ class Producer:
         """Become a member of the group. Needs no nameserver yet; ConfigurationError when the group has a producer here."""
         if self._sender is not None:
             return
+        self._is_wanted = True
         instance = await ClientInstance.acquire(self.client_settings)
+        if self._sender is not None:  # another start was faster
+            await instance.release()
+            return
+        if not self._is_wanted:
+            await instance.release()
+            raise NotRunning(f"the producer of group {self.group} was closed while it started")
         try:
             instance.register_producer(self._wrapped_group, self)
         except GantryError:
@@ -91,6 +100,7 @@ class Producer:
 
     async def close(self) -> None:
         """Let what is on its way arrive, then leave the group. Safe to call twice."""
+        self._is_wanted = False
         instance, sender = self._instance, self._sender
         if instance is None or sender is None:
             return
