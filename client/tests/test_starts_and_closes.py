@@ -6,7 +6,7 @@ import pytest
 from scripted_cluster import cluster
 from scripted_group import GroupBroker, consumer_at
 
-from gantry import ConfigurationError, GantryError, LitePullConsumer, Producer, PullConsumer
+from gantry import ConfigurationError, ConnectionFailed, GantryError, LitePullConsumer, Producer, PullConsumer
 from gantry.instance import ClientInstance, _instances
 
 pytestmark = pytest.mark.anyio
@@ -45,6 +45,19 @@ async def test_of_two_starts_at_once_one_counts(kind: str) -> None:
             assert isinstance(second, ConfigurationError)
         await client.close()
         assert not _instances.current()
+
+
+@pytest.mark.parametrize("kind", ["producer", "pull"])
+async def test_a_close_cancels_nobody_who_asks_for_a_route(kind: str) -> None:
+    async with cluster(GroupBroker()) as (nameserver, address):
+        nameserver.is_silent = True
+        client = client_of(kind, address)
+        await client.start()
+        asking = asyncio.ensure_future(client.queues("T"))
+        await asyncio.sleep(0.05)
+        await client.close()
+        with pytest.raises(ConnectionFailed):
+            await asking
 
 
 @pytest.mark.usefixtures("slow_names")

@@ -119,7 +119,10 @@ class Routing:
             asking = asyncio.ensure_future(self._ask(topic))
             self._asking[topic] = asking
             asking.add_done_callback(lambda done: self._asked(topic, done))
-        return await asyncio.shield(asking)
+        await asyncio.wait([asking])  # the others' question goes on where this caller stops waiting
+        if asking.cancelled():
+            raise ConnectionFailed(f"the client was closed before the route of {topic} was known", sent=False)
+        return asking.result()
 
     def _asked(self, topic: str, done: asyncio.Future[TopicRouteData]) -> None:
         self._asking.pop(topic, None)
