@@ -260,6 +260,34 @@ async def test_an_orderly_queue_waits_for_the_one_that_fails_and_for_its_lock(wa
     consumer.close()
 
 
+async def test_an_orderly_queue_that_is_begun_anew_waits_for_the_call_of_before() -> None:
+    sink, gate, running, most = Sink(), asyncio.Event(), 0, 0
+
+    async def listener(messages: list[ReceivedMessage]) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await gate.wait()
+        running -= 1
+
+    calling = Calling(examine(listener, quick=False), "g")
+    consumer = OrderlyConsumer(
+        calling, sink, batch_size=1, calls_max=2, attempts_max=2, rest_seconds=0.01, needs_lock=False
+    )
+    before, anew = filled(1)[0], filled(2)[0]
+    serving = [asyncio.ensure_future(consumer.serve(before))]
+    await until(lambda: running)
+    before.dropped = True  # a reset (220)
+    serving.append(asyncio.ensure_future(consumer.serve(anew)))
+    await asyncio.sleep(0.05)
+    gate.set()
+    await until(lambda: sink.committed == [1, 1, 2])
+    assert most == 1, "one call at a time"
+    for each in serving:
+        each.cancel()
+    await asyncio.gather(*serving, return_exceptions=True)
+
+
 async def test_a_coroutine_goes_on_where_its_first_step_left_it() -> None:
     async def work() -> int:
         try:

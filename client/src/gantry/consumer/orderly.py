@@ -15,7 +15,7 @@ from gantry.consumer.listeners import Way
 from gantry.consumer.outcomes import Outcome, plan_orderly
 from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.threads import ListenerThreads
-from gantry.message import ReceivedMessage
+from gantry.message import MessageQueue, ReceivedMessage
 
 log: logging.Logger = logging.getLogger("gantry")
 
@@ -63,6 +63,8 @@ class OrderlyConsumer:
         self._needs_lock = needs_lock
         self._free = asyncio.Semaphore(calls_max)
         self._arrived: dict[ProcessQueue, asyncio.Event] = {}
+        self._serving: dict[MessageQueue, ProcessQueue] = {}
+        """Whose messages the listener has now: a queue that is begun anew has another ProcessQueue."""
         self._ends: dict[Call, asyncio.Future[None]] = {}
         self._in_hand = 0
         self._threads: ListenerThreads | None = None
@@ -98,10 +100,19 @@ class OrderlyConsumer:
                     await asyncio.sleep(LOCK_LOOK_SECONDS)
                 else:
                     async with self._free:
-                        rest = await self._serve_some(queue)
+                        rest = await self._serve_alone(queue)
                     await asyncio.sleep(rest)
         finally:
             del self._arrived[queue]
+
+    async def _serve_alone(self, queue: ProcessQueue) -> float:
+        """As `_serve_some`; rests while a call still runs from before the queue was begun anew: by a reset, or a new lock."""
+        if self._serving.setdefault(queue.queue, queue) is not queue:
+            return LOCK_LOOK_SECONDS
+        try:
+            return await self._serve_some(queue)
+        finally:
+            del self._serving[queue.queue]
 
     async def _serve_some(self, queue: ProcessQueue) -> float:
         """Call the listener until the queue is empty, rests or must let others go first; return how long it rests."""
