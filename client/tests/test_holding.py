@@ -174,6 +174,35 @@ async def test_a_queue_that_is_being_handed_over_is_not_begun_anew() -> None:
     await held.close()
 
 
+async def test_a_topic_that_is_unsubscribed_while_its_queues_are_taken_up_leaves_none_without_work() -> None:
+    keeper, notes, wanted, gate = LockKeeper(), Notes(), {"orders"}, asyncio.Event()
+
+    async def read(queue: MessageQueue) -> int:
+        await gate.wait()
+        return 5
+
+    async def nothing() -> None:
+        await asyncio.sleep(3600)
+
+    def work(held: ProcessQueue):
+        if held.queue.topic not in wanted:
+            raise KeyError(held.queue.topic)
+        return [nothing()]
+
+    notes.read = read
+    held = Holding(keeper, "g", ConsumerSettings(), notes, None, work)
+    taking = asyncio.ensure_future(held.take(QUEUES))
+    await asyncio.sleep(0.01)
+    wanted.clear()
+    gate.set()
+    await asyncio.gather(taking, return_exceptions=True)
+    wanted.add("orders")
+    await held.take(QUEUES)
+    assert set(held.queues) == set(QUEUES)
+    assert len(held._tasks) == len(QUEUES), "each has its pipeline"
+    await held.close()
+
+
 async def test_a_call_without_end_keeps_no_queue_for_ever_and_is_not_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

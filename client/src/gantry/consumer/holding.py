@@ -99,13 +99,16 @@ class Holding:
         locked = before.last_locked if before is not None and before.is_locked else monotonic()
         if before is not None:
             self._end(before)
-        now = monotonic()
-        held = self.queues[queue] = ProcessQueue(queue, offset, now)
+        held = ProcessQueue(queue, offset, monotonic())
+        jobs = self._work(
+            held
+        )  # raises for a topic that nobody wants any more: then it is not in hand without work
+        self.queues[queue] = held
         held.is_locked, held.last_locked = self._locks is not None, locked
         loop = asyncio.get_running_loop()
         self._tasks[held] = [
             loop.create_task(self._supervise(held, work), name=f"gantry {queue.topic} {queue.queue_id}")
-            for work in self._work(held)
+            for work in jobs
         ]
 
     async def drop(self, queues: Collection[MessageQueue]) -> bool:
