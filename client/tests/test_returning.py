@@ -10,6 +10,7 @@ from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.returning import Failed, Returning
 from gantry.message import MessageQueue
 from gantry_link.errors import BrokerRefused, NotConnected
+from gantry_wire.frame import encode_request
 
 pytestmark = pytest.mark.anyio
 
@@ -62,6 +63,19 @@ async def test_a_failed_message_goes_back_to_its_broker() -> None:
     assert (header.offset, header.group, header.delay_level, header.reason) == (7000, "g", 5, "it failed")
     assert (header.origin_msg_id, header.origin_topic, header.max_reconsume_times) == ("U1", "orders", 16)
     await end(*rest)
+
+
+async def test_a_reason_that_cannot_be_written_keeps_no_message_for_ever() -> None:
+    shop, gone, again = Shop(), [], []
+    returns = Returning(shop, "g", 16, lambda queue, ms: gone.extend(ms), lambda queue, ms: again.extend(ms))
+    working = asyncio.ensure_future(returns.run())
+    returns.put(Failed(ProcessQueue(QUEUES[0], 0, 0.0), [received(7)], 0, "no file \udc80"))
+    await until(lambda: gone)
+    assert encode_request(36, 1, shop.back[0])
+    shop.store = lambda broker: None  # a fault of the SDK, of whatever kind
+    returns.put(Failed(ProcessQueue(QUEUES[0], 0, 0.0), [received(8)], 0, "it failed"))
+    await until(lambda: returns._later)
+    await end(returns, working)
 
 
 async def test_what_the_broker_cannot_take_back_is_sent_to_the_retry_topic() -> None:

@@ -107,10 +107,14 @@ class Returning:
             self._wanted.clear()
             while self._waiting:
                 self._busy = True
+                failed = self._waiting.popleft()
                 try:
-                    await self._return(self._waiting.popleft())
+                    await self._return(failed)
                 except Exception:
                     log.exception("group %s: sending messages back failed by a fault of the SDK", self._group)
+                    self._keep(
+                        failed.queue, list(failed.messages)
+                    )  # else their queue would never get past them
                 finally:
                     self._busy = False
 
@@ -179,7 +183,7 @@ class Returning:
             origin_msg_id=message.message_id,
             origin_topic=message.stored_topic,
             max_reconsume_times=self._attempts_max if self._attempts_max >= 0 else None,
-            reason=reason[:REASON_CHARS_MAX] or None,
+            reason=_as_text(reason[:REASON_CHARS_MAX]) or None,
         )
         store = self._brokers.store(message.broker)
         await store.ask(RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout_seconds=SEND_BACK_SECONDS)
@@ -217,3 +221,8 @@ class Returning:
             broker_name=queue.broker,
         )
         await self._brokers.store(queue.broker).send(header, message.record.body)
+
+
+def _as_text(reason: str) -> str:
+    """Return words that can be sent: a listener's error may name a file whose name is no UTF-8."""
+    return reason.encode("utf-8", "replace").decode()
