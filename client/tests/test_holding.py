@@ -203,6 +203,22 @@ async def test_a_topic_that_is_unsubscribed_while_its_queues_are_taken_up_leaves
     await held.close()
 
 
+async def test_a_queue_that_was_begun_anew_is_handed_over_behind_the_call_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(holding_module, "HAND_OVER_SECONDS", 0.01)
+    keeper = LockKeeper()
+    held = orderly_holding(keeper, [])
+    busy = await with_a_call(held, QUEUES[0])
+    held.begin(QUEUES[0], 0)  # a reset (220)
+    assert not await held.drop(QUEUES[:1])
+    assert keeper.unlocked == [], "its call still runs"
+    busy.commit()
+    assert await held.finish_drops()
+    assert keeper.unlocked == QUEUES[:1]
+    await held.close()
+
+
 async def test_a_call_without_end_keeps_no_queue_for_ever_and_is_not_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -64,6 +64,8 @@ class Holding:
         self._work = work
         self._tasks: dict[ProcessQueue, list[asyncio.Task[None]]] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self._behind: list[ProcessQueue] = []
+        """Begun anew, or given up, while a call ran: that call goes on, and nobody else may begin before its end."""
         self._is_closed = False
 
     def topics(self) -> set[str]:
@@ -125,13 +127,16 @@ class Holding:
         but for no longer than its next renewal would have been due, nor when it is `force`.
         """
         dropped = [held for held in self.queues.values() if held.dropped]
+        self._behind = [each for each in self._behind if each.taken]
         if self._locks is not None:
-            await self._wait_for_calls(dropped, within)
+            queues = {held.queue for held in dropped}
+            await self._wait_for_calls([*dropped, *(e for e in self._behind if e.queue in queues)], within)
+        busy = {each.queue for each in [*dropped, *self._behind] if each.taken}
         oldest = monotonic() - LOCK_RENEW_SECONDS
         ready = [
             held
             for held in dropped
-            if force or self._locks is None or not held.taken or held.last_locked < oldest
+            if force or self._locks is None or held.queue not in busy or held.last_locked < oldest
         ]
         if ready:
             names = [held.queue for held in ready]
@@ -171,6 +176,7 @@ class Holding:
         held.is_locked = False
         tasks = self._tasks.pop(held, [])
         if held.taken:  # a call runs: it is not interrupted, and its task ends by itself behind it
+            self._behind.append(held)
             self._ending.update(tasks[1:])
             for task in tasks[1:]:
                 task.add_done_callback(self._ending.discard)
