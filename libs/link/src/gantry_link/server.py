@@ -70,6 +70,7 @@ class RemotingServer:
 
     async def listen(self, host: str, port: int) -> int:
         """Accept connections on one more port (0: any free one) and return its number; OSError when it is taken."""
+        self._is_closing = False
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
         self._listeners.append(listener)
