@@ -93,18 +93,16 @@ class Holding:
     def begin(self, queue: MessageQueue, offset: int) -> None:
         """Consume a queue from an offset on, in place of whatever was done with it before; not one that is handed over."""
         before = self.queues.get(queue)
-        if (
-            before is not None and before.dropped
-        ):  # its lock goes back in a moment, and nobody would drop it again
-            before.released = True  # a call that still runs does not undo a reset
+        if before is not None and before.dropped:
+            # Its lock goes back in a moment, and nobody would drop it again. A call that still runs does not undo a reset.
+            before.released = True
             return
         locked = before.last_locked if before is not None and before.is_locked else monotonic()
         if before is not None:
             self._end(before)
         held = ProcessQueue(queue, offset, monotonic())
-        jobs = self._work(
-            held
-        )  # raises for a topic that nobody wants any more: then it is not in hand without work
+        # Raises for a topic that nobody wants any more: then it is not in hand without work.
+        jobs = self._work(held)
         self.queues[queue] = held
         held.is_locked, held.last_locked = self._locks is not None, locked
         loop = asyncio.get_running_loop()

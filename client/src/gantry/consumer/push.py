@@ -297,9 +297,8 @@ class PushConsumer:
         agreement, self._agreement = self._agreement, None
         if agreement is not None:
             agreement.cancel()
-        async with (
-            AsyncExitStack() as steps
-        ):  # the last first; each is taken, also where who closes has no time
+        # The last step first; each is taken, also where who closes has no time.
+        async with AsyncExitStack() as steps:
             if self._stopped is not None:
                 steps.callback(self._stopped.set)
             if self._instance is not None:

@@ -112,9 +112,8 @@ class Returning:
                     await self._return(failed)
                 except Exception:
                     log.exception("group %s: sending messages back failed by a fault of the SDK", self._group)
-                    self._keep(
-                        failed.queue, list(failed.messages)
-                    )  # else their queue would never get past them
+                    # Else their queue would never get past them.
+                    self._keep(failed.queue, list(failed.messages))
                 finally:
                     self._busy = False
 

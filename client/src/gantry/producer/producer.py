@@ -111,12 +111,10 @@ class Producer:
             self._accumulator.leave_all()
             self._accumulator = None
         self._instance = self._sender = None
-        self._hooks = [
-            hook for hook in self._hooks if not isinstance(hook, ProducerTrace)
-        ]  # the sender keeps its own
-        async with (
-            AsyncExitStack() as steps
-        ):  # the last first; each is taken, also where who closes has no time
+        # The sender keeps its own.
+        self._hooks = [hook for hook in self._hooks if not isinstance(hook, ProducerTrace)]
+        # The last step first; each is taken, also where who closes has no time.
+        async with AsyncExitStack() as steps:
             steps.push_async_callback(instance.leave, self._wrapped_group, self)
             if self._tracer is not None:
                 steps.push_async_callback(self._tracer.close)

@@ -28,11 +28,12 @@ def begin(side, slices):
     """Begin a start and stop it after so many slices, as SIGTERM does; None: killed when it was opened, before it logged anything."""
     opening = Opening(side.settings, side.files, side.clock, HOST)
     running = opening.run()
-    for _ in running if slices is None else range(slices):
-        if slices is not None:
-            next(running)
-    if slices is not None:
-        opening.abandon()
+    if slices is None:
+        list(running)
+        return
+    for _ in range(slices):
+        next(running)
+    opening.abandon()
 
 
 @pytest.mark.parametrize("abort", [True, False])

@@ -191,10 +191,9 @@ class Desk:
                     _log.warning("task waits", task=identifier, error=str(error))
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
-            if (
-                not task.ended.is_set()
-            ):  # the term ends, or the task is lost: who waits to cancel it looks again
-                task.view.state = "running"  # its end may have been begun; it is not known to be stored
+            if not task.ended.is_set():
+                # The term ends, or the task is lost: who waits to cancel it looks again. An end that was begun is not known to be stored.
+                task.view.state = "running"
                 task.ended.set()
             del self.running[identifier]
         _log.info("task ended", task=identifier, state=task.view.state, outcomes=task.view.outcomes)
