@@ -14,7 +14,7 @@ from gantry_chassis.settings import describe
 from .settings_tables import GUIDE, SERVICES, section, table
 
 ROOT = Path(__file__).parents[2]
-FILE_LINES_MAX = 350
+FILE_LINES_MAX = 500  # where a file is cut is decided by its subject; past this it has two
 FUNCTION_LINES_MAX = 60
 
 
