@@ -141,3 +141,20 @@ def test_settings_become_retentions():
     assert settings.full_ratio == 0.6
     with pytest.raises(ValueError, match="delete_hours"):
         retention_settings(Settings(delete_when="25"))
+
+
+async def test_the_walk_over_queues_ends_when_a_topic_goes_between_two_slices():
+    side = SendingSide(segment_bytes=MIB)
+    peer = ScriptedPeer()
+    topics = [f"t{number}" for number in range(3 * disk_care.QUEUES_PER_SLICE)]
+    for topic in topics:
+        side.queues.open(topic, 0)
+        side.send(peer, topic=topic, body=b"x")
+    side.flush()
+    walk = asyncio.ensure_future(care_of(side).forget_deleted())
+    await asyncio.sleep(0)
+    for topic in topics[-disk_care.QUEUES_PER_SLICE :]:
+        side.queues.remove(topic)
+    async with asyncio.timeout(60):
+        await walk
+    assert not any(side.queues.of_topic(topic) for topic in topics[-disk_care.QUEUES_PER_SLICE :])

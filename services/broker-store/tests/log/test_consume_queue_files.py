@@ -205,3 +205,62 @@ def test_any_sequence_of_steps_agrees_with_a_plain_list(steps, open_queue, units
             queue = open_queue(disk, log_min=log_min, limit=EVERYTHING)
         assert queue.max_offset == len(positions)
         assert [unit[0] for unit in units(queue, low)] == positions[low:]
+
+
+WALKS = {
+    "delete_before": lambda queue, at: queue.delete_before(at),
+    "offset_at": lambda queue, at: queue.offset_at(at),
+    "position_after": lambda queue, at: queue.position_after(at),
+    "punch": lambda queue, at: queue.punch(at, at + 1000),
+    "read": lambda queue, at: queue.read(queue.min_offset, 4096),
+    "sync": lambda queue, at: queue.sync(),
+    "file_parts": lambda queue, at: queue.file_parts(),
+}
+
+
+@pytest.fixture
+def bounded_reads(monkeypatch):
+    """A walk that never ends fails instead of hanging."""
+    plain, left = ConsumeQueue.read, [10_000]
+
+    def read(self, offset, count):
+        left[0] -= 1
+        assert left[0] > 0, "the walk does not end"
+        return plain(self, offset, count)
+
+    monkeypatch.setattr(ConsumeQueue, "read", read)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    appended=st.integers(0, 100), flushed=st.booleans(), more=st.integers(0, 40), deleted=st.integers(0, 14_000),
+    at=st.integers(0, 14_000), start=st.integers(0, 70),
+)  # fmt: skip
+def test_every_walk_over_a_destroyed_queue_ends_and_makes_no_file(
+    appended, flushed, more, deleted, at, start, open_queue, bounded_reads
+):
+    for walk in WALKS.values():
+        disk = SimulatedFiles()
+        queue = open_queue(disk)
+        queue.start_at(start)
+        for number in range(appended):
+            queue.append(start + number, number * 100, 100, 1)
+        if flushed:
+            queue.flush()
+        for number in range(appended, appended + more):
+            queue.append(start + number, number * 100, 100, 1)
+        queue.delete_before(min(deleted, (appended + more) * 100))
+        queue.destroy()
+        walk(queue, at)
+        assert queue.min_offset == queue.max_offset == start + appended + more
+        assert queue.is_durable
+        assert disk.listdir(queue.directory) == []
+
+
+def test_a_walk_ends_with_words_when_another_program_cut_a_queue_file(disk, open_queue, fill, bounded_reads):
+    queue = open_queue(disk)
+    fill(queue, 100)
+    queue.sync()
+    queue._pool.get(f"{queue.directory}/{0:020d}").truncate(0)
+    with pytest.raises(LogUnreadable, match="cut or removed by another program"):
+        queue.delete_before(50)

@@ -212,13 +212,15 @@ class ConsumeQueue(QueueFiles):
             self._first_file += self._file_units
 
     def destroy(self) -> None:
-        """Remove all files of the queue."""
+        """Remove all files of the queue. It is empty from now on: a walk or a pull that still holds it finds nothing."""
         for name in self._pool.files.listdir(self.directory):
             self._pool.drop(f"{self.directory}/{name}")
         self._pool.files.remove_dir(self.directory)
         self._unsynced.clear()
+        self._new_file = False
         self.synced()
-        self._tail.clear()
+        self.min_offset = self._first_file = self._flushed = self.max_offset
+        self._forget_tail()
 
     def _end_at(self, offset: int) -> None:
         self.max_offset = self._flushed = offset

@@ -1,5 +1,6 @@
 """The units of a ConsumeQueue as readers see them: in files of fixed size, the newest ones in memory."""
 
+from broker_store.log.errors import LogUnreadable
 from broker_store.log.file_pool import FilePool
 from broker_store.log.segment import file_name
 from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
@@ -96,6 +97,11 @@ class QueueUnits:
         step = 1
         while offset < end:
             units = self.read(offset, min(step, end - offset))
+            if len(units) < QUEUE_UNIT_BYTES:  # without this the walk would never end
+                raise LogUnreadable(
+                    f"{self.directory} has no unit {offset}, though its queue reaches to {self.max_offset}: "
+                    "a queue file was cut or removed by another program; restart the store to rebuild it"
+                )
             for place, (position, size, _) in enumerate(CONSUME_QUEUE_UNIT.iter_unpack(units)):
                 if size != HOLE_SIZE:
                     return offset + place, position
