@@ -23,6 +23,7 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
+"""The topic of a cluster's replies is `<cluster>_REPLY_TOPIC`."""
 
 GATEWAY_GROUP = "GANTRY_GATEWAY"
 """Consumer group of pulls on behalf of HTTP clients; preset, never listed, commits no offsets."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
 
-from broker_store.special_sends import SPECIAL, refuse_in_batch, without_mark
+from broker_store.special_sends import SPECIAL, refuse_in_batch
 from broker_store.stamp import (
     KEY_AT,
     KEY_END,
@@ -95,7 +95,6 @@ def _read(flag: int, body: bytes, raw: bytes, sys_flag: int, stamp: Stamp) -> _I
     properties = parse_properties(raw)
     if not SPECIAL.isdisjoint(properties):
         refuse_in_batch(properties, sys_flag)
-        raw = without_mark(raw)
     raw, unique_key = stamp.finish_bytes(raw, properties)
     if len(raw) > PROPERTIES_BYTES_MAX:
         words = f"the properties of a message have {len(raw)} bytes, the limit is {PROPERTIES_BYTES_MAX}"

@@ -16,19 +16,17 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.headers import SendHeader
 from gantry_wire.properties import (
     DELAY,
-    GANTRY_SETTLED,
     TIMER_DEL_UNIQKEY,
     TIMER_DELAY_MS,
     TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
     TRANSACTION_PREPARED,
-    edit_properties,
 )
 from gantry_wire.record import SYS_TRANSACTION_MASK
 
 TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY)
 DELAYS = frozenset({DELAY, *TIMERS})
-SPECIAL = frozenset({TRANSACTION_PREPARED, GANTRY_SETTLED, *DELAYS})
+SPECIAL = frozenset({TRANSACTION_PREPARED, *DELAYS})
 """Properties that may make a message something other than a plain one."""
 
 Prepare = Callable[[Message, dict[str, str]], Message]
@@ -55,18 +53,11 @@ class SpecialSends:
 
     def prepare(self, message: Message, properties: dict[str, str]) -> Message:
         """Return what is to be stored for a message. Raises RefusedRequest."""
-        if properties.pop(GANTRY_SETTLED, None) is not None:
-            message.properties = without_mark(message.properties)
         if is_half(properties, message.reconsume_times):
             return self._half(message, properties)
         if message.sys_flag & SYS_TRANSACTION_MASK:
             _clear_transaction(message, properties)
         return message if DELAYS.isdisjoint(properties) else self._delayed(message, properties)
-
-
-def without_mark(raw: bytes) -> bytes:
-    """Return properties without the mark of a settled item, which only the store may set: consumers send copies with it."""
-    return edit_properties(raw, {}, (GANTRY_SETTLED,))
 
 
 def refuse_in_batch(properties: dict[str, str], sys_flag: int) -> None:

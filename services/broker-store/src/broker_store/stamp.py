@@ -1,12 +1,30 @@
-"""What a broker adds to a message's properties: behind the client's own bytes, which stay as they came. Pure."""
+"""Makes of a sender's properties what a broker stores. Pure.
+
+What only the store may write is taken out; what a broker adds comes behind the sender's own bytes. Every way in that stores
+a sender's properties goes through `Stamp`. Plain properties are no exception: they hold nothing but a unique key and WAIT, and the
+suffix comes behind them.
+"""
 
 from collections.abc import Callable
 
 from broker_store.log.scan import TORN_BYTES, ZERO_SECTOR
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.properties import CLUSTER, MSG_REGION, TRACE_ON, TRANSIENT_PREFIX, UNIQ_KEY, WAIT
+from gantry_wire.properties import (
+    CLUSTER,
+    GANTRY_SETTLED,
+    MSG_REGION,
+    TRACE_ON,
+    TRANSIENT_PREFIX,
+    UNIQ_KEY,
+    WAIT,
+    edit_properties,
+)
+from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 
+STORE_ONLY = frozenset({GANTRY_SETTLED, BEGUN_PROPERTY})
+"""Properties that recovery and the txn-checker believe, because nobody but the store writes them. Consumers send copies of messages
+that have them, so they are taken out and not refused."""
 ADDED = (MSG_REGION, TRACE_ON, CLUSTER)
 _ADDED = frozenset(ADDED)
 _END = 2
@@ -40,7 +58,10 @@ class Stamp:
         """All three, as most messages get them."""
 
     def finish(self, text: str, properties: dict[str, str]) -> tuple[bytes, str]:
-        """Return the bytes to store and the unique key, for properties that came as `text` and were parsed."""
+        """Return the bytes to store and the unique key, for properties that came as `text` and were parsed.
+
+        Properties of STORE_ONLY are taken out of `properties` too.
+        """
         if TRANSIENT_PREFIX in text:
             text = "".join(
                 f"{name}\x01{value}\x02"
@@ -51,6 +72,10 @@ class Stamp:
 
     def finish_bytes(self, raw: bytes, properties: dict[str, str]) -> tuple[bytes, str]:
         """As `finish`, for the bytes of a batch item. Raises RefusedRequest for what would look like a torn write."""
+        if not STORE_ONLY.isdisjoint(properties):
+            raw = edit_properties(raw, {}, STORE_ONLY)
+            for name in STORE_ONLY:
+                properties.pop(name, None)
         if raw and raw[-1] != _END:
             raw += _SEPARATOR
         if len(raw) > TORN_BYTES and ZERO_SECTOR in raw:

@@ -13,6 +13,7 @@ from broker_store.replies.handler import Replies, ReplyParts
 from broker_store.sending import build_stamp
 from gantry_link.errors import RequestTimedOut
 from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
 from gantry_wire.frame import Command, FrameDecoder, decode_command, encode_request
 from gantry_wire.headers import SendHeader
 from gantry_wire.properties import format_properties, parse_properties
@@ -143,8 +144,18 @@ async def test_a_reply_the_client_does_not_take_is_an_error(side, result):
 async def test_a_reply_that_cannot_be_sent_at_all_is_refused(side):
     with pytest.raises(Exception, match="the limit is 1000"):
         send(side, body=b"x" * 1001)
-    with pytest.raises(Exception, match="topic\\[nowhere\\] not exist"):
-        send(side, topic="nowhere", default_topic="none")
+    with pytest.raises(Exception, match="topic\\[nowhere_REPLY_TOPIC\\] not exist"):
+        send(side, topic="nowhere_REPLY_TOPIC", default_topic="none")
+
+
+@pytest.mark.parametrize(
+    "topic", ["orders", "REPLY_TOPIC", "%RETRY%g", "DefaultCluster_REPLY_TOPIC_", "rmq_sys_wheel_timer"]
+)
+async def test_a_reply_reaches_reply_topics_only(side, topic):
+    side.queues.open("orders", 0)
+    with pytest.raises(RefusedRequest, match="use a send request"):
+        send(side, topic=topic)
+    assert side.appends.is_idle
 
 
 def test_a_client_is_found_by_its_id_while_any_of_its_groups_lives():

@@ -25,6 +25,7 @@ from gantry_wire.frame import Command
 from gantry_wire.headers import PushReplyHeader, SendHeader, SendHeaderV2
 from gantry_wire.ids import offset_message_id, pack_host, unpack_host
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.names import REPLY_TOPIC_SUFFIX
 from gantry_wire.properties import (
     KEYS,
     MSG_REGION,
@@ -120,6 +121,7 @@ class Replies:
         if len(command.body) > parts.body_bytes_max:
             words = f"the reply has {len(command.body)} bytes, the limit is {parts.body_bytes_max}"
             raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+        _check_reply_topic(header.topic)
         target = parts.targets.known.get(header.topic) or parts.targets.admit(header, peer.remote)
         queue = parts.targets.queue(target, header.queue_id, peer.remote)
         reply = _Reply(header, target, queue, parse_properties(header.properties or ""), command.body)
@@ -199,6 +201,13 @@ class Replies:
             _log.warning("a reply is not kept", topic=header.topic, reason=str(error))
             return None
         return message
+
+
+def _check_reply_topic(topic: str) -> None:
+    """Raise NO_PERMISSION for a topic that holds no replies: the send commands check more than this one does."""
+    if not topic.endswith(f"_{REPLY_TOPIC_SUFFIX}"):
+        words = f"a reply goes to a topic named <cluster>_{REPLY_TOPIC_SUFFIX}, not to {topic}: use a send request"
+        raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
 
 
 def _failed(words: str) -> RefusedRequest:
