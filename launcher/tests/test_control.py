@@ -1,10 +1,18 @@
 """`status` and `down` reach the launcher of their directory, and no other."""
 
+import json
+import os
 import socket
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
-from gantry_launcher import control
+import pytest
+
+from gantry_launcher import control, status
+from gantry_launcher.errors import Refused
 
 
 def test_a_question_is_answered_by_the_launcher_of_that_directory(tmp_path: Path) -> None:
@@ -28,8 +36,9 @@ def test_a_question_is_answered_by_the_launcher_of_that_directory(tmp_path: Path
     thread.join()
     listener.close()
     assert answer is not None
-    answer[1].close()
-    assert (answer[0], words) == ({"ready": True}, ["status"])
+    answer.connection.close()
+    assert (answer.state, words) == ({"ready": True}, ["status"])
+    assert answer.launcher_pid == os.getpid()
 
 
 def test_a_caller_that_leaves_without_a_word_is_let_go(tmp_path: Path) -> None:
@@ -53,3 +62,95 @@ def test_one_directory_has_one_address_however_it_is_written(tmp_path: Path) -> 
     (tmp_path / "link").symlink_to(tmp_path / "data")
     assert control.address(tmp_path / "link") == control.address(tmp_path / "data" / ".." / "data")
     assert control.address(tmp_path / "data") != control.address(tmp_path)
+
+
+SQUATTER = """
+import json, os, socket, sys
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+os.setuid(int(sys.argv[3]))
+listener.bind(sys.argv[1].replace("@", chr(0)))
+listener.listen(5)
+print("listening", flush=True)
+while True:
+    connection, _ = listener.accept()
+    print(connection.recv(64), flush=True)
+    connection.sendall(sys.argv[2].encode() + b"\\n")
+"""
+NOBODY = 65534
+
+
+@pytest.fixture
+def squatted(tmp_path: Path):
+    """A data directory whose socket name another user took, that user's process, and a process that its answer names."""
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    victim = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    said = {"http": "127.0.0.1:1", "pids": {"launcher": [victim.pid]}, "processes": []}
+    name = control.address(tmp_path).replace("\0", "@")
+    squatter = subprocess.Popen(
+        [sys.executable, "-c", SQUATTER, name, json.dumps(said), str(NOBODY)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert squatter.stdout is not None
+    assert squatter.stdout.readline() == "listening\n"
+    yield tmp_path, squatter, victim
+    for process in (squatter, victim):
+        process.kill()
+        process.wait()
+    squatter.stdout.close()
+
+
+def test_another_user_in_the_launchers_place_is_not_believed(
+    squatted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, squatter, victim = squatted
+    monkeypatch.setattr(status, "DOWN_SECONDS_MAX", 0.2)
+    for word in ("status", "stop"):
+        with pytest.raises(Refused, match=f"user {NOBODY} listens in the place of the launcher"):
+            control.ask(data, word)
+    with pytest.raises(Refused, match="is not believed"):
+        status.status(data, as_json=True)
+    with pytest.raises(Refused, match="is not believed"):
+        status.down(data)
+    assert victim.poll() is None
+    squatter.kill()
+    assert set(squatter.stdout.read().splitlines()) <= {"b''"}  # nothing was sent to it
+
+
+def test_a_launcher_that_hangs_is_killed_by_the_kernels_word_and_not_by_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(status, "DOWN_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(status.os, "kill", lambda pid, _signal: killed.append(pid))
+    listener = control.listen(tmp_path)
+    listener.setblocking(True)
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        connection.recv(64)
+        connection.sendall(b'{"pids": {"launcher": [1]}}\n')
+        until = time.monotonic() + 60
+        while not killed and time.monotonic() < until:
+            time.sleep(0.01)
+        connection.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    status.down(tmp_path)
+    thread.join()
+    listener.close()
+    assert killed == [os.getpid()]
+
+
+def test_the_owner_of_the_directory_is_believed_by_root(squatted, tmp_path: Path) -> None:
+    _, squatter, _ = squatted
+    lock = status.DataDir(tmp_path).lock_file
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    os.chown(lock, NOBODY, NOBODY)
+    answer = control.ask(tmp_path, "status")
+    assert answer is not None
+    answer.connection.close()
+    assert answer.launcher_pid == squatter.pid

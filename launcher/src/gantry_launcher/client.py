@@ -18,9 +18,8 @@ def client(words: list[str]) -> int:
     if not environment.get(HTTP) and COMPLETING not in environment and not _names_data(words):
         running = control.ask(ROOT / "data", "status")
         if running is not None:
-            state, connection = running
-            connection.close()
-            environment[HTTP] = state["http"]
+            running.connection.close()
+            environment[HTTP] = running.state["http"]
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(PYTHON, [str(PYTHON), "-m", "gantry.cli", *words], environment)  # noqa: S606 - no shell is wanted

@@ -1,6 +1,7 @@
 """How `status` and `down` reach a running launcher: a socket without a file, so that a dead disk is no obstacle.
 
-One word is asked; the answer is one JSON line. After `stop` the connection stays open until the launcher ends.
+One word is asked; the answer is one JSON line. After `stop` the connection stays open until the launcher ends. Any local user may take
+the name of such a socket, so both ends look at the credentials that the kernel gives of the other one.
 """
 
 import contextlib
@@ -10,7 +11,10 @@ import os
 import socket
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from gantry_launcher.errors import Refused
+from gantry_launcher.layout import DataDir
 
 ASK_SECONDS_MAX = 10.0
 """A launcher that lives answers in milliseconds; on a machine with more to do than it can, in seconds."""
@@ -18,6 +22,15 @@ ANSWER_SECONDS_MAX = 0.1
 """An answer fits into the socket's buffer: only a caller that does not read makes it wait."""
 WORD_BYTES_MAX = 64
 PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
+
+
+class Answer(NamedTuple):
+    """What a launcher says of its system, and the connection to it, which the caller closes."""
+
+    state: dict[str, Any]
+    connection: socket.socket
+    launcher_pid: int
+    """The kernel's word for the process that listens: never taken from `state`."""
 
 
 def address(data: Path) -> str:
@@ -41,8 +54,7 @@ def accept(listener: socket.socket) -> socket.socket | None:
     except OSError:
         return None
     connection.setblocking(False)
-    size = PEER_CREDENTIALS.size
-    _, uid, _ = PEER_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    _, uid = _peer(connection)
     if uid in {os.getuid(), 0}:
         return connection
     connection.close()
@@ -67,12 +79,22 @@ def answer(connection: socket.socket, value: dict[str, Any]) -> None:
         connection.sendall(json.dumps(value).encode() + b"\n")
 
 
-def ask(data: Path, word: str) -> tuple[dict[str, Any], socket.socket] | None:
-    """Ask the launcher of a data directory; None when there is none. The caller closes the connection."""
+def ask(data: Path, word: str) -> Answer | None:
+    """Ask the launcher of a data directory; None when there is none.
+
+    Raises Refused when somebody listens there that neither is the caller, nor root, nor owns the directory's lock file: nothing is
+    sent to it and nothing it says is read.
+    """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(ASK_SECONDS_MAX)
         connection.connect(address(data))
+        pid, uid = _peer(connection)
+        if uid not in _trusted(data):
+            raise Refused(
+                f"user {uid} listens in the place of the launcher of {data} (pid {pid}) and is not believed: "
+                "end that process, or take another --data"
+            )
         connection.sendall(word.encode() + b"\n")
         received = b""
         while not received.endswith(b"\n"):
@@ -80,7 +102,26 @@ def ask(data: Path, word: str) -> tuple[dict[str, Any], socket.socket] | None:
             if not part:
                 raise ConnectionResetError
             received += part
-        return json.loads(received), connection
+        return Answer(json.loads(received), connection, pid)
     except OSError:
         connection.close()
         return None
+    except Refused:
+        connection.close()
+        raise
+
+
+def _peer(connection: socket.socket) -> tuple[int, int]:
+    """Return process and user at the other end; for the end that connected, those of the one that listens."""
+    pid, uid, _ = PEER_CREDENTIALS.unpack(
+        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size)
+    )
+    return pid, uid
+
+
+def _trusted(data: Path) -> set[int]:
+    """Return the users whose launcher may speak for a data directory: only its owner can have made the lock file there."""
+    users = {os.getuid(), 0}
+    with contextlib.suppress(OSError):
+        users.add(DataDir(data).lock_file.lstat().st_uid)
+    return users

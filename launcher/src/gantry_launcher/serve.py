@@ -122,7 +122,7 @@ def _has_launcher(data: DataDir) -> bool:
     while time.monotonic() < until:
         answer = control.ask(data.path, "status")
         if answer is not None:
-            answer[1].close()
+            answer.connection.close()
             return True
         time.sleep(0.05)
     return False

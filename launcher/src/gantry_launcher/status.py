@@ -30,8 +30,8 @@ def status(data: Path, *, as_json: bool) -> int:
         else:
             say(f"nothing runs with the data directory {data}")
         return 1
-    state, connection = answer
-    connection.close()
+    state = answer.state
+    answer.connection.close()
     state["processes"] = _processes(state["processes"])
     state["ready"] = all(process["health"] == "ready" for process in state["processes"])
     sys.stdout.write(json.dumps(state) + "\n" if as_json else _table(state))
@@ -46,14 +46,15 @@ def down(data: Path) -> int:
         say(f"nothing runs with the data directory {data}")
         return 0
     if answer is not None:
-        state, connection = answer
-        connection.settimeout(max(0.1, until - time.monotonic()))
+        answer.connection.settimeout(max(0.1, until - time.monotonic()))
         try:
-            connection.recv(1)
+            answer.connection.recv(1)
         except TimeoutError:
-            _kill(state)
+            _kill(answer.launcher_pid)
         except OSError:
             pass
+        finally:
+            answer.connection.close()
     while _is_locked(data):
         if time.monotonic() > until:
             say("it did not end: a process is stuck, most likely in a disk that does not answer")
@@ -63,12 +64,11 @@ def down(data: Path) -> int:
     return 0
 
 
-def _kill(state: dict[str, Any]) -> None:
+def _kill(pid: int) -> None:
     """End a launcher that does not answer any more; the kernel then asks its children to end."""
     say("the launcher does not end by itself; killing it")
-    for pid in state["pids"]["launcher"]:
-        with contextlib.suppress(ProcessLookupError):  # it ended just now
-            os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it ended just now
+        os.kill(pid, signal.SIGKILL)
 
 
 def _is_locked(data: Path) -> bool:

@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple
 
 _FLOCK: Final = struct.Struct("hhqqi")
 """struct flock of Linux on 64 bits: type, whence, start, length, process id."""
+_PEER_CREDENTIALS: Final = struct.Struct("3i")
+"""Process, user and group of SO_PEERCRED."""
 _ASK_SECONDS_MAX: Final = 10.0
 
 
@@ -98,12 +100,20 @@ def _address_told(folder: Path) -> str | None:
 
 
 def _status(data: Path) -> dict[str, Any]:
-    """Return what the launcher of a data directory says of itself, as `./gantry status --json` asks it; empty without one."""
+    """Return what the launcher of a data directory says of itself, as `./gantry status --json` asks it; empty without one.
+
+    Any local user may listen under this name: only the caller, root and the owner of the directory are believed.
+    """
     address = "\0gantry-" + hashlib.sha256(os.fsencode(data)).hexdigest()[:32]
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
             connection.settimeout(_ASK_SECONDS_MAX)
             connection.connect(address)
+            size = _PEER_CREDENTIALS.size
+            said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+            _, user, _ = _PEER_CREDENTIALS.unpack(said)
+            if user not in {os.getuid(), 0, data.stat().st_uid}:
+                return {}
             connection.sendall(b"status\n")
             received = b""
             while not received.endswith(b"\n"):
