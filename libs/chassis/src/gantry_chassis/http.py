@@ -90,6 +90,8 @@ class HttpServer:
         """Listen, and return the port (useful where 0 was asked for). Raises OSError when it is taken."""
         from uvicorn import Config, Server
 
+        from gantry_chassis.http_connection import HttpConnection
+
         listener = socket.create_server((self.host, self.port), backlog=BACKLOG)
         listener.setblocking(False)  # uvloop accepts until the kernel says "no more"
         self.port = listener.getsockname()[1]
@@ -97,7 +99,7 @@ class HttpServer:
         config = Config(
             self._application,
             interface="asgi3",
-            http="httptools",
+            http=HttpConnection,
             ws="none",
             lifespan="off",
             log_config=None,

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Collection
 
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from gantry_chassis.http_connection import HttpConnection
 
 HEAD_BYTES_MAX = 64 * 1024
 READ_BYTES_MAX = 256 * 1024
@@ -73,7 +74,7 @@ class OneAtATime(FlowControl):
             super().resume_reading()
 
 
-class GatewayProtocol(HttpToolsProtocol):
+class GatewayProtocol(HttpConnection):
     """uvicorn's HTTP/1.1 with one write per answer, a bound on the head, and problems for what cannot be read."""
 
     _read_size = 0
@@ -160,9 +161,6 @@ class GatewayProtocol(HttpToolsProtocol):
         self._reading_since = 0.0
         super().on_message_complete()
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: the request is answered as if it had not asked, and advice to the operator helps nobody."""
-
     def cut_if_stalled(self, now: float) -> None:
         """Close a connection whose request does not arrive, or whose answer is not read: it would stay for ever."""
         unsent_bytes = self.unsent_bytes
@@ -194,7 +192,11 @@ class GatewayProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - our words say more
         """Answer what is no HTTP, or has too large a head, as a problem, and close."""
         status, title = (431, "Request Header Fields Too Large") if self._is_long else (400, "Bad Request")
-        words = f"path and headers may have {HEAD_BYTES_MAX} bytes together" if self._is_long else self._words
+        words = (
+            f"path and headers may have {HEAD_BYTES_MAX} bytes together"
+            if self._is_long
+            else self._refusal or self._words
+        )
         body = (
             f'{{"title":"{title}","status":{status},"code":"INVALID_PARAMETER","retryable":false,"requestId":"",'
             f'"detail":"{words}","field":"headers","type":"about:blank"}}'

@@ -186,6 +186,7 @@ class ShortProtocol(GatewayProtocol):
         scope = cast("dict[str, Any]", self.scope)
         if (
             head is not None
+            and not self._is_read_again
             and is_usual(scope)
             and self.parser is not None
             and self.parser.should_keep_alive()
