@@ -1,6 +1,7 @@
 """P1, P2, P4, P7: nothing acknowledged is lost, moved or doubled when the store is killed under load, again and again.
 
-20 cycles always; any number by command: `./gantry test -m soak tests/crash --kill-cycles 1000 --seed 7`.
+The interval of checkpoints and the flush mode are drawn for each life: recovery begins now at a checkpoint of the life that
+was killed, now before it; it never rebuilds. 20 cycles always; any number by command: `./gantry test -m soak tests/crash --kill-cycles 1000 --seed 7`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from .history import History, Verdict
+from .recoveries import Recoveries, draw_life
 from .store_process import StoreProcess
 from .traffic import Traffic, read_everything
 
@@ -19,14 +21,14 @@ QUEUE_COUNT = 4
 TOPIC = "crash"
 CHECKS_PER_RUN = 20
 SENDS_PER_CYCLE_MIN = 20
-SETTINGS = {"segment_bytes": str(4 << 20), "flush": "sync"}
+SETTINGS = {"segment_bytes": str(4 << 20)}
 
 
-async def run_cycles(directory: Path, cycles: int, seed: int) -> Verdict:
+async def run_cycles(directory: Path, cycles: int, seed: int) -> tuple[Verdict, Recoveries]:
     """Kill the store `cycles` times under load, a fifth of them while it still recovers; judge all of it at the end."""
     dice = random.Random(seed)
-    store = StoreProcess(directory / "store", settings=SETTINGS)
-    history = History()
+    store = StoreProcess(directory / "store", settings=SETTINGS | draw_life(dice))
+    history, recoveries = History(), Recoveries()
     check_every_cycles = max(10, cycles // CHECKS_PER_RUN)  # each check reads everything
     store.start()
     try:
@@ -36,18 +38,20 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> Verdict:
             await traffic.acknowledges(SENDS_PER_CYCLE_MIN)
             await asyncio.sleep(dice.uniform(0.05, 0.6))
             await asyncio.to_thread(store.kill)
+            store.settings = SETTINGS | draw_life(dice)
             if dice.random() < 0.2:
                 store.start(wait=False)
                 await asyncio.sleep(dice.uniform(0.0, 0.5))
                 await asyncio.to_thread(store.kill)
             await asyncio.to_thread(store.start)
+            await asyncio.to_thread(recoveries.note, store)
             await traffic.stop()
             if (cycle + 1) % check_every_cycles == 0 or cycle + 1 == cycles:
                 await read_everything(store.port, TOPIC, QUEUE_COUNT, history)
                 verdict = history.verdict()
-                print(f"after {cycle + 1} kills: {verdict}")
+                print(f"after {cycle + 1} kills: {verdict} {recoveries}")
                 assert verdict.holds, f"seed {seed}, cycle {cycle}: {verdict} {history.doubled()}"
-        return history.verdict()
+        return history.verdict(), recoveries
     finally:
         store.kill()
 
@@ -55,12 +59,14 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> Verdict:
 @pytest.mark.crash
 @pytest.mark.timeout(900)
 def test_twenty_kills_under_load_lose_nothing(tmp_path: Path, seed: int) -> None:
-    verdict = asyncio.run(run_cycles(tmp_path, 20, seed))
+    verdict, recoveries = asyncio.run(run_cycles(tmp_path, 20, seed))
     assert verdict.acknowledged >= 20 * SENDS_PER_CYCLE_MIN
+    assert 0 < recoveries.from_last_life < recoveries.starts
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(4 * 3600)
 def test_many_kills_under_load_lose_nothing(tmp_path: Path, seed: int, kill_cycles: int) -> None:
-    verdict = asyncio.run(run_cycles(tmp_path, kill_cycles, seed))
+    verdict, recoveries = asyncio.run(run_cycles(tmp_path, kill_cycles, seed))
     assert verdict.acknowledged > 10 * kill_cycles
+    assert 0 < recoveries.from_last_life < recoveries.starts == kill_cycles

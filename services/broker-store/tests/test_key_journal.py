@@ -17,7 +17,8 @@ def filled(count: int, start: int = 0) -> Window:
 
 
 def save(journal: KeyJournal, window: Window, covered: int, oldest_ms: int = 0) -> None:
-    journal.append(window.packed(journal.saved_end), window.end, covered, oldest_ms)
+    journal.append(window.packed(journal.saved_end), window.end, covered)
+    journal.drop_before(oldest_ms)
 
 
 def load(files: SimulatedFiles) -> tuple[Window, int]:

@@ -258,9 +258,10 @@ class Appends:
         end = self.log.written_end
         now = [entry for entry in placed if entry.mode == Mode.ASYNC]
         if now:
-            self._appear(end, now)
+            is_all = len(now) == len(placed)
+            self._appear(end, now, self.appeared_end if is_all or self._waiting else start)
             self._answer(now, self._opened_s)
-            if len(now) == len(placed):
+            if is_all:
                 self.appeared_ms = self.store_ms
                 return
             placed = [entry for entry in placed if entry.mode != Mode.ASYNC]
@@ -292,7 +293,7 @@ class Appends:
             self.failed(error)
             return
         if entries:
-            self._appear(max(position, self.log.visible_end), entries)
+            self._appear(max(position, self.log.visible_end), entries, self.appeared_end)
             self._answer(entries, opened_s)
             now_s, count = self._clock.monotonic(), messages_of(entries)
             self._pace.ended(now_s, count, self.sends.in_flight)
@@ -317,9 +318,9 @@ class Appends:
             for entry in waiting.entries:
                 entry.answer(self, ResponseCode.FLUSH_DISK_TIMEOUT)
 
-    def _appear(self, visible_end: int, entries: list[Entry]) -> None:
+    def _appear(self, visible_end: int, entries: list[Entry], visible_below: int) -> None:
         self.log.set_visible(visible_end)
-        self._dispatch.appear(entries)
+        self._dispatch.appear(entries, visible_below)
 
     def _answer(self, entries: list[Entry], opened_s: float) -> None:
         count = messages_of(entries)

@@ -20,13 +20,13 @@ from broker_store.key_journal import KeyJournal
 from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.checkpoint_file import Times
 from broker_store.log.commit_log import CommitLog
-from broker_store.log.errors import LogStopped
+from broker_store.log.errors import LogStopped, WritesLost
 from broker_store.log.files import NO_DESCRIPTOR, SPACE_ERRORS, Files
 from broker_store.log.index import IndexFiles
 from broker_store.log.unit_journal import UnitJournal
 from broker_store.queue_note import encode_note, take_note
 from broker_store.queue_saving import QueueSaving
-from broker_store.queues import QueueTable
+from broker_store.queues import QueueEnds, QueueTable
 from broker_store.settling.copies import KEPT_FILE
 from gantry_chassis.logs import get_logger
 
@@ -135,7 +135,7 @@ class Checkpoints:
         try:
             return await self._take(with_files=with_files)
         except OSError as error:
-            if error.errno not in HARMLESS_ERRORS:
+            if error.errno not in HARMLESS_ERRORS or isinstance(error, WritesLost):
                 self._broken = str(error)
             if error.errno == errno.EIO:
                 self._parts.log.stop_on(error)
@@ -146,11 +146,13 @@ class Checkpoints:
         self._beside.begin()
         # One moment of all parts: what is visible now is in the queues, the index and the window, and nothing later matters.
         position, newest_ms = parts.appends.appeared_end, parts.appends.appeared_ms
-        plan = self._saving.plan(with_files=with_files)
-        note = take_note(parts.queues, parts.index, position, parts.log.min_position, parts.window.newest_ms)
+        ends = QueueEnds(position, is_all=parts.log.visible_end <= position)
+        plan = self._saving.plan(ends, with_files=with_files)
+        oldest_ms = parts.now_ms() - parts.window_ms
+        newest_key_ms = parts.window.newest_ms if parts.window.newest_ms >= oldest_ms else 0
+        note = take_note(parts.queues, parts.index, ends, parts.log.min_position, newest_key_ms)
         keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
         states = await self._snapshots(position)
-        oldest_ms = parts.now_ms() - parts.window_ms
         await in_thread(parts.log.sync)
         await self._saving.save(plan, position)
         if parts.index is not None:
@@ -160,10 +162,11 @@ class Checkpoints:
                 if self.behind_bytes < CALM_BYTES:
                     rest_s = min((time.monotonic() - began_s) * REST_SHARE, REST_SECONDS_MAX)
                     await self._beside.rest(rest_s, self._hurry)
-        await in_thread(lambda: parts.journal.append(keys, keys_end, position, oldest_ms))
+        await in_thread(lambda: parts.journal.append(keys, keys_end, position))
         await in_thread(lambda: self._save(states, position))
         content = encode_note(note, parts.unit_journal.start)
         await in_thread(lambda: parts.note_file.store_bytes(content))
+        await in_thread(lambda: parts.journal.drop_before(oldest_ms))  # the note asks for none of them
         confirm, end = parts.log.confirm, parts.log.written_end
         files_ms = self._saving.files_ms
         times = Times(newest_ms, newest_ms if files_ms is None else files_ms, newest_ms)

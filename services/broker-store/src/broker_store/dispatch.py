@@ -1,17 +1,20 @@
 # ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
 """After visibility: units into queues, keys into the index, waiting readers woken. Decides nothing about durability."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Protocol
 
 from broker_store.message import Arrivals, Entry, IndexEntry
 from gantry_chassis.logs import get_logger
 
 _log = get_logger()
+_position_of = itemgetter(1)
 
 
 class KeyIndexWriter(Protocol):
-    """The index files, as the writing side needs them."""
+    """The index files, as the writing side needs them. What they hold reaches up to one position of the log, without a gap."""
 
     def put(self, entries: Sequence[IndexEntry]) -> None:
         """Add (hash, position, store time in ms) entries, in log order. Does not raise: what finds no file waits for one."""
@@ -53,18 +56,38 @@ class Dispatch:
     def __init__(self, index: KeyIndexWriter | None) -> None:
         self._index = index
         self.readers: Readers = NoReaders()
+        self._held: list[IndexEntry] = []
+        """Entries of messages that are visible although an earlier one waits for its flush."""
+        self._held_from = 0
 
-    def appear(self, entries: Sequence[Entry]) -> None:
-        """Make `entries`, in log order, readable, and wake who waits for them."""
+    def appear(self, entries: Sequence[Entry], visible_below: int) -> None:
+        """Make `entries`, in log order, readable, and wake who waits for them. All below `visible_below` is readable then."""
         readers = self.readers
         index: list[IndexEntry] = []
         arrivals: Arrivals | None = {} if readers.holding else None
         for entry in entries:
             entry.appear(index, arrivals)
-        if index and self._index is not None:
-            self._index.put(index)
+        if self._index is not None:
+            if self._held or (index and index[-1][1] >= visible_below):
+                index = self._in_log_order(index, visible_below)
+            if index:
+                self._index.put(index)
         if arrivals:
             self._wake(readers, arrivals)
+
+    def _in_log_order(self, index: list[IndexEntry], visible_below: int) -> list[IndexEntry]:
+        """Return the entries below a position, in log order, and hold the others.
+
+        Recovery takes the newest entry in the files as proof of all before it.
+        """
+        self._held += index
+        if visible_below == self._held_from:
+            return []
+        self._held_from = visible_below
+        self._held.sort(key=_position_of)
+        first = bisect_left(self._held, visible_below, key=_position_of)
+        ready, self._held = self._held[:first], self._held[first:]
+        return ready
 
     def _wake(self, readers: Readers, arrivals: Arrivals) -> None:
         try:

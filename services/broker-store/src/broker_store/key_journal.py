@@ -46,15 +46,14 @@ class KeyJournal:
         self._path = ""
         self.saved_end = 0
 
-    def append(self, entries: bytes, end: int, covered: int, oldest_ms: int) -> None:
+    def append(self, entries: bytes, end: int, covered: int) -> None:
         """Save packed entries, the last of them number `end` - 1; durable on return.
 
-        With them every key below log position `covered` is saved. Files with nothing younger than `oldest_ms` go.
+        With them every key below log position `covered` is saved.
         """
         if entries:
             self._write(entries, len(entries) // ENTRY_BYTES, covered)
         self.saved_end = end
-        self._drop_before(oldest_ms)
 
     def _write(self, body: bytes, count: int, covered: int) -> None:
         if not self._path or self._entries_in_file >= FILE_ENTRIES_MAX:
@@ -76,7 +75,8 @@ class KeyJournal:
         self._entries_in_file += count
         self._newest_ms[self._path] = ENTRY.unpack_from(body, len(body) - ENTRY_BYTES)[2]
 
-    def _drop_before(self, oldest_ms: int) -> None:
+    def drop_before(self, oldest_ms: int) -> None:
+        """Remove files with nothing younger than `oldest_ms`."""
         for path, newest_ms in list(self._newest_ms.items()):
             if newest_ms < oldest_ms and path != self._path:
                 self._files.remove(path)

@@ -16,7 +16,7 @@ from broker_store.key_journal import KeyJournal
 from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.commit_log import CommitLog
 from broker_store.log.consume_queue import ConsumeQueue
-from broker_store.log.errors import LogError
+from broker_store.log.errors import LogError, LogUnreadable
 from broker_store.log.file_pool import FilePool
 from broker_store.log.files import Files
 from broker_store.log.index import IndexFiles
@@ -26,7 +26,7 @@ from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
 from broker_store.log.unit_journal import NOT_USED, Run, UnitJournal
 from broker_store.message import Mode
 from broker_store.opened import OpenedStore
-from broker_store.queue_note import QueueNote, load_note, what_is_missing
+from broker_store.queue_note import Loss, QueueNote, Reason, load_note, what_is_missing
 from broker_store.queues import QueueTable
 from broker_store.restore import Restore
 from broker_store.settings import Settings
@@ -59,11 +59,17 @@ class Opening:
         self._checkpoint = Checkpoint(files, self._directory)
         self.is_rebuild = False
         self._boot_count = 0
-        self._missing = ""
-        """What derived files lost since the last checkpoint, in words."""
+        self.rebuild_reason: Reason | None = None
+        """Why everything derived is made again from the log; None when it is not."""
+        self.began_at = 0
+        """Log position from which the walk of this start began."""
+        self._losses: list[Loss] = []
+        """What derived files lost since the last checkpoint."""
         self.store = self._open()
         self.records = 0
         self._awaited: dict[str, int] = {}
+        self._deleted_topics: set[str] = set()
+        """Topics whose deletion the walk met."""
 
     @property
     def _is_ours(self) -> bool:
@@ -77,17 +83,18 @@ class Opening:
             keep_foreign_cursors(self._files, self.store.config_dir, f"{self._directory}/{KEPT_FILE}")
         self._checkpoint.begin(os.getpid())
         self._boot_count = self.store.boot_count = raise_boot_count(self._files, self._directory)
-        if self._is_ours and note is None and has_log:
-            _log.warning("rebuilding queues and index: the note of the last checkpoint is missing")
-            self._start_anew()
+        is_covered = (self._checkpoint.last.position or 0) > self.store.log.min_position
+        if (
+            self._is_ours and note is None and has_log and is_covered
+        ):  # before the first checkpoint there is none
+            self._start_anew(Loss(Reason.NOTE, "the note of the last checkpoint is missing"))
         yield from self._recover(note)
-        if note is not None and not self.is_rebuild and not self._missing:
-            self._missing = self._what_is_missing(note)
-        if self._missing:
-            _log.warning("rebuilding queues and index", reason=self._missing)
+        if note is not None and not self.is_rebuild and not self._losses:
+            self._losses = self._missed(note)
+        if self._losses:
             if self._is_ours:  # elsewhere a queue whose first files retention took has no record that says so
                 self._drop_late_queues(note)
-            self._start_anew()
+            self._start_anew(self._losses[0])
             yield from self._recover(note)
         self._adopt_topics()
         self._open_again()
@@ -104,8 +111,9 @@ class Opening:
             if queue.min_offset > first:
                 queue.units.destroy()
 
-    def _start_anew(self) -> None:
-        self.is_rebuild = True
+    def _start_anew(self, loss: Loss) -> None:
+        _log.warning("rebuilding queues and index", reason=loss.reason.value, words=loss.words)
+        self.is_rebuild, self.rebuild_reason, self._losses = True, loss.reason, []
         self.store.log.close()
         if self.store.index is not None:
             self.store.index.destroy()
@@ -178,16 +186,22 @@ class Opening:
         is_index_whole = self._load(recovery, note)
         states = self._load_states(recovery)
         if not is_index_whole and recovery.start > store.log.min_position:
-            self._missing = "the index of a writer that crashed cannot be trusted"
-        self._missing = self._missing or self._replay_units(recovery, note)
-        if self._missing:
+            self._losses.append(Loss(Reason.FOREIGN, "the index of a writer that crashed cannot be trusted"))
+        if words := self._replay_units(recovery, note):
+            self._losses.append(Loss(Reason.UNITS, words))
+        if self._losses:
             return
         store.is_whole = not store.log.segments or (self._is_ours and not recovery.is_crash)
         # A note taken between two checkpoints counts records that are still to be walked: it is asked afterwards.
+        losses: list[Loss] = []
         if note is not None and not self.is_rebuild and note.position == recovery.start:
-            self._missing = self._what_is_missing(note)
-            if self._missing:
-                return
+            losses = self._what_is_missing(note)
+        self.began_at = recovery.start
+        restore = yield from self._walk(recovery, states)
+        self._take_stock(restore, states, losses)
+
+    def _walk(self, recovery: Recovery, states: list[Covered]) -> Generator[None, None, Restore]:
+        store = self.store
         restore = Restore(
             store.queues, store.index, store.window, self._read_system, self._forget_topic, store.levels,
             states, store.log.read,
@@ -200,15 +214,32 @@ class Opening:
             if isinstance(event, Hole) and event.suspect is not None:
                 restore.leave_hole(event.suspect)
             yield
+        return restore
+
+    def _take_stock(self, restore: Restore, states: list[Covered], losses: list[Loss]) -> None:
+        """Note what the walk found; `losses` were seen before it."""
+        store = self.store
         for queue in store.queues.all():
             queue.next_offset = max(queue.next_offset, queue.units.max_offset)
         if any(covered > store.log.end for _, covered in states) and not self.is_rebuild:
-            self._missing = "a snapshot knows more than the log holds"
+            self._losses.append(Loss(Reason.SNAPSHOT, "a snapshot knows more than the log holds"))
+        self._deleted_topics = restore.deleted
+        self._losses += self._not_deleted(losses)
+        if store.index is not None and not self._losses:
+            self._drop_stale_keys(store.index)
+        store.rebuild_reason, store.recovery_start = self.rebuild_reason, self.began_at
         self.records += restore.records
         self._awaited = restore.awaited
         store.holes += restore.holes
         store.recovered_ms = max(restore.newest_store_ms, self._checkpoint.last.times.log_ms)
         self._clock.advance_to(store.recovered_ms)
+
+    def _drop_stale_keys(self, index: IndexFiles) -> None:
+        try:
+            index.drop_from(self.store.log.end)
+        except OSError as error:
+            words = f"the index cannot be cut to the end of the log ({error}): check the disk"
+            raise LogUnreadable(words) from error
 
     def _load(self, recovery: Recovery, note: QueueNote | None) -> bool:
         """Load queues, index and keys. False: index files of a foreign writer were dropped, the walk alone does not replace them."""
@@ -237,7 +268,8 @@ class Opening:
             states, missing = store.snapshots.load_all(
                 store.states.all(), recovery.start if is_needed else None
             )
-        self._missing = missing
+        if missing:
+            self._losses.append(Loss(Reason.SNAPSHOT, missing))
         read_kept_cursors(self._files, f"{self._directory}/{KEPT_FILE}", store.states.settled)
         return states
 
@@ -272,12 +304,19 @@ class Opening:
         journal.start = note.units_from
         return journal.replay(note.units_from, recovery.start, take)
 
-    def _what_is_missing(self, note: QueueNote) -> str:
+    def _what_is_missing(self, note: QueueNote) -> list[Loss]:
         store = self.store
-        missing = what_is_missing(note, store.queues, store.index, store.log.min_position)
-        if not missing and store.window.newest_ms < note.newest_key_ms:
-            return "the journal of idempotency keys lost entries"
-        return missing
+        losses = what_is_missing(note, store.queues, store.index, store.log.min_position)
+        if store.window.newest_ms < note.newest_key_ms:
+            losses.append(Loss(Reason.KEYS, "the journal of idempotency keys lost entries"))
+        return losses
+
+    def _missed(self, note: QueueNote) -> list[Loss]:
+        return self._not_deleted(self._what_is_missing(note))
+
+    def _not_deleted(self, losses: list[Loss]) -> list[Loss]:
+        """Return the losses that no deletion met by the walk explains: it removes the files before any note can say so."""
+        return [loss for loss in losses if loss.topic not in self._deleted_topics]
 
     def _read_system(self, position: int, size: int) -> SegmentOffsets | TopicDeleted | None:
         try:

@@ -5,6 +5,7 @@ import asyncio
 from broker_store.disk_care import DiskCare
 from broker_store.figures import Figures
 from broker_store.opening import OpenedStore
+from broker_store.queue_note import Reason
 from broker_store.queues import Queue, QueueTable
 from broker_store.sending import Sending
 from broker_store.settling.table import SettledTable
@@ -88,6 +89,13 @@ def show_figures(
     gauge("disk_free_bytes", "Free bytes of the disk.", lambda: care.use().free_bytes)
     gauge("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
     gauge("recovery_holes", "Queue units left as holes.", lambda: store.holes)
+    gauge("recovery_start_position", "Log position from which this start read.", lambda: store.recovery_start)
+    metrics.gauge(
+        "gantry_store_recovery_rebuild",
+        "1 for the reason why this start made queues, index and tables again from the whole log.",
+        lambda: {(reason.value,): int(reason is store.rebuild_reason) for reason in Reason},
+        ("reason",),
+    )
     gauge("connections", "Open connections.", lambda: len(server.peers))
     gauge(
         "connections_closed_stalled",

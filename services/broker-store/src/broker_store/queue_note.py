@@ -3,15 +3,28 @@
 Derived files may be lost or deleted at any time; compared with this note, that is seen at the start and they are rebuilt.
 """
 
-from typing import Any, cast
+from enum import StrEnum
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from broker_store.config_files import ConfigFile
 from broker_store.log.index import IndexFiles
-from broker_store.queues import QueueTable
+from broker_store.queues import QueueEnds, QueueTable
 
 Offsets = dict[str, dict[int, int]]
+
+
+class Reason(StrEnum):
+    """Why a start rebuilds the derived files from the log; a label of the metric."""
+
+    NOTE = "note"
+    QUEUES = "queues"
+    INDEX = "index"
+    KEYS = "keys"
+    UNITS = "units"
+    SNAPSHOT = "snapshot"
+    FOREIGN = "foreign"
 
 
 class QueueNote(msgspec.Struct, rename="camel"):
@@ -48,17 +61,29 @@ def load_note(file: ConfigFile) -> QueueNote | None:
         return None
 
 
+class Loss(NamedTuple):
+    """Something that a derived file held when the note was taken, and does not any more."""
+
+    reason: Reason
+    words: str
+    topic: str = ""
+    """Whose queue it was: none is missed where the log says that the topic was deleted since."""
+
+
 def take_note(
-    queues: QueueTable, index: IndexFiles | None, position: int, min_position: int, newest_key_ms: int
+    queues: QueueTable, index: IndexFiles | None, ends: QueueEnds, min_position: int, newest_key_ms: int
 ) -> QueueNote:
-    """Return the note of this moment: everything below `position` is in queues and index."""
-    note = QueueNote(position, newest_key_ms=newest_key_ms, min_position=min_position)
+    """Return the note of this moment: everything below `ends.position` is in queues and index.
+
+    `newest_key_ms` is 0 where all keys are older than the window: their files go.
+    """
+    note = QueueNote(ends.position, newest_key_ms=newest_key_ms, min_position=min_position)
     note.retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
     if index is not None:
         note.index_end, note.index_entries = index.end_position, index.entries
     for topic in queues.topics():  # one moment of ten thousand queues: a few milliseconds
         of_topic = queues.of_topic(topic)
-        note.next_offsets[topic] = {queue.queue_id: queue.units.max_offset for queue in of_topic}
+        note.next_offsets[topic] = {queue.queue_id: ends.of(queue) for queue in of_topic}
         firsts = {queue.queue_id: first for queue in of_topic if (first := queue.units.min_offset)}
         if firsts:
             note.first_offsets[topic] = firsts
@@ -71,28 +96,42 @@ def encode_note(note: QueueNote, units_from: int) -> bytes:
     return msgspec.json.encode(note)
 
 
-def what_is_missing(note: QueueNote, queues: QueueTable, index: IndexFiles | None, min_position: int) -> str:
-    """Return in words which derived file lost something since the note was taken; empty when none did.
+def what_is_missing(
+    note: QueueNote, queues: QueueTable, index: IndexFiles | None, min_position: int
+) -> list[Loss]:
+    """Return what derived files lost since the note was taken: at most one loss for each topic, and one for the index.
 
     Where the log still begins as noted, also what is missing at a queue's begin or within the index is seen.
     Asked before the walk above the note's position, which would hide a loss behind what it appends.
     """
     began_there = min_position == note.min_position
-    for topic, of_topic in note.next_offsets.items():
-        firsts, retired = note.first_offsets.get(topic, {}), note.retired.get(topic, {})
-        for queue_id, offset in of_topic.items():
-            queue = queues.find(topic, queue_id)
-            # A queue of a topic made again has no file before its first message.
-            end = retired.get(queue_id, 0) if queue is None else queue.max_offset
-            if end < offset:
-                return f"queue {queue_id} of topic {topic} ends at {end}, it had reached {offset}"
-            first = firsts.get(queue_id, 0)
-            if began_there and queue is not None and queue.min_offset > first < offset:
-                return f"queue {queue_id} of topic {topic} begins at {queue.min_offset}, it began at {first}"
+    losses = [_queue_loss(note, topic, queues, began_there=began_there) for topic in note.next_offsets]
+    losses.append(_index_loss(note, index, began_there=began_there))
+    return [loss for loss in losses if loss is not None]
+
+
+def _queue_loss(note: QueueNote, topic: str, queues: QueueTable, *, began_there: bool) -> Loss | None:
+    firsts, retired = note.first_offsets.get(topic, {}), note.retired.get(topic, {})
+    for queue_id, offset in note.next_offsets[topic].items():
+        queue = queues.find(topic, queue_id)
+        # A queue of a topic made again has no file before its first message.
+        end = retired.get(queue_id, 0) if queue is None else queue.max_offset
+        if end < offset:
+            words = f"queue {queue_id} of topic {topic} ends at {end}, it had reached {offset}"
+            return Loss(Reason.QUEUES, words, topic)
+        first = firsts.get(queue_id, 0)
+        if began_there and queue is not None and queue.min_offset > first < offset:
+            words = f"queue {queue_id} of topic {topic} begins at {queue.min_offset}, it began at {first}"
+            return Loss(Reason.QUEUES, words, topic)
+    return None
+
+
+def _index_loss(note: QueueNote, index: IndexFiles | None, *, began_there: bool) -> Loss | None:
     if index is None or note.index_end < 0:
-        return ""
+        return None
     if index.end_position < note.index_end:
-        return f"the index ends at position {index.end_position}, it had reached {note.index_end}"
+        words = f"the index ends at position {index.end_position}, it had reached {note.index_end}"
+        return Loss(Reason.INDEX, words)
     if began_there and index.entries < note.index_entries:
-        return f"the index has {index.entries} entries, it had {note.index_entries}"
-    return ""
+        return Loss(Reason.INDEX, f"the index has {index.entries} entries, it had {note.index_entries}")
+    return None

@@ -17,7 +17,7 @@ from broker_store.log.files import File, Files
 from broker_store.log.segment import file_name
 from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
 from broker_store.log.unit_journal import NOT_USED, UnitJournal, pack_run
-from broker_store.queues import Queue, QueueTable
+from broker_store.queues import Queue, QueueEnds, QueueTable
 
 QUEUES_PER_SLICE = 16
 """Queues whose tails are written between two looks at the sockets: a millisecond, where their files are new some more."""
@@ -71,17 +71,15 @@ class QueueSaving:
         self.files_ms: int | None = None
         """Store time up to which the files themselves are whole; None: all that the checkpoint covers."""
 
-    def plan(self, *, with_files: bool = False) -> SavePlan:
-        """Fix what is to be covered: all that is visible at this moment. `with_files`: without help of the journal."""
+    def plan(self, ends: QueueEnds, *, with_files: bool = False) -> SavePlan:
+        """Fix what is to be covered: the units below `ends` of this moment. `with_files`: without help of the journal."""
         queues = self._queues.all()
         unwritten = [queue for queue in queues if not queue.units.is_durable]
         uses_journal = (
             len(unwritten) > QUEUES_WITHOUT_JOURNAL_MAX and not with_files and not self._needs_files
         )
-        ends = [
-            (queue, end) for queue in queues if (end := queue.units.max_offset) != queue.units.covered_end
-        ]
-        return SavePlan(ends, unwritten, uses_journal)
+        changed = [(queue, end) for queue in queues if (end := ends.of(queue)) != queue.units.covered_end]
+        return SavePlan(changed, unwritten, uses_journal)
 
     async def save(self, plan: SavePlan, position: int) -> None:
         """Make durable what is planned. OSError: the last checkpoint stays in force."""

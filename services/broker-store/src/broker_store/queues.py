@@ -1,6 +1,7 @@
 """Queues of topics: which offset comes next, and the ConsumeQueue that finds it in the log. Knows no request and no reply."""
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from broker_store.log.consume_queue import ConsumeQueue
 
@@ -42,6 +43,18 @@ class Queue:
     def read(self, offset: int, count: int) -> bytes:
         """Return up to `count` units of 20 bytes from an offset on."""
         return self.units.read(offset, count)
+
+
+class QueueEnds(NamedTuple):
+    """Where queues end for a checkpoint: its units name records below `position`, whatever of later ones is visible already."""
+
+    position: int
+    is_all: bool
+    """Nothing at or above the position is visible: queues end where they end."""
+
+    def of(self, queue: Queue) -> int:
+        """Return one above the last offset of a queue that the checkpoint covers."""
+        return queue.units.max_offset if self.is_all else queue.units.end_below(self.position)
 
 
 class QueueTable:

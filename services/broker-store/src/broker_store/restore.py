@@ -96,6 +96,8 @@ class Restore:
         self._codes: dict[bytes, int] = {}
         self.awaited: dict[str, int] = {}
         """Topics that waiting messages go to, and the number of queues they need: a crash may come before their configuration was kept."""
+        self.deleted: set[str] = set()
+        """Topics whose deletion was met; some may have been made again since."""
         self.newest_store_ms = 0
         self.records = 0
         self.holes = 0
@@ -248,6 +250,7 @@ class Restore:
             for queue_id, offset in system.next_offsets.items():
                 self._queues.continue_at(system.topic, queue_id, offset)
             self._queues.remove(system.topic)
+            self.deleted.add(system.topic)
             self.awaited.pop(system.topic, None)
             for state, covered in self._states:
                 if position >= covered:  # a snapshot may know of a topic of that name made since

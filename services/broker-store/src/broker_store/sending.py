@@ -22,6 +22,7 @@ from broker_store.opening import OpenedStore
 from broker_store.plain_sends import PlainSends
 from broker_store.ports import Commands, Handler
 from broker_store.queue_note import encode_note, take_note
+from broker_store.queues import QueueEnds
 from broker_store.requests import RequestClass
 from broker_store.retrying.retries import Retries
 from broker_store.saver import Saver
@@ -224,14 +225,11 @@ class Sending:
 
     def _encode_note(self) -> bytes:
         """Return a note of this moment, between two checkpoints: topics were deleted."""
-        store = self.store
-        note = take_note(
-            store.queues,
-            store.index,
-            self.appends.appeared_end,
-            store.log.min_position,
-            store.window.newest_ms,
-        )
+        store, position = self.store, self.appends.appeared_end
+        ends = QueueEnds(position, is_all=store.log.visible_end <= position)
+        oldest_ms = store.clock.now_ms() - store.settings.idempotency_window_seconds * 1000
+        newest_key_ms = store.window.newest_ms if store.window.newest_ms >= oldest_ms else 0
+        note = take_note(store.queues, store.index, ends, store.log.min_position, newest_key_ms)
         return encode_note(note, store.unit_journal.start)
 
 

@@ -151,13 +151,15 @@ class Subscriptions:
         for key in [key for key in self._all if key[1] == topic]:
             del self._all[key]
 
-    def slices(self, position: int) -> Iterator[bytes]:  # noqa: ARG002 - it is of these moments, whatever the log's position
+    def slices(self, position: int) -> Iterator[bytes]:
         """Yield the state in parts, some queues in each.
 
-        Each queue is as of its own moment, and says so: replaying what it knows already could undo a start that came later.
+        Each queue is as of its own moment. `applied` is below `position`: a record above it may be visible, and in the state, although
+        an earlier one waits for its flush. All from there on is replayed, in order, so what is known already has no effect.
         What is dropped meanwhile is left out; the log says why, behind `applied`.
         """
-        yield b'{"applied":%d,"topics":[' % self._applied
+        applied = min(self._applied, position - 1)
+        yield b'{"applied":%d,"topics":[' % applied
         separator = b""
         for key, one in list(self._all.items()):
             queue_ids = list(one.queues)
@@ -165,7 +167,7 @@ class Subscriptions:
                 if self._all.get(key) is not one:
                     break
                 chosen = [one.queues[queue_id] for queue_id in queue_ids[at : at + QUEUES_PER_SLICE]]
-                queues = [_snapshot_of(queue, self._applied) for queue in chosen]
+                queues = [_snapshot_of(queue, applied) for queue in chosen]
                 yield separator + encode_topic(TopicSnapshot(one.group, one.topic, queues, one.filter))
                 separator = b","
         yield b"]}"
@@ -228,7 +230,7 @@ def _snapshot_of(queue: QueueLeases, applied: int) -> QueueSnapshot:
     table = queue.table
     undone = [bound for stretch in table.undone() for bound in stretch]
     failed = [value for one in table.known_attempts() for value in one]
-    return QueueSnapshot(queue.queue_id, table.unseen.next, undone, failed, max(applied, queue.applied))
+    return QueueSnapshot(queue.queue_id, table.unseen.next, undone, failed, applied)
 
 
 def _loaded(content: QueueSnapshot) -> QueueLeases:

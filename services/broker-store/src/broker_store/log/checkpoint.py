@@ -6,6 +6,7 @@ Decides at opening how much of them may be believed: a writer other than this pr
 import os
 import re
 from dataclasses import dataclass, replace
+from threading import Lock
 
 from broker_store.log.checkpoint_file import CheckpointFile, Times
 from broker_store.log.files import SPACE_ERRORS, Files, make_durable_dirs
@@ -75,6 +76,9 @@ class Checkpoint:
         times, confirm = self._file.read()
         self.last = judge(self._notes.note, times, confirm, files.read_bytes(self._abort_path), self.log_id)
         self._times = times
+        self._confirm = 0
+        self._confirm_lock = Lock()
+        """Flushes are noted in the loop, checkpoints in a thread."""
 
     @property
     def position(self) -> int:
@@ -101,15 +105,20 @@ class Checkpoint:
         note = note or LogNote(
             RunStatus.STARTING, self.log_id, token, times=self._times, times_before=self._times
         )
-        self._file.write_confirm(last.confirm)
+        self.write_confirm(last.confirm)
         self._file.sync()
         self._notes.write(replace(note, status=RunStatus.STARTING, confirm=last.confirm, token=token))
         self._files.replace_atomically(self._abort_path, f"{process_id}\n{token.hex()}".encode())
         self._notes.write(replace(note, status=RunStatus.RUNNING, confirm=last.confirm, token=token))
 
     def write_confirm(self, position: int) -> None:
-        """Note after a flush that everything below is durable and complete; itself synced by the next checkpoint."""
-        self._file.write_confirm(position)
+        """Note after a flush that everything below is durable and complete; itself synced by the next checkpoint.
+
+        It never goes back: a checkpoint writes what it saw when it was queued, while later flushes are noted beside it.
+        """
+        with self._confirm_lock:
+            self._confirm = max(position, self._confirm)
+            self._file.write_confirm(self._confirm)
 
     def write(self, position: int, end: int, confirm: int, times: Times) -> None:
         """Note that queues and index are durable below `position`, log and confirm as given; durable on return."""
@@ -130,7 +139,7 @@ class Checkpoint:
     def _write(self, status: RunStatus, position: int, end: int, confirm: int, times: Times) -> None:
         note = self._notes.note
         assert note is not None
-        self._file.write_confirm(confirm)
+        self.write_confirm(confirm)
         self._file.sync()
         self._notes.write(
             replace(

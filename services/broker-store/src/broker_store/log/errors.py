@@ -29,6 +29,10 @@ class PositionNotVisible(LogError):
     """The position lies at or above the visible end: nothing may be read there yet."""
 
 
+class WritesLost(OSError):
+    """A sync of a derived file failed, whatever its errno: some of what was written is gone. A restart makes it again from the log."""
+
+
 class DamagedRecord(LogError):
     """The bytes at `position` fail their check. Never serve them: skip past the record and report it."""
 

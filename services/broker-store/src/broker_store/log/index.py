@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from broker_store.log.errors import WritesLost
 from broker_store.log.files import Files
 from broker_store.log.index_file import IndexFile, LiveIndexFile
 from broker_store.log.settings import LogSettings
@@ -132,6 +133,25 @@ class IndexFiles:
         self._full = [pair for pair in self._full if pair not in gone]
         return len(gone)
 
+    def drop_from(self, position: int) -> None:
+        """Take out the entries of records at or above this position, durably: a power cut took the records, other ones come there.
+
+        Asked once recovery has ended: entries lie in log order, so where some lie there the walk has added none. Raises OSError.
+        """
+        if self.end_position < position:
+            return
+        files = [*self._full, *self._unsaved, *([self._live] if self._live else [])]
+        self._full, self._unsaved, self._live = [], [], None
+        while files and (files[-1][1].count <= 1 or files[-1][1].begin_position >= position):
+            self._files.remove(f"{self._directory}/{files.pop()[0]}")
+        self._files.sync_dir(self._directory)
+        if files:
+            name, last = files.pop()
+            last.end_below(position)
+            self._live = (name, LiveIndexFile(last.file, self._settings))
+        self._full = files
+        self._note_what_is_there()
+
     def destroy(self) -> None:
         """Remove all files: the index is rebuilt from the log."""
         for name in self._files.listdir(self._directory):
@@ -189,9 +209,9 @@ class IndexFiles:
 
     def _header_job(self, live: LiveIndexFile, header: bytes) -> Callable[[], None]:
         def write() -> None:
-            live.file.sync()
+            _sync(live)
             live.file.pwrite(header, 0)
-            live.file.sync()
+            _sync(live)
             self._files.sync_dir(self._directory)
             self._files.sync_dir(str(Path(self._directory).parent))
 
@@ -201,7 +221,7 @@ class IndexFiles:
 def _page_job(live: LiveIndexFile, numbers: list[int], pages: list[tuple[int, bytes]]) -> Callable[[], None]:
     def write() -> None:
         try:
-            live.file.sync()
+            _sync(live)
             for at, content in pages:
                 live.file.pwrite(content, at)
         except OSError:
@@ -209,6 +229,13 @@ def _page_job(live: LiveIndexFile, numbers: list[int], pages: list[tuple[int, by
             raise
 
     return write
+
+
+def _sync(live: LiveIndexFile) -> None:
+    try:
+        live.file.sync()
+    except OSError as error:  # also for want of space: the kernel forgets what it could not write, and does not say so again
+        raise WritesLost(error.errno, f"sync failed: {error.strerror}", live.file.path) from error
 
 
 def _is_index_name(name: str) -> bool:

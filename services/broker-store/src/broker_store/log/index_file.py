@@ -89,6 +89,24 @@ class IndexFile:
             keys.append(key_hash)
         return keys
 
+    def end_below(self, position: int) -> None:
+        """Leave entries at or above this position uncounted, durably. Opened again, the file has no slot that leads to them."""
+        while self.count > 1:
+            _, at, seconds, previous = INDEX_ENTRY.unpack(self._entry(self.count - 1))
+            if at < position:
+                self.end_position, self.end_ms = at, self.begin_ms + seconds * _MS + _MS - 1
+                break
+            self.count -= 1
+            self.used_slots -= not previous
+        self.file.pwrite(self.header(), 0)
+        self.file.sync()
+
+    def header(self) -> bytes:
+        """Return the header as it stands: write it once all entries and slots it counts are durable."""
+        return INDEX_HEADER.pack(
+            self.begin_ms, self.end_ms, self.begin_position, self.end_position, self.used_slots, self.count
+        )
+
     def _slot(self, slot: int) -> int:
         return INDEX_SLOT.unpack(
             self.file.pread(INDEX_SLOT.size, INDEX_HEADER.size + slot * INDEX_SLOT.size)
@@ -156,12 +174,6 @@ class LiveIndexFile(IndexFile):
             self.file.pwrite(self._pending, self.entries_start + self._pending_first * INDEX_ENTRY.size)
             self._pending_first = self.count
             self._pending = bytearray()
-
-    def header(self) -> bytes:
-        """Return the header as it stands: write it once all entries and slots it counts are durable."""
-        return INDEX_HEADER.pack(
-            self.begin_ms, self.end_ms, self.begin_position, self.end_position, self.used_slots, self.count
-        )
 
     def dirty_pages(self) -> list[int]:
         """Return the slot pages changed since they were last taken."""

@@ -88,6 +88,14 @@ class QueueUnits:
                 high = middle
         return low
 
+    def end_below(self, position: int) -> int:
+        """Return one above the last offset whose record lies below this position; max_offset where all do."""
+        last = self.max_offset - 1
+        if last < self.min_offset:
+            return self.max_offset
+        at, size, _ = CONSUME_QUEUE_UNIT.unpack(self.read(last, 1))
+        return self.max_offset if size != HOLE_SIZE and at < position else self.offset_at(position)
+
     def position_after(self, position: int) -> int | None:
         """Return the lowest position above this one that a unit names, None if none does."""
         real, found = self._next_real(self.offset_at(position + 1), self.max_offset)

@@ -1,0 +1,263 @@
+"""A start that finds every derived file as it was left rebuilds nothing, and what it takes over is all there."""
+
+import asyncio
+import errno
+import threading
+
+import pytest
+from leasing_side import LeasingSide, bodies, item
+from sending_side import ScriptedPeer, SendingSide
+
+from broker_store.log.checkpoint import Checkpoint
+from broker_store.log.simulated_files import Fault, SimulatedFiles
+from broker_store.queue_note import Reason
+from gantry_wire.codes import GantryCode
+from gantry_wire.lease_headers import ItemKind, LeaseItemsHeader, pack_items
+from gantry_wire.names import HALF_TOPIC
+from gantry_wire.properties import index_key_hash
+
+pytestmark = pytest.mark.anyio
+EVER = 1 << 62
+START_S = 1_700_000_000.0
+ASYNC_TOPIC = {
+    "topic": "orders", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6",
+    "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false", "attributes": "+gantry.flush=async",
+}  # fmt: skip
+HALF = {"UNIQ_KEY": "HALF1", "TRAN_MSG": "true", "PGROUP": "pg"}
+
+
+def mixed_side(flush):
+    """A side whose topic `orders` is async, by its own attribute or as all are, and whose system queues are sync."""
+    side, peer = SendingSide(flush=flush), ScriptedPeer()
+    if flush == "sync":
+        side.ask(peer, 17, ASYNC_TOPIC)
+    return side, peer
+
+
+def is_indexed(side, topic, key):
+    return bool(side.store.index.lookup(index_key_hash(topic, key), 0, EVER, 9))
+
+
+async def stop(side):
+    side.flush()
+    await side.sending.checkpoints.close()
+    side.log.close()
+
+
+@pytest.mark.parametrize("later_s", [5, 10, 11, 100])
+async def test_keys_that_left_the_window_are_not_missed(later_s):
+    files, window = SimulatedFiles(), {"idempotency_window_seconds": 10}
+    for number in range(4):
+        side = SendingSide(files, START_S + number * later_s, **window)
+        assert side.opening.rebuild_reason is None
+        properties = {"UNIQ_KEY": f"K{number}", **({"__GANTRY_KEY": "k1"} if number == 0 else {})}
+        side.send(ScriptedPeer(), body=b"x", properties=properties)
+        await stop(side)
+
+
+async def test_keys_that_are_lost_within_the_window_are_missed():
+    side = SendingSide()
+    side.send(ScriptedPeer(), body=b"x", properties={"UNIQ_KEY": "K", "__GANTRY_KEY": "k1"})
+    side.flush()
+    await side.sending.checkpoints.take()
+    side.files.remove_dir("/store/gantry/keys")
+    again = side.reopen()
+    assert again.opening.rebuild_reason is Reason.KEYS
+    assert len(again.store.window) == 1
+
+
+@pytest.mark.parametrize("flush", ["async", "sync"])
+async def test_a_checkpoint_beside_a_message_that_waits_for_its_flush_counts_what_lies_before_it(flush):
+    side, peer = mixed_side(flush)
+    side.send(peer, body=b"old")
+    side.flush()
+    side.send(peer, body=b"later", properties={"UNIQ_KEY": "D1", "DELAY": "3"})
+    side.end_turn()
+    side.send(peer, body=b"plain")
+    side.end_turn()
+    await side.sending.checkpoints.take()
+    side.flush()
+    again = side.reopen(flush=flush)
+    assert again.opening.rebuild_reason is None
+    assert again.opening.began_at > 0
+    assert [record.body for record in again.records()] == [b"old", b"plain"]
+    assert len(again.records("SCHEDULE_TOPIC_XXXX", 2)) == 1
+
+
+@pytest.mark.parametrize("turns", range(0, 42, 2))
+async def test_a_topic_deleted_beside_a_checkpoint_is_not_missed(turns):
+    side, peer = SendingSide(), ScriptedPeer()
+    for number in range(5):
+        side.send(peer, "short", body=b"s%d" % number)
+        side.send(peer, "orders", body=b"o%d" % number)
+    side.flush()
+    task = asyncio.ensure_future(side.sending.checkpoints.take())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    side.ask(peer, 215, {"topic": "short"})
+    side.flush()
+    await task
+    again = side.reopen()
+    assert again.opening.rebuild_reason is None
+    assert again.records("short") == []
+    assert len(again.records("orders")) == 5
+
+
+async def test_queue_files_that_are_lost_are_missed_though_another_topic_was_deleted():
+    side, peer = SendingSide(), ScriptedPeer()
+    for topic in ("short", "orders", "other"):
+        side.send(peer, topic, body=topic.encode())
+    side.flush()
+    await side.sending.checkpoints.take()
+    side.ask(peer, 215, {"topic": "short"})
+    side.flush()
+    side.files.remove_dir("/store/consumequeue/orders/0")
+    again = side.reopen()
+    assert again.opening.rebuild_reason is Reason.QUEUES
+    assert [record.body for record in again.records("orders")] == [b"orders"]
+    assert again.records("short") == []
+
+
+@pytest.mark.parametrize("flush", ["async", "sync"])
+@pytest.mark.parametrize("turns", [0, 1, 2, 5, 9])
+async def test_the_index_takes_up_a_half_that_waited_for_its_flush_beside_a_checkpoint(flush, turns):
+    side, peer = mixed_side(flush)
+    side.send(peer, body=b"old", properties={"UNIQ_KEY": "OLD"})
+    side.flush()
+    side.send(peer, body=b"half", sys_flag=4, properties=HALF)
+    side.end_turn()
+    task = asyncio.ensure_future(side.sending.checkpoints.take())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    side.send(peer, body=b"plain", properties={"UNIQ_KEY": "PLAIN"})
+    side.end_turn()
+    await task
+    side.flush()
+    assert is_indexed(side, HALF_TOPIC, "HALF1")
+    for _ in range(2):
+        side = side.reopen(flush=flush)
+        assert side.opening.rebuild_reason is None
+        assert is_indexed(side, HALF_TOPIC, "HALF1")
+        assert [is_indexed(side, "orders", key) for key in ("OLD", "PLAIN")] == [True, True]
+        await side.sending.checkpoints.take()
+
+
+async def test_the_index_holds_what_is_visible_in_log_order():
+    side, peer = mixed_side("async")
+    positions = []
+    put = side.store.index.put
+    side.store.index.put = lambda entries: (positions.extend(entry[1] for entry in entries), put(entries))
+    for number in range(6):
+        if number % 3 == 1:
+            side.send(peer, body=b"half", sys_flag=4, properties=HALF | {"UNIQ_KEY": f"H{number}"})
+        else:
+            side.send(peer, body=b"plain", properties={"UNIQ_KEY": f"P{number}"})
+        side.end_turn()
+    assert len(positions) == 1, "what lies behind a half that waits is held back"
+    side.flush()
+    assert positions == sorted(positions)
+    assert len(positions) == 6
+
+
+async def test_after_a_power_cut_under_async_the_index_takes_up_what_is_stored_anew():
+    files = SimulatedFiles()
+    side, peer = SendingSide(files, flush="async"), ScriptedPeer()
+    side.send(peer, body=b"first")
+    side.flush()
+    task = asyncio.ensure_future(side.sending.checkpoints.take())
+    sent = 0
+    while not task.done():
+        await asyncio.sleep(0)
+        is_log_synced = any(op == "sync" and "commitlog" in path for op, path in files.trace[-400:])
+        if sent < 200 and is_log_synced:  # visible, and in the index, before they are durable
+            side.send(peer, body=b"more", properties={"UNIQ_KEY": f"MORE{sent:03d}"})
+            side.end_turn()
+            sent += 1
+    await task
+    assert side.log.written_end > side.log.durable_end
+    for disk in files.crash_states(25, seed=3):
+        cut = SendingSide(disk, START_S + 10, flush="async")
+        assert cut.opening.rebuild_reason is None
+        assert cut.store.index.end_position < cut.log.end
+        for number in range(20):
+            cut.send(ScriptedPeer(), body=b"after", properties={"UNIQ_KEY": f"AFTER{number:03d}"})
+            cut.end_turn()
+        cut.flush()
+        again = cut.reopen(flush="async")
+        for one in (cut, again):
+            missing = [number for number in range(20) if not is_indexed(one, "orders", f"AFTER{number:03d}")]
+            assert missing == []
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+async def test_no_checkpoint_counts_after_a_sync_of_the_index_failed(error):
+    side, peer = SendingSide(), ScriptedPeer()
+    for number in range(40):
+        side.send(peer, body=b"a", properties={"UNIQ_KEY": f"A{number:03d}"})
+    side.flush()
+    side.files.faults.append(Fault("sync", error, "/index/"))
+    for _ in range(2):
+        with pytest.raises(OSError, match="sync failed"):
+            await side.sending.checkpoints.take()
+    for disk in side.files.crash_states(15, seed=1):
+        cut = SendingSide(disk, START_S + 10)
+        assert [number for number in range(40) if not is_indexed(cut, "orders", f"A{number:03d}")] == []
+
+
+async def test_a_message_given_back_stays_away_though_a_later_acknowledgement_was_visible_first():
+    side = LeasingSide(flush="async")
+    side.put("later", "done", "rest")
+    given = side.lease(max_messages=3)
+    header = LeaseItemsHeader(group="g", topic="orders")
+    back = side.ask(side.client, GantryCode.ACK, header, pack_items([item(given[0], ItemKind.NACK, 60_000)]))
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+        side.end_turn()
+    side.ask(side.client, GantryCode.ACK, header, pack_items([item(given[1], ItemKind.ACK)]))
+    side.end_turn()
+    await side.sending.checkpoints.take()
+    side.flush()
+    async with asyncio.timeout(60):
+        while side.answer_to(back) is None:
+            await asyncio.sleep(0.001)
+            side.end_turn()
+    again = side.reopen(flush="async")
+    assert again.opening.rebuild_reason is None
+    assert bodies(again.lease(max_messages=10)) == ["rest"]
+
+
+async def test_a_kill_before_the_first_checkpoint_rebuilds_nothing():
+    side = SendingSide()
+    side.send(ScriptedPeer(), body=b"x")
+    side.flush()
+    again = side.reopen()
+    assert again.opening.rebuild_reason is None
+    assert len(again.records()) == 1
+
+
+async def test_the_confirm_offset_does_not_go_back_when_a_checkpoint_is_written_late(monkeypatch):
+    side, peer = SendingSide(), ScriptedPeer()
+    side.send(peer, body=b"m0")
+    side.flush()
+    write = Checkpoint.write
+
+    def late(self, *arguments):  # in the thread: the loop goes on between the capture and the write
+        sent = threading.Event()
+        loop.call_soon_threadsafe(lambda: (send_more(), sent.set()))
+        assert sent.wait(60)
+        write(self, *arguments)
+
+    def send_more():
+        for number in range(1, 8):
+            side.send(peer, body=b"m%d" % number)
+            side.flush()
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(Checkpoint, "write", late)
+    await side.sending.checkpoints.take()
+    monkeypatch.undo()
+    at = next(record.position for record in side.records() if record.body == b"m2") + 88
+    segment = side.files.open(side.log.segments[0].path)
+    segment.pwrite(bytes([segment.pread(1, at)[0] ^ 1]), at)
+    again = side.reopen()
+    assert [record.body for record in again.records()] == [b"m0", b"m1", *(b"m%d" % n for n in range(3, 8))]
