@@ -36,7 +36,7 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> tuple[Verdict, 
             traffic = Traffic(store.port, TOPIC, QUEUE_COUNT, history)
             traffic.start(f"c{cycle}")
             await traffic.acknowledges(SENDS_PER_CYCLE_MIN)
-            await asyncio.sleep(dice.uniform(0.05, 0.6))
+            await asyncio.sleep(dice.uniform(0.05, 0.9))
             await asyncio.to_thread(store.kill)
             store.settings = SETTINGS | draw_life(dice)
             if dice.random() < 0.2:

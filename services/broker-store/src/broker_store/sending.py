@@ -109,6 +109,7 @@ class Sending:
             CheckpointParts(
                 store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms, store.journal, store.unit_journal,
                 store.states, store.snapshots, store.note_file, store.checkpoint, thread, store.clock.now_ms, store.is_whole,
+                settings.checkpoint_seconds,
             )
         )  # fmt: skip
 
