@@ -261,3 +261,27 @@ async def test_the_confirm_offset_does_not_go_back_when_a_checkpoint_is_written_
     segment.pwrite(bytes([segment.pread(1, at)[0] ^ 1]), at)
     again = side.reopen()
     assert [record.body for record in again.records()] == [b"m0", b"m1", *(b"m%d" % n for n in range(3, 8))]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"index_slots": 2048},
+        {"index_slots": 8192},
+        {"index_entries": 256},
+        {"index_slots": 4096 - 5 * 64, "index_entries": 512 + 64},  # files keep their size
+    ],
+)
+async def test_an_index_of_other_settings_is_built_again_once(changed):
+    layout = {"index_slots": 4096, "index_entries": 512}
+    side, keys = SendingSide(**layout), [f"A{number:03d}" for number in range(200)]
+    for key in keys:
+        side.send(ScriptedPeer(), body=b"a", properties={"UNIQ_KEY": key})
+    await stop(side)
+    again = side.reopen(**layout | changed)
+    assert again.opening.rebuild_reason is Reason.INDEX
+    assert [key for key in keys if not is_indexed(again, "orders", key)] == []
+    await stop(again)
+    third = again.reopen(**layout | changed)
+    assert third.opening.rebuild_reason is None
+    assert [key for key in keys if not is_indexed(third, "orders", key)] == []

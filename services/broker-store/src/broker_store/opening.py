@@ -186,7 +186,9 @@ class Opening:
         is_index_whole = self._load(recovery, note)
         states = self._load_states(recovery)
         if not is_index_whole and recovery.start > store.log.min_position:
-            self._losses.append(Loss(Reason.FOREIGN, "the index of a writer that crashed cannot be trusted"))
+            reason = Reason.INDEX if self._is_ours else Reason.FOREIGN
+            words = "index files are damaged, or of other settings, or of a writer that crashed"
+            self._losses.append(Loss(reason, words))
         if words := self._replay_units(recovery, note):
             self._losses.append(Loss(Reason.UNITS, words))
         if self._losses:
@@ -242,7 +244,7 @@ class Opening:
             raise LogUnreadable(words) from error
 
     def _load(self, recovery: Recovery, note: QueueNote | None) -> bool:
-        """Load queues, index and keys. False: index files of a foreign writer were dropped, the walk alone does not replace them."""
+        """Load queues, index and keys. False: index files were dropped that the walk alone does not replace."""
         store, is_index_whole = self.store, True
         self._load_queues(recovery)
         if note is not None:

@@ -35,15 +35,24 @@ class IndexFiles:
         """Times that entries could not be written; they stay in memory and are tried again."""
 
     def load(self, newest_ms_max: int | None = None) -> bool:
-        """Open the files. After a crash of a foreign writer those newer than its checkpoint are dropped. Tells whether any was."""
+        """Open the files. Tells whether any was dropped that the walk over the tail of the log does not replace.
+
+        That is one of another layout (the settings changed: its slots would lead nowhere), and after a crash of a
+        foreign writer one newer than its checkpoint.
+        """
         names = [name for name in self._files.listdir(self._directory) if _is_index_name(name)]
         opened: list[tuple[str, IndexFile]] = []
         is_dropped = False
         for name in names:
             path = f"{self._directory}/{name}"
-            is_cut = self._files.size(path) < IndexFile.file_bytes(self._settings)
+            size = self._files.size(path)
             file = IndexFile(self._files.open(path, IndexFile.file_bytes(self._settings)), self._settings)
-            if not file.is_plausible or (is_cut and file.count > 1):
+            is_of_layout = size == IndexFile.file_bytes(self._settings) and file.leads_to_newest
+            if not is_of_layout and (file.count > 1 or size > IndexFile.file_bytes(self._settings)):
+                self._files.remove(path)
+                is_dropped = is_dropped or file.count > 1
+                continue
+            if not file.is_plausible:
                 self._files.remove(path)  # entries that are missing are noticed, and the index is rebuilt
                 continue
             if newest_ms_max is not None and file.end_ms > newest_ms_max:

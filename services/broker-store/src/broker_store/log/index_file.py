@@ -19,6 +19,8 @@ PAGE_SLOTS = 1 << _PAGE_SHIFT
 """Slots are written in pages of 4 KiB."""
 CHAIN_STEPS_MAX = 65_536
 """Entries of one slot that a lookup follows: keys made to collide must not stall the store."""
+ENTRIES_PROBED = 16
+"""Entries whose slots show whether a file has the layout of the settings: slots of another layout do not lead to all of them."""
 _MS = 1000
 _DIFF_MAX = 2**31 - 1
 _READ_SLOTS = 256 * PAGE_SLOTS
@@ -48,6 +50,19 @@ class IndexFile:
             and 0 <= self.begin_position <= self.end_position
             and 0 <= self.used_slots < self.count
         )
+
+    @property
+    def leads_to_newest(self) -> bool:
+        """Whether the slots of the newest entries lead to them or past them: with other numbers of slots and entries they do not.
+
+        Slots are durable before the header that counts their entries, so this holds after any crash.
+        """
+        last = min(self.count, self.entries_max) - 1
+        for number in range(last, max(last - ENTRIES_PROBED, 0), -1):
+            key_hash = INDEX_ENTRY.unpack(self._entry(number))[0]
+            if key_hash < 0 or self._slot(key_hash % self.slots) < number:
+                return False
+        return True
 
     @staticmethod
     def file_bytes(settings: LogSettings) -> int:
