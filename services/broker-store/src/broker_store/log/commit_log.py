@@ -173,6 +173,7 @@ class CommitLog(LogReader):
                 segment.file.sync()
             if names:
                 self._files.sync_dir(self.directory)
+            self._stop_if_removed(segments)
         except OSError as error:
             self._stop_on(error)
             raise LogStopped(self.stop_reason) from error
@@ -180,6 +181,18 @@ class CommitLog(LogReader):
             raise LogStopped(self.stop_reason)
         self.durable_end = max(self.durable_end, end)
         return end
+
+    def _stop_if_removed(self, synced: set[Segment]) -> None:
+        """Stop when a synced segment has lost its name: the device holds it only as long as this process has it open.
+
+        Retention takes a segment out of `segments` before it removes the file.
+        """
+        for segment in synced:
+            if not segment.file.lies_at(segment.path) and segment in self.segments:
+                self.stop_for(
+                    f"{segment.path} was removed, moved or replaced by another program while the store ran: what it holds can be "
+                    "read until the store ends; save what is needed, put the file back, then restart the store"
+                )
 
     def set_visible(self, position: int) -> None:
         """Allow reads below this position."""

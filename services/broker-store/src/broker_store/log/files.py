@@ -70,6 +70,10 @@ class File(Protocol):
         """Size of the file in bytes."""
         ...
 
+    def lies_at(self, path: str) -> bool:
+        """Whether this path still names this file: nobody has removed, moved or replaced it."""
+        ...
+
     def close(self) -> None:
         """Give the descriptor back; nothing is synced by it. Also done when the last reference goes."""
         ...
@@ -199,6 +203,13 @@ class RealFile:
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
+
+    def lies_at(self, path: str) -> bool:
+        try:
+            named = Path(path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return os.path.samestat(named, os.fstat(self._fd))
 
     def close(self) -> None:
         fd, self._fd = self._fd, -1

@@ -94,6 +94,9 @@ class SimulatedFile:
     def size(self) -> int:
         return len(self._inode.seen)
 
+    def lies_at(self, path: str) -> bool:
+        return self._files.names(path, self._inode)
+
     def close(self) -> None:
         pass
 
@@ -132,6 +135,10 @@ class SimulatedFiles:
         if create_bytes is not None and len(inode.seen) < create_bytes:
             file.truncate(create_bytes)
         return file
+
+    def names(self, path: str, inode: Inode) -> bool:
+        """Whether a path names this file."""
+        return self._names.get(path) is inode
 
     def exists(self, path: str) -> bool:
         return path in self._names or path in self._directories
