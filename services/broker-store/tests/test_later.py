@@ -31,3 +31,17 @@ async def test_the_head_wait_is_counted_until_the_answer_left():
     may_go.set()
     await later.close()
     assert (queries.in_flight, queries.head_wait_ms(now_ms[0])) == (0, 0)
+
+
+async def test_an_error_of_a_file_is_answered_without_its_path_and_logged_with_its_peer(capsys):
+    async def reply() -> bytes:
+        raise FileNotFoundError(2, "No such file or directory", "/srv/gantry/store/consumequeue/orders/0")
+
+    peer = MemoryPeer()
+    later = Later(request_classes()["query"], lambda: 0)
+    later.answer(peer, request(), reply())
+    await later.close()
+    (answer,) = peer.answers()
+    assert (answer.code, answer.remark) == (1, "FileNotFoundError: No such file or directory")
+    host, port = peer.remote
+    assert f"{host}:{port}" in "".join(capsys.readouterr())

@@ -50,8 +50,12 @@ class Later:
         except WireError as error:
             frame = encode_response(error.code, command.opaque, remark=str(error))
         except Exception as error:  # noqa: BLE001 - the client is told, as for every other handler
-            _log.exception("request failed", code=command.code)
-            remark = f"{type(error).__name__}: {error}"
+            host, port = peer.remote
+            _log.exception("request failed", code=command.code, peer=f"{host}:{port}")
+            words = (
+                error.strerror if isinstance(error, OSError) else error
+            )  # its path is not the client's business
+            remark = f"{type(error).__name__}: {words}"
             frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         finally:
             self._requests.leave()
