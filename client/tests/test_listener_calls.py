@@ -329,3 +329,35 @@ def test_listeners_are_examined_before_anything_starts() -> None:
         examine(lambda: None, quick=False)
     with pytest.raises(TypeError, match="not int"):
         examine(7, quick=False)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("kind", ["threads", "loop"])
+async def test_no_call_begins_for_a_queue_that_was_handed_over(kind: str) -> None:
+    """Whatever of it waits for a thread or a worker: another member has it."""
+    workers, gate, seen = 3, threading.Event(), list[tuple[int, int]]()
+
+    def note(messages: list[ReceivedMessage]) -> None:
+        seen.extend((message.record.queue_id, message.queue_offset) for message in messages)
+
+    def block(messages: list[ReceivedMessage]) -> None:
+        note(messages)
+        assert gate.wait(60)
+
+    async def wait(messages: list[ReceivedMessage]) -> None:
+        note(messages)
+        while not gate.is_set():
+            await asyncio.sleep(0.001)
+
+    sink = Sink()
+    consumer = concurrent(block if kind == "threads" else wait, sink, workers=workers)
+    handed_over, messages = filled(50)
+    kept, others = filled(20)
+    consumer.submit(handed_over, messages)
+    await until(lambda: len(seen) == workers)
+    consumer.submit(kept, others)
+    handed_over.dropped = True
+    gate.set()
+    await until(lambda: not consumer.is_busy)
+    assert len(seen) == workers + len(others)
+    assert len(sink.done_offsets) == workers + len(others)
+    await consumer.close()

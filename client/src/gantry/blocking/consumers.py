@@ -18,6 +18,7 @@ from gantry.consumer.lite_settings import LiteOptions
 from gantry.consumer.pull import PullResult
 from gantry.consumer.push import ConsumerState
 from gantry.consumer.settings import ConsumerOptions
+from gantry.consumer.signals import caught_signals_of_thread
 from gantry.consumer.statistics import Rates
 from gantry.message import MessageQueue, ReceivedMessage
 from gantry.settings import ClientOptions
@@ -55,9 +56,15 @@ class PushConsumer(Face[push.PushConsumer]):
         """As `gantry.PushConsumer.add_filter`; the filter runs in the loop's thread."""
         self._inner.add_filter(message_filter)
 
+    def _begin_to_close(self) -> None:
+        loop_thread.begin(self._inner.close())
+
     def run_until_stopped(self) -> None:
         """As `gantry.PushConsumer.run_until_stopped`."""
-        loop_thread.run(self._inner.run_until_stopped())
+        with caught_signals_of_thread(self._begin_to_close) as caught:
+            loop_thread.run(self._inner.run_until_stopped())
+        if caught:
+            self.close()  # returns when the close that the signal began is over
 
     def pause(self) -> None:
         """As `gantry.PushConsumer.pause`."""

@@ -18,6 +18,7 @@ from gantry.consumer.listeners import IN_CALL_OF, Listener, MessageListener, exa
 from gantry.consumer.naming import shown_queues
 from gantry.consumer.running import Plan, Running
 from gantry.consumer.settings import ConsumerOptions, ConsumerSettings
+from gantry.consumer.signals import caught_signals
 from gantry.consumer.statistics import Rates
 from gantry.consumer.subscribing import check_sql, find_routes, make_subscription
 from gantry.consumer.subscriptions import Subscription
@@ -172,11 +173,20 @@ class PushConsumer:
             closing.result()
 
     async def run_until_stopped(self) -> None:
-        """Wait until `close` was called."""
+        """Wait until `close` was called, or the process is asked to end: by SIGTERM, or by SIGINT where nothing else handles it.
+
+        After a signal the consumer is closed on return: calls that ran have ended, offsets are written, the group is left. A second
+        signal ends the process at once. A program that handles a signal itself is not interfered with, nor is one that calls this
+        outside the main thread.
+        """
         if self._stopped is None:
             self._stopped = asyncio.Event()
         if self.state is ConsumerState.RUNNING:
-            await self._stopped.wait()
+            with caught_signals(self._stopped.set) as caught:
+                await self._stopped.wait()
+            if caught:
+                log.info("group %s stops: %s", self.group, caught[0].name)
+                await self.close()
 
     async def __aenter__(self) -> Self:
         await self.start()

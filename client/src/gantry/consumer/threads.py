@@ -75,6 +75,11 @@ class ListenerThreads:
                     self._threads -= 1
                     return
                 call = self._calls.popleft()
+                if (
+                    call.queue.dropped
+                ):  # another member has the queue, or it was begun anew: nothing follows from this call
+                    call = None
+                    continue
                 self._in_hand.add(call)
             self._run(call)
             self._done.append(call)

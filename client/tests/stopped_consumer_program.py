@@ -1,0 +1,52 @@
+"""A worker as docs/sdk.md writes it: consumes until SIGTERM. Writes a line for each message. Arguments: nameserver, group, topic, file, kind."""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import gantry
+import gantry.blocking
+
+FROM_START = gantry.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+
+
+def main(nameserver: str, group: str, topic: str, file: str, kind: str) -> None:
+    options: dict[str, Any] = {
+        "nameservers": nameserver, "start": FROM_START, "orderly": kind == "orderly",
+        "batch_size": 8 if kind == "batch" else 1, "commit_interval": 3600,
+    }  # fmt: skip
+    seen = Path(file).open("a", buffering=1)  # noqa: SIM115 - to the end of the process
+
+    def note(messages: list[gantry.ReceivedMessage]) -> None:
+        seen.writelines(f"{int(message.body)}\n" for message in messages)
+
+    async def wait(messages: list[gantry.ReceivedMessage]) -> None:
+        note(messages)
+        await asyncio.sleep(0.01)
+
+    def block(messages: list[gantry.ReceivedMessage]) -> None:
+        note(messages)
+        time.sleep(0.01)
+
+    async def serve() -> None:
+        consumer = gantry.PushConsumer(group, **options)
+        consumer.subscribe(topic)
+        consumer.on_messages(block if kind == "threads" else wait)
+        async with consumer:
+            await consumer.run_until_stopped()
+
+    if kind == "blocking":
+        consumer = gantry.blocking.PushConsumer(group, **options)
+        consumer.subscribe(topic)
+        consumer.on_messages(block)
+        with consumer:
+            consumer.run_until_stopped()
+    else:
+        asyncio.run(serve())
+    sys.stdout.write("ended in order\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
