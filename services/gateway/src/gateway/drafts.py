@@ -171,10 +171,6 @@ def _user_properties(properties: dict[str, str], place: int, name_of: FieldNames
 
 
 def _check_size(text: str, place: int, name_of: FieldNames) -> None:
-    if (
-        len(text) * 3 <= CLIENT_PROPERTIES_BYTES_MAX
-    ):  # no character takes more than three bytes per code unit pair half
-        return
     size = len(text.encode())
     if size > CLIENT_PROPERTIES_BYTES_MAX:
         limit = f"{CLIENT_PROPERTIES_BYTES_MAX} bytes"
