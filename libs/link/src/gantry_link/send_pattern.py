@@ -22,8 +22,8 @@ Told = Callable[[Stored | Exception], None]
 """Gets what `StoreClient.send` would return or raise."""
 
 _HEAD_REST = FRAME_HEAD.size - 4
-_BORN, _TEXT, _OPAQUE = 1_000_000_000_001, "\x00text\x00", 2_000_000_001
-"""Stand where the values of a message come, and nowhere else in a header."""
+_BORN, _TEXT, _OPAQUE = (1_000_000_000_000, 2_111_111_111_111), ("a", "b"), (1_000_000_000, 2_111_111_111)
+"""Two values for each of what varies, that differ in every character: where two frames differ, there it stands."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -34,11 +34,13 @@ class SendPattern:
 
     def __init__(self, header: SendHeaderV2) -> None:
         """`header` as it is to be sent; its born time and properties do not matter."""
-        header.born_timestamp, header.properties = _BORN, _TEXT
-        frame = encode_request(RequestCode.SEND_MESSAGE_V2, _OPAQUE, header)[FRAME_HEAD.size :]
-        before, rest = frame.split(str(_BORN).encode())
-        between, rest = rest.split(_encode(_TEXT))
-        behind, end = rest.split(str(_OPAQUE).encode())
+        frame = _header_bytes(header)
+        born = _place(frame, _header_bytes(header, born_ms=_BORN[1]))
+        text = _place(frame, _header_bytes(header, text=_TEXT[1]))
+        text = slice(text.start - 1, text.stop + 1)  # with its quotes
+        opaque = _place(frame, _header_bytes(header, opaque=_OPAQUE[1]))
+        before, between = frame[: born.start], frame[born.stop : text.start]
+        behind, end = frame[text.stop : opaque.start], frame[opaque.stop :]
         self._parts = before, between, behind, end
 
     def frame(self, opaque: int, born_ms: int, properties: str, body: bytes) -> bytes:
@@ -51,6 +53,19 @@ class SendPattern:
         header = b"%s%d%s%s%s%d%s" % (before, born_ms, between, _encode(properties), behind, opaque, end)
         size = len(header)
         return FRAME_HEAD.pack(_HEAD_REST + size + len(body), size), header, body
+
+
+def _header_bytes(
+    header: SendHeaderV2, born_ms: int = _BORN[0], text: str = _TEXT[0], opaque: int = _OPAQUE[0]
+) -> bytes:
+    header.born_timestamp, header.properties = born_ms, text
+    return encode_request(RequestCode.SEND_MESSAGE_V2, opaque, header)[FRAME_HEAD.size :]
+
+
+def _place(frame: bytes, other: bytes) -> slice:
+    """Return where two frames differ that differ in one value."""
+    places = [at for at, (one, two) in enumerate(zip(frame, other, strict=True)) if one != two]
+    return slice(places[0], places[-1] + 1)
 
 
 def begin_send(
