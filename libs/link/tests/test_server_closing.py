@@ -1,10 +1,14 @@
 """Connections that come while a server closes: they are closed too."""
 
 import asyncio
+import gc
 import socket
 
 import pytest
 from scripted_link import RawClient, eventually, serving
+
+from gantry_link.peer import Peer
+from gantry_wire.frame_stream import FRAME_HEAD
 
 pytestmark = pytest.mark.anyio
 
@@ -25,3 +29,29 @@ async def test_a_connection_that_was_being_accepted_is_not_left_open(turns):
             await asyncio.wait_for(closing, 2)
             await accepting
             await eventually(lambda: not server.peers, 2)
+
+
+@pytest.mark.parametrize("by_server", [False, True])
+async def test_a_closed_connection_frees_its_half_frame_without_the_collector(by_server):
+    half = FRAME_HEAD.pack(8_000_000, 100) + bytes(1_000_000)
+    async with serving() as (server, port), RawClient.connected(port) as client:
+        await eventually(lambda: server.peers)
+        gc.collect()
+        gc.disable()
+        try:
+            (peer,) = server.peers.values()
+            decoder, number = peer._decoder, id(peer)
+            client.send(half)
+            await eventually(lambda decoder=decoder: decoder.buffered_bytes == len(half))
+            del decoder
+            if by_server:
+                peer.abort()
+            else:
+                client.writer.close()
+            del peer
+            await eventually(lambda: not server.peers)
+            await eventually(
+                lambda: not any(isinstance(one, Peer) and id(one) == number for one in gc.get_objects())
+            )
+        finally:
+            gc.enable()

@@ -230,6 +230,10 @@ class Peer(asyncio.Protocol):
         self._transport = None
         self._parts.clear()
         self._gathered_bytes = 0
+        # The half frame and the held ones can be megabytes: free them now, not when the collector comes by.
+        self._decoder = FrameDecoder()
+        self._held = []
+        self._flush_bound = _nothing_to_flush  # the bound method keeps the peer in a reference cycle
         if self._calls is not None:
             self._calls.fail_all(_lost)
         self._server.disconnected(self)
@@ -319,6 +323,10 @@ class Peer(asyncio.Protocol):
         if wanted != self._reading:
             self._reading = wanted
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+
+
+def _nothing_to_flush() -> None:
+    """Do nothing: a closed peer sends nothing."""
 
 
 def _cannot_withdraw(_opaque: int) -> bool:
