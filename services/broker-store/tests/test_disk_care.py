@@ -29,7 +29,7 @@ def care_of(side: SendingSide) -> DiskCare:
         side.store.index,
         snapshots,
         side.thread,
-        side.clock.now_ms,
+        side.clock,
     )
 
 

@@ -164,16 +164,17 @@ async def test_after_a_power_cut_under_async_the_index_takes_up_what_is_stored_a
     side, peer = SendingSide(files, flush="async"), ScriptedPeer()
     side.send(peer, body=b"first")
     side.flush()
-    task = asyncio.ensure_future(side.sending.checkpoints.take())
-    sent = 0
-    while not task.done():
-        await asyncio.sleep(0)
-        is_log_synced = any(op == "sync" and "commitlog" in path for op, path in files.trace[-400:])
-        if sent < 200 and is_log_synced:  # visible, and in the index, before they are durable
-            side.send(peer, body=b"more", properties={"UNIQ_KEY": f"MORE{sent:03d}"})
+    index = side.store.index
+    jobs = index.checkpoint
+
+    def after_more():  # the log is synced; these are visible, and in the index, before they are durable
+        for number in range(40):
+            side.send(peer, body=b"more", properties={"UNIQ_KEY": f"MORE{number:03d}"})
             side.end_turn()
-            sent += 1
-    await task
+        return jobs()
+
+    index.checkpoint = after_more
+    await side.sending.checkpoints.take()
     assert side.log.written_end > side.log.durable_end
     for disk in files.crash_states(25, seed=3):
         cut = SendingSide(disk, START_S + 10, flush="async")

@@ -199,7 +199,7 @@ class StoreProcess:
         self._snapshot_routes.open(store, snapshots)
         care = DiskCare(
             self._settings, self._files, store.log, store.queues, store.index, snapshots, self._thread,
-            self._clock.now_ms,
+            self._clock,
         )  # fmt: skip
         sending.cleaner, care.retention = care, self._retention
         care.held_from = lambda: lowest_pin(store.states.all())

@@ -7,14 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from broker_store.broker_config import BrokerConfig, read_number
+from broker_store.clock import StoreClock
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.files import Files
 from broker_store.log.index import IndexFiles
 from broker_store.log.retention import DiskUse, RetentionSettings, SegmentAge, Verdict, judge_oldest
+from broker_store.log.segment import Segment
 from broker_store.log.snapshot import Snapshots
 from broker_store.log.space import Space
 from broker_store.queues import QueueTable
 from broker_store.settings import Settings
+from broker_store.steady_wall import STEP_LASTS_SECONDS, SteadyWall
 from gantry_chassis.logs import get_logger
 
 SPACE_SECONDS = 1.0
@@ -62,7 +65,7 @@ class DiskCare:
         index: IndexFiles | None,
         snapshots: Snapshots,
         thread: Executor,
-        now_ms: Callable[[], int],
+        clock: StoreClock,
     ) -> None:
         self._files = files
         self._directory = str(settings.store_dir)
@@ -71,7 +74,13 @@ class DiskCare:
         self._index = index
         self._snapshots = snapshots
         self._thread = thread
-        self._now_ms = now_ms
+        self._now_ms = clock.now_ms
+        self.wall = SteadyWall(clock.wall_s, clock.monotonic)
+        """The time by which segments grow old."""
+        self._monotonic_s = clock.monotonic
+        self._filled_s: dict[int, float] = {}
+        """When segments of this run were seen to be full, by the monotonic clock: their age needs no wall clock."""
+        self._newest_start = log.segments[-1].start if log.segments else 0
         self.held_from: Callable[[], int | None] = lambda: None
         """Lowest log position of what is undecided, None when nothing is."""
         self._space = Space(files, self._directory, log)
@@ -129,15 +138,35 @@ class DiskCare:
         """Delete what queues and index still hold of deleted segments."""
         await self._forget_before(self._log.min_position)
 
+    def _look_at_clocks(self) -> int:
+        """Note which segments are full since the last look; return the time that is believed."""
+        steps, now_s = self.wall.steps, self._monotonic_s()
+        for segment in self._log.segments[:-1]:
+            if segment.start >= self._newest_start:
+                self._filled_s.setdefault(segment.start, now_s)
+        now_ms = self.wall.now_ms()
+        if self.wall.steps > steps:
+            _log.warning(
+                "the wall clock stepped: retention does not follow before it has stayed there",
+                seconds=round(self.wall.step_s), after_seconds=STEP_LASTS_SECONDS,
+            )  # fmt: skip
+        return now_ms
+
+    def _age(self, segment: Segment, now_ms: int) -> SegmentAge:
+        """Return a segment with the latest time at which it can have been written, by either clock."""
+        modified_ms = self._files.modified_ms(segment.path)
+        filled_s = self._filled_s.get(segment.start)
+        if filled_s is not None:
+            modified_ms = max(modified_ms, now_ms - int((self._monotonic_s() - filled_s) * 1000))
+        return SegmentAge(segment.start, segment.end, modified_ms)
+
     async def _delete_oldest(self, *, any_hour: bool = False) -> bool:
-        ages = [
-            SegmentAge(segment.start, segment.end, self._files.modified_ms(segment.path))
-            for segment in self._log.segments[:2]
-        ]
+        now_ms = self._look_at_clocks()
+        ages = [self._age(segment, now_ms) for segment in self._log.segments[:2]]
         hour = datetime.now().astimezone().hour
         if any_hour:
             hour = min(self.retention.value.delete_hours)
-        verdict = judge_oldest(self.retention.value, ages, self.use(), self._now_ms(), hour, self.held_from())
+        verdict = judge_oldest(self.retention.value, ages, self.use(), now_ms, hour, self.held_from())
         self._ask_to_roll(verdict)
         if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
             return False
@@ -148,6 +177,7 @@ class DiskCare:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._files.remove, path)
         minimum = self._log.min_position
         _log.info("segment deleted", start=oldest.start, why=verdict.value, minimum=minimum)
+        self._filled_s.pop(oldest.start, None)
         self.deleted_segments += 1
         await self._forget_before(minimum)
         return True

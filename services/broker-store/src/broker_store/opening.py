@@ -184,7 +184,7 @@ class Opening:
             units_from=note.units_from if note is not None else NOT_USED,
         )
         is_index_whole = self._load(recovery, note)
-        states = self._load_states(recovery)
+        states = self._load_states(recovery, note)
         if not is_index_whole and recovery.start > store.log.min_position:
             reason = Reason.INDEX if self._is_ours else Reason.FOREIGN
             words = "index files are damaged, or of other settings, or of a writer that crashed"
@@ -259,10 +259,10 @@ class Opening:
             store.journal.load(store.window)
         return is_index_whole
 
-    def _load_states(self, recovery: Recovery) -> list[Covered]:
-        """Give the derived states their snapshots; none in a rebuild: the whole log is replayed to them."""
+    def _load_states(self, recovery: Recovery, note: QueueNote | None) -> list[Covered]:
+        """Give the derived states their snapshots; none in a rebuild, or before the first checkpoint: the whole log is replayed to them."""
         store = self.store
-        if self.is_rebuild:
+        if self.is_rebuild or (self._is_ours and note is None):
             states, missing = [Covered(state, 0) for state in store.states.all() if state.load(None, 0)], ""
         else:
             was_ours = store.queues.find(SEGMENT_TOPIC, 0) is not None  # marks may lie anywhere in such a log

@@ -178,7 +178,7 @@ def care_of(side):
         side.store.index,
         snapshots,
         ThreadPoolExecutor(1),
-        side.clock.now_ms,
+        side.clock,
     )
     care.held_from = lambda: lowest_pin(side.store.states.all())
     return care
