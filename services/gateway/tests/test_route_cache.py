@@ -155,3 +155,44 @@ async def test_an_older_queue_list_that_comes_later_is_asked_for_again():
     old.set()
     await first
     assert len((await routes.queue_list("orders")).current.queues) == 4
+
+
+class HungNames(Names):
+    """Nameservers that, once hung, answer nothing."""
+
+    hung: asyncio.Event | None = None
+
+    async def _wait(self) -> None:
+        if self.hung is not None:
+            await self.hung.wait()
+
+    async def route(self, topic: str) -> RouteData | None:
+        await self._wait()
+        return await super().route(topic)
+
+    async def value(self, namespace: str, key: str) -> str | None:
+        await self._wait()
+        return await super().value(namespace, key)
+
+
+@pytest.mark.anyio
+async def test_what_is_at_hand_serves_while_a_hung_nameserver_is_asked_again():
+    names = HungNames(ROUTE)
+    routes = RouteCache(names, KnownBrokers(600), lambda: 0.0)
+    await routes.get("orders")
+    await routes.queue_list("orders")
+    names.hung = asyncio.Event()
+    poll = asyncio.ensure_future(routes.refresh(600))
+    for _ in range(20):
+        await asyncio.sleep(0)
+        assert routes.fresh("orders") is not None
+        async with asyncio.timeout(5):
+            assert await routes.get("orders")
+            assert await routes.queue_list("orders")
+            assert routes.listed("orders") is not None
+    assert not poll.done()
+    names.hung.set()
+    async with asyncio.timeout(60):
+        await poll
+    assert routes.fresh("orders") is not None
+    assert routes.listed("orders") is not None

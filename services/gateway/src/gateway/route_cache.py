@@ -5,6 +5,7 @@ Also knows how a missing route is meant: no such topic, or every broker of it aw
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from gateway.brokers import KnownBrokers
 from gateway.ports import Broker, Names, PeerAway, QueueData, RouteData, Unusable
@@ -114,18 +115,32 @@ class RouteCache:
             self._stale_lists.add(topic)
 
     async def refresh(self, idle_seconds: float) -> None:
-        """Ask for every route again; drop those not used for `idle_seconds`. The slow poll behind the hints."""
+        """Ask for every route and list again; drop those not used for `idle_seconds`. The slow poll behind the hints.
+
+        What is at hand serves until the answer is there: a nameserver that hangs holds up nobody.
+        """
         await self._see_brokers()
-        self._stale_lists.update(self._lists)
         for topic, route in list(self._routes.items()):
             if self._now() - route.used > idle_seconds:
                 self._drop(topic)
                 continue
             used = route.used
-            self._stale.add(topic)
             again = await self._ask_once(topic)
             if again is not None:
                 again.used = used
+            if topic in self._lists:
+                await self._refresh_list(topic)
+
+    async def _refresh_list(self, topic: str) -> None:
+        """Read a list again; the one at hand stays where no nameserver answers, and where there is none any more until its next use."""
+        asked_at = self._times_forgotten
+        with suppress(PeerAway, Problem):
+            history = await self.read_list(topic)
+            if history is None:
+                self._stale_lists.add(topic)
+            elif topic in self._lists:
+                self._lists[topic] = history
+                self._list_is_as_of(topic, asked_at)
 
     def listed(self, topic: str) -> ListHistory | None:
         """Return the configured queue list when it is at hand."""
