@@ -286,3 +286,28 @@ async def test_an_index_of_other_settings_is_built_again_once(changed):
     third = again.reopen(**layout | changed)
     assert third.opening.rebuild_reason is None
     assert [key for key in keys if not is_indexed(third, "orders", key)] == []
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+async def test_a_deleted_topic_does_not_come_back_after_a_power_cut(is_made_again):
+    side, peer = SendingSide(), ScriptedPeer()
+    for number in range(3):
+        side.send(peer, "short", body=b"deleted%d" % number)
+    side.flush()
+    await side.sending.checkpoints.take()
+    side.ask(peer, 215, {"topic": "short"})
+    side.flush()
+    side.send(peer, "orders", body=b"other")
+    side.flush()
+    await side.sending.topics_saver.close()
+    await side.sending.checkpoints.take()
+    if is_made_again:
+        side.send(peer, "short", body=b"new")
+        side.flush()
+    wanted = [(3, b"new")] if is_made_again else []
+    for disk in side.files.crash_states(20, seed=1):
+        cut = SendingSide(disk, START_S + 10)
+        assert cut.opening.rebuild_reason is None
+        assert [(record.queue_offset, record.body) for record in cut.records("short")] == wanted
+        assert (cut.topics.find("short") is not None) is is_made_again
+        assert len(cut.records("orders")) == 1

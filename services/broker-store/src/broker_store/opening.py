@@ -251,6 +251,10 @@ class Opening:
             for topic, of_topic in note.retired.items():
                 for queue_id, offset in of_topic.items():
                     store.queues.continue_at(topic, queue_id, offset)
+            # The unlink of a deleted topic's files is not synced: a power cut brings them back.
+            for topic in [name for name in store.queues.topics() if name in note.retired]:
+                if topic not in note.next_offsets:
+                    store.queues.remove(topic)
         if store.index is not None and not self.is_rebuild:
             times = self._checkpoint.last.times
             is_foreign_crash = bool(self._checkpoint.last.foreign) and not self._checkpoint.last.is_clean
