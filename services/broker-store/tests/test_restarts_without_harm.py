@@ -311,3 +311,27 @@ async def test_a_deleted_topic_does_not_come_back_after_a_power_cut(is_made_agai
         assert [(record.queue_offset, record.body) for record in cut.records("short")] == wanted
         assert (cut.topics.find("short") is not None) is is_made_again
         assert len(cut.records("orders")) == 1
+
+
+@pytest.mark.parametrize("has_newer_filter", [False, True])
+async def test_a_rebuild_after_retention_keeps_the_filters_of_groups(has_newer_filter):
+    side = LeasingSide(segment_bytes=1 << 20)
+    side.put("old-red", TAGS="red")
+    side.ack(*side.lease(expression_type="TAG", expression="red"))
+    for number in range(9):
+        side.put(f"{number}" + "x" * 240_000, TAGS="red")
+        side.ack(*side.lease(max_messages=32))
+    await side.sending.checkpoints.take()
+    side.files.remove(side.log.drop_first_segment())
+    if has_newer_filter:
+        side.lease(expression_type="TAG", expression="blue", change_filter=True)
+        side.flush()
+    side.files.remove("/store/gantry/queues.json")
+    side.files.remove("/store/gantry/queues.json.bak")
+    again = side.reopen()
+    assert again.opening.is_rebuild
+    wanted = "blue" if has_newer_filter else "red"
+    assert again.store.states.leases.find("g", "orders").filter.expression == wanted
+    again.put("new-blue", TAGS="blue")
+    again.put("new-red", TAGS="red")
+    assert bodies(again.lease(max_messages=32))[-1:] == [f"new-{wanted}"]

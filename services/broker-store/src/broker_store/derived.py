@@ -99,6 +99,11 @@ class SnapshotFiles:
             covered.append(Covered(state, position))
         return covered, missing
 
+    def read(self, name: str) -> bytes | None:
+        """Return a snapshot as it was saved last; None where there is none that is whole."""
+        found = self._read(name)
+        return None if found is None else found[1]
+
     def _read(self, name: str) -> tuple[int, bytes] | None:
         content = self._files.read_bytes(self._path(name)) or b""
         if len(content) < _HEAD.size:

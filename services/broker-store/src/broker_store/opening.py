@@ -268,6 +268,9 @@ class Opening:
         store = self.store
         if self.is_rebuild or (self._is_ours and note is None):
             states, missing = [Covered(state, 0) for state in store.states.all() if state.load(None, 0)], ""
+            leases = store.states.leases
+            if store.log.min_position > 0 and (data := store.snapshots.read(leases.name)) is not None:
+                leases.load_filters(data)
         else:
             was_ours = store.queues.find(SEGMENT_TOPIC, 0) is not None  # marks may lie anywhere in such a log
             is_needed = (self._is_ours or was_ours) and recovery.start > store.log.min_position

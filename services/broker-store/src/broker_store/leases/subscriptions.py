@@ -188,6 +188,15 @@ class Subscriptions:
             one.queues.update({queue.queue: _loaded(queue) for queue in topic.queues})
         return True
 
+    def load_filters(self, data: bytes) -> None:
+        """Begin with the filters of a snapshot only: retention may have taken the records that say them, and a rebuild replays the rest."""
+        try:
+            content = decode_snapshot(data)
+        except msgspec.DecodeError:
+            return
+        for topic in content.topics:
+            self.open(topic.group, topic.topic).filter = topic.filter
+
     def pin(self) -> int | None:
         """Need nothing of the log below a snapshot: it is whole."""
         return None
