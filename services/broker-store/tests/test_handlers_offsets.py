@@ -40,10 +40,19 @@ async def test_a_new_group_that_asks_not_to_start_at_zero_is_told_so(side):
     assert reply.remark == "Not found, do not set to zero, maybe this group boot first"
 
 
-@pytest.mark.parametrize("case", ["empty", "cold", "old"])
+@pytest.mark.parametrize("queue_id", [0, 1])
+async def test_a_new_group_on_a_queue_that_never_held_a_message_starts_at_zero(side, queue_id):
+    reply = await side.ask(14, fields(queueId=str(queue_id)))
+    assert reply.read(OffsetReplyHeader).offset == 0, "else it misses what lands before it asks for the end"
+
+
+async def test_a_topic_that_is_not_there_has_no_start(side):
+    assert (await side.ask(14, fields(topic="nowhere"))).code == ResponseCode.QUERY_NOT_FOUND
+
+
+@pytest.mark.parametrize("case", ["cold", "old"])
 async def test_otherwise_a_new_group_is_left_to_its_own_rule(side, case):
-    if case != "empty":
-        side.put(b"m")
+    side.put(b"m")
     side.store.log.cold = case == "cold"
     if case == "old":
         side.put(b"n")

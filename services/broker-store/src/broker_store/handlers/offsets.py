@@ -94,9 +94,15 @@ class OffsetHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
     def _starts_at_zero(self, topic: str, queue_id: int) -> bool:
-        """Whether a new group reads the queue from its first message: all of it is there and the first is in memory."""
+        """Whether a new group reads the queue from its first message: all of it is there and the first is in memory.
+
+        One that never held a message begins at 0 too. RocketMQ answers 22 there, and a consumer that then asks for the end misses
+        what lands between its two questions.
+        """
         queue = self.queues.find(topic, queue_id)
-        if queue is None or queue.min_offset > 0 or queue.max_offset == 0:
+        if queue is None or queue.max_offset == 0:
+            return queue_id >= 0 and self.topics.find(topic) is not None
+        if queue.min_offset > 0:
             return False
         units = queue.read(0, 1)
         if not units:
