@@ -1,5 +1,6 @@
 import msgspec
 import pytest
+from msgspec.structs import replace
 from sending_side import ScriptedPeer, SendingSide, send_header
 
 from gantry_wire.batch import BatchItem, encode_batch
@@ -302,3 +303,17 @@ async def test_the_header_says_what_is_a_batch_whatever_the_code(side, peer, cod
     side.flush()
     assert peer.answers[0].code == 0
     assert [record.body for record in side.records()] == (stored or [body])
+
+
+async def test_ordered_topics_are_refused_as_soon_as_the_broker_may_not_be_written_to(side, peer):
+    for topic in ("ordered", "plain"):
+        side.topics.put(replace(side.topics.ensure(topic, 1), order=topic == "ordered"))
+    answers = []
+    for permission in (6, 4, 6):
+        side.sending.targets.set_broker_permission(permission)
+        for topic in ("ordered", "plain"):
+            for _ in range(2):
+                opaque = side.send(peer, topic=topic)
+                side.flush()
+                answers.append(next(answer.code for answer in peer.answers if answer.opaque == opaque))
+    assert answers == [0, 0, 0, 0, ResponseCode.NO_PERMISSION, ResponseCode.NO_PERMISSION, 0, 0, 0, 0, 0, 0]

@@ -288,6 +288,19 @@ async def test_an_index_of_other_settings_is_built_again_once(changed):
     assert [key for key in keys if not is_indexed(third, "orders", key)] == []
 
 
+async def test_a_repeat_with_a_transient_property_is_known_before_and_after_a_crash():
+    side, codes = SendingSide(), []
+    sent = {"UNIQ_KEY": "A", "__GANTRY_KEY": "k", "__RMQ.TRANSIENT.x": "1"}
+    for number in range(4):
+        peer = ScriptedPeer()
+        side.send(peer, body=b"x", properties=sent | {"__RMQ.TRANSIENT.x": str(number)})
+        side.flush()
+        codes += [(answer.code, answer.ext.get("duplicate")) for answer in peer.answers]
+        if number:
+            side = side.reopen()
+    assert codes == [(0, None), *[(0, "true")] * 3]
+
+
 @pytest.mark.parametrize("is_made_again", [False, True])
 async def test_a_deleted_topic_does_not_come_back_after_a_power_cut(is_made_again):
     side, peer = SendingSide(), ScriptedPeer()

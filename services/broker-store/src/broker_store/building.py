@@ -128,9 +128,11 @@ def build_registration(
         publish=around.hints.publish,
     )
     registration.broker_permission = settings.broker_permission
+    sending.targets.set_broker_permission(settings.broker_permission)
 
     def set_permission(value: str) -> None:
-        registration.broker_permission = sending.targets.broker_permission = int(value)
+        registration.broker_permission = int(value)
+        sending.targets.set_broker_permission(int(value))
         store.topics.version.bump()
         registration.topic_changed("")
 

@@ -60,14 +60,12 @@ class Stamp:
     def finish(self, text: str, properties: dict[str, str]) -> tuple[bytes, str]:
         """Return the bytes to store and the unique key, for properties that came as `text` and were parsed.
 
-        Properties of STORE_ONLY are taken out of `properties` too.
+        What is not stored is taken out of `properties` too: the content of a keyed message is compared with what the log holds.
         """
         if TRANSIENT_PREFIX in text:
-            text = "".join(
-                f"{name}\x01{value}\x02"
-                for name, value in properties.items()
-                if not name.startswith(TRANSIENT_PREFIX)
-            )
+            for name in [name for name in properties if name.startswith(TRANSIENT_PREFIX)]:
+                del properties[name]
+            text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
         return self.finish_bytes(text.encode(), properties)
 
     def finish_bytes(self, raw: bytes, properties: dict[str, str]) -> tuple[bytes, str]:

@@ -57,6 +57,11 @@ class Targets:
         self._broker_address = broker_address
         self._random_below = random_below
 
+    def set_broker_permission(self, permission: int) -> None:
+        """Let the broker as a whole be written to, or ordered topics not; every topic is looked at again at its next send."""
+        self.broker_permission = permission
+        self.known.clear()
+
     def forget(self, topic: str) -> None:
         """Look at a topic again at its next send: it was changed or deleted."""
         self.known.pop(topic, None)
