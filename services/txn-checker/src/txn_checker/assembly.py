@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -93,7 +94,7 @@ class CheckerProcess:
         claims = Claims(
             store.calls,
             [HALF_QUEUE],
-            owner=f"txn-checker {self._address} {os.getpid()}",
+            owner=f"txn-checker {self._address} {os.getpid()}-{secrets.token_hex(4)}",
             address=self._address,
             acquired=partial(_acquired, watch),
             lost=partial(_lost, watch),

@@ -128,7 +128,7 @@ def _delays(report: Report) -> Section:
         drawn = charts.curves(chart, [formats.millis(bound) for bound in bounds], series)
     about = "Delivered less due, by the store's clock. Early is what an order to deliver now does, nothing else should; overdue is due and not seen in its topic."
     return Section(
-        "delays", "Deshown messages", about, drawn + _table(report, "delays") + _table(report, "delay_latest")
+        "delays", "Delayed messages", about, drawn + _table(report, "delays") + _table(report, "delay_latest")
     )
 
 

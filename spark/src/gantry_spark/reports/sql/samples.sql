@@ -5,3 +5,4 @@ FROM (
   SELECT broker, from_json(CAST(body AS STRING), 'group STRING, topic STRING, sampledAt BIGINT, queues ARRAY<ARRAY<BIGINT>>') AS sample
   FROM bodies WHERE topic = 'GANTRY_SYS_OFFSETS'
 ) LATERAL VIEW explode(sample.queues) AS one
+WHERE NOT startswith(sample.group, 'CID_RMQ_SYS_')
