@@ -9,8 +9,11 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TextIO, cast
 
+from gantry.cli.shapes import printable
+
 WIDE = 10_000
 """The width of a table that goes into a file or a pipe: as wide as it is, nothing cut."""
+LATIN_1_CONTROL_MAX = 0x9F
 CODES = {"dim": "2", "bold": "1", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -25,7 +28,8 @@ class Screen:
 
     def json(self, value: Any) -> None:
         """Print one line of JSON."""
-        self.line(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        self.line(text if text.isprintable() else "".join(map(_escaped, text)))
 
     def line(self, text: str) -> None:
         """Print a line as it is, at once."""
@@ -112,5 +116,10 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return " ".join(map(str, cast("Sequence[object]", value))) or "-"
-    return str(value)
+        return printable(" ".join(map(str, cast("Sequence[object]", value)))) or "-"
+    return printable(str(value), kept="\n\t")
+
+
+def _escaped(char: str) -> str:
+    """JSON escapes the control characters of ASCII; a terminal obeys those of Latin-1 too."""
+    return char if char.isprintable() or ord(char) > LATIN_1_CONTROL_MAX else f"\\u{ord(char):04x}"

@@ -31,9 +31,16 @@ def body_bytes(message: dict[str, Any]) -> bytes:
     return base64.b64decode(str(message.get("bodyBase64") or ""))
 
 
+def printable(text: str, kept: str = "") -> str:
+    """Return text whose control characters are written as escapes: a terminal obeys those of a stranger's message. `kept` stay."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in kept else repr(char)[1:-1] for char in text)
+
+
 def one_line(text: str, chars_max: int = BODY_CHARS_MAX) -> str:
     """Return text without line breaks and control characters, cut where it is longer than a line should be."""
-    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text[:chars_max])
+    shown = printable(text[:chars_max])
     return shown if len(text) <= chars_max else f"{shown}… ({len(text)} characters)"
 
 
@@ -43,8 +50,8 @@ def message_line(message: dict[str, Any], paint: Paint) -> str:
     place = f"{message['broker']}:{message['queueId']}@{message['queueOffset']}"
     words = [paint(when, "dim"), paint(place, "cyan")]
     if message.get("tag"):
-        words.append(paint(f"[{message['tag']}]", "yellow"))
-    words += [paint(f"#{key}", "green") for key in message["keys"]]
+        words.append(paint(f"[{printable(message['tag'])}]", "yellow"))
+    words += [paint(f"#{printable(key)}", "green") for key in message["keys"]]
     chars_max = BODY_CHARS_MAX if message.get("body") is not None else BINARY_CHARS_MAX
     return " ".join([*words, one_line(body_text(message), chars_max)])
 
