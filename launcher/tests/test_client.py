@@ -40,7 +40,9 @@ def test_words_are_handed_on_as_they_are(handed: list[Any]) -> None:
 
 
 def test_the_system_that_runs_here_is_meant(handed: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "ask", lambda *_: ({"http": "http://127.0.0.1:1234"}, socket.socket()))
+    monkeypatch.setattr(
+        control, "ask", lambda *_: control.Answer({"http": "http://127.0.0.1:1234"}, socket.socket(), 1)
+    )
     with pytest.raises(Handed):
         main(["lag"])
     assert handed[2]["GANTRY_HTTP"] == "http://127.0.0.1:1234"
@@ -54,7 +56,9 @@ def test_the_system_that_runs_here_is_meant(handed: list[Any], monkeypatch: pyte
 def test_another_data_directory_is_left_to_the_client(
     handed: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control, "ask", lambda *_: ({"http": "http://127.0.0.1:1234"}, socket.socket()))
+    monkeypatch.setattr(
+        control, "ask", lambda *_: control.Answer({"http": "http://127.0.0.1:1234"}, socket.socket(), 1)
+    )
     for words in (["lag", "--data", "x"], ["lag", "--data=x"]):
         with pytest.raises(Handed):
             main(words)

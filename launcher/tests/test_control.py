@@ -73,8 +73,11 @@ listener.listen(5)
 print("listening", flush=True)
 while True:
     connection, _ = listener.accept()
-    print(connection.recv(64), flush=True)
-    connection.sendall(sys.argv[2].encode() + b"\\n")
+    try:
+        print(connection.recv(64), flush=True)
+        connection.sendall(sys.argv[2].encode() + b"\\n")
+    except OSError:
+        pass  # whoever asked has gone
 """
 NOBODY = 65534
 
