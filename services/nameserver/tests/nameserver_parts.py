@@ -18,7 +18,7 @@ class MemoryKeeper:
         self.contents, self.failure = [], None
 
     def write(self, content):
-        self.contents.append(content)
+        self.contents.append(content())
         done = asyncio.get_running_loop().create_future()
         done.set_exception(self.failure) if self.failure else done.set_result(None)
         return done

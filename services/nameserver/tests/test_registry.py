@@ -5,7 +5,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from registrations import CLUSTER, World, holds, who
 
 from nameserver.registry import RegisterRefused
-from nameserver.tables import EXPIRY_MS, Place
+from nameserver.tables import BROKER_IDS_MAX, EXPIRY_MS, Place
 
 MASTER, SLAVE = who(), who(number=1, address="10.0.0.2:10911")
 
@@ -293,6 +293,55 @@ class RegistryLife(RuleBasedStateMachine):
             assert data.broker_addrs, f"{name} has no address"
             assert len(set(data.broker_addrs.values())) == len(data.broker_addrs)
 
+    @invariant()
+    def reverse_look_ups_agree_with_a_scan(self):
+        tables = self.world.tables
+        for name in NAMES:
+            assert set(tables.topics_of(name)) == {t for t, queues in tables.topics.items() if name in queues}
+        addresses = {address for data in tables.brokers.values() for address in data.broker_addrs.values()}
+        for address in addresses | {"nowhere:1"}:
+            at = {n for n, data in tables.brokers.items() if address in data.broker_addrs.values()}
+            assert set(tables.names_at(address)) == at
+        for channel in range(1, 6):
+            heard = {place for place, live in tables.live.items() if live.channel == channel}
+            assert set(tables.places_of(channel)) == heard
+
 
 RegistryLife.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestRegistryLife = RegistryLife.TestCase
+
+
+class CountingDict(dict):
+    """Counts how often all of it is walked."""
+
+    walks = 0
+
+    def items(self):
+        self.walks += 1
+        return super().items()
+
+    def values(self):
+        self.walks += 1
+        return super().values()
+
+
+def test_a_closed_connection_of_many_brokers_walks_no_table_once_a_broker():
+    world = World()
+    tables = world.tables
+    tables.topics, tables.brokers, tables.clusters = CountingDict(), CountingDict(), CountingDict()
+    for n in range(50):
+        world.register(who(f"broker-{n}", 0, f"10.0.0.1:{n}"), holds("A", f"T{n}"), 7)
+    world.registry.channel_closed(7)
+    assert not tables.brokers
+    assert not tables.topics
+    assert not tables.clusters
+    assert tables.topics.walks + tables.brokers.walks + tables.clusters.walks == 0
+
+
+def test_a_broker_name_has_a_most_of_broker_ids():
+    world = World()
+    for n in range(BROKER_IDS_MAX):
+        world.register(who(number=n, address=f"10.0.0.1:{n}"))
+    with pytest.raises(RegisterRefused, match="unregister one first"):
+        world.register(who(number=BROKER_IDS_MAX, address="10.0.0.2:1"))
+    world.register(who(number=5, address="10.0.0.2:1"))  # a known id may move

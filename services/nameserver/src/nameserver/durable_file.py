@@ -1,6 +1,7 @@
 """Small files that must survive: written whole, synced, exchanged atomically; the one before stays as `.bak`.
 
-Writing happens in one thread of its own, in the order it was asked for.
+Writing happens in one thread of its own. Changes made while a write is under way share the next one, so many changes
+at once cost two writes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ class DurableFile:
     def __init__(self, path: Path, writer: ThreadPoolExecutor) -> None:
         self.path = path
         self._writer = writer
+        self._current: asyncio.Future[None] | None = None
+        self._next: asyncio.Future[None] | None = None
 
     @property
     def backup(self) -> Path:
@@ -41,9 +44,37 @@ class DurableFile:
                 )
         return None
 
-    def write(self, content: bytes) -> asyncio.Future[None]:
-        """Replace the content; the future is done when it is on disk, or holds the OSError."""
-        return asyncio.get_running_loop().run_in_executor(self._writer, self.write_now, content)
+    def write(self, content: Callable[[], bytes]) -> asyncio.Future[None]:
+        """Replace the content; the future is done when all that `content` says now is on disk, or holds the error.
+
+        `content` is asked when the write begins. Callers may share a future: none of them may cancel it.
+        """
+        if self._current is None:
+            self._current = self._begin(content)
+            return self._current
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+            self._current.add_done_callback(lambda _done: self._go_on(content))
+        return self._next
+
+    def _begin(self, content: Callable[[], bytes]) -> asyncio.Future[None]:
+        current = asyncio.get_running_loop().run_in_executor(self._writer, self.write_now, content())
+        current.add_done_callback(self._end)
+        return current
+
+    def _end(self, _current: asyncio.Future[None]) -> None:
+        self._current = None
+
+    def _go_on(self, content: Callable[[], bytes]) -> None:
+        waiting, self._next = self._next, None
+        if waiting is None:
+            return
+        try:
+            self._current = self._begin(content)
+        except Exception as error:  # noqa: BLE001 - whatever keeps the content from being made, its callers learn it
+            waiting.set_exception(error)
+            return
+        self._current.add_done_callback(lambda done: _copy_result(done, waiting))
 
     def write_now(self, content: bytes) -> None:
         """As `write`, at once. A crash at any point leaves the old content, the new, or the old as backup."""
@@ -61,3 +92,11 @@ class DurableFile:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def _copy_result(done: asyncio.Future[None], waiting: asyncio.Future[None]) -> None:
+    error = done.exception()
+    if error is None:
+        waiting.set_result(None)
+    else:
+        waiting.set_exception(error)

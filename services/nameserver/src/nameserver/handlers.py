@@ -32,7 +32,7 @@ from gantry_wire.headers import (
     WipeWritePermReplyHeader,
 )
 from gantry_wire.register_body import body_crc, decode_register_body
-from nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig, KvConfigFull
 from nameserver.ports import Clock, Effects, Keeper
 from nameserver.registry import BrokerIdentity, RegisterRefused, Registry
 from nameserver.run_config import RunConfig
@@ -205,7 +205,10 @@ class Commands:
         header = command.read(PutKvConfigHeader)
         if not header.namespace or not header.key:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
-        self._parts.kv.put(header.namespace, header.key, header.value)
+        try:
+            self._parts.kv.put(header.namespace, header.key, header.value)
+        except KvConfigFull as full:
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(full)) from full
         return self._kept()
 
     def get_kv(self, command: Command, _channel: int) -> Reply:
@@ -235,7 +238,8 @@ class Commands:
         """318: change settings; answered when they are on disk."""
         if not command.body:
             return Reply()
-        return Reply(after=self._parts.config_keeper.write(self._parts.config.update(command.body)))
+        self._parts.config.update(command.body)
+        return Reply(after=self._parts.config_keeper.write(self._parts.config.content))
 
     def get_config(self, _command: Command, _channel: int) -> Reply:
         """319: all settings."""
@@ -256,7 +260,7 @@ class Commands:
         return b"" if table is None else encode_body(KVTable(table=table))
 
     def _kept(self) -> Reply:
-        return Reply(after=self._parts.kv_keeper.write(self._parts.kv.content()))
+        return Reply(after=self._parts.kv_keeper.write(self._parts.kv.content))
 
     def _list(self, read: Callable[[], TopicList]) -> Reply:
         return _listed(self._parts.config.switches.enable_topic_list, read)

@@ -6,6 +6,14 @@ from gantry_wire.bodies import KvConfigFile, encode_body
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 """Namespace of the queue lists of ordered topics: topic → `broker-a:8;broker-b:8`."""
+KV_BYTES_MAX = 16 * 1024 * 1024
+"""All namespaces, keys and values together, in UTF-8: each change writes the whole file."""
+VALUE_BYTES_MAX = 1024 * 1024
+"""One namespace, key and value together."""
+
+
+class KvConfigFull(Exception):
+    """The value is not taken: it, or all of them together, would be too large. Nothing has changed."""
 
 
 class KvConfig:
@@ -13,9 +21,26 @@ class KvConfig:
 
     def __init__(self, table: dict[str, dict[str, str]] | None = None) -> None:
         self._table = table or {}
+        self._bytes = sum(
+            _size(namespace, key, value)
+            for namespace, values in self._table.items()
+            for key, value in values.items()
+        )
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value."""
+        """Set a value; KvConfigFull when it is too large."""
+        size = _size(namespace, key, value)
+        if size > VALUE_BYTES_MAX:
+            raise KvConfigFull(
+                f"a value may take {VALUE_BYTES_MAX} bytes with its key, this one takes {size}"
+            )
+        before = self.get(namespace, key)
+        grown = size - (0 if before is None else _size(namespace, key, before))
+        if grown > 0 and self._bytes + grown > KV_BYTES_MAX:
+            raise KvConfigFull(
+                f"all values may take {KV_BYTES_MAX} bytes and take {self._bytes}; delete some (102) first"
+            )
+        self._bytes += grown
         self._table.setdefault(namespace, {})[key] = value
 
     def get(self, namespace: str, key: str) -> str | None:
@@ -24,7 +49,9 @@ class KvConfig:
 
     def delete(self, namespace: str, key: str) -> None:
         """Forget a value; the namespace stays, as in RocketMQ."""
-        self._table.get(namespace, {}).pop(key, None)
+        before = self._table.get(namespace, {}).pop(key, None)
+        if before is not None:
+            self._bytes -= _size(namespace, key, before)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
         """Return all values of a namespace, None when nothing was ever put there."""
@@ -38,3 +65,7 @@ class KvConfig:
     def content(self) -> bytes:
         """Return everything as RocketMQ's kvConfig.json has it."""
         return encode_body(KvConfigFile(config_table=self._table))
+
+
+def _size(namespace: str, key: str, value: str) -> int:
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in (namespace, key, value))

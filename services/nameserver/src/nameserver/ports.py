@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from nameserver.tables import Change
@@ -19,8 +20,8 @@ class Clock(Protocol):
 class Keeper(Protocol):
     """Keeps one file's content."""
 
-    def write(self, content: bytes) -> asyncio.Future[None]:
-        """Replace it; the future is done when it is on disk, or holds the OSError."""
+    def write(self, content: Callable[[], bytes]) -> asyncio.Future[None]:
+        """Replace it; the future is done when all that `content` says now is on disk, or holds the OSError."""
         ...
 
 

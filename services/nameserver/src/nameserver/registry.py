@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gantry_wire.bodies import BrokerData, DataVersion, QueueData, RegisterBrokerBody, TopicConfig
 from nameserver.switches import Switches
 from nameserver.tables import (
+    BROKER_IDS_MAX,
     EXPIRY_MS,
     MASTER_ID,
     PERM_WRITE,
@@ -68,17 +69,21 @@ class Registry:
         data = tables.brokers.get(who.broker_name)
         known = data.broker_addrs if data is not None else {}
         if self._is_outdated(who, known, version):
-            tables.live.pop(who.place, None)
+            tables.forget(who.place)
             return Registration(Change())
         if who.broker_id not in known and who.address not in known.values() and len(topics) == 1:
             raise RegisterRefused("register broker failed")
+        if who.broker_id not in known and len(known) >= BROKER_IDS_MAX:
+            raise RegisterRefused(
+                f"broker name {who.broker_name} has {BROKER_IDS_MAX} broker ids, which is the most; unregister one first"
+            )
         change = Change()
         is_new = self._seat(who, change)
         data = tables.brokers[who.broker_name]
         if who.broker_id == MASTER_ID or self._is_prime_slave(who, data):
             self._take_topics(who, topics, version, change, is_new=is_new)
         expiry_ms = EXPIRY_MS if who.expiry_ms is None else who.expiry_ms
-        tables.live[who.place] = LiveBroker(now_ms, expiry_ms, version, channel, who.ha_address)
+        tables.hear(who.place, LiveBroker(now_ms, expiry_ms, version, channel, who.ha_address))
         self._take_filter_servers(who.place, body.filter_server_list)
         if is_new:
             change.topics.update(tables.topics_of(who.broker_name))
@@ -100,7 +105,7 @@ class Registry:
     def unregister(self, who: BrokerIdentity) -> Change:
         """Take a broker out, and with the last broker of its name that name's queues."""
         tables, change = self._tables, Change()
-        live = tables.live.pop(who.place, None)
+        live = tables.forget(who.place)
         tables.filter_servers.pop(who.place, None)
         data = tables.brokers.get(who.broker_name)
         if data is None:
@@ -108,19 +113,18 @@ class Registry:
         before = min(data.broker_addrs, default=None)
         gone = [number for number, address in data.broker_addrs.items() if address == who.address]
         for number in gone:
-            del data.broker_addrs[number]
+            tables.drop_address(data, number)
         if gone:
             change.topics.update(tables.topics_of(who.broker_name))
         if not data.broker_addrs:
-            self._drop_name(data)
+            tables.drop_broker(data.broker_name)
         elif gone:
             self._after_loss(data, before, who.address, live.ha_address if live else None, change)
         return change
 
     def channel_closed(self, channel: int) -> Change:
         """Take out every broker that was last heard of over a connection that is closed now."""
-        places = [place for place, live in self._tables.live.items() if live.channel == channel]
-        return self._remove(places)
+        return self._remove(self._tables.places_of(channel))
 
     def expire(self, now_ms: int) -> Change:
         """Take out every broker that was not heard of for its time; their connections are to be closed."""
@@ -144,11 +148,7 @@ class Registry:
     def _seat(self, who: BrokerIdentity, change: Change) -> bool:
         """Put the address under its broker id; True when that id was free."""
         tables = self._tables
-        tables.clusters.setdefault(who.cluster, {})[who.broker_name] = None
-        data = tables.brokers.get(who.broker_name)
-        if data is None:
-            data = BrokerData(broker_name=who.broker_name, cluster=who.cluster)
-            tables.brokers[who.broker_name] = data
+        data = tables.join(who.cluster, who.broker_name)
         if data.enable_acting_master != bool(who.acting_master):
             data.enable_acting_master = not data.enable_acting_master
             change.topics.update(tables.topics_of(who.broker_name))
@@ -159,10 +159,10 @@ class Registry:
         for number in [
             n for n, address in addresses.items() if address == who.address and n != who.broker_id
         ]:
-            del addresses[number]
+            tables.drop_address(data, number)
             change.topics.update(tables.topics_of(who.broker_name))
         occupant = addresses.get(who.broker_id)
-        addresses[who.broker_id] = who.address
+        tables.put_address(data, who.broker_id, who.address)
         if occupant is not None and occupant != who.address:
             change.topics.update(tables.topics_of(who.broker_name))
         if who.broker_id < lowest_before:
@@ -188,8 +188,8 @@ class Registry:
         is_changed = is_new or self.version_of(who.place) != version
         is_read_only = who.broker_id != MASTER_ID and bool(who.acting_master)
         for topic, config in topics.items():
-            queues = tables.topics.get(topic)
-            if not is_changed and queues is not None and name in queues:
+            held = tables.topics.get(topic, {}).get(name)
+            if not is_changed and held is not None:
                 continue
             perm = config.perm & ~PERM_WRITE if is_read_only else config.perm
             found = QueueData(
@@ -199,10 +199,8 @@ class Registry:
                 topic_sys_flag=config.topic_sys_flag,
                 write_queue_nums=config.write_queue_nums,
             )
-            if queues is None:
-                queues = tables.topics[topic] = {}
-            if queues.get(name) != found:
-                queues[name] = found
+            if held != found:
+                tables.put_queues(topic, found)
                 change.topics.add(topic)
 
     def _take_filter_servers(self, place: Place, servers: list[str]) -> None:
@@ -221,17 +219,12 @@ class Registry:
     def _remove(self, places: list[Place]) -> Change:
         total = Change()
         for place in places:
-            self._tables.live.pop(place, None)
-            for name in self._names_at(place.address):
+            self._tables.forget(place)
+            for name in self._tables.names_at(place.address):
                 change = self.unregister(BrokerIdentity(place.cluster, name, -1, place.address))
                 total.topics |= change.topics
                 total.notices += change.notices
         return total
-
-    def _names_at(self, address: str) -> list[str]:
-        """Return the broker names of an address: one, unless a broker was renamed without leaving first."""
-        brokers = self._tables.brokers.values()
-        return [data.broker_name for data in brokers if address in data.broker_addrs.values()]
 
     def _orphans(self) -> list[Place]:
         """Return addresses that no living broker vouches for, such as those of a broker that left under another name."""
@@ -243,26 +236,14 @@ class Registry:
             if address not in living
         ]
 
-    def _drop_name(self, data: BrokerData) -> None:
-        tables, name = self._tables, data.broker_name
-        del tables.brokers[name]
-        for cluster in [c for c, names in tables.clusters.items() if name in names]:
-            del tables.clusters[cluster][name]
-            if not tables.clusters[cluster]:
-                del tables.clusters[cluster]
-        for topic in tables.topics_of(name):
-            tables.drop_queues(topic, name)
-
     def _after_loss(
         self, data: BrokerData, lowest_before: int | None, gone: str, ha_address: str | None, change: Change
     ) -> None:
         """Go on with the brokers of the name that are left; without their master nothing is written to them."""
         lowest = min(data.broker_addrs)
         if data.enable_acting_master and lowest > MASTER_ID:
-            for queues in self._tables.topics.values():
-                found = queues.get(data.broker_name)
-                if found is not None:
-                    found.perm &= ~PERM_WRITE
+            for topic in self._tables.topics_of(data.broker_name):
+                self._tables.topics[topic][data.broker_name].perm &= ~PERM_WRITE
         if lowest_before != lowest:
             self._notice(data, gone, ha_address, change)
 

@@ -41,8 +41,13 @@ class RunConfig:
         shown["configStorePath"] = str(self._settings.data_dir / CONFIG_FILE)
         return dict(sorted(shown.items()))
 
-    def update(self, body: bytes) -> bytes:
-        """Change what a text says, all of it or nothing; returns what to keep over a restart.
+    def content(self) -> bytes:
+        """Return what updates changed, as `name=value` lines: what a restart takes up again."""
+        names = {ours: theirs for theirs, ours in ROCKETMQ_NAMES.items()}
+        return format_config_text({names[name]: _text(value) for name, value in self._updated.items()})
+
+    def update(self, body: bytes) -> None:
+        """Change what a text says, all of it or nothing.
 
         RefusedRequest: 16 for names that may never be changed so, 1 for text or values that cannot be read, and for
         names that only the start can set. Names nobody knows are ignored, as RocketMQ does.
@@ -63,8 +68,6 @@ class RunConfig:
         except ValueError as error:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(error)) from error
         self._take(changed)
-        names = {ours: theirs for theirs, ours in ROCKETMQ_NAMES.items()}
-        return format_config_text({names[name]: _text(value) for name, value in self._updated.items()})
 
     def restore(self, kept: bytes) -> list[str]:
         """Take up what earlier updates left, and name it; ValueError or MalformedBody when it cannot be read."""

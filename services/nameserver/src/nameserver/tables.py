@@ -6,7 +6,7 @@ Plain tables; who may change them how is said in registry.py and topic_orders.py
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gantry_wire.bodies import BrokerData, DataVersion, QueueData
 
@@ -14,6 +14,8 @@ MASTER_ID = 0
 PERM_READ, PERM_WRITE = 4, 2
 EXPIRY_MS = 120_000
 """A broker that was not heard of for so long is gone, unless it said another time when it registered."""
+BROKER_IDS_MAX = 128
+"""Broker ids of one broker name: a master and its slaves. One more is refused."""
 
 
 class Place(NamedTuple):
@@ -34,22 +36,43 @@ class LiveBroker:
     ha_address: str
 
 
-@dataclass(slots=True)
 class Tables:
-    """All of it. Times are those of the caller's `now_ms`."""
+    """All of it, and the reverse look-ups that keep an event's cost in proportion to what it changes.
 
-    topics: dict[str, dict[str, QueueData]] = field(default_factory=dict[str, dict[str, QueueData]])
-    """Topic → broker name → queues."""
-    brokers: dict[str, BrokerData] = field(default_factory=dict[str, BrokerData])
-    """Broker name → addresses by broker id."""
-    clusters: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
-    """Cluster → broker names, in the order they came."""
-    live: dict[Place, LiveBroker] = field(default_factory=dict[Place, LiveBroker])
-    filter_servers: dict[Place, list[str]] = field(default_factory=dict[Place, list[str]])
+    Reading is free for all; changes go through the methods, which keep both directions equal. Times are those of the
+    caller's `now_ms`.
+    """
+
+    def __init__(self) -> None:
+        self.topics: dict[str, dict[str, QueueData]] = {}
+        """Topic → broker name → queues."""
+        self.brokers: dict[str, BrokerData] = {}
+        """Broker name → addresses by broker id."""
+        self.clusters: dict[str, dict[str, None]] = {}
+        """Cluster → broker names, in the order they came."""
+        self.live: dict[Place, LiveBroker] = {}
+        self.filter_servers: dict[Place, list[str]] = {}
+        self._topics_by_broker: dict[str, dict[str, None]] = {}
+        self._clusters_by_broker: dict[str, dict[str, None]] = {}
+        self._names_by_address: dict[str, dict[str, None]] = {}
+        self._places_by_channel: dict[int, dict[Place, None]] = {}
 
     def topics_of(self, broker_name: str) -> list[str]:
         """Return the topics that a broker name holds."""
-        return [topic for topic, queues in self.topics.items() if broker_name in queues]
+        return list(self._topics_by_broker.get(broker_name, ()))
+
+    def names_at(self, address: str) -> list[str]:
+        """Return the broker names of an address: one, unless a broker was renamed without leaving first."""
+        return list(self._names_by_address.get(address, ()))
+
+    def places_of(self, channel: int) -> list[Place]:
+        """Return the brokers that were last heard of over a connection."""
+        return list(self._places_by_channel.get(channel, ()))
+
+    def put_queues(self, topic: str, queues: QueueData) -> None:
+        """Set a topic's queues on a broker name."""
+        self.topics.setdefault(topic, {})[queues.broker_name] = queues
+        self._topics_by_broker.setdefault(queues.broker_name, {})[topic] = None
 
     def drop_queues(self, topic: str, broker_name: str) -> bool:
         """Forget a topic's queues on a broker name, and the topic with the last of them; False when there were none."""
@@ -58,7 +81,69 @@ class Tables:
             return False
         if not queues:
             del self.topics[topic]
+        _discard(self._topics_by_broker, broker_name, topic)
         return True
+
+    def join(self, cluster: str, broker_name: str) -> BrokerData:
+        """Put a broker name into a cluster, and return its addresses; a new name has none yet."""
+        self.clusters.setdefault(cluster, {})[broker_name] = None
+        self._clusters_by_broker.setdefault(broker_name, {})[cluster] = None
+        data = self.brokers.get(broker_name)
+        if data is None:
+            data = self.brokers[broker_name] = BrokerData(broker_name=broker_name, cluster=cluster)
+        return data
+
+    def put_address(self, data: BrokerData, broker_id: int, address: str) -> None:
+        """Set the address of a broker id, in place of the one that was there."""
+        before = data.broker_addrs.get(broker_id)
+        data.broker_addrs[broker_id] = address
+        self._after_address(data, before)
+        self._names_by_address.setdefault(address, {})[data.broker_name] = None
+
+    def drop_address(self, data: BrokerData, broker_id: int) -> None:
+        """Forget the address of a broker id."""
+        self._after_address(data, data.broker_addrs.pop(broker_id, None))
+
+    def drop_broker(self, broker_name: str) -> None:
+        """Forget a broker name: its addresses, its clusters and its queues."""
+        data = self.brokers[broker_name]
+        for broker_id in list(data.broker_addrs):
+            self.drop_address(data, broker_id)
+        del self.brokers[broker_name]
+        for cluster in self._clusters_by_broker.pop(broker_name, ()):
+            _discard(self.clusters, cluster, broker_name)
+        for topic in self.topics_of(broker_name):
+            self.drop_queues(topic, broker_name)
+
+    def hear(self, place: Place, live: LiveBroker) -> None:
+        """Note when and over which channel a broker was heard of."""
+        self.forget(place)
+        self.live[place] = live
+        self._places_by_channel.setdefault(live.channel, {})[place] = None
+
+    def forget(self, place: Place) -> LiveBroker | None:
+        """Forget that a broker lives; returns what was known of it."""
+        live = self.live.pop(place, None)
+        if live is not None:
+            _discard(self._places_by_channel, live.channel, place)
+        return live
+
+    def _after_address(self, data: BrokerData, gone: str | None) -> None:
+        if gone is not None and gone not in data.broker_addrs.values():
+            _discard(self._names_by_address, gone, data.broker_name)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _discard(table: dict[K, dict[V, None]], key: K, value: V) -> None:
+    """Take a value out of a key's values, and the key with the last of them."""
+    values = table.get(key)
+    if values is not None:
+        values.pop(value, None)
+        if not values:
+            del table[key]
 
 
 class MinIdChanged(NamedTuple):

@@ -27,7 +27,7 @@ class TopicOrders:
         for found in queues:
             if found.broker_name not in self._tables.brokers:
                 break
-            self._tables.topics.setdefault(topic, {})[found.broker_name] = found
+            self._tables.put_queues(topic, found)
             change.topics.add(topic)
         return change
 
