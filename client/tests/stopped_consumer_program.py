@@ -30,10 +30,16 @@ def main(nameserver: str, group: str, topic: str, file: str, kind: str) -> None:
         note(messages)
         time.sleep(0.01)
 
+    def fail(messages: list[gantry.ReceivedMessage], context: gantry.ConsumeContext) -> None:
+        block(messages)
+        if int(messages[0].body) % 10 == 0:
+            context.delay_level = -1
+            raise ValueError("a dead letter")
+
     async def serve() -> None:
         consumer = gantry.PushConsumer(group, **options)
         consumer.subscribe(topic)
-        consumer.on_messages(block if kind == "threads" else wait)
+        consumer.on_messages({"threads": block, "failing": fail}.get(kind, wait))
         async with consumer:
             await consumer.run_until_stopped()
 

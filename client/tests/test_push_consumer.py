@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from collections import defaultdict
+import re
+import threading
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,8 @@ from gantry_wire.headers import ConsumeDirectlyHeader, ConsumerRunningInfoHeader
 
 pytestmark = pytest.mark.anyio
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+MOVED = re.compile("are reset|it goes on at")
+"""Brokers push a reset to the members (220), or answer the next pull with it."""
 
 
 def consumer_of(
@@ -262,6 +266,39 @@ async def test_tools_see_move_and_use_a_consumer(served: Served) -> None:
             await client.store_at(address).reset_offsets(header)
         await until(lambda: len(seen) == 21)
     assert sorted(map(number, seen[11:])) == list(range(10))
+
+
+@pytest.mark.parametrize("way", ["coroutine", "thread"])
+async def test_a_reset_begins_no_more_calls_of_what_waited_before_it(
+    served: Served, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    """What waits for the listener is dropped with the old offset: only calls that run at the reset are made twice."""
+    topic, group, count, workers = await make_topic(served, queues=1), fresh("g"), 120, 3
+    await fill(served, topic, count)
+    gate, seen = threading.Event(), list[int]()
+
+    def block(messages: list[ReceivedMessage]) -> None:
+        seen.extend(map(number, messages))
+        assert gate.wait(100)
+
+    async def wait(messages: list[ReceivedMessage]) -> None:
+        seen.extend(map(number, messages))
+        while not gate.is_set():
+            await asyncio.sleep(0.005)
+
+    consumer = consumer_of(served, group, topic, concurrency=workers)
+    consumer.on_messages(block if way == "thread" else wait)
+    with caplog.at_level(logging.WARNING, "gantry"):
+        async with consumer, client_of(served) as client:
+            await until(lambda: len(seen) == workers)
+            under_way = Counter(seen)
+            for address in served.brokers:
+                header = ResetOffsetHeader(topic=topic, group=group, timestamp=0, is_force=True)
+                await client.store_at(address).reset_offsets(header)
+            await until(lambda: len(MOVED.findall(caplog.text)) == len(served.brokers))
+            gate.set()
+            await until(lambda: len(set(seen)) == count and len(seen) >= count + workers)
+    assert Counter(seen) == Counter(range(count)) + under_way
 
 
 async def test_pause_holds_pulls_and_resume_goes_on(served: Served) -> None:

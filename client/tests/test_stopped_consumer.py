@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from consuming import Served, fill, fresh, make_topic, until
 
-from gantry import ConsumeFromWhere, PushConsumer, ReceivedMessage
+from gantry import ConsumeFromWhere, PullConsumer, PushConsumer, ReceivedMessage
 from gantry.consumer.signals import caught_signals
+from gantry_wire.names import dlq_topic
 
 pytestmark = pytest.mark.anyio
 PROGRAM = Path(__file__).with_name("stopped_consumer_program.py")
@@ -21,26 +22,10 @@ COUNT = 600
 @pytest.mark.parametrize("kind", ["concurrent", "orderly", "batch", "threads", "blocking"])
 async def test_nothing_comes_twice_after_sigterm(served: Served, tmp_path: Path, kind: str) -> None:
     topic, group, file = await make_topic(served), fresh("g"), tmp_path / "seen"
-    file.touch()
     await fill(served, topic, COUNT)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    arguments = (str(PROGRAM), served.nameserver, group, topic, str(file), kind)
-    worker = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, env=environment, stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        await until(lambda: file.read_text().count("\n") >= 60)
-        worker.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
-            said, _ = await worker.communicate()
-    finally:
-        if worker.returncode is None:
-            worker.kill()
-            await worker.wait()
-    assert (worker.returncode, said) == (0, b"ended in order\n")
-    before = [int(line) for line in file.read_text().split()]
+    await stop_amid_work(served, group, topic, file, kind)
+    before, after = numbers(file), list[int]()
     assert len(before) < COUNT, "it was stopped amid its work"
-    after: list[int] = []
     rest = PushConsumer(
         group,
         nameservers=served.nameserver,
@@ -56,6 +41,52 @@ async def test_nothing_comes_twice_after_sigterm(served: Served, tmp_path: Path,
     async with rest:
         await until(lambda: len({*before, *after}) == COUNT)
     assert len(before) + len(after) == COUNT, "doubles"
+
+
+@pytest.mark.cluster
+async def test_no_message_becomes_two_dead_letters_by_a_sigterm(served: Served, tmp_path: Path) -> None:
+    """What failed is sent back before the offset behind it is written: both, or neither."""
+    topic, group, files = await make_topic(served), fresh("g"), [tmp_path / "first", tmp_path / "second"]
+    await fill(served, topic, COUNT)
+    await stop_amid_work(served, group, topic, files[0], "failing")
+    assert len(numbers(files[0])) < COUNT, "it was stopped amid its work"
+    await stop_amid_work(served, group, topic, files[1], "failing", at=COUNT - len(numbers(files[0])))
+    assert sorted([*numbers(files[0]), *numbers(files[1])]) == list(range(COUNT))
+    dead: list[int] = []
+    async with PullConsumer(fresh("audit"), nameservers=served.nameserver) as letters:
+        for queue in await letters.queues(dlq_topic(group)):
+            found = await letters.pull(queue, 0, max_messages=COUNT)
+            while found.messages:
+                dead += [int(message.body) for message in found.messages]
+                found = await letters.pull(queue, found.next_offset, max_messages=COUNT)
+    assert sorted(dead) == list(range(0, COUNT, 10))
+
+
+async def stop_amid_work(
+    served: Served, group: str, topic: str, file: Path, kind: str, *, at: int = 60
+) -> None:
+    """Run the program until it has seen so many messages, and end it by SIGTERM."""
+    file.touch()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    arguments = (str(PROGRAM), served.nameserver, group, topic, str(file), kind)
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        await until(lambda: len(numbers(file)) >= at)
+        worker.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(60):
+            said, _ = await worker.communicate()
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+    assert (worker.returncode, said) == (0, b"ended in order\n")
+
+
+def numbers(file: Path) -> list[int]:
+    """Whole lines only: the last one may be half written."""
+    return [int(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
 async def test_a_signal_that_the_program_handles_is_left_to_it() -> None:

@@ -209,12 +209,9 @@ class LiteReading:
     def offset_moved(self, queue: ProcessQueue, offset: int) -> None:
         """Begin a queue where it begins or ends now."""
         log.warning(
-            "group %s: %s has no offset %d, it goes on at %d",
-            self.group,
-            queue.queue,
-            queue.next_offset,
-            offset,
-        )
+            "group %s: %s was reset, or has no offset %d: it goes on at %d",
+            self.group, queue.queue, queue.next_offset, offset,
+        )  # fmt: skip
         self.holding.begin(queue.queue, offset)
 
     # Within

@@ -190,12 +190,9 @@ class Running:
     def offset_moved(self, queue: ProcessQueue, offset: int) -> None:
         """Begin a queue where it begins or ends now: what was asked for is gone, or not yet there."""
         log.warning(
-            "group %s: %s has no offset %d, it goes on at %d",
-            self.group,
-            queue.queue,
-            queue.next_offset,
-            offset,
-        )
+            "group %s: %s was reset, or has no offset %d: it goes on at %d",
+            self.group, queue.queue, queue.next_offset, offset,
+        )  # fmt: skip
         self.offsets.table.put(queue.queue, offset)
         self.holding.begin(queue.queue, offset)
 
