@@ -66,7 +66,6 @@ async def stop_amid_work(
     served: Served, group: str, topic: str, file: Path, kind: str, *, at: int = 60
 ) -> None:
     """Run the program until it has seen so many messages, and end it by SIGTERM."""
-    file.touch()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     arguments = (str(PROGRAM), served.nameserver, group, topic, str(file), kind)
     worker = await asyncio.create_subprocess_exec(
@@ -85,7 +84,9 @@ async def stop_amid_work(
 
 
 def numbers(file: Path) -> list[int]:
-    """Whole lines only: the last one may be half written."""
+    """Whole lines only: the last one may be half written. The program makes the file."""
+    if not file.exists():
+        return []
     return [int(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
