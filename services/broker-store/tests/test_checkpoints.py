@@ -71,6 +71,18 @@ async def test_a_full_disk_leaves_the_last_one_in_force_and_the_next_one_works()
     assert await side.sending.checkpoints.take() == side.log.end
 
 
+async def test_no_descriptor_for_the_directory_of_the_log_fails_one_checkpoint_and_stops_nothing():
+    side = SendingSide()
+    side.send(ScriptedPeer())
+    side.end_turn()  # written in a new segment, whose name no flush has made durable
+    side.files.faults.append(Fault("sync_dir", errno.EMFILE, "commitlog"))
+    with pytest.raises(OSError, match="no descriptor"):
+        await side.sending.checkpoints.take()
+    assert side.log.state is LogState.RUNNING
+    side.flush()
+    assert await side.sending.checkpoints.take() == side.log.end
+
+
 @pytest.mark.parametrize("part", ["consumequeue", "index", "gantry/keys", "checkpoint"])
 async def test_after_a_failed_sync_there_is_no_checkpoint_until_a_restart(part):
     side, peer = SendingSide(), ScriptedPeer()

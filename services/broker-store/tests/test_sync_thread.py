@@ -1,7 +1,7 @@
 import queue
 import threading
 
-from broker_store.log.errors import LogStopped
+from broker_store.log.errors import LogError, LogStopped, NoDescriptorLeft
 from broker_store.sync_thread import SyncThread
 
 WAIT_SECONDS = 60
@@ -14,7 +14,7 @@ class Device:
         self.may_end = threading.Semaphore(0)
         self.began: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.count = 0
-        self.error: LogStopped | None = None
+        self.error: LogError | None = None
 
     def sync(self) -> int:
         self.count += 1
@@ -63,6 +63,32 @@ def test_after_a_failure_nothing_is_synced_any_more():
     thread.request()
     thread.stop()
     assert device.count == 1
+
+
+def test_a_sync_without_a_descriptor_is_tried_again_until_there_is_one():
+    device = Device()
+    thread, results = started(device)
+    device.error = NoDescriptorLeft("none")
+    thread.request()
+    for number in (1, 2, 3):
+        assert device.began.get(timeout=WAIT_SECONDS) == number
+        if number == 3:
+            device.error = None
+        device.may_end.release()
+    assert results.get(timeout=WAIT_SECONDS) == ("synced", 3)
+    thread.stop()
+    assert device.count == 3
+
+
+def test_stop_ends_a_sync_that_finds_no_descriptor():
+    device = Device()
+    thread, results = started(device)
+    device.error = NoDescriptorLeft("none")
+    device.may_end.release(1_000)
+    thread.request()
+    device.began.get(timeout=WAIT_SECONDS)
+    thread.stop()
+    assert results.empty()
 
 
 def test_stop_waits_for_the_sync_under_way():

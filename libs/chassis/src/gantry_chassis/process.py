@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import uvloop
 
+from gantry_chassis.descriptors import raise_limit
 from gantry_chassis.logs import get_logger
 from gantry_chassis.settings import EXIT_REFUSED
 
@@ -85,12 +86,13 @@ class Life:
 
 
 def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
-    """Run `main` until it returns (it should, once `life.stopping` is set), then end the process.
+    """Run `main` until it returns (it should, once `life.stopping` is set), then end the process. As many files may be open as the machine allows.
 
     Exit status 0; 2 after StartRefused (one line on stderr); 1 after any other exception. A second signal ends it
     at once, without drain.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    raise_limit()
     status = 0
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -9,7 +9,6 @@ import msgspec
 
 from broker_store.broker_conf import read_broker_conf
 from broker_store.delays.levels import IllegalLevels, parse_levels
-from broker_store.descriptors import raise_limit
 from broker_store.settings import IMPORTANT, Settings
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.process import Life, run
@@ -49,7 +48,6 @@ def main(argv: list[str]) -> None:
         print_settings(settings, important_only="-p" not in arguments.switches)
         return
     configure(SERVICE, settings.log_level, json=settings.log_json)
-    raise_limit()
     for key in ignored:
         get_logger().warning("key of the settings file has no meaning here and is ignored", key=key)
 

@@ -20,9 +20,10 @@ from broker_store.key_journal import KeyJournal
 from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.checkpoint_file import Times
 from broker_store.log.commit_log import CommitLog
-from broker_store.log.errors import LogStopped, WritesLost
-from broker_store.log.files import NO_DESCRIPTOR, SPACE_ERRORS, Files
+from broker_store.log.errors import LogStopped, NoDescriptorLeft, WritesLost
+from broker_store.log.files import SPACE_ERRORS, Files
 from broker_store.log.index import IndexFiles
+from broker_store.log.spare_descriptors import NO_DESCRIPTOR
 from broker_store.log.unit_journal import UnitJournal
 from broker_store.queue_note import encode_note, take_note
 from broker_store.queue_saving import QueueSaving
@@ -146,6 +147,12 @@ class Checkpoints:
                 self._parts.log.stop_on(error)
             raise
 
+    def _sync_log(self) -> None:
+        try:
+            self._parts.log.sync()
+        except NoDescriptorLeft as error:
+            raise OSError(errno.EMFILE, str(error)) from error
+
     async def _take(self, *, with_files: bool) -> int:
         parts, in_thread = self._parts, self._beside.in_thread
         self._beside.begin()
@@ -158,7 +165,7 @@ class Checkpoints:
         note = take_note(parts.queues, parts.index, ends, parts.log.min_position, newest_key_ms)
         keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
         states = await self._snapshots(position)
-        await in_thread(parts.log.sync)
+        await in_thread(self._sync_log)
         await self._saving.save(plan, position)
         if parts.index is not None:
             await self._save_index(parts.index)

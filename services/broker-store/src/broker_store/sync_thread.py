@@ -4,7 +4,10 @@ import queue
 import threading
 from collections.abc import Callable
 
-from broker_store.log.errors import LogStopped
+from broker_store.log.errors import LogStopped, NoDescriptorLeft
+
+RETRY_SECONDS = 0.05
+"""Between two tries while the process has no descriptor left for the directory of the log."""
 
 Later = Callable[..., object]
 """Runs a function with its arguments in the event loop: call_soon_threadsafe."""
@@ -53,9 +56,23 @@ class SyncThread:
                     break
             try:
                 position = self._sync()
+            except NoDescriptorLeft:
+                if not goes_on or not self._waits_for_retry():
+                    return  # what is written is answered by nobody
+                continue
             except LogStopped as stopped:
                 self._in_loop(self._on_failed, stopped)
                 return  # never retried into a success
             self._in_loop(self._on_synced, position)
             if not goes_on:
                 return
+
+    def _waits_for_retry(self) -> bool:
+        """Wait a moment and ask for the same sync again; False when the thread is to end meanwhile."""
+        try:
+            goes_on = self._wishes.get(timeout=RETRY_SECONDS)
+        except queue.Empty:
+            goes_on = True
+        if goes_on:
+            self._wishes.put(True)
+        return goes_on

@@ -100,6 +100,28 @@ def test_a_next_segment_for_which_there_is_no_descriptor_is_refused_and_tried_ag
     assert log.read_record(second)[88:91] == b"---"
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_no_descriptor_for_the_name_of_a_new_segment_holds_the_flush_and_heals_by_itself(
+    disk, small, error, open_log, put, commit
+):
+    log = open_log(disk, small)
+    first = put(log, b"." * 3000)
+    commit(log)
+    durable_end = log.durable_end
+    second = put(log, b"-" * 3000)
+    log.write()
+    disk.faults += [Fault("sync_dir", error), Fault("sync_dir", error)]
+    for _ in range(2):
+        with pytest.raises(NoDescriptorLeft):
+            log.sync()
+        assert (log.state, log.durable_end) == (LogState.RUNNING, durable_end)
+    names = sum(1 for operation, _ in disk.trace if operation == "sync_dir")
+    assert log.sync() == log.written_end
+    assert sum(1 for operation, _ in disk.trace if operation == "sync_dir") == names + 1
+    log.set_visible(log.durable_end)
+    assert [log.read_record(position)[88:91] for position in (first, second)] == [b"...", b"---"]
+
+
 def commit_two_large(log, put):
     for _ in range(2):
         put(log, b"." * 2000)

@@ -148,6 +148,28 @@ def test_want_of_a_descriptor_or_of_quota_ends_the_work_until_the_tail_moves(dis
     assert slices(prezero) > 0
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
+def test_want_of_a_descriptor_for_the_next_segment_is_no_failure_whichever_open_meets_it(
+    disk, failures, error
+):
+    tries = 0
+    for nth in range(8):
+        directory = f"/log{nth}"
+        prezero, segment = make(disk, failures, directory=directory)
+        prezero.follow(segment, 60_000)  # the next segment is within the stretch ahead
+        opens = sum(1 for operation, _ in disk.trace if operation == "open")
+        disk.faults.append(Fault("open", error, skip=nth))
+        slices(prezero)
+        tries += sum(1 for operation, _ in disk.trace if operation == "open") - opens
+        disk.faults.clear()
+        prezero.claim(61_000 + nth)
+        slices(prezero)
+        assert failures == []
+        assert prezero.take_spare(segment.end).start == segment.end
+        prezero.close()
+    assert tries >= 8
+
+
 def test_it_rests_while_the_log_may_not_take_space_and_after_closing(disk, failures):
     prezero, segment = make(disk, failures, may_work=lambda: False)
     prezero.follow(segment, 0)

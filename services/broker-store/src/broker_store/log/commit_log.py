@@ -10,11 +10,12 @@ from enum import Enum
 from typing import Protocol
 
 from broker_store.log.errors import DiskFull, LogStopped, NoDescriptorLeft, RecordTooLarge
-from broker_store.log.files import NO_DESCRIPTOR, SPACE_ERRORS, Data, Files
+from broker_store.log.files import SPACE_ERRORS, Data, Files
 from broker_store.log.log_reader import LogReader, start_of
 from broker_store.log.prezero import Prezero
 from broker_store.log.segment import Segment, cut_segment, load_segments, open_segment
 from broker_store.log.settings import BLANK_BYTES, LogSettings
+from broker_store.log.spare_descriptors import NO_DESCRIPTOR
 from gantry_wire.record import build_blank
 
 
@@ -155,6 +156,7 @@ class CommitLog(LogReader):
         """Make everything written durable; called in any thread. Returns the position it now reaches.
 
         A failure raises LogStopped and stops the log for ever: what the device holds is unknown until a restart.
+        NoDescriptorLeft is none: call again.
         Calls wait for each other: what another one has taken on is durable only when that one has ended, and a
         failure that it met is noted before the next one asks the kernel, which would hear of none.
         """
@@ -172,7 +174,7 @@ class CommitLog(LogReader):
             for segment in sorted(segments, key=start_of):
                 segment.file.sync()
             if names:
-                self._files.sync_dir(self.directory)
+                self._sync_names()
             self._stop_if_removed(segments)
         except OSError as error:
             self._stop_on(error)
@@ -181,6 +183,19 @@ class CommitLog(LogReader):
             raise LogStopped(self.stop_reason)
         self.durable_end = max(self.durable_end, end)
         return end
+
+    def _sync_names(self) -> None:
+        """Make the names of new segments durable; NoDescriptorLeft where the directory cannot be opened: nothing was tried."""
+        try:
+            self._files.sync_dir(self.directory)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTOR:
+                raise
+            with self._lock:
+                self._unsynced_names = True
+            raise NoDescriptorLeft(
+                f"no descriptor to sync the names of new segments in {self.directory}"
+            ) from error
 
     def _stop_if_removed(self, synced: set[Segment]) -> None:
         """Stop when a synced segment has lost its name: the device holds it only as long as this process has it open.

@@ -10,7 +10,7 @@ class DiskFull(LogError):
 
 
 class NoDescriptorLeft(DiskFull):
-    """Too many files are open to open the next segment: refuse the sends; the next batch tries again."""
+    """Too many files are open to make the next segment or its name durable: refuse or hold the sends; the next try may do better."""
 
 
 class LogStopped(LogError):

@@ -2,7 +2,8 @@
 
 from collections import OrderedDict
 
-from broker_store.log.files import NO_DESCRIPTOR, File, Files
+from broker_store.log.files import File, Files
+from broker_store.log.spare_descriptors import NO_DESCRIPTOR
 
 
 class FilePool:

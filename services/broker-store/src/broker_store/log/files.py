@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from broker_store.log.spare_descriptors import SpareDescriptors
+
 Data: TypeAlias = bytes | bytearray | memoryview
 
 BUFFERS_PER_WRITE_MAX = 1024
 """IOV_MAX of Linux: more buffers need another call."""
 SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors that mean no room, and nothing worse."""
-NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-"""Errors that mean that this process, or the machine, has too many files open."""
 ZERO_BLOCK_BYTES = 1024 * 1024
 _libc = ctypes.CDLL(None, use_errno=True)
 _ZEROS = bytes(ZERO_BLOCK_BYTES)
@@ -222,11 +222,14 @@ class RealFile:
 
 
 class RealFiles:
-    """The disk of this machine."""
+    """The disk of this machine. A few descriptors are kept in reserve, for when the process has no other left."""
+
+    def __init__(self) -> None:
+        self._spares = SpareDescriptors()
 
     def open(self, path: str, create_bytes: int | None = None) -> RealFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (0 if create_bytes is None else os.O_CREAT)
-        file = RealFile(path, os.open(path, flags, 0o644))
+        file = RealFile(path, self._spares.open(lambda: os.open(path, flags, 0o644)))
         if create_bytes is not None and file.size() < create_bytes:
             file.truncate(create_bytes)
         return file
@@ -242,7 +245,7 @@ class RealFiles:
 
     def listdir(self, path: str) -> list[str]:
         try:
-            return sorted(os.listdir(path))  # noqa: PTH208 - names, not paths
+            return sorted(self._spares.open(lambda: os.listdir(path)))  # noqa: PTH208 - names, not paths
         except FileNotFoundError:
             return []
 
@@ -259,7 +262,7 @@ class RealFiles:
         directory = Path(path)
         if not directory.exists():
             return
-        for entry in directory.iterdir():
+        for entry in [directory / name for name in self.listdir(path)]:
             if entry.is_dir() and not entry.is_symlink():
                 self.remove_dir(str(entry))
             else:
@@ -275,7 +278,7 @@ class RealFiles:
         os.link(path, new_path)
 
     def sync_all(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._open_dir(path)
         try:
             if _libc.syncfs(fd) != 0:
                 number = ctypes.get_errno()
@@ -284,15 +287,18 @@ class RealFiles:
             os.close(fd)
 
     def sync_dir(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._open_dir(path)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
 
+    def _open_dir(self, path: str) -> int:
+        return self._spares.open(lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
     def read_bytes(self, path: str) -> bytes | None:
         try:
-            return Path(path).read_bytes()
+            return self._spares.open(Path(path).read_bytes)
         except FileNotFoundError:
             return None
 

@@ -7,9 +7,10 @@ to say what they are about to write, and the writer waits in the rare case that 
 import threading
 from collections.abc import Callable
 
-from broker_store.log.files import NO_DESCRIPTOR, SPACE_ERRORS, File, Files
+from broker_store.log.files import SPACE_ERRORS, File, Files
 from broker_store.log.segment import Segment, cut_segment, open_segment
 from broker_store.log.settings import LogSettings
+from broker_store.log.spare_descriptors import NO_DESCRIPTOR
 
 _NOBODY = 1 << 62
 """Start of the stretch in work when there is none: above every position."""
@@ -124,9 +125,10 @@ class Prezero:
             self._busy_start = start
         try:
             if segment is None:
-                segment = self._make_spare(start)
+                file = self._own_file(self._make_spare(start))
             else:
-                self._own_file(segment).zero(start - segment.start, end - start)
+                file = self._own_file(segment)
+                file.zero(start - segment.start, end - start)
         except OSError as error:
             self._give_up(error, start)
             return False
@@ -136,7 +138,7 @@ class Prezero:
                 self._zeroed_end = max(self._zeroed_end, end)
                 self._lock.notify_all()
         try:
-            self._own_file(segment).sync()  # allocates the blocks now instead of in the next flush of a batch
+            file.sync()  # allocates the blocks now instead of in the next flush of a batch
         except OSError as error:
             self._on_failure(error)
             return False
@@ -166,6 +168,7 @@ class Prezero:
         if self._own is None or self._own[0] != segment.path:
             if self._own is not None:
                 self._own[1].close()
+                self._own = None
             self._own = (segment.path, self._files.open(segment.path))
         return self._own[1]
 

@@ -4,7 +4,7 @@ import sys
 
 SCRIPT = """
 import resource
-from broker_store.descriptors import WANTED, raise_limit
+from gantry_chassis.descriptors import WANTED, raise_limit
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 hard = min(WANTED, hard) if hard != resource.RLIM_INFINITY else WANTED
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))

@@ -1,0 +1,64 @@
+"""Descriptors held open for nothing: given up, one at a time, so that a file can be opened when the process has no other left.
+
+Connections of clients have a limit below that of the process; these are for what goes over it all the same.
+"""
+
+import errno
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
+"""Errors that mean that this process, or the machine, has too many files open."""
+SPARES = 16
+"""As many as threads may open files at once, and a few segments."""
+
+T = TypeVar("T")
+
+
+class SpareDescriptors:
+    """Used by any thread."""
+
+    def __init__(self, count: int = SPARES) -> None:
+        self._count = count
+        self._spares: list[int] = []
+        self._lock = threading.Lock()
+        self._fill()
+
+    def open(self, opening: Callable[[], T]) -> T:
+        """Return what `opening` returns; where it finds no descriptor it is tried again with a spare one, to the last."""
+        while True:
+            try:
+                opened = opening()
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR or not self._give_up_one():
+                    raise
+            else:
+                if len(self._spares) < self._count:
+                    self._fill()
+                return opened
+
+    def close(self) -> None:
+        """Give all of them back."""
+        self._count = 0
+        while self._give_up_one():
+            pass
+
+    def _give_up_one(self) -> bool:
+        with self._lock:
+            if not self._spares:
+                return False
+            os.close(self._spares.pop())
+            return True
+
+    def _fill(self) -> None:
+        """Open as many as are missing, as far as there are any."""
+        with self._lock, suppress(OSError):
+            while len(self._spares) < self._count:
+                self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    def __del__(self) -> None:
+        """Close with the last reference."""
+        self.close()
