@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gantry_wire.properties import parse_properties
 from gantry_wire.sql92.conversions import order_key, to_boolean, to_double, to_integer, to_long
 from gantry_wire.sql92.errors import NotComparable
-from gantry_wire.sql92.reading import property_getter
+from gantry_wire.sql92.reading import TABLE, property_getter
 
 PIECES = st.lists(
     st.sampled_from(["a", "b", "aa", "5", "\x01", "\x02", "\x02a\x01", "\x01\x02", "é"]), max_size=12
@@ -21,6 +21,7 @@ def test_a_property_is_what_parsing_all_of_them_gives(text):
     expected = parse_properties(text).get("a")
     found = property_getter("a")(b"\x02" + text.encode())
     assert (None if found is None else found.decode()) == expected
+    assert TABLE.getter("a")(TABLE.prepare(text.encode())) == found
 
 
 @pytest.mark.parametrize(
@@ -89,3 +90,25 @@ def test_doubles_are_ordered_as_java_compares_them():
 def test_only_the_word_true_is_true():
     assert to_boolean(b"TRUE")
     assert not to_boolean(b"yes")
+
+
+class CountedBytes(bytes):
+    """Counts the bytes that are copied out of it."""
+
+    copied = 0
+
+    def rpartition(self, mark):
+        parts = super().rpartition(mark)
+        CountedBytes.copied += sum(map(len, parts))
+        return tuple(map(CountedBytes, parts))
+
+    def __getitem__(self, key):
+        found = super().__getitem__(key)
+        CountedBytes.copied += len(found)
+        return found
+
+
+def test_empty_values_of_one_name_cost_no_copy_of_the_rest_each():
+    raw = CountedBytes(b"\x02" + b"a\x01\x02" * 5000)
+    assert property_getter("a")(raw) is None
+    assert CountedBytes.copied <= 3 * len(raw)

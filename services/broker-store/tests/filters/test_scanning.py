@@ -4,7 +4,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from memory_store import MemoryStore, bodies_of
 
-from broker_store.filters.scanning import GAP_BYTES_MAX, SLICE_UNITS, Scan, properties_at
+from broker_store.filters.scanning import (
+    FIRST_UNITS,
+    GAP_BYTES_MAX,
+    SCAN_UNITS_MAX,
+    SLICE_UNITS,
+    Scan,
+    properties_at,
+)
 from broker_store.pull import Ask, BatchLimits, PullLimits, PullStatus
 from gantry_wire.ids import pack_host
 from gantry_wire.properties import format_properties
@@ -81,6 +88,38 @@ def test_a_message_that_arrives_during_a_scan_is_looked_at_by_the_next():
     scan.look(stretch, store.log.read(stretch.start, stretch.size))
     assert scan.next_stretch() is None
     assert (scan.found.status, scan.found.next_offset) == (PullStatus.NO_MATCHED_MESSAGE, 2)
+
+
+def long_expression(steps):
+    return compile_filter(" OR ".join(f"n = '{number}'" for number in range(10, 10 + steps)))
+
+
+def looked_at(store, wanted):
+    """Return how many records one slice of a pull, its first part, and all of it look at."""
+    queue = store.find("orders", 0)
+    scan = Scan(queue, store.log, Ask(0, 32), wanted)
+    one_slice = len(scan.next_stretch().units)
+    first = 0
+    while not scan.is_begun:
+        stretch = scan.next_stretch(FIRST_UNITS)
+        scan.look(stretch, store.log.read(stretch.start, stretch.size))
+        first = scan.found.next_offset
+    run(store, scan, SLICE_UNITS)
+    return one_slice, first, scan.found
+
+
+def test_a_large_filter_looks_at_fewer_records_in_a_slice_and_in_a_pull():
+    store, _ = store_of(["other"] * 600)
+    assert looked_at(store, WANTED)[:2] == (SLICE_UNITS, FIRST_UNITS)
+    for steps in (100, 1000, 2000):
+        one_slice, first, found = looked_at(store, long_expression(steps))
+        assert 1 <= one_slice <= SLICE_UNITS * 16 // steps
+        assert 1 <= first <= max(FIRST_UNITS * 16 // steps, 1)
+        assert found.next_offset <= max(SCAN_UNITS_MAX * 16 // steps, 1)
+        assert found.next_offset < 601 or steps == 100
+        is_cut_short = found.next_offset < 601
+        status = PullStatus.NO_MATCHED_MESSAGE if is_cut_short else PullStatus.OFFSET_OVERFLOW_ONE
+        assert found.status is status
 
 
 HOSTS = st.sampled_from([pack_host("127.0.0.1", 1), pack_host("::1", 1)])

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from leasing_side import LeasingSide, bodies, item
 
+from broker_store.leases.looking import LOOK_STEPS_MAX, RECORD_STEPS
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.lease_headers import (
     ItemKind,
@@ -186,6 +187,21 @@ async def test_sql_filters_look_at_properties(side):
     assert bodies(side.lease(expression_type="SQL92", expression="size > 10")) == ["large"]
     refused = side.lease_raw(group="h", expression_type="SQL92", expression="size >")
     assert refused.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+
+async def test_one_receive_looks_no_further_than_its_budget_and_the_next_goes_on(side):
+    count, queues = 400, 4
+    for queue_id in range(queues):
+        side.put(*[f"{n}" for n in range(count)], queue_id=queue_id, n="1")
+        side.put(f"wanted {queue_id}", queue_id=queue_id, n="2")
+    long = " OR ".join(f"n = '{number}'" for number in range(2, 500))
+    steps, receives, found = RECORD_STEPS + 498, 0, []
+    while len(found) < queues:
+        found += bodies(side.lease(expression_type="SQL92", expression=long))
+        receives += 1
+        assert receives < 1000
+    assert sorted(found) == [f"wanted {queue_id}" for queue_id in range(queues)]
+    assert receives >= queues * count * steps // (LOOK_STEPS_MAX + steps)
 
 
 async def test_a_poisoned_key_blocks_only_itself_and_is_a_dead_letter_at_last(side):

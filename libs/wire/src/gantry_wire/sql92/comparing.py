@@ -1,6 +1,7 @@
 """Comparisons as closures: which conversion a pair of types asks for is settled when the expression is compiled.
 
-A property beside a literal, the usual case, has closures of its own; every other pair goes the general way.
+A property beside a literal, the usual case, has closures of its own where properties are scanned; every other pair goes the
+general way.
 """
 
 import operator
@@ -10,7 +11,7 @@ from typing import Any, TypeAlias
 from gantry_wire.sql92.conversions import order_key, to_boolean, to_double, to_integer, to_long
 from gantry_wire.sql92.errors import NotComparable
 from gantry_wire.sql92.nodes import NUMBERS, Constant, Equal, Kind, Node, Ordered, Property, Value
-from gantry_wire.sql92.reading import Get, earlier_value, property_mark
+from gantry_wire.sql92.reading import Get, Reading, earlier_value, property_mark
 
 Test: TypeAlias = Callable[[Any, Any], bool]
 Compile: TypeAlias = Callable[[Node], Get]
@@ -26,12 +27,13 @@ TESTS: dict[str, Test] = {"<": operator.lt, "<=": operator.le, ">": operator.gt,
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def compile_equal(node: Equal, compile_node: Compile) -> Get:
+def compile_equal(node: Equal, compile_node: Compile, reading: Reading) -> Get:
     """Compile `left = right`. A missing left is NULL, a missing right FALSE, and two that are missing are equal."""
     left, right = node.left, node.right
-    if isinstance(left, Property) and isinstance(right, Constant):
+    if reading.is_scan and isinstance(left, Property) and isinstance(right, Constant):
         return _property_equals(left.name, right, missing=None)
-    if isinstance(left, Constant) and isinstance(right, Property) and left.kind is not Kind.BOOLEAN:
+    is_boolean = left.kind is Kind.BOOLEAN
+    if reading.is_scan and isinstance(left, Constant) and isinstance(right, Property) and not is_boolean:
         return _property_equals(right.name, left, missing=False)
     get_left, get_right = compile_node(left), compile_node(right)
     same = _sameness(left.kind, right.kind)
@@ -45,12 +47,12 @@ def compile_equal(node: Equal, compile_node: Compile) -> Get:
     return equal
 
 
-def compile_ordered(node: Ordered, compile_node: Compile) -> Get:
+def compile_ordered(node: Ordered, compile_node: Compile, reading: Reading) -> Get:
     """Compile `left < right` and its like. NULL on either side gives NULL."""
     left, right = node.left, node.right
-    if isinstance(left, Property) and isinstance(right, Constant):
+    if reading.is_scan and isinstance(left, Property) and isinstance(right, Constant):
         return _property_ordered(left.name, TESTS[node.sign], right)
-    if isinstance(left, Constant) and isinstance(right, Property):
+    if reading.is_scan and isinstance(left, Constant) and isinstance(right, Property):
         return _property_ordered(right.name, TESTS[MIRRORED[node.sign]], left)
     get_left, get_right = compile_node(left), compile_node(right)
     test = _order(TESTS[node.sign], left.kind, right.kind)

@@ -1,6 +1,6 @@
 """Pulls with an SQL92 filter: reads the log in stretches, lets others have their turn between them, answers in the end.
 
-However many filtered pulls run, one slice of one of them runs per turn of the loop. What is new at the end of a queue is looked
+However many filtered pulls run, one slice of one of them runs per turn of the loop, and connections take turns. What is new at the end of a queue is looked
 at within the turn that asks for it, as for any other pull.
 """
 
@@ -8,13 +8,11 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker_store.filters.scanning import Scan, Stretch, spans_of
+from broker_store.filters.fair_turns import FairTurns
+from broker_store.filters.scanning import FIRST_UNITS, Scan, Stretch, spans_of
 from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
 from broker_store.ports import LogReader
 from broker_store.pull_reading import InThread
-
-FIRST_UNITS = 64
-"""So many records are looked at at once, before the pull goes on beside the loop."""
 
 _TROUBLE = (DamagedRecord, PositionNotVisible, PositionRemoved)
 
@@ -32,15 +30,20 @@ class Scans:
     def __init__(self, reading: ScanReading) -> None:
         self._log = reading.log
         self._in_thread = reading.in_thread
-        self._turn = asyncio.Lock()  # waiters get it in their order, and it is held until the loop has turned
+        self._turns = FairTurns()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def run(
-        self, scan: Scan, is_wanted: Callable[[], bool], done: Callable[[Exception | None], None]
+        self,
+        scan: Scan,
+        owner: int,
+        is_wanted: Callable[[], bool],
+        done: Callable[[Exception | None], None],
     ) -> bool:
         """Look at the first records; True when that was all. Otherwise go on beside the loop, and call `done` at the end.
 
-        `is_wanted` is asked before each slice: whether anybody still waits for the answer.
+        `owner` is the connection that pays for it. `is_wanted` is asked before each slice: whether anybody still waits
+        for the answer.
         """
         stretch = scan.next_stretch(FIRST_UNITS)
         while stretch is not None:
@@ -49,12 +52,12 @@ class Scans:
                 break
             if scan.look(stretch, data):
                 return True
-            if scan.found.next_offset - scan.ask.offset >= FIRST_UNITS:
+            if scan.is_begun:
                 break
             stretch = scan.next_stretch(FIRST_UNITS)
         else:
             return True
-        task = asyncio.ensure_future(self._go_on(scan, is_wanted, done))
+        task = asyncio.ensure_future(self._go_on(scan, owner, is_wanted, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return False
@@ -65,14 +68,18 @@ class Scans:
             await asyncio.wait(self._tasks)
 
     async def _go_on(
-        self, scan: Scan, is_wanted: Callable[[], bool], done: Callable[[Exception | None], None]
+        self,
+        scan: Scan,
+        owner: int,
+        is_wanted: Callable[[], bool],
+        done: Callable[[Exception | None], None],
     ) -> None:
         try:
             is_over = False
             while not is_over and is_wanted():
-                async with self._turn:
+                async with self._turns.of(owner):
                     stretch, is_over = self._slice(scan)
-                    await asyncio.sleep(0)
+                    await asyncio.sleep(0)  # the turn is held until the loop has turned
                 if stretch is not None:
                     is_over = await self._look_slowly(scan, stretch)
         except Exception as error:  # noqa: BLE001 - whoever asked is told, and the others go on

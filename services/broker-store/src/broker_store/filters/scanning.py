@@ -19,7 +19,13 @@ from gantry_wire.units import CONSUME_QUEUE_UNIT
 SCAN_UNITS_MAX = 16_384
 """Records looked at for one pull. RocketMQ stops after 800; here a pull that drops nearly all costs fewer round trips."""
 SLICE_UNITS = 512
-"""Records looked at in one go: about half a millisecond, then others have their turn."""
+"""Records looked at in one go, unless the filter is large: about half a millisecond, then others have their turn."""
+FIRST_UNITS = 64
+"""Records looked at within the turn that asks."""
+RECORD_STEPS = 4
+"""What a record costs beside its filter, in steps of `SqlFilter.steps`: a quarter of a microsecond or so each."""
+STEPS_PER_UNIT = 16
+"""A filter of up to so many steps a record, with the record's own, has all of the units above; a larger one has fewer."""
 STRETCH_BYTES_MAX = 256 * 1024
 GAP_BYTES_MAX = 16 * 1024
 """Records further apart than this are not read in one stretch: copying the gap would cost more than a system call."""
@@ -45,7 +51,7 @@ class Stretch(NamedTuple):
 class Scan:
     """One pull under way. `parts` are the records found, as they lie."""
 
-    __slots__ = ("_batch", "_count_max", "_is_removed", "_log", "_matches", "_queue", "_scan_end", "ask", "damaged", "found", "parts")  # fmt: skip
+    __slots__ = ("_batch", "_count_max", "_is_removed", "_log", "_matches", "_queue", "_scan_end", "_steps", "ask", "damaged", "found", "parts")  # fmt: skip
 
     def __init__(self, queue: QueueReader, log: LogReader, ask: Ask, wanted: SqlFilter) -> None:
         self.ask = ask
@@ -56,21 +62,27 @@ class Scan:
         self._log = log
         self._matches = wanted.matches
         self._count_max = min(max(ask.count_max, 1), PULL_MESSAGES_MAX)
-        self._scan_end = min(self.found.max_offset, ask.offset + SCAN_UNITS_MAX)
+        self._steps = RECORD_STEPS + wanted.steps
+        self._scan_end = min(self.found.max_offset, ask.offset + self._units(SCAN_UNITS_MAX))
         self._batch = ask.limits.memory
         self._is_removed = False
 
     def next_stretch(self, count: int = SLICE_UNITS) -> Stretch | None:
-        """Return what to look at next, at most `count` records; None when the scan is over."""
+        """Return what to look at next, at most `count` records of an ordinary filter; None when the scan is over."""
         offset = self.found.next_offset
         if offset >= self._scan_end:
             self._end()
             return None
-        units = self._queue.read(offset, min(count, self._scan_end - offset))
+        units = self._queue.read(offset, min(self._units(count), self._scan_end - offset))
         if not units:
             at_gap(self.found)
             return None
         return _near(list(CONSUME_QUEUE_UNIT.iter_unpack(units)), self._log.min_position)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether as many records were looked at as the turn that asks has room for."""
+        return self.found.next_offset - self.ask.offset >= self._units(FIRST_UNITS)
 
     def look(self, stretch: Stretch, data: bytes) -> bool:
         """Look at the records of a stretch; True when the pull has all that it may carry."""
@@ -113,6 +125,10 @@ class Scan:
         found.count += 1
         found.size += size
         return True
+
+    def _units(self, count: int) -> int:
+        """Return how many records take as long as `count` do with an ordinary filter; one at least."""
+        return min(count, max(count * STEPS_PER_UNIT // self._steps, 1))
 
     def _end(self) -> None:
         """Settle what the reply says. A scan that met nothing up to the queue's end has found an end, as an empty pull does."""

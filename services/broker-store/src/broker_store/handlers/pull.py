@@ -196,7 +196,7 @@ class Pulls:
 
         self._parts.pulls.enter(self._parts.now_ms())
         try:
-            is_over = self._scans.run(scan, lambda: not request.peer.is_closing, answer)
+            is_over = self._scans.run(scan, request.peer.id, lambda: not request.peer.is_closing, answer)
         except Exception:  # the disk's own errors: who asked is told, and the place is free again
             self._parts.pulls.leave()
             raise

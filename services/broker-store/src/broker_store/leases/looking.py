@@ -23,6 +23,10 @@ from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
 
 LOOK_MAX = 4096
 """Messages looked at for one receive and queue, where a filter or keys have them looked at one by one."""
+LOOK_STEPS_MAX = 32 * 1024
+"""What one receive may spend on looking, over all of its queues, in steps of `SqlFilter.steps`: some 8 ms. The next one goes on."""
+RECORD_STEPS = 16
+"""What reading a record by itself costs, in such steps."""
 SLICE = 256
 READ_BYTES_MAX = 256 * 1024
 
@@ -45,6 +49,8 @@ class Wanted(NamedTuple):
     key: bytes
     is_retry: bool
     """Whether these are messages that came back, whose earlier tries count."""
+    steps: int
+    """What looking at one message costs."""
 
     @property
     def is_plain(self) -> bool:
@@ -56,18 +62,15 @@ def wanted_of(chosen: GroupFilter, *, in_order: bool, is_retry: bool) -> Wanted:
     """Compile a filter. Raises RefusedRequest (SUBSCRIPTION_PARSE_FAILED) for one that cannot be read."""
     key = RETRY_TOPIC.encode() if is_retry else SHARDING_KEY.encode() if in_order else b""
     if is_retry:  # what was given once and came back is given again, whatever the filter is now
-        return Wanted(TagFilter.parse(None), None, key, is_retry=True)
+        return Wanted(TagFilter.parse(None), None, key, is_retry=True, steps=RECORD_STEPS)
     if chosen.kind != TAG:
-        return Wanted(
-            TagFilter.parse(None),
-            compile_or_refuse(chosen.kind, chosen.expression).matches,
-            key,
-            is_retry=False,
-        )
+        sql = compile_or_refuse(chosen.kind, chosen.expression)
+        return Wanted(TagFilter.parse(None), sql.matches, key, is_retry=False, steps=RECORD_STEPS + sql.steps)
     try:
-        return Wanted(TagFilter.parse(chosen.expression.strip()), None, key, is_retry=False)
+        tags = TagFilter.parse(chosen.expression.strip())
     except MalformedExpression as error:
         raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
+    return Wanted(tags, None, key, is_retry=False, steps=RECORD_STEPS if key else 1)
 
 
 class Looker:
@@ -79,25 +82,40 @@ class Looker:
         """Records that were left out because they fail their check."""
 
     def look(
-        self, queue: QueueReader, table: LeaseTable, wanted: Wanted, count: int, *, may_wait: bool
-    ) -> None:
-        """Let the table see what comes next, until `count` messages more are wanted or enough was looked at."""
+        self,
+        queue: QueueReader,
+        table: LeaseTable,
+        wanted: Wanted,
+        count: int,
+        steps_left: int,
+        *,
+        may_wait: bool,
+    ) -> int:
+        """Let the table see what comes next, until `count` messages more are wanted or enough was looked at.
+
+        Returns what is left of `steps_left`.
+        """
         looked = 0
         before = table.runs.count
-        while not table.is_full and looked < LOOK_MAX and table.runs.count - before < count:
+        while (
+            not table.is_full and looked < LOOK_MAX and table.runs.count - before < count and steps_left > 0
+        ):
             start, end = table.unseen.first
             end = min(queue.max_offset, queue.max_offset if end is None else end)
             if start < queue.min_offset:
                 table.unseen.skip_to(queue.min_offset)
                 continue
             if start >= end:
-                return
-            size = min(end - start, count if wanted.is_plain else SLICE)
+                break
             if wanted.is_plain:
+                size = min(end - start, count)
                 table.see_all(start, size)
             else:
+                size = min(end - start, SLICE, max(steps_left // wanted.steps, 1))
                 size = self._look_closely(queue, table, wanted, start, size, may_wait=may_wait)
+                steps_left -= size * wanted.steps
             looked += size
+        return steps_left
 
     def _look_closely(
         self, queue: QueueReader, table: LeaseTable, wanted: Wanted, start: int, count: int, *, may_wait: bool

@@ -4,7 +4,7 @@ Everything happens in one step of the loop: what is leased is in the reply. Wher
 back, a thread reads the bytes, and the receive is done again.
 """
 
-from broker_store.leases.looking import Cold, Looker, Wanted
+from broker_store.leases.looking import LOOK_STEPS_MAX, Cold, Looker, Wanted
 from broker_store.leases.notes import LeaseNote
 from broker_store.leases.opening import Opener, attempts_max, is_in_order
 from broker_store.leases.parts import LeaseParts, Notes
@@ -34,7 +34,7 @@ REPLY_BYTES_MAX = 4 * 1024 * 1024
 class Batch:
     """What one receive has gathered."""
 
-    __slots__ = ("count_left", "lease", "parts", "runs", "size", "taken", "until_ms")
+    __slots__ = ("count_left", "lease", "parts", "runs", "size", "steps_left", "taken", "until_ms")
 
     def __init__(self, count: int, lease: int, until_ms: int) -> None:
         self.count_left = count
@@ -43,6 +43,7 @@ class Batch:
         self.runs: list[LeasedRun] = []
         self.parts: list[bytes] = []
         self.size = 0
+        self.steps_left = LOOK_STEPS_MAX
         self.taken: list[tuple[QueueLeases, int, int]] = []
         """Queue, first offset and mask of what was leased."""
 
@@ -233,7 +234,9 @@ class Receiver:
                 if has_looked:
                     return
                 has_looked = True
-                self._looker.look(queue, table, wanted, batch.count_left, may_wait=may_wait)
+                batch.steps_left = self._looker.look(
+                    queue, table, wanted, batch.count_left, batch.steps_left, may_wait=may_wait
+                )
 
     def _read(
         self, queue: QueueReader, leases: QueueLeases, run: Run, batch: Batch, *, may_wait: bool
