@@ -11,7 +11,7 @@ from gantry_wire import batch
 from gantry_wire.batch import BatchItem, decode_batch, encode_batch
 from gantry_wire.encode import encode_request
 from gantry_wire.errors import MalformedBatch
-from gantry_wire.limits import BODY_BYTES_MAX, FRAME_BYTES_MAX, PER_ITEM_BATCH_BYTES_MAX
+from gantry_wire.limits import BATCH_MESSAGES_MAX, BODY_BYTES_MAX, FRAME_BYTES_MAX, PER_ITEM_BATCH_BYTES_MAX
 
 ITEMS = st.lists(
     st.builds(BatchItem, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=40), st.binary(max_size=40)),
@@ -128,3 +128,16 @@ def test_messages_of_one_size_are_read_as_any_others(data):
             decode_batch(changed)
     else:
         assert decode_batch(changed) == each
+
+
+@pytest.mark.parametrize("sizes", [(0,), (0, 1)], ids=["even", "uneven"])
+def test_a_batch_of_more_messages_than_one_turn_can_place_is_refused_with_the_limit(sizes):
+    def batch(count):
+        return [BatchItem(0, b"x" * sizes[n % len(sizes)], b"") for n in range(count)]
+
+    assert len(decode_batch(encode_batch(batch(BATCH_MESSAGES_MAX)))) == BATCH_MESSAGES_MAX
+    with pytest.raises(MalformedBatch, match=f"{BATCH_MESSAGES_MAX}; send it in parts"):
+        encode_batch(batch(BATCH_MESSAGES_MAX + 1))
+    one_more = encode_batch(batch(BATCH_MESSAGES_MAX)) + encode_batch(batch(1))
+    with pytest.raises(MalformedBatch, match=f"more than {BATCH_MESSAGES_MAX} messages; send it in parts"):
+        decode_batch(one_more)

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import NamedTuple, cast
 
 from gantry_wire.errors import MalformedBatch
-from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
+from gantry_wire.limits import BATCH_ITEM_BYTES_MIN, BATCH_MESSAGES_MAX, BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
 
 EVEN_MAX = 1024
 """Most messages that are read in one unpack: a layout is kept for each number of them."""
@@ -45,7 +45,10 @@ class BatchColumns(NamedTuple):
 
 
 def decode_batch(body: bytes) -> list[BatchItem]:
-    """Return the messages of a batch body; MalformedBatch unless they fill it exactly. An empty body is malformed."""
+    """Return the messages of a batch body; MalformedBatch unless they fill it exactly.
+
+    Malformed are also an empty body and one of more than BATCH_MESSAGES_MAX messages.
+    """
     return list(map(_new_item, repeat(BatchItem), zip(*decode_columns(body), strict=True)))
 
 
@@ -64,6 +67,8 @@ def _decode_each(body: bytes) -> list[BatchItem]:
     items: list[BatchItem] = []
     at = 0
     while at < end:
+        if len(items) == BATCH_MESSAGES_MAX:
+            raise MalformedBatch(f"a batch of more than {BATCH_MESSAGES_MAX} messages; send it in parts")
         body_at = at + _ITEM.size
         if body_at > end:
             raise MalformedBatch(f"batch item {len(items)} ends inside its lengths")
@@ -116,6 +121,10 @@ def encode_batch(items: Iterable[BatchItem], bytes_max: int = BODY_BYTES_MAX) ->
     `bytes_max` is PER_ITEM_BATCH_BYTES_MAX where the request asks for a result per item.
     """
     rows = list(items)
+    if len(rows) > BATCH_MESSAGES_MAX:
+        raise MalformedBatch(
+            f"a batch of {len(rows)} messages, the limit is {BATCH_MESSAGES_MAX}; send it in parts"
+        )
     batch = _encode_even(rows) if len(rows) > 1 else None
     if batch is None:
         batch = b"".join(chain.from_iterable(map(_parts_of, rows)))

@@ -31,6 +31,8 @@ RECORD_BYTES_MAX = BODY_BYTES_MAX + RECORD_OVERHEAD_BYTES_MAX
 
 BATCH_ITEM_BYTES_MIN = 22
 """Five ints and one short: an item of a send batch without body and properties."""
+BATCH_MESSAGES_MAX = 16 * 1024
+"""Messages of one send batch. They are placed in one turn of the broker's loop, so that they lie together; others wait meanwhile."""
 PER_ITEM_BATCH_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
 """Largest body of a send batch that asks for a result per item: what a frame holds beside its header."""
 
