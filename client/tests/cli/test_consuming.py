@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -88,6 +89,31 @@ def test_a_long_one_keeps_its_lease_while_short_ones_come_and_go() -> None:
         extends == [{"extends": [{"receiptHandle": "long"}], "invisibleSeconds": 6}] * 2
     )  # after 2 s and 4 s
     assert work.done == 1
+
+
+def test_a_lease_of_a_second_is_kept_also_where_there_is_room_for_more() -> None:
+    played = Played(["long"], [*[[]] * 12, [("long", 0)]], parallel=2)
+    pauses: list[float] = []
+    finished = played.finished
+
+    def noted(wait_seconds: float) -> list[Finished]:
+        pauses.append(wait_seconds)
+        return finished(wait_seconds)
+
+    played.finished = noted  # type: ignore[method-assign]
+    extended_at: list[float] = []
+    post = played.post
+
+    def noting(path: str, body: dict[str, Any], *, hold_seconds: float = 0) -> dict[str, Any]:
+        if path.endswith("extend"):
+            extended_at.append(played.seconds)
+        return post(path, body, hold_seconds=hold_seconds)
+
+    played.post = noting  # type: ignore[method-assign]
+    consuming(played, lease=1).run({}, None, until_empty=True)
+    assert sum(pauses) > 1
+    kept = [0.0, *extended_at, sum(pauses)]
+    assert max(after - before for before, after in pairwise(kept)) <= 0.51
 
 
 def test_one_that_was_too_late_is_told() -> None:

@@ -1,9 +1,14 @@
 """The pieces of commands that need no system: lines, tables, batches, calls that fail, commands that run."""
 
+import base64
 import io
 import json
 import re
+import subprocess
+import sys
+import zlib
 from http.client import BadStatusLine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +19,7 @@ from gantry.cli.main import main, make_app
 from gantry.cli.screen import Screen
 from gantry.cli.sending import BATCH_MAX, batches
 from gantry.cli.stops import FAILED, NOT_FOUND, UNREACHABLE, WRONG_USE, Stop
+from gantry.compression import UnreadableBody
 from gantry.json_bodies import TEXT_BYTES_MAX, body_fields
 from gantry_launcher.words import CLIENT_WORDS
 
@@ -50,6 +56,44 @@ def test_bytes_that_are_no_text() -> None:
     ]  # as JSON text it would be over the gateway's limit
     many = {**MESSAGE, "body": None, "bodyBase64": "A" * 4000}
     assert len(shapes.message_line(many, plain)) < 320
+
+
+def test_a_body_that_the_gateway_gives_as_it_lies_is_decompressed() -> None:
+    small = base64.b64encode(zlib.compress(b"one tea")).decode()
+    packed = {**MESSAGE, "body": None, "bodyBase64": small, "bodyCompression": "zlib"}
+    assert shapes.body_bytes(packed) == b"one tea"
+    assert shapes.body_text(packed) == "one tea"
+    damaged = {**packed, "bodyBase64": base64.b64encode(b"no zlib").decode()}
+    with pytest.raises(UnreadableBody):
+        shapes.body_bytes(damaged)
+    assert shapes.body_text(damaged).startswith("zlib base64:")
+
+
+@pytest.mark.parametrize(("compression", "module"), [("lz4", "lz4.frame"), ("zstd", "zstandard")])
+def test_a_body_whose_library_is_missing_is_handed_to_no_command(
+    compression: str, module: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    worker = Worker(f"cat > {tmp_path}/ran", 1)
+    worker.begin({**MESSAGE, "body": None, "bodyBase64": "AAAA", "bodyCompression": compression})
+    (ended,) = worker.finished(30)
+    worker.stop()
+    assert ended.status != 0
+    assert "pip install" in ended.words
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("words", [["--help"], ["completion", "bash"]])
+def test_a_full_standard_output_is_one_line_and_a_status(words: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "gantry.cli", *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (
+        FAILED,
+        "gantry: cannot write the output: No space left on device\n",
+    )
 
 
 def test_everything_of_a_message() -> None:

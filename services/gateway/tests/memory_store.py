@@ -80,6 +80,7 @@ class MemoryStore:
         self._arrived = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
         self.kept_topics["GANTRY_SYS_PROBE"] = TopicSettings("GANTRY_SYS_PROBE", 1, 1, 6)
+        self.redriven_letters: dict[str, list[tuple[int, int]]] = {}
         self.min_offsets: dict[tuple[str, int], int] = {}
         self.given_again = 0
         """What a reset says comes again beyond the committed offset."""
@@ -235,6 +236,10 @@ class MemoryStore:
         return next(
             (n for n, r in enumerate(queue) if decode_record(r).store_timestamp >= timestamp_ms), len(queue)
         )
+
+    async def redriven(self, group: str, from_offset: int) -> list[tuple[int, int]]:
+        self._enter("redriven")
+        return [one for one in self.redriven_letters.get(group, []) if one[1] > from_offset]
 
     async def queue_bounds(self, topic: str) -> list[QueueBounds]:
         self._enter("queue_bounds")

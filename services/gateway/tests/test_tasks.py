@@ -99,11 +99,24 @@ async def test_dead_letters_say_why_they_died(client, system):
     bury(system.stores["broker-a"], 1, **noted)
     (one,) = (await client.get("/v1/groups/g1/deadLetters")).json()["messages"]
     assert one["deadLetter"] == {
-        "reason": "card declined", "attempts": 4, "consumer": "c-1", "originTopic": "orders", "originQueueId": 3,
+        "reason": "card declined", "attempts": 4, "redriven": False, "consumer": "c-1", "originTopic": "orders", "originQueueId": 3,
         "originOffset": 17, "originMessageId": "7F00",
     }  # fmt: skip
     assert "__GANTRY_SETTLED" not in one["systemProperties"]
     assert (one["body"], one["messageId"]) == ("0", "broker-a-0")
+
+
+async def test_dead_letters_that_were_sent_again_say_so(client, system):
+    bury(system.stores["broker-a"], 8)
+    system.stores["broker-a"].redriven_letters["g1"] = [(0, 2), (4, 5), (6, 7)]
+    for count in (3, 8):
+        found, after = [], ""
+        while after is not None:
+            page = (await client.get(f"/v1/groups/g1/deadLetters?max={count}&after={after}")).json()
+            found += page["messages"]
+            after = page["next"]
+        redriven = [one["queueOffset"] for one in found if one["deadLetter"]["redriven"]]
+        assert redriven == [0, 1, 4, 6]
 
 
 async def test_dead_letters_of_a_rocketmq_broker_are_told_as_far_as_known(client, system):

@@ -48,7 +48,8 @@ class Consuming:
                 if until_empty or (limit is not None and taken >= limit):
                     return
                 continue
-            self._settle(self._worker.finished(LOOK_SECONDS if room > 0 else self._lease_seconds / 3))
+            pause = self._lease_seconds / 6  # leases are extended after a third: half of one is always left
+            self._settle(self._worker.finished(min(LOOK_SECONDS, pause) if room > 0 else pause))
             self._keep_leases()
 
     def give_back(self) -> int:
@@ -66,9 +67,10 @@ class Consuming:
         body = {
             "maxMessages": min(room, BATCH_MAX), "waitSeconds": hold, "invisibleSeconds": self._lease_seconds, **wanted,
         }  # fmt: skip
+        asked_at = self._now()
         found = self._session.post(self._path("receive"), body, hold_seconds=hold)["messages"]
         if not self._held:
-            self._kept_at = self._now()
+            self._kept_at = asked_at if not hold else self._now()
         for message in found:
             self._held.add(message["receiptHandle"])
             self._worker.begin(message)

@@ -34,7 +34,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_letters(session: Session, group: Group, count: Count = 32) -> None:
-    """List what a group gave up, oldest first, with the reason."""
+    """List what a group gave up, oldest first, with the reason, and whether it was sent again."""
     found: list[dict[str, Any]] = []
     after: str | None = None
     missing: list[str] = []
@@ -50,7 +50,7 @@ def list_letters(session: Session, group: Group, count: Count = 32) -> None:
         for message in found:
             session.screen.json(message)
         return
-    columns = ("message", "from", "attempts>", "reason", "body")
+    columns = ("message", "state", "from", "attempts>", "reason", "body")
     session.screen.table(columns, map(_row, found), f"group {group} has no dead letters")
     session.warn_missing(missing)
 
@@ -76,6 +76,6 @@ def redrive(
 def _row(message: dict[str, Any]) -> tuple[object, ...]:
     letter: dict[str, Any] = message.get("deadLetter") or {}
     return (
-        message["messageId"], letter.get("originTopic"), letter.get("attempts"), one_line(str(letter.get("reason", "")), 80),
+        message["messageId"], "redriven" if letter.get("redriven") else "waiting", letter.get("originTopic"), letter.get("attempts"), one_line(str(letter.get("reason", "")), 80),
         one_line(body_text(message), 80),
     )  # fmt: skip

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from gantry.cli.shapes import body_bytes
+from gantry.errors import GantryError
 
 WORDS_CHARS_MAX = 200
 CANNOT_RUN = 127
@@ -65,14 +66,13 @@ class Worker:
     def _run(self, message: dict[str, Any]) -> None:
         try:
             status, words = self._outcome(message)
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # no process can be started, or a value that no environment takes
+        except (OSError, ValueError, GantryError) as error:
+            # No process can be started, an environment does not take a value, or the body cannot be decompressed.
             status, words = CANNOT_RUN, f"cannot run the command: {error}"
         self._finished.put(Finished(message["receiptHandle"], message["messageId"], status, words))
 
     def _outcome(self, message: dict[str, Any]) -> tuple[int, str]:
+        body = body_bytes(message)
         with subprocess.Popen(  # noqa: S602 - to run the user's own command is what it is for
             self._command, shell=True, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **environment(message)},
             process_group=0,  # so that what the command started ends with it
@@ -81,7 +81,7 @@ class Worker:
             if self._is_stopped:  # it was begun while the others were ended
                 _end(process)
             try:
-                _, said = process.communicate(body_bytes(message))
+                _, said = process.communicate(body)
             finally:
                 self._processes.discard(process)
         last = said.decode(errors="replace").strip().rpartition("\n")[2][-WORDS_CHARS_MAX:]

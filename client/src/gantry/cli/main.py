@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -27,6 +28,8 @@ Examples:
   gantry doctor
 """
 
+OUTPUT_TAKES_NO_MORE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a full disk, or a terminal that is gone, answers to a write."""
 COMPLETING = "_GANTRY_COMPLETE"
 """Set by a shell that asks what may stand at the cursor."""
 PARTS: dict[str, tuple[str, ...]] = {
@@ -77,13 +80,16 @@ def main(words: list[str], program: str = "gantry") -> int:
         )
     except Stop as stop:
         return _refused(stop.words, stop.status)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # who reads has enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has enough, as `head` has
+        _drop_output()
         return DONE
+    except OSError as error:
+        if error.errno not in OUTPUT_TAKES_NO_MORE:
+            raise
+        _drop_output()
+        return _refused(f"cannot write the output: {error.strerror}", FAILED)
     except Exception as error:
         words_of = getattr(error, "format_message", None)  # of every refusal of typer
         if words_of is None:
@@ -101,6 +107,11 @@ def _one_line(words: str, error: Exception) -> str:
     what, colon, why = " ".join(words.split()).rstrip(".").partition(": ")
     words = what + colon + plain(why) if what != "Invalid value" else plain(why)
     return f"{words} (see {path} --help)"
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere: the interpreter would try to write it at its end, and say so."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refused(words: str, status: int) -> int:

@@ -18,7 +18,9 @@ from gantry.json_bodies import body_fields
 
 READ_BYTES = 65_536
 BATCH_MAX = 200
-"""Lines sent with one call."""
+"""Lines sent with one call. Unless --queue or --sharding-key says otherwise, they go into one queue, the next call's into the next."""
+NAMED_QUEUES_MAX = 8
+"""So many queues are named after `send --lines`; more are counted."""
 EXAMPLES = """
 gantry send orders 'one coffee'
 gantry send orders 'one tea' --tag counter --key o-2 --property size=2
@@ -30,7 +32,13 @@ Body = Annotated[
     str | None, typer.Argument(metavar="BODY", help="The body; without it standard input is read.")
 ]
 File = Annotated[Path | None, typer.Option("--file", metavar="PATH", help="Send the bytes of this file.")]
-Lines = Annotated[bool, typer.Option("--lines", help="Send every line of standard input as a message.")]
+Lines = Annotated[
+    bool,
+    typer.Option(
+        "--lines",
+        help=f"Send every line of standard input as a message; up to {BATCH_MAX} that are there together go into one queue, in order.",
+    ),
+]
 TagOption = Annotated[str | None, typer.Option("--tag", metavar="TAG", help="What consumers filter by.")]
 Keys = Annotated[
     list[str] | None, typer.Option("--key", metavar="KEY", help="A key that it is found by; may be repeated.")
@@ -130,16 +138,19 @@ def _properties(given: list[str]) -> dict[str, str]:
 
 def _send_lines(session: Session, path: str, fields: dict[str, Any]) -> None:
     """Send line by line: what is there already goes together, a line that comes alone goes at once."""
-    sent = 0
+    sent, queues = 0, set[str]()
     for batch in batches(lambda: os.read(sys.stdin.fileno(), READ_BYTES)):
         answer = session.post(path, {"messages": [{**fields, **body_fields(line)} for line in batch]})
         for result in answer["results"]:
             if result.get("status") != "SEND_OK":
                 raise Stop(f"{sent} sent, then: {result['detail']}", FAILED)
             sent += 1
+            queues.add(f"{result['broker']}:{result['queueId']}")
             if session.screen.as_json:
                 session.screen.json(result)
-    session.screen.say(f"sent {counted(sent, 'message')}")
+    where = f" into {', '.join(sorted(queues))}" if 0 < len(queues) <= NAMED_QUEUES_MAX else ""
+    where = where or (f" into {len(queues)} queues" if queues else "")
+    session.screen.say(f"sent {counted(sent, 'message')}{where}")
 
 
 def batches(read: Callable[[], bytes]) -> Iterator[list[bytes]]:

@@ -4,10 +4,24 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
+from gantry.errors import GantryError
+from gantry_wire.record import (
+    SYS_COMPRESSED,
+    SYS_COMPRESSION_LZ4,
+    SYS_COMPRESSION_ZLIB,
+    SYS_COMPRESSION_ZSTD,
+)
+
 BODY_CHARS_MAX = 2000
 """What a line shows of a body; --json shows all of it."""
 BINARY_CHARS_MAX = 200
 """The same of one that nobody can read."""
+COMPRESSIONS = {
+    "zlib": SYS_COMPRESSION_ZLIB,
+    "lz4": SYS_COMPRESSION_LZ4,
+    "zstd": SYS_COMPRESSION_ZSTD,
+}
+"""The system flag of a body that the gateway gives as it lies, by its `bodyCompression`."""
 Paint = Callable[[str, str], str]
 
 
@@ -21,14 +35,26 @@ def body_text(message: dict[str, Any]) -> str:
     if message.get("body") is not None:
         return str(message["body"])
     encoded = str(message.get("bodyBase64") or "")
+    compression = message.get("bodyCompression")
+    if compression:
+        try:
+            return body_bytes(message).decode()
+        except (GantryError, UnicodeDecodeError):
+            return f"{compression} base64:{encoded}"
     return f"base64:{encoded}" if encoded else ""
 
 
 def body_bytes(message: dict[str, Any]) -> bytes:
-    """Return the body as it was sent."""
+    """Return the body as it was sent, decompressed. Raises UnreadableBody where that cannot be done."""
     if message.get("body") is not None:
         return str(message["body"]).encode()
-    return base64.b64decode(str(message.get("bodyBase64") or ""))
+    body = base64.b64decode(str(message.get("bodyBase64") or ""))
+    compression = message.get("bodyCompression")
+    if not compression:
+        return body
+    from gantry.compression import decompress
+
+    return decompress(body, SYS_COMPRESSED | COMPRESSIONS[compression])
 
 
 def printable(text: str, kept: str = "") -> str:

@@ -1,6 +1,8 @@
 """Dead letters of a group: read from `%DLQ%group`, where they lie with the reason why they died."""
 
 import asyncio
+from bisect import bisect_right
+from operator import itemgetter
 from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
@@ -108,13 +110,14 @@ class DeadLetters:
                 break
             end = pulled.max_offset
             part = messages(pulled.records, broker.name, as_base64=as_base64, with_system=True)
-            for message in part:
-                message.dead_letter = _death(message)
             found += part
             is_stuck = pulled.next_offset == offset
             offset = pulled.next_offset
             if len(found) >= limit or offset >= end or is_stuck:
                 break
+        redriven = await store.redriven(group, found[0].queue_offset) if found else []
+        for message in found:
+            message.dead_letter = _death(message, is_redriven=_is_in(redriven, message.queue_offset))
         return found, end
 
 
@@ -128,7 +131,13 @@ async def _pull(store: Store, group: str, offset: int, count: int) -> Pulled | N
         raise
 
 
-def _death(message: MessageOut) -> DeadLetter:
+def _is_in(ranges: list[tuple[int, int]], offset: int) -> bool:
+    """Whether an offset lies in one of ascending ranges [first, end)."""
+    at = bisect_right(ranges, offset, key=itemgetter(0))
+    return at > 0 and offset < ranges[at - 1][1]
+
+
+def _death(message: MessageOut, *, is_redriven: bool) -> DeadLetter:
     """Return what stands on a dead letter; of one that RocketMQ wrote only its topic, id and tries are known."""
     noted = message.system_properties or {}
     topic, queue_id, offset = _place(noted.get(GANTRY_ORIGIN, ""))
@@ -136,6 +145,7 @@ def _death(message: MessageOut) -> DeadLetter:
     return DeadLetter(
         noted.get(GANTRY_DLQ_REASON) or "its attempts are used up",
         int(attempts) if attempts.isdecimal() else message.reconsume_times,
+        is_redriven,
         noted.get(GANTRY_DLQ_CONSUMER),
         topic or noted.get(DLQ_ORIGIN_TOPIC) or noted.get(RETRY_TOPIC),
         queue_id,

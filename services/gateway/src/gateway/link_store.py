@@ -7,6 +7,7 @@ import msgspec
 
 from gantry_link import BrokerRefused, ConnectionPool, LinkError, StoreClient
 from gantry_link.send_pattern import SendPattern, begin_send
+from gantry_link.settle_client import SettleClient
 from gantry_link.store_client import Stored as Sent
 from gantry_wire.batch import BatchItem
 from gantry_wire.bodies import SubscriptionGroupConfig
@@ -17,7 +18,7 @@ from gantry_wire.headers import (
     ResetOffsetHeader,
     SendHeaderV2,
 )
-from gantry_wire.names import GATEWAY_GROUP
+from gantry_wire.names import GATEWAY_GROUP, REDRIVE_GROUP, dlq_topic
 from gantry_wire.subscription import SQL92, TAG
 from gateway.group_options import ORDER, RETRY_POLICY, START
 from gateway.ports import (
@@ -34,6 +35,8 @@ from gateway.probe import PROBE_TOPIC
 
 PULL_MAY_WAIT, PULL_HAS_FILTER = 2, 4
 POSITION_HEX_CHARS = 16
+DLQ_QUEUE_ID = 0
+"""RocketMQ gives a topic of dead letters one queue."""
 SINGLE_TAG = "SINGLE_TAG"
 PATTERNS_MAX = 16_384
 """Queues whose frames are kept prepared: where there are more, all are made again and again."""
@@ -52,15 +55,18 @@ class LinkStores:
         store = self._stores.get((broker, address))
         if store is None:
             client = StoreClient(self._pool, address, self._timeout_seconds)
-            store = self._stores[broker, address] = LinkStore(broker, client, self._wall_ms)
+            settling = SettleClient(self._pool, address, self._timeout_seconds)
+            store = self._stores[broker, address] = LinkStore(broker, client, settling, self._wall_ms)
         return store
 
 
 class LinkStore:
     """One broker-store."""
 
-    def __init__(self, broker: str, client: StoreClient, wall_ms: Callable[[], int]) -> None:
-        self._broker, self._client, self._wall_ms = broker, client, wall_ms
+    def __init__(
+        self, broker: str, client: StoreClient, settling: SettleClient, wall_ms: Callable[[], int]
+    ) -> None:
+        self._broker, self._client, self._settling, self._wall_ms = broker, client, settling, wall_ms
         self._patterns: dict[tuple[str, int], SendPattern] = {}
 
     @property
@@ -275,6 +281,15 @@ class LinkStore:
             QueueProgress(queue.topic, queue.queue_id, one.consumer_offset, one.broker_offset)
             for queue, one in table.items()
         ]
+
+    async def redriven(self, group: str, from_offset: int) -> list[tuple[int, int]]:
+        """Return which dead letters of a group were sent again."""
+        with self._translated():
+            state = await self._settling.state(
+                dlq_topic(group), DLQ_QUEUE_ID, group=REDRIVE_GROUP, from_offset=from_offset
+            )
+        below = [(from_offset, state.cursor)] if from_offset < state.cursor else []
+        return below + state.settled
 
     async def runtime_info(self) -> dict[str, str]:
         """28."""

@@ -201,6 +201,10 @@ class Store(Protocol):
         """Return how far a group is; `topic` "" for all it has offsets of."""
         ...
 
+    async def redriven(self, group: str, from_offset: int) -> list[tuple[int, int]]:
+        """Return which dead letters of a group were sent again: ranges [first, end) from an offset on, ascending."""
+        ...
+
     async def runtime_info(self) -> dict[str, str]:
         """Return the broker's own figures."""
         ...

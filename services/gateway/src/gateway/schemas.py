@@ -123,6 +123,8 @@ class DeadLetter(Struct, rename="camel", omit_defaults=True):
 
     reason: str
     attempts: int
+    redriven: bool
+    """Whether it was sent again; it stays listed until retention takes it."""
     consumer: str | None = None
     origin_topic: str | None = None
     origin_queue_id: int | None = None
