@@ -1,5 +1,6 @@
 """The set of undecided halves: what is due when, and that nothing decided is asked about."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -65,6 +66,24 @@ def test_of_two_undecided_copies_the_newer_counts_and_the_older_is_to_be_settled
             undecided.seen(half("U1", offset))
         assert [one.offset for one in undecided.due(6_000, 10).check] == [7]
         assert [one.offset for one in undecided.stale] == [0]
+
+
+@pytest.mark.parametrize("other", [{"group": "x"}, {"topic": "bills"}])
+def test_halves_of_other_groups_and_topics_are_other_transactions(other):
+    undecided = Undecided(POLICY)
+    undecided.seen(half("U1", 0))
+    undecided.seen(half("U1", 7)._replace(**other))
+    assert [one.offset for one in undecided.due(6_000, 10).check] == [0, 7]
+    assert undecided.stale == []
+
+
+def test_a_half_that_is_sent_again_while_its_copy_is_written_is_to_be_settled():
+    undecided = Undecided(POLICY)
+    undecided.seen(half("U1", 0))
+    (first,) = undecided.due(6_000, 10).check
+    undecided.seen(half("U1", 1))
+    assert undecided.copied(first, 2, 200, "ID2", 6_000) is not None
+    assert [one.offset for one in undecided.stale] == [1]
 
 
 def test_the_halves_of_a_group_that_were_asked_about_are_listed_until_decided():
@@ -156,7 +175,7 @@ class CheckerLife(RuleBasedStateMachine):
 
     @invariant()
     def every_open_transaction_is_known(self):
-        assert all(key in self.undecided for key in self.checks if key not in self.final)
+        assert all(("pg", "orders", key) in self.undecided for key in self.checks if key not in self.final)
 
 
 TestCheckerLife = CheckerLife.TestCase

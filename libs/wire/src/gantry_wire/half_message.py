@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from gantry_wire.properties import REAL_QUEUE_ID, REAL_TOPIC, TAGS, WAIT
+from gantry_wire.properties import GANTRY_OUTCOME, REAL_QUEUE_ID, REAL_TOPIC, TAGS, WAIT
 from gantry_wire.record import decode_record, rebuild_record
 
 OP_TAG = "d"
 OP_PROPERTIES = {WAIT: "true", TAGS: OP_TAG}
 """What RocketMQ's broker gives an op message; its body is the half's queue offset, in decimal."""
+ROLLBACK_OP_PROPERTIES = {**OP_PROPERTIES, GANTRY_OUTCOME: "rolledBack"}
+"""Of one that stands alone and rolls its transaction back: others that stand alone are about a copy that is replaced by another."""
 _QUEUE_DIGITS_MAX = 9
 
 

@@ -6,6 +6,7 @@ from broker_store.derived import Derived
 from broker_store.leases.subscriptions import Subscriptions
 from broker_store.queues import QueueTable
 from broker_store.settling.table import SettledTable
+from broker_store.transactions.half_copies import HalfCopies
 
 
 @dataclass(slots=True)
@@ -14,10 +15,11 @@ class DerivedStates:
 
     settled: SettledTable
     leases: Subscriptions
+    transactions: HalfCopies
 
     def all(self) -> list[Derived]:
         """Return every state, in the order in which records are replayed to them."""
-        return [self.settled, self.leases]
+        return [self.settled, self.leases, self.transactions]
 
     def topic_deleted(self, topic: str) -> None:
         """Have every state forget a topic: its queues are gone."""
@@ -27,4 +29,5 @@ class DerivedStates:
 
 def make_states(queues: QueueTable) -> DerivedStates:
     """Return all states, empty."""
-    return DerivedStates(settled=SettledTable(queues), leases=Subscriptions())
+    settled = SettledTable(queues)
+    return DerivedStates(settled, Subscriptions(), HalfCopies(queues, settled))

@@ -81,8 +81,8 @@ class Sending:
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
             self.delays.told_of,
         )  # fmt: skip
-        now_ms = store.clock.now_ms
-        self.halves = halves = HalfSends(store.queues, self.appends, now_ms, self.delays.horizon_ms)
+        now_ms, horizon_ms, copies = store.clock.now_ms, self.delays.horizon_ms, store.states.transactions
+        self.halves = halves = HalfSends(store.queues, self.appends, copies, now_ms, horizon_ms)
         self.special = SpecialSends(self.delays.prepare, halves.prepare, halves.take, halves.take_known)
         self.internal = InternalSends(store.topics, self.targets, store.queues, self.appends, stamp, now_ms)
         self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)

@@ -57,6 +57,10 @@ STATES: dict[State, dict[Event, State]] = {
 }
 
 
+Transaction = tuple[str, str, str]
+"""Producer group, topic and unique key."""
+
+
 class Half(NamedTuple):
     """The newest copy of an undecided half. Times in ms of the store's clock."""
 
@@ -74,6 +78,11 @@ class Half(NamedTuple):
     immunity_ms: int
     """How long its sender wants to be left alone; 0: it did not say."""
     message_id: str
+
+    @property
+    def transaction(self) -> Transaction:
+        """Halves that agree in this are copies of one transaction, as the store sees it too."""
+        return self.group, self.topic, self.key
 
 
 def read_half(record: Record) -> Half:

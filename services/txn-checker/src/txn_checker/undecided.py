@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from txn_checker.check_policy import Policy, due_event, due_ms
-from txn_checker.half_message import STATES, Event, Half, State
+from txn_checker.half_message import STATES, Event, Half, State, Transaction
 
 RETRY_MS = 2_000
 """What could not be written now is tried again after this time."""
@@ -34,21 +34,21 @@ class Work(NamedTuple):
 
 
 class Undecided:
-    """Halves by key; of several copies of one the newest counts."""
+    """Halves by transaction; of several copies of one the newest counts."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._entries: dict[str, _Entry] = {}
-        self._due: list[tuple[int, int, str]] = []
-        """(time, offset, key); entries that no longer hold are passed over."""
+        self._entries: dict[Transaction, _Entry] = {}
+        self._due: list[tuple[int, int, Transaction]] = []
+        """(time, offset, transaction); entries that no longer hold are passed over."""
         self.stale: list[Half] = []
         """Undecided copies that a newer one has replaced: to be settled without a message."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._entries
+    def __contains__(self, transaction: Transaction) -> bool:
+        return transaction in self._entries
 
     @property
     def next_due_ms(self) -> int | None:
@@ -57,7 +57,7 @@ class Undecided:
 
     def seen(self, half: Half) -> None:
         """Take a half that was read from its queue and is not settled."""
-        known = self._entries.get(half.key)
+        known = self._entries.get(half.transaction)
         if known is not None and known.half.offset >= half.offset:
             if known.half.offset > half.offset:
                 self.stale.append(half)
@@ -82,8 +82,8 @@ class Undecided:
         """Return what is due at `now`; each is worked on until `copied`, `apply` or `give_back` says what came of it."""
         work = Work([], [])
         while self._due and self._due[0][0] <= now_ms and len(work.check) + len(work.give_up) < count_max:
-            _, offset, key = heappop(self._due)
-            entry = self._entries.get(key)
+            _, offset, transaction = heappop(self._due)
+            entry = self._entries.get(transaction)
             if entry is None or entry.half.offset != offset or entry.state is not State.WAITING:
                 continue
             event = due_event(self._policy, entry.half, now_ms)
@@ -93,9 +93,11 @@ class Undecided:
 
     def copied(self, half: Half, offset: int, position: int, message_id: str, now_ms: int) -> Half | None:
         """Note the new copy of a half that is being asked about; None when it was decided meanwhile."""
-        entry = self._entries.get(half.key)
+        entry = self._entries.get(half.transaction)
         if entry is None or entry.half.offset > offset:
             return None
+        if entry.half.offset != half.offset:
+            self.stale.append(entry.half)  # sent again while the copy was written
         entry.state = STATES[State.ASKING][Event.COPIED]
         copy = half._replace(
             offset=offset,
@@ -109,20 +111,20 @@ class Undecided:
 
     def apply(self, half: Half, event: Event, now_ms: int = 0) -> None:
         """Note what came of a half: decided, parked, or failed for now."""
-        entry = self._entries.get(half.key)
+        entry = self._entries.get(half.transaction)
         if entry is None or entry.half.offset != half.offset:
             return
         entry.state = STATES[entry.state][event]
         if entry.state is State.GONE:
-            del self._entries[half.key]
+            del self._entries[half.transaction]
         elif event is Event.FAILED:
             entry.due_ms = now_ms + RETRY_MS
-            heappush(self._due, (entry.due_ms, half.offset, half.key))
+            heappush(self._due, (entry.due_ms, half.offset, half.transaction))
 
     def give_back(self, work: Work, now_ms: int) -> None:
         """Have what nothing came of tried again later: its writing was refused, or broke off before its turn."""
         for half in (*work.check, *work.give_up):
-            entry = self._entries.get(half.key)
+            entry = self._entries.get(half.transaction)
             if entry is not None and entry.state is not State.WAITING:
                 self.apply(half, Event.FAILED, now_ms)
 
@@ -150,8 +152,8 @@ class Undecided:
 
     def _put(self, half: Half) -> None:
         due = due_ms(self._policy, half)
-        self._entries[half.key] = _Entry(half, State.WAITING, due)
-        heappush(self._due, (due, half.offset, half.key))
+        self._entries[half.transaction] = _Entry(half, State.WAITING, due)
+        heappush(self._due, (due, half.offset, half.transaction))
 
 
 def gaps(first: int, end: int, cursor: int, ranges: Ranges) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
 from broker_store.message import Arrivals, IndexEntry, Mode, Placement
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import Source
-from broker_store.settling.outcomes import Outcomes, Rules
+from broker_store.settling.outcomes import SUPERSEDED, Outcomes, Rules
 from broker_store.settling.placed import text_of, unit_code
 from broker_store.settling.planning import CannotPlan, Plan, Planner
 from broker_store.settling.states import ANSWERS, ItemState, ask_of
@@ -74,7 +74,7 @@ class SettleEntry:
         rules, source, results, outcomes = self._rules, self._source, self._results, self._outcomes
         straight = Straight(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
-        is_settled = rules.table.decided_of(source)
+        is_settled, not_alone = rules.table.decided_of(source), rules.copies.not_alone(source)
         wall_ms, waits = rules.wall_ms(), False
         now_ms = min(at.store_ms, wall_ms)
         for gathered in self._items:
@@ -84,6 +84,7 @@ class SettleEntry:
                 and not gathered.status
                 and offset not in deciding
                 and not is_settled(offset)
+                and offset not in not_alone
             ):  # as nearly all are: whatever is asked of a due item settles it
                 results.append(self._place_item(gathered, at, straight, deciding))
                 continue
@@ -103,7 +104,11 @@ class SettleEntry:
         offset = gathered.item.offset
         if status != SettleStatus.ALREADY:
             return SettleResult(offset, status, detail=gathered.detail)
-        known = deciding.get(offset) or self._rules.table.decision(self._source, offset)
+        rules = self._rules
+        known = deciding.get(offset) or rules.table.decision(self._source, offset)
+        if known is None:
+            other = rules.copies.elsewhere(self._source, offset, rules.deciding)
+            known = None if other is None else other.decision
         if known is None:
             return SettleResult(offset, status)
         return SettleResult(offset, status, known.outputs, known.outcome)
@@ -121,6 +126,9 @@ class SettleEntry:
             return ItemState.DECIDING
         if is_settled(offset):
             return ItemState.DECIDED
+        elsewhere = self._rules.copies.elsewhere(self._source, offset, self._rules.deciding)
+        if elsewhere is not None and gathered.item.outcome != SUPERSEDED:
+            return ItemState.DECIDED if elsewhere.is_visible else ItemState.DECIDING
         if gathered.status:
             return ItemState.REMOVED if gathered.status == SettleStatus.REMOVED else ItemState.ABSENT
         due_ms, now_ms = gathered.due_ms, min(store_ms, wall_ms) if gathered.is_absolute else store_ms

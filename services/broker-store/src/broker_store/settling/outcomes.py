@@ -1,8 +1,9 @@
 # ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
 """What one entry of the group commit decided, from its placing until its records are visible. Places nothing and answers nobody."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple, Protocol
 
 from broker_store.delays.levels import LevelList
 from broker_store.message import Arrivals, Entry, IndexEntry, Mode, Placement
@@ -15,11 +16,40 @@ from broker_store.targets import Target
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
+SUPERSEDED = "superseded"
+"""Outcome of an item that is done with because another copy of it goes on, or was decided. May be said of any copy at any time."""
+
+
+class Elsewhere(NamedTuple):
+    """A decision about another copy of an item, which decides this one too."""
+
+    decision: Decided
+    is_visible: bool
+
+
+class ItemCopies(Protocol):
+    """Which items are copies of one thing that is decided once."""
+
+    def not_alone(self, source: Source) -> AbstractSet[int]:
+        """Return the undecided items of a queue that have other copies, or of which another copy was decided."""
+        ...
+
+    def elsewhere(
+        self, source: Source, offset: int, deciding: Mapping[Source, Mapping[int, Decided]]
+    ) -> Elsewhere | None:
+        """Return the decision about another copy of an item, where there is one; `deciding` as in Rules."""
+        ...
+
+    def decided(self, source: Source, decided: Sequence[tuple[int, Decided]]) -> None:
+        """Note decisions whose records are visible."""
+        ...
+
 
 class Rules(Protocol):
     """What an entry asks about the store when it is placed."""
 
     table: SettledTable
+    copies: ItemCopies
     deciding: dict[Source, dict[int, Decided]]
     """Items whose records are placed and not visible yet, by source and offset."""
     mode_expected: Mode
@@ -77,6 +107,7 @@ class Outcomes:
         show(self.held or self.part.placed, self.store_ms, index, arrivals)
         count = len(self.decided)
         self._rules.table.settle_all(self._source, self.decided)
+        self._rules.copies.decided(self._source, self.decided)
         self._forget()
         return count
 

@@ -22,6 +22,7 @@ from broker_store.settling.claims import ClaimTable
 from broker_store.settling.entry import Done, SettleEntry
 from broker_store.settling.gathering import Gathered, look_up, read_records
 from broker_store.settling.mark import Source, whole_mark
+from broker_store.settling.outcomes import ItemCopies
 from broker_store.settling.planning import CannotPlan, FindTarget
 from broker_store.settling.slices import SettleSlice, Slices
 from broker_store.settling.table import FLOOR_TAG, Decided, SettledTable
@@ -44,6 +45,7 @@ class SettlingParts:
     topics: TopicTable
     targets: Targets
     table: SettledTable
+    copies: ItemCopies
     levels: LevelList
     clock: StoreClock
     boot_count: int
@@ -56,6 +58,7 @@ class Settling:
     def __init__(self, parts: SettlingParts) -> None:
         self._parts = parts
         self.table = parts.table
+        self.copies = parts.copies
         self.levels = parts.levels
         self.wall_ms = parts.clock.wall_ms
         self.add_part: Callable[[Entry], None] = parts.appends.placed
@@ -237,8 +240,8 @@ def build_settling(
     """Return the part over an opened store."""
     return Settling(
         SettlingParts(
-            store.log, appends, store.queues, store.topics, targets, store.states.settled, store.levels,
-            store.clock, store.boot_count, at_turn_end,
+            store.log, appends, store.queues, store.topics, targets, store.states.settled,
+            store.states.transactions, store.levels, store.clock, store.boot_count, at_turn_end,
         )
     )  # fmt: skip
 

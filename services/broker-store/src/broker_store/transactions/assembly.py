@@ -19,10 +19,11 @@ from broker_store.sending import Sending
 from broker_store.settling.settling import Settling
 from broker_store.topics import TopicTable
 from broker_store.transactions.asking import Asking
-from broker_store.transactions.deciding import AUDIT_TOPIC, Deciding
+from broker_store.transactions.deciding import Deciding
 from broker_store.transactions.ending import EndFigures, Ending
 from broker_store.transactions.finding import Finding
-from broker_store.transactions.outputs import DelayRules
+from broker_store.transactions.outputs import AUDIT_TOPIC, DelayRules
+from broker_store.transactions.overtaken import Overtaken
 from broker_store.transactions.recent_halves import RecentHalves
 from broker_store.transactions.requests import TransactionRequests
 from broker_store.transactions.turn_batch import TurnBatch
@@ -63,7 +64,12 @@ class Transactions:
             return settling.table.is_settled((topic, queue_id, ""), offset)
 
         finding = self.finding = Finding(
-            store.log, store.index, parts.index_trouble, is_settled, parts.in_thread
+            store.log,
+            store.index,
+            parts.index_trouble,
+            is_settled,
+            store.states.transactions,
+            parts.in_thread,
         )
         deciding = Deciding(finding, settling.settle, delays, lambda: _ensure_audit(store.topics), now_ms)
         asking = Asking(
@@ -74,6 +80,7 @@ class Transactions:
             UnseenHalves(parts.appends), parts.recent, deciding, delays, self._later,
             parts.in_thread, asking.relays, asking.relay, now_ms, self.figures,
         )  # fmt: skip
+        self.overtaken = Overtaken(store.states.transactions, store.queues, settling.settle)
         self._requests = TransactionRequests(finding, deciding, asking, self._later)
 
     def commands(self) -> Commands:
@@ -95,8 +102,8 @@ class Transactions:
         )
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what runs beside the requests: nothing, the checker has the clocks."""
-        return {}
+        """Return what runs beside the requests; the checker has the other clocks."""
+        return {"overtakenHalves": self.overtaken.run}
 
     def closed(self, peer: object) -> None:
         """Forget a connection that is gone: none is remembered here."""

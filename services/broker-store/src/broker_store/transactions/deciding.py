@@ -9,7 +9,9 @@ import msgspec
 
 from broker_store.settling.entry import Done
 from broker_store.transactions.finding import ROUNDS_MAX, Finding, Found, on_the_move
+from broker_store.transactions.half_copies import Transaction
 from broker_store.transactions.outputs import (
+    AUDIT_TOPIC,
     COMMITTED,
     RESUMED,
     ROLLED_BACK,
@@ -30,7 +32,6 @@ from gantry_wire.transaction_bodies import (
     TransactionView,
 )
 
-AUDIT_TOPIC = "GANTRY_SYS_AUDIT"
 STATE_OF: dict[Decision, str] = {"commit": COMMITTED, "rollback": ROLLED_BACK}
 
 
@@ -75,11 +76,16 @@ class Deciding:
     """Makes the topic of audit records when it is missing."""
     now_ms: Callable[[], int]
 
-    async def decide(self, order: DecideTransaction) -> TransactionView:
-        """Commit or roll back; the same decision again changes nothing. Raises RefusedRequest."""
+    async def decide(
+        self, order: DecideTransaction, transaction: Transaction | None = None
+    ) -> TransactionView:
+        """Commit or roll back; the same decision again changes nothing. Raises RefusedRequest.
+
+        `transaction`: which of those with that key is meant; None: the newest.
+        """
         wanted = STATE_OF[order.decision]
         for _ in range(ROUNDS_MAX):
-            found = await self.finding.find(order.key)
+            found = await self.finding.find(order.key, transaction)
             if found.state in (COMMITTED, ROLLED_BACK):
                 if found.state != wanted:
                     raise decided_before(order.key, found.state)
@@ -109,7 +115,7 @@ class Deciding:
             self.ensure_audit()
             outputs.append(self._audit(found, order))
         if found.topic == HALF_TOPIC:
-            outputs.append(op_output(record.queue_offset))
+            outputs.append(op_output(record.queue_offset, STATE_OF[order.decision]))
         return SettleItem(record.queue_offset, record.position, outputs, STATE_OF[order.decision])
 
     def _audit(self, found: Found, order: DecideTransaction) -> SettleOutput:

@@ -74,6 +74,7 @@ class DecisionRun:
         outcomes.store_ms = at.store_ms
         deciding = rules.deciding.get(HALF_SOURCE) or {}
         is_settled, decided = rules.table.decided_of(HALF_SOURCE), outcomes.decided
+        not_alone = rules.copies.not_alone(HALF_SOURCE)
         try:
             put = Laying(rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms)).put
         except CannotPlan:  # there is no place for op messages
@@ -81,7 +82,7 @@ class DecisionRun:
             self.mode = outcomes.mode(waits=False)
             return
         for offset, row in self.rows.items():
-            if offset in deciding or is_settled(offset):
+            if offset in deciding or is_settled(offset) or offset in not_alone:
                 left.append(offset)
                 continue
             try:

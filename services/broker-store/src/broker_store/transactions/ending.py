@@ -18,6 +18,7 @@ from broker_store.settling.gathering import Gathered
 from broker_store.transactions.asking import Relays
 from broker_store.transactions.deciding import Deciding, not_decided
 from broker_store.transactions.decision_run import Ordinary
+from broker_store.transactions.half_copies import Transaction, transaction_of
 from broker_store.transactions.judging import check_end, not_found
 from broker_store.transactions.outputs import (
     COMMITTED,
@@ -60,6 +61,7 @@ class Waiting(NamedTuple):
     peer: Peer
     command: Command
     key: str
+    transaction: Transaction | None
     decision: Decision
 
 
@@ -173,11 +175,12 @@ class Ending:
         if half is not None and self.batch.add(Ordinary(half, decision == "commit", peer, command), self):
             return
         offset = record.queue_offset
-        outputs = [op_output(offset)]
+        outputs = [op_output(offset, OUTCOMES[decision])]
         if decision == "commit":
             outputs.insert(0, message_output(named, self.delays, now_ms))
         item = SettleItem(offset, record.position, outputs, OUTCOMES[decision])
-        waiting = Waiting(peer, command, named.get(UNIQ_KEY, ""), decision)
+        transaction = transaction_of(record.properties)
+        waiting = Waiting(peer, command, named.get(UNIQ_KEY, ""), transaction, decision)
 
         def done(result: SettleResult | RefusedRequest) -> None:
             self._answer(waiting, result)
@@ -207,7 +210,7 @@ class Ending:
             self._count(waiting.decision)
         elif result.status == SettleStatus.ALREADY:
             if result.outcome != OUTCOMES[waiting.decision]:
-                # Decided the other way, forgotten how, or this copy was replaced by a newer one: the key tells.
+                # Decided the other way, forgotten how, or this copy was replaced by another one: the key tells.
                 self._go_on(waiting)
                 return
         else:
@@ -218,14 +221,18 @@ class Ending:
     def _go_on(self, waiting: Waiting) -> None:
         command = waiting.command
         try:
-            self.later.answer(waiting.peer, command, self._by_key(command, waiting.key, waiting.decision))
+            decided = self._by_key(command, waiting.key, waiting.transaction, waiting.decision)
+            self.later.answer(waiting.peer, command, decided)
         except RefusedRequest as refusal:
             self._tell(waiting.peer, command, refusal)
 
-    async def _by_key(self, command: Command, key: str, decision: Decision) -> bytes:
+    async def _by_key(
+        self, command: Command, key: str, transaction: Transaction | None, decision: Decision
+    ) -> bytes:
         by = f"producer group {command.read(EndTransactionHeader).producer_group}"
         try:
-            view = await self.deciding.decide(DecideTransaction(key=key, decision=decision, by=by))
+            order = DecideTransaction(key=key, decision=decision, by=by)
+            view = await self.deciding.decide(order, transaction)
         except RefusedRequest as refusal:
             self.figures.refused += 1
             return _reply(command, refusal)
@@ -245,7 +252,8 @@ class Ending:
         except RefusedRequest as refusal:
             self.figures.refused += 1
             return _reply(command, refusal)
-        return await self._by_key(command, named.get(UNIQ_KEY, ""), decision)
+        transaction = transaction_of(record.properties)
+        return await self._by_key(command, named.get(UNIQ_KEY, ""), transaction, decision)
 
     def _count(self, decision: Decision) -> None:
         if decision == "commit":

@@ -7,7 +7,8 @@ from typing import NamedTuple, Protocol
 from broker_store.log.errors import LogError
 from broker_store.ports import KeyIndex, LogReader
 from broker_store.pull_reading import InThread
-from broker_store.transactions.outputs import real_queue_id
+from broker_store.transactions.half_copies import HalfCopies, Transaction, transaction_of
+from broker_store.transactions.outputs import COMMITTED, real_queue_id
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
@@ -74,32 +75,40 @@ class Finding:
     index: KeyIndex | None
     index_trouble: Callable[[], str | None]
     is_settled: IsSettled
+    copies: HalfCopies
     in_thread: InThread
 
-    async def find(self, key: str) -> Found:
-        """Return a transaction. Raises RefusedRequest: QUERY_NOT_FOUND, or why nothing can be looked up."""
+    async def find(self, key: str, transaction: Transaction | None = None) -> Found:
+        """Return a transaction with a unique key: the one that is meant, else the newest.
+
+        Raises RefusedRequest: QUERY_NOT_FOUND, or why nothing can be looked up.
+        """
         for _ in range(ROUNDS_MAX):
-            found = await self._find(key)
+            found = await self._find(key, transaction)
             if found is not None:
                 return found
         raise on_the_move(key)
 
-    async def _find(self, key: str) -> Found | None:
+    async def _find(self, key: str, transaction: Transaction | None) -> Found | None:
         """Look once; None when another copy of the half came while the disk was read: nothing may be said of the others then."""
         known = self._positions(HALF_TOPIC, key)
-        copies = await self._records(HALF_TOPIC, key)
+        transaction, copies = _of(transaction, await self._records(HALF_TOPIC, key))
+        ended = self.copies.outcome(transaction)
         for record in copies:
-            if not self.is_settled(HALF_TOPIC, record.queue_id, record.queue_offset):
+            if ended is None and not self.is_settled(HALF_TOPIC, record.queue_id, record.queue_offset):
                 return _found("open", HALF_TOPIC, record)
-        parked = await self._records(TRANS_CHECK_MAX_TIME_TOPIC, key)
+        transaction, parked = _of(transaction, await self._records(TRANS_CHECK_MAX_TIME_TOPIC, key))
+        if not copies and not parked:
+            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, f"there is no transaction {key}")
+        newest = copies[0] if copies else parked[0]
+        ended = self.copies.outcome(transaction)
+        if ended is not None:
+            return _found("committed" if ended == COMMITTED else "rolledBack", HALF_TOPIC, newest)
         for record in parked:
             if not self.is_settled(TRANS_CHECK_MAX_TIME_TOPIC, record.queue_id, record.queue_offset):
                 return _found("parked", TRANS_CHECK_MAX_TIME_TOPIC, record)
         if self._positions(HALF_TOPIC, key) != known:
             return None
-        if not copies and not parked:
-            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, f"there is no transaction {key}")
-        newest = copies[0] if copies else parked[0]
         named = newest.property_map()
         halves = {record.position for record in (*copies, *parked)}
         for topic in (named.get(REAL_TOPIC, ""), SCHEDULE_TOPIC, TIMER_TOPIC):
@@ -137,6 +146,13 @@ def number(text: str | None) -> int:
     """Return a property that holds a number; 0 where it holds none."""
     is_number = text is not None and text.isascii() and text.isdecimal() and len(text) <= 18
     return int(text) if text is not None and is_number else 0
+
+
+def _of(transaction: Transaction | None, records: list[Record]) -> tuple[Transaction | None, list[Record]]:
+    """Return which transaction is meant, by default that of the newest record, and the records of it."""
+    if transaction is None and records:
+        transaction = transaction_of(records[0].properties)
+    return transaction, [record for record in records if transaction_of(record.properties) == transaction]
 
 
 def _found(state: TransactionState, topic: str, record: Record) -> Found:

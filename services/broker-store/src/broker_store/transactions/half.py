@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 from broker_store.appends import Appends
 from broker_store.delays.instants import due_ms
-from broker_store.message import Message, Mode
+from broker_store.message import Arrivals, IndexEntry, Message, Mode
 from broker_store.plain_sends import BORN_HOST, born_host
 from broker_store.ports import Peer
-from broker_store.queues import QueueTable
+from broker_store.queues import Queue, QueueTable
 from broker_store.special_message import SpecialMessage
 from broker_store.special_sends import DELAYS, level_of
 from broker_store.targets import Target
+from broker_store.transactions.half_copies import HalfCopies, transaction_of
 from broker_store.transactions.half_run import ArrivedHalf, HalfRun
 from broker_store.transactions.known_halves import KnownHalves
 from broker_store.transactions.recent_halves import KEPT_FLAGS, HalfKind, RecentHalves, is_ordinary
@@ -41,9 +42,15 @@ class HalfSends:
     """Makes half messages of transactional sends."""
 
     def __init__(
-        self, queues: QueueTable, appends: Appends, now_ms: Callable[[], int], horizon_ms: int
+        self,
+        queues: QueueTable,
+        appends: Appends,
+        copies: HalfCopies,
+        now_ms: Callable[[], int],
+        horizon_ms: int,
     ) -> None:
         self.recent = RecentHalves()
+        self._copies = copies
         self._appends = appends
         self._run: HalfRun | None = None
         self._known = KnownHalves()
@@ -104,7 +111,7 @@ class HalfSends:
         ):
             run.add(half, size)
             return
-        run = HalfRun(peer, host, mode, self._queues.open(HALF_TOPIC, 0), self.recent)
+        run = HalfRun(peer, host, mode, self._queues.open(HALF_TOPIC, 0), self.recent, self._copies)
         run.add(half, size)
         self._appends.submit(run, body_size)
         self._run = run
@@ -126,9 +133,25 @@ class HalfSends:
                 f"the limit is {HALF_PROPERTIES_BYTES_MAX}"
             )
             raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
-        half = SpecialMessage(message, self._queues.open(HALF_TOPIC, 0), raw)
+        half = _Half(message, self._queues.open(HALF_TOPIC, 0), raw, self._copies)
         half.sys_flag &= ~SYS_TRANSACTION_MASK
         return half
+
+
+class _Half(SpecialMessage):
+    """A half that is an entry by itself."""
+
+    __slots__ = ("_copies", "_transaction")
+
+    def __init__(self, message: Message, queue: Queue, properties: bytes, copies: HalfCopies) -> None:
+        super().__init__(message, queue, properties)
+        self._copies = copies
+        self._transaction = transaction_of(properties)
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        super().appear(index, arrivals)
+        if self._transaction is not None:
+            self._copies.seen(self.offset, self._transaction)
 
 
 def _half_properties(message: Message) -> bytes:

@@ -21,6 +21,7 @@ from broker_store.message import (
 )
 from broker_store.plain_run import RUN_BYTES_MAX
 from broker_store.queues import Queue
+from broker_store.transactions.half_copies import HalfCopies
 from broker_store.transactions.recent_halves import Half, HalfKind, RecentHalves, new_half
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response, encode_send_replies
@@ -39,11 +40,17 @@ class HalfRun:
     """One or more halves, all into one queue."""
 
     __slots__ = (
-        "_arrived", "_placed", "_queue", "_recent", "_size", "_store_ms", "born_host", "count", "mode", "peer",
+        "_arrived", "_copies", "_placed", "_queue", "_recent", "_size", "_store_ms", "born_host", "count", "mode", "peer",
     )  # fmt: skip
 
     def __init__(
-        self, peer: ReplyTo, born_host: bytes, mode: Mode, queue: Queue, recent: RecentHalves
+        self,
+        peer: ReplyTo,
+        born_host: bytes,
+        mode: Mode,
+        queue: Queue,
+        recent: RecentHalves,
+        copies: HalfCopies,
     ) -> None:
         self.peer: ReplyTo | None = peer
         self.born_host = born_host
@@ -51,6 +58,7 @@ class HalfRun:
         self.count = 0
         self._queue = queue
         self._recent = recent
+        self._copies = copies
         self._arrived: list[ArrivedHalf] = []
         self._placed: list[Half] = []
         self._size = 0
@@ -120,6 +128,9 @@ class HalfRun:
         else:
             index += zip(hashes, positions, repeat(store_ms))
         self._recent.add_all(placed)
+        self._copies.seen_all(
+            [(half.offset, (half.kind.group, half.kind.topic, half.unique_key)) for half in placed]
+        )
         if arrivals is not None:
             arrivals.setdefault(queue, []).extend(codes)
 

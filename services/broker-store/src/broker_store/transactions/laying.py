@@ -15,7 +15,7 @@ from broker_store.settling.placed import Placed
 from broker_store.settling.planning import FindTarget
 from broker_store.transactions.outputs import COMMITTED, ROLLED_BACK
 from broker_store.transactions.recent_halves import Half, HalfKind
-from gantry_wire.half_message import OP_PROPERTIES
+from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
 from gantry_wire.properties import format_properties, tags_code
@@ -31,7 +31,8 @@ _ALONE, _FIRST, _SECOND = (
 _MARK_BYTES = len(_BEFORE) + len(_ALONE)
 """Of a mark, without the digits of the offset."""
 _PROPERTIES_MAX = PROPERTIES_BYTES_MAX - _MARK_BYTES - MARK_SUFFIX_BYTES_MAX - 20
-_OP_TEXT = format_properties(OP_PROPERTIES)
+_OP_TEXTS = {True: format_properties(OP_PROPERTIES), False: format_properties(ROLLBACK_OP_PROPERTIES)}
+"""Properties of an op message, by whether the half is committed."""
 _OP_CODE = tags_code(OP_PROPERTIES["TAGS"])
 _LENGTH_BYTES = len(properties_length(0))
 
@@ -80,7 +81,7 @@ class Laying:
         self._held, self._shown = held, shown
         self._lanes: dict[HalfKind, _Lane] = {}
         self._op = self._lane(OP_HALF_TOPIC, 0)
-        self._op_tails: dict[int, bytes] = {}
+        self._op_tails: dict[tuple[bool, int], bytes] = {}
         self._born_host = b""
         self._layout, self._host_bits = fixed_layout(b"", at.store_host)
 
@@ -98,7 +99,7 @@ class Laying:
         digits = b"%d" % half_offset
         digits_size = len(digits)
         op_queue, op_magic, _, op_placed = self._op
-        op_tail = self._op_tails.get(digits_size) or self._op_tail(digits_size)
+        op_tail = self._op_tails.get((is_commit, digits_size)) or self._op_tail(is_commit, digits_size)
         op_size = fixed_size + 2 * digits_size + len(op_tail) + len(_ALONE)
         queue, offset, size, message, op_end = None, 0, 0, (), _ALONE
         if is_commit:
@@ -141,8 +142,9 @@ class Laying:
         magic, middle = behind_body(queue.topic_bytes)
         return queue, magic, middle, self._held if target.mode != Mode.ASYNC else self._shown
 
-    def _op_tail(self, digits: int) -> bytes:
+    def _op_tail(self, is_commit: bool, digits: int) -> bytes:
         """Return what stands in an op message between its body and the offset in its mark; `digits`: how many that has."""
-        length = properties_length(len(_OP_TEXT) + _MARK_BYTES + digits)
-        tail = self._op_tails[digits] = self._op[2] + length + _OP_TEXT + _BEFORE
+        text = _OP_TEXTS[is_commit]
+        length = properties_length(len(text) + _MARK_BYTES + digits)
+        tail = self._op_tails[is_commit, digits] = self._op[2] + length + text + _BEFORE
         return tail

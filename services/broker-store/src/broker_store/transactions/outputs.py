@@ -6,12 +6,13 @@ from typing import NamedTuple
 from broker_store.delays.instants import due_ms
 from broker_store.delays.levels import LevelList
 from broker_store.special_sends import DELAYS, TIMERS, level_of
-from gantry_wire.half_message import OP_PROPERTIES, op_body
+from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES, op_body
 from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
 from gantry_wire.settle_headers import SettleOutput
 from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 
+AUDIT_TOPIC = "GANTRY_SYS_AUDIT"
 COMMITTED, ROLLED_BACK = "committed", "rolledBack"
 CHECKED, PARKED, RESUMED = "checked", "parked", "resumed"
 """Outcomes of a half. Only the first two decide its transaction: after the others it goes on elsewhere."""
@@ -27,10 +28,12 @@ class DelayRules(NamedTuple):
     horizon_ms: int
 
 
-def op_output(offset: int) -> SettleOutput:
+def op_output(offset: int, outcome: str = COMMITTED) -> SettleOutput:
     """Return the op message in RocketMQ's format: the half at this offset is done with."""
-    body = op_body(offset)
-    return SettleOutput(OP_HALF_TOPIC, 0, body=None, body_base64=body, set=OP_PROPERTIES, properties="none")
+    named = ROLLBACK_OP_PROPERTIES if outcome == ROLLED_BACK else OP_PROPERTIES
+    return SettleOutput(
+        OP_HALF_TOPIC, 0, body=None, body_base64=op_body(offset), set=named, properties="none"
+    )
 
 
 def message_output(named: dict[str, str], rules: DelayRules, now_ms: int) -> SettleOutput:

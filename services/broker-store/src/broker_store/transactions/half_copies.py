@@ -1,0 +1,369 @@
+"""Which halves are copies of one transaction, and how the transactions decided lately ended. A derived state: known from the log alone.
+
+A client that got no answer sends its half once more, a check writes its next copy, giving up writes one to where halves are parked. Those
+of one producer group, topic and unique key are one transaction: a decision about one copy decides them all, and the first one counts. A
+half without a unique key stands for itself.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from broker_store.derived import ReadLog
+from broker_store.log.errors import LogError
+from broker_store.log.scan import ScannedRecord
+from broker_store.queues import QueueTable
+from broker_store.settling.mark import MARK, Mark, Source, read_mark
+from broker_store.settling.outcomes import Elsewhere
+from broker_store.settling.table import FLOOR_TAG, Decided, Decision, SettledTable
+from broker_store.topics import MARKS_TOPIC
+from broker_store.transactions.outputs import AUDIT_TOPIC, COMMITTED, ROLLED_BACK
+from gantry_wire.errors import WireError
+from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.properties import GANTRY_OUTCOME, PRODUCER_GROUP, REAL_TOPIC, UNIQ_KEY, find_property
+from gantry_wire.record import decode_record
+
+DECIDED_KEPT = 16_384
+"""Transactions decided last that are remembered, so that a copy which comes late is known as one: about 5 MB, 1 MB of a snapshot."""
+ROWS_PER_SLICE = 2048
+"""Rows of one part of a snapshot: a millisecond."""
+COPY_TOPICS = frozenset({HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC})
+"""Where copies wait to be decided."""
+_DECIDING = frozenset({COMMITTED, ROLLED_BACK})
+_GROUP, _TOPIC, _KEY, _OUTCOME = (
+    name.encode() for name in (PRODUCER_GROUP, REAL_TOPIC, UNIQ_KEY, GANTRY_OUTCOME)
+)
+_MARKED_HALF, _MARKED_PARKED = (b"%b%b:" % (MARK, topic.encode()) for topic in sorted(COPY_TOPICS))
+_NONE: frozenset[int] = frozenset()
+
+Transaction = tuple[str, str, str]
+"""Producer group, topic and unique key."""
+
+
+class Copy(NamedTuple):
+    """An undecided copy."""
+
+    topic: str
+    """One of COPY_TOPICS."""
+    offset: int
+
+
+class _Saved(msgspec.Struct, array_like=True):
+    """One part of the snapshot."""
+
+    copies: list[tuple[int, str, str, str]] = []
+    """Place (see _place), producer group, topic, unique key."""
+    decided: list[tuple[str, str, str, bool]] = []
+    """Producer group, topic, unique key, whether it was committed; in the order of the decisions."""
+
+
+def transaction_of(properties: bytes) -> Transaction | None:
+    """Return the transaction that stored properties name; None where they hold no unique key."""
+    key = find_property(properties, _KEY)
+    if key is None:
+        return None
+    group, topic = find_property(properties, _GROUP) or b"", find_property(properties, _TOPIC) or b""
+    return group.decode(errors="replace"), topic.decode(errors="replace"), key.decode(errors="replace")
+
+
+class HalfCopies:
+    """Undecided copies, bounded by what producers leave open (about 350 bytes each), and the last decisions."""
+
+    name = "transactions"
+    topics = frozenset({*COPY_TOPICS, OP_HALF_TOPIC, MARKS_TOPIC})
+
+    def __init__(self, queues: QueueTable, settled: SettledTable) -> None:
+        self._queues = queues
+        self._settled = settled
+        self._open: dict[int, Transaction] = {}
+        """By place of the copy."""
+        self._copies: dict[Transaction, tuple[int, ...]] = {}
+        """Places of the undecided copies of each."""
+        self._not_alone: dict[str, set[int]] = {topic: set() for topic in COPY_TOPICS}
+        """Offsets of undecided copies whose transaction has others, or is decided."""
+        self._decided: dict[Transaction, str] = {}
+        self._order: deque[Transaction] = deque()
+        """Those that are decided, in the order of their decisions."""
+
+    # --- questions -----------------------------------------------------------------------------------------
+
+    def not_alone(self, source: Source) -> set[int] | frozenset[int]:
+        """See ItemCopies."""
+        return self._not_alone.get(source[0], _NONE)
+
+    def elsewhere(
+        self, source: Source, offset: int, deciding: Mapping[Source, Mapping[int, Decided]]
+    ) -> Elsewhere | None:
+        """See ItemCopies."""
+        transaction = self._open.get(_place(source[0], offset))
+        if transaction is None:
+            return None
+        outcome = self._decided.get(transaction)
+        if outcome is not None:
+            return Elsewhere(Decision([], outcome, 0), is_visible=True)
+        for topic, other in map(_copy, self._copies[transaction]):
+            known = deciding.get((topic, 0, ""), {}).get(other)
+            if known is not None and known.outcome in _DECIDING:
+                return Elsewhere(known, is_visible=False)
+        return None
+
+    def outcome(self, transaction: Transaction | None) -> str | None:
+        """Return how a transaction ended that was decided lately."""
+        return None if transaction is None else self._decided.get(transaction)
+
+    def overtaken(self, count_max: int) -> list[Copy]:
+        """Return copies whose transaction is decided: nothing can come of them any more, and they keep the log from being deleted."""
+        found = (
+            Copy(topic, offset)
+            for topic, offsets in self._not_alone.items()
+            for offset in offsets
+            if self._open[_place(topic, offset)] in self._decided
+        )
+        return list(islice(found, count_max))
+
+    # --- changes, of records that became visible -----------------------------------------------------------
+
+    def seen(self, offset: int, transaction: Transaction) -> None:
+        """Note a half that was sent."""
+        self._add(offset, transaction)
+
+    def seen_all(self, halves: Iterable[tuple[int, Transaction]]) -> None:
+        """Note halves of one run of sends."""
+        opened, copies, decided = self._open, self._copies, self._decided
+        for offset, transaction in halves:
+            if transaction in copies or transaction in decided:
+                self._add(offset, transaction)
+            else:
+                opened[offset] = transaction
+                copies[transaction] = (offset,)
+
+    def decided(self, source: Source, decided: Sequence[tuple[int, Decided]]) -> None:
+        """See ItemCopies."""
+        if source[0] not in COPY_TOPICS:
+            return
+        for offset, decision in decided:
+            transaction = self._leave(_place(source[0], offset))
+            if transaction is None:
+                continue
+            outcome = decision.outcome
+            if outcome in _DECIDING:
+                self._decide(transaction, outcome)
+                continue
+            for output in decision.outputs:
+                if output.topic in COPY_TOPICS:
+                    self._add(_place(output.topic, output.queue_offset), transaction)
+            self._decide_if_none_is_left(transaction)
+
+    # --- a derived state -----------------------------------------------------------------------------------
+
+    def wants(self, topic: str, properties: bytes) -> bool:
+        """See Derived: halves, where they were parked, and what became of both."""
+        return (
+            topic in COPY_TOPICS
+            or topic == OP_HALF_TOPIC
+            or _MARKED_HALF in properties
+            or _MARKED_PARKED in properties
+        )
+
+    def take(self, record: ScannedRecord, read: ReadLog) -> None:
+        """See Derived."""
+        properties = record[8]
+        topic, mark = record[7].decode(errors="replace"), read_mark(properties)
+        if mark is not None and mark.source[0] not in COPY_TOPICS:
+            mark = None
+        if topic in COPY_TOPICS:
+            if mark is not None:
+                self._leave(_place(mark.source[0], mark.offset))
+            transaction = transaction_of(properties)
+            if transaction is not None:
+                self._add(_place(topic, record[3]), transaction)
+        elif mark is not None:
+            self._take_outcome(topic, mark, record, read)
+        elif topic == OP_HALF_TOPIC:
+            self._take_foreign_op(record, read)
+
+    def topic_deleted(self, topic: str) -> None:
+        """See Derived: halves outlive the topic they were sent to."""
+
+    def slices(self, position: int) -> Iterator[bytes]:  # noqa: ARG002 - all that is visible is in it
+        """See Derived. Decisions last: a copy that is decided between two parts is found there."""
+        places = list(self._open)
+        for at in range(0, len(places), ROWS_PER_SLICE):
+            part = places[at : at + ROWS_PER_SLICE]
+            for place in filter(self._is_gone, part):
+                self._leave(place)
+            rows = ((place, self._open.get(place)) for place in part)
+            yield _part(_Saved(copies=[(place, *of) for place, of in rows if of is not None]))
+        decided = list(self._decided_rows())
+        for at in range(0, len(decided), ROWS_PER_SLICE):
+            yield _part(_Saved(decided=decided[at : at + ROWS_PER_SLICE]))
+
+    def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002 - replay of what it holds changes nothing
+        """See Derived."""
+        self._clear()
+        try:
+            for saved in _parts(data or b""):
+                for place, group, topic, key in saved.copies:
+                    if not self._is_gone(place):
+                        self._add(place, (group, topic, key))
+                for group, topic, key, is_committed in saved.decided:
+                    self._decide((group, topic, key), COMMITTED if is_committed else ROLLED_BACK)
+        except (msgspec.MsgspecError, ValueError):
+            self._clear()
+            return False
+        return True
+
+    def pin(self) -> int | None:
+        """See Derived: undecided copies are items, which keep their records by themselves."""
+        return None
+
+    def known(self) -> tuple[dict[Copy, Transaction], list[tuple[str, str, str, bool]]]:
+        """Return all of it: undecided copies, and decisions in their order."""
+        copies = {_copy(place): of for place, of in self._open.items() if not self._is_gone(place)}
+        return copies, list(self._decided_rows())
+
+    # --- the rules -----------------------------------------------------------------------------------------
+
+    def _add(self, place: int, transaction: Transaction) -> None:
+        if place in self._open:
+            return
+        others = self._copies.get(transaction, ())
+        self._open[place] = transaction
+        self._copies[transaction] = places = (*others, place)
+        if others or transaction in self._decided:
+            for topic, offset in map(_copy, places):
+                self._not_alone[topic].add(offset)
+
+    def _is_gone(self, place: int) -> bool:
+        """Whether a copy is no item any more though nothing was decided: retention removed it, or another broker decided it."""
+        topic, offset = _copy(place)
+        queue = self._queues.find(topic, 0)
+        is_removed = queue is not None and offset < queue.min_offset
+        return is_removed or self._settled.is_settled((topic, 0, ""), offset)
+
+    def _leave(self, place: int) -> Transaction | None:
+        """Take a copy out that is done with; returns its transaction."""
+        transaction = self._open.pop(place, None)
+        if transaction is None:
+            return None
+        copies = self._copies[transaction]
+        if len(copies) == 1:
+            del self._copies[transaction]
+        else:
+            left = self._copies[transaction] = tuple(other for other in copies if other != place)
+            if len(left) == 1 and transaction not in self._decided:
+                topic, offset = _copy(left[0])
+                self._not_alone[topic].discard(offset)
+        topic, offset = _copy(place)
+        self._not_alone[topic].discard(offset)
+        return transaction
+
+    def _decide(self, transaction: Transaction, outcome: str) -> None:
+        if transaction in self._decided:
+            return  # the first decision counts
+        self._decided[transaction] = outcome
+        self._order.append(transaction)
+        for topic, offset in map(_copy, self._copies.get(transaction, ())):
+            self._not_alone[topic].add(offset)
+        if len(self._order) > DECIDED_KEPT:
+            oldest = self._order.popleft()
+            if oldest in self._copies:
+                self._order.append(oldest)  # a copy of it still waits to be done with
+            else:
+                del self._decided[oldest]
+
+    def _decide_if_none_is_left(self, transaction: Transaction) -> None:
+        """Count a transaction as rolled back when its last copy is gone without a message."""
+        if transaction not in self._copies:
+            self._decide(transaction, ROLLED_BACK)
+
+    # --- replay --------------------------------------------------------------------------------------------
+
+    def _take_outcome(self, topic: str, mark: Mark, record: ScannedRecord, read: ReadLog) -> None:
+        """Take a record that results from a copy, and is none itself."""
+        properties = record[8]
+        if topic == MARKS_TOPIC:
+            self._take_mark_record(mark, record, read)
+            return
+        if topic == AUDIT_TOPIC and mark.source[0] == HALF_TOPIC:
+            return  # the op message behind it says what came of the half
+        left = self._leave(_place(mark.source[0], mark.offset))
+        if topic == OP_HALF_TOPIC:
+            if left is not None and find_property(properties, _OUTCOME) is not None:
+                self._decide(left, ROLLED_BACK)
+            elif left is not None:
+                self._decide_if_none_is_left(left)
+        elif topic == AUDIT_TOPIC:
+            if left is not None:
+                self._decide(left, ROLLED_BACK)  # a commit's message goes before its audit record
+        elif (transaction := left or transaction_of(properties)) is not None:
+            self._decide(transaction, COMMITTED)
+
+    def _take_mark_record(self, mark: Mark, record: ScannedRecord, read: ReadLog) -> None:
+        if find_property(record[8], b"TAGS") == FLOOR_TAG:
+            for place in [place for place in self._open if _is_below(place, mark)]:
+                self._leave(place)
+            return
+        left = self._leave(_place(mark.source[0], mark.offset))
+        outcome = _body(record, read).decode(errors="replace")
+        if left is None:
+            return
+        if outcome in _DECIDING:
+            self._decide(left, outcome)
+        elif mark.total == 1:
+            self._decide_if_none_is_left(left)
+
+    def _take_foreign_op(self, record: ScannedRecord, read: ReadLog) -> None:
+        """Take an op message of another RocketMQ broker: which way it decided is not known."""
+        for text in _body(record, read).split(b","):
+            if text.isdigit():
+                self._leave(int(text))
+
+    def _decided_rows(self) -> Iterator[tuple[str, str, str, bool]]:
+        decided = self._decided
+        return ((*transaction, decided[transaction] == COMMITTED) for transaction in self._order)
+
+    def _clear(self) -> None:
+        self._open.clear()
+        self._copies.clear()
+        self._decided.clear()
+        self._order.clear()
+        for offsets in self._not_alone.values():
+            offsets.clear()
+
+
+def _place(topic: str, offset: int) -> int:
+    """Return a copy as one number: below zero where it is parked."""
+    return offset if topic == HALF_TOPIC else ~offset
+
+
+def _copy(place: int) -> Copy:
+    return Copy(HALF_TOPIC, place) if place >= 0 else Copy(TRANS_CHECK_MAX_TIME_TOPIC, ~place)
+
+
+def _is_below(place: int, floor: Mark) -> bool:
+    topic, offset = _copy(place)
+    return topic == floor.source[0] and offset < floor.offset
+
+
+def _body(record: ScannedRecord, read: ReadLog) -> bytes:
+    try:
+        return decode_record(read(record[0], record[1])).body
+    except (LogError, WireError):
+        return b""
+
+
+def _part(saved: _Saved) -> bytes:
+    data = msgspec.msgpack.encode(saved)
+    return len(data).to_bytes(4, "big") + data
+
+
+def _parts(data: bytes) -> Iterator[_Saved]:
+    at = 0
+    while at < len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        yield msgspec.msgpack.decode(data[at + 4 : end], type=_Saved)
+        at = end

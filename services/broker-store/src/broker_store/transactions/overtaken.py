@@ -1,0 +1,67 @@
+"""Takes copies of halves out of the way whose transaction is decided: nobody is asked about them, and they keep no segment from being deleted.
+
+A copy can come late, from a client that sends again what was decided meanwhile; or several lie there when one of them is decided. None
+of them can be decided any more. That stands in the log before they are gone, so a crash leaves them to the next start.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from broker_store.queues import QueueTable
+from broker_store.settling.outcomes import SUPERSEDED
+from broker_store.transactions.deciding import Settle
+from broker_store.transactions.half_copies import Copy, HalfCopies
+from broker_store.transactions.outputs import op_output
+from gantry_chassis.logs import get_logger
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.names import HALF_TOPIC
+from gantry_wire.settle_headers import SettleItem, SettleResult
+from gantry_wire.units import CONSUME_QUEUE_UNIT
+
+PAUSE_SECONDS = 1.0
+COPIES_MAX = 256
+"""Taken out of the way at once; more wait for the next turn."""
+
+_log = get_logger()
+
+
+class Overtaken:
+    """Looks for such copies every second; mostly there are none."""
+
+    def __init__(self, copies: HalfCopies, queues: QueueTable, settle: Settle) -> None:
+        self._copies = copies
+        self._queues = queues
+        self._settle = settle
+
+    async def run(self) -> None:
+        """Look and settle for ever; supervise it as a named loop."""
+        while True:
+            await asyncio.sleep(PAUSE_SECONDS)
+            self.turn()
+
+    def turn(self) -> None:
+        """Have those settled that are known now; what is refused is tried again in the next turn."""
+        by_topic: dict[str, list[SettleItem]] = {}
+        for copy in self._copies.overtaken(COPIES_MAX):
+            item = self._item(copy)
+            if item is not None:
+                by_topic.setdefault(copy.topic, []).append(item)
+        for topic, items in by_topic.items():
+            try:
+                self._settle(topic, 0, "", None, items, _done)
+            except RefusedRequest as refusal:
+                _done(refusal)
+
+    def _item(self, copy: Copy) -> SettleItem | None:
+        queue = self._queues.find(copy.topic, 0)
+        unit = b"" if queue is None else queue.read(copy.offset, 1)
+        if not unit:
+            return None  # retention has it
+        position = CONSUME_QUEUE_UNIT.unpack(unit)[0]
+        outputs = [op_output(copy.offset)] if copy.topic == HALF_TOPIC else []
+        return SettleItem(copy.offset, position, outputs, SUPERSEDED)
+
+
+def _done(results: Sequence[SettleResult] | RefusedRequest) -> None:
+    if isinstance(results, RefusedRequest):
+        _log.debug("copies of decided halves stay for now", reason=str(results))
