@@ -12,6 +12,7 @@ from gantry.acl import ACCESS_KEY, SIGNATURE, Signer
 from gantry_link.server import RemotingServer
 from gantry_wire.batch import decode_batch
 from gantry_wire.codes import RequestCode
+from gantry_wire.frame import decode_command, encode_response
 from gantry_wire.properties import parse_properties
 
 pytestmark = pytest.mark.anyio
@@ -221,10 +222,94 @@ async def test_a_batch_that_fails_in_the_middle_says_what_was_stored():
         cluster(broker) as (_, nameserver),
         Producer("g", nameservers=nameserver, **sizes, **LONG) as producer,
     ):
-        with pytest.raises(gantry.BatchIncomplete, match="2 of 5 messages were stored") as incomplete:
+        with pytest.raises(gantry.BatchIncomplete, match="2 of 5 messages were stored") as failed:
             await producer.send_batch([Message("T", bytes(300)) for _ in range(5)])
-        assert len(incomplete.value.results) == 2
-        assert incomplete.value.code == 13
+        incomplete = failed.value
+        kinds = [gantry.SendResult, gantry.SendResult, Refused, Refused, gantry.NotSent]
+        assert [type(each) for each in incomplete.results] == kinds
+        assert (incomplete.stored, incomplete.not_stored, incomplete.unknown) == ([0, 1], [2, 3, 4], [])
+        assert incomplete.code == 13
+        broker.outcomes = [STORED]
+        results = await producer.resume(incomplete)
+        assert [result.message_id for result in results] == [
+            message.unique_id for message in incomplete.messages
+        ]
+        assert results[:2] == incomplete.results[:2]
+        assert len({result.queue for result in results}) == 1
+        assert [len(decode_batch(send.body)) for send in broker.sends] == [2, 2, 2, 1]
+
+
+async def test_a_batch_whose_answer_never_came_is_unknown_and_the_rest_not_sent():
+    broker = Broker("a", STORED, SILENT)
+    sizes = {"message_bytes_max": 1000, "batch_bytes_max": 1000}
+    async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **sizes) as producer:
+        with pytest.raises(gantry.BatchIncomplete, match=r"2 of 6 .* of 2 it is not known") as failed:
+            await producer.send_batch([Message("T", bytes(300)) for _ in range(6)], timeout=0.3)
+        assert (failed.value.stored, failed.value.unknown) == ([0, 1], [2, 3])
+        assert failed.value.not_stored == [4, 5]
+
+
+async def test_a_batch_with_keys_asks_for_each_result_and_lives_with_brokers_that_know_none():
+    broker = Broker("a")
+    async with cluster(broker) as (_, nameserver), Producer("g", nameservers=nameserver, **LONG) as producer:
+        keyed = [Message("T", b"x", properties={"__GANTRY_KEY": "k"}), Message("T", b"y")]
+        results = await producer.send_batch(keyed)
+        assert [(result.queue_offset, result.duplicate) for result in results] == [(7, False), (8, False)]
+        await producer.send_batch([Message("T", b"x"), Message("T", b"y")])
+        assert [send.ext.get("gantryPerItem") for send in broker.sends] == ["true", None]
+
+
+@pytest.mark.parametrize("body", [b"not json", b"[]", b'[{"queueOffset":1}]'])
+async def test_results_of_each_message_that_cannot_be_read_are_no_results(body):
+    class Odd(Broker):
+        def __call__(self, peer, frame):
+            command = decode_command(frame)
+            if command.code != RequestCode.SEND_BATCH_MESSAGE:
+                super().__call__(peer, frame)
+                return
+            fields = {"msgId": "A,B", "queueId": "0", "queueOffset": "7"}
+            peer.send(encode_response(0, command.opaque, fields, body))
+
+    async with (
+        cluster(Odd("a")) as (_, nameserver),
+        Producer("g", nameservers=nameserver, retries=0) as producer,
+    ):
+        with pytest.raises(Refused, match=r"an answer (that cannot be read|with . results for 2 messages)"):
+            await producer.send_batch([Message("T", b"x", properties={"__GANTRY_KEY": "k"})] * 2)
+
+
+async def test_hooks_see_which_message_of_a_batch_was_refused():
+    seen = []
+
+    class Hook:
+        def before_send(self, context):
+            pass
+
+        def after_send(self, context):
+            seen.append(([result and result.queue_offset for result in context.results], context.error))
+
+    class Picky(Broker):
+        def __call__(self, peer, frame):
+            command = decode_command(frame)
+            if command.code != RequestCode.SEND_BATCH_MESSAGE:
+                super().__call__(peer, frame)
+                return
+            items = (
+                b'[{"queueId":0,"queueOffset":5,"position":1},'
+                b'{"code":13,"gantryCode":"IDEMPOTENCY_CONFLICT","remark":"no"}]'
+            )
+            fields = {"msgId": "A,", "queueId": "0", "queueOffset": "5"}
+            peer.send(encode_response(0, command.opaque, fields, items))
+
+    async with (
+        cluster(Picky("a")) as (_, nameserver),
+        Producer("g", nameservers=nameserver, **LONG) as producer,
+    ):
+        producer.add_hook(Hook())
+        with pytest.raises(gantry.BatchIncomplete) as failed:
+            await producer.send_batch([Message("T", b"x", properties={"__GANTRY_KEY": "k"})] * 2)
+    assert seen == [([5, None], failed.value.results[1])]
+    assert failed.value.results[1].reason == "IDEMPOTENCY_CONFLICT"
 
 
 async def test_hooks_see_both_ends_and_their_failures_change_nothing(caplog):

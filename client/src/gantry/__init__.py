@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from gantry.hooks import SendContext, SendHook
     from gantry.message import Message, MessageQueue, ReceivedMessage, SendResult, SendStatus
-    from gantry.producer.batches import BatchIncomplete
+    from gantry.producer.batches import BatchIncomplete, NotSent
     from gantry.producer.producer import Producer
     from gantry.producer.replying import reply_to
     from gantry.producer.selectors import Selector, by_hash, by_machine_room, by_random
@@ -69,6 +69,7 @@ __all__ = [
     "MessageQueue",
     "NoRoute",
     "NotRunning",
+    "NotSent",
     "Producer",
     "PullConsumer",
     "PullResult",
@@ -103,7 +104,7 @@ _PLACES = {
     "gantry.errors": "ConfigurationError ConnectionFailed GantryError InvalidMessage NoRoute NotRunning Refused TimedOut",
     "gantry.hooks": "SendContext SendHook",
     "gantry.message": "Message MessageQueue ReceivedMessage SendResult SendStatus",
-    "gantry.producer.batches": "BatchIncomplete",
+    "gantry.producer.batches": "BatchIncomplete NotSent",
     "gantry.producer.producer": "Producer",
     "gantry.producer.replying": "reply_to",
     "gantry.producer.selectors": "Selector by_hash by_machine_room by_random",

@@ -31,8 +31,8 @@ class SendContext:
     """The same in the event loop's time."""
     seconds: float = 0.0
     """How long it took, all tries together."""
-    results: Sequence[SendResult] = ()
-    """One for each message; none where it failed, or was one-way."""
+    results: Sequence[SendResult | None] = ()
+    """One for each message, None for one that the broker refused by itself; empty where all failed, or it was one-way."""
     error: GantryError | None = None
     notes: dict[str, Any] = field(default_factory=dict[str, Any])
     """For the hook itself."""

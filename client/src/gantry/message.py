@@ -144,8 +144,7 @@ class Message:
                 raise InvalidMessage(field, f"text of at least one character, not {value!r}")
         if self.tag is not None and "||" in self.tag:
             raise InvalidMessage("tag", "one tag; `||` divides tags in subscriptions only")
-        if isinstance(self.flag, bool) or not isinstance(self.flag, int) or abs(self.flag) > _FLAG_MAX:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidMessage("flag", f"a whole number of 32 bits, not {self.flag!r}")
+        check_flag(self.flag)
         if properties:
             self.properties = dict(properties)
             for key, value in self.properties.items():
@@ -169,6 +168,12 @@ class Message:
             if isinstance(deliver_at, bool) or not isinstance(deliver_at, int) or deliver_at < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise InvalidMessage("deliver_at", f"a datetime, or ms since 1970, not {deliver_at!r}")
             self.deliver_at_ms = deliver_at
+
+
+def check_flag(flag: object) -> None:
+    """Raise InvalidMessage unless it can be the flag of a message."""
+    if not isinstance(flag, int) or isinstance(flag, bool) or abs(flag) > _FLAG_MAX:
+        raise InvalidMessage("flag", f"a whole number of 32 bits, not {flag!r}")
 
 
 def check_message(message: object) -> None:

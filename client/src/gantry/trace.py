@@ -200,7 +200,7 @@ class ProducerTrace:
     def after_send(self, context: SendContext) -> None:
         """Record each message, unless the broker wants no trace."""
         for message, result in zip(context.messages, context.results, strict=False):
-            if result.region is not None and result.trace_on:
+            if result is not None and result.region is not None and result.trace_on:
                 self._tracer.add(
                     sent_record(context, message, result, _kind(context, message), result.region)
                 )

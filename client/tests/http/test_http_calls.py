@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -9,6 +10,8 @@ from datetime import UTC, datetime
 import httpx
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 import gantry
 from gantry.errors import ConfigurationError, ConnectionFailed, InvalidMessage, NoRoute, NotRunning, TimedOut
@@ -156,13 +159,98 @@ async def test_something_between_us_and_the_gateway_answers() -> None:
     assert refused.value.retryable
 
 
-async def test_a_batch_tells_what_was_stored_and_what_was_not() -> None:
-    refused = {"code": "NO_PERMISSION", "detail": "may not be written", "retryable": False}
+REFUSED = {"code": "SERVICE_NOT_AVAILABLE", "detail": "broker-b is away", "retryable": True}
+UNKNOWN = {"code": "UNKNOWN_WHETHER_STORED", "detail": "no answer", "retryable": True}
+FATES = {"stored": STORED, "refused": REFUSED, "unknown": UNKNOWN}
+
+
+@given(
+    fates=some.lists(
+        some.lists(some.sampled_from(list(FATES)), min_size=6, max_size=6), min_size=1, max_size=4
+    )
+)
+def test_a_batch_says_what_became_of_each_message_and_is_resumed_without_doubles_or_losses(fates) -> None:
+    """Whatever is refused or unknown, call by call: each message that is unknown keeps its key, none that is stored is sent again."""
+    asyncio.run(resume_until_stored([*fates, ["stored"] * 6]))
+
+
+async def resume_until_stored(fates: list[list[str]]) -> None:
+    stored: dict[str, str] = {}
+    """By key: what a broker of ours would have."""
+    calls = iter(fates)
+
+    def gateway(request: httpx.Request) -> httpx.Response:
+        results = []
+        for one, fate in zip(json.loads(request.content)["messages"], next(calls), strict=False):
+            key, body = one["idempotencyKey"], one["body"]
+            duplicate = stored.get(key) == body
+            if fate != "refused":
+                assert stored.setdefault(key, body) == body
+            results.append(
+                {**STORED, "messageId": key, "duplicate": duplicate} if fate == "stored" else FATES[fate]
+            )
+        return ok({"results": results})
+
+    messages = [gantry.Message("orders", b"m%d" % n) for n in range(6)]
     producer = Producer(http="http://x")
-    await started(producer, Script(ok({"results": [STORED, refused]})))
+    await started(producer, gateway)
+    incomplete: gantry.BatchIncomplete | None = None
+    results: list[gantry.SendResult] = []
+    for _ in fates:
+        try:
+            results = await (producer.resume(incomplete) if incomplete else producer.send_batch(messages))
+            break
+        except gantry.BatchIncomplete as error:
+            incomplete = error
+            check_positions(error, stored)
+        except GatewayRefused:
+            assert incomplete is None, "nothing is stored: the batch is sent again as it is"
+    await producer.close()
+    assert [stored[result.message_id] for result in results] == [f"m{n}" for n in range(6)]
+    assert sorted(stored.values()) == [f"m{n}" for n in range(6)], "none is lost, none is there twice"
+
+
+def check_positions(incomplete: gantry.BatchIncomplete, stored: dict[str, str]) -> None:
+    assert len(incomplete.results) == 6
+    positions = [*incomplete.stored, *incomplete.not_stored, *incomplete.unknown]
+    assert sorted(positions) == list(range(6))
+    for n in incomplete.stored:
+        assert stored[incomplete.results[n].message_id] == f"m{n}"
+
+
+async def test_a_batch_without_an_answer_is_unknown_and_resumed_with_its_keys() -> None:
+    producer = Producer(http="http://x", retries=1)
+    script = Script(httpx.ReadTimeout, httpx.ConnectError, ok({"results": [STORED, STORED]}))
+    await started(producer, script)
+    messages = [gantry.Message("orders", b"1"), gantry.Message("orders", b"2")]
+    with pytest.raises(
+        gantry.BatchIncomplete, match="0 of 2 messages were stored, of 2 it is not known"
+    ) as failed:
+        await producer.send_batch(messages)
+    assert failed.value.unknown == [0, 1]
+    assert len(await producer.resume(failed.value)) == 2
+    keys = [[one["idempotencyKey"] for one in body["messages"]] for body in script.bodies]
+    assert keys[0] == keys[1] == keys[2]
+    await producer.close()
+
+
+async def test_a_refusal_after_a_try_in_doubt_says_that_it_may_be_stored() -> None:
+    with pytest.raises(ConnectionFailed, match="may have been carried out") as failed:
+        await send(Script(httpx.ReadTimeout, httpx.Response(503, json=AWAY)), retries=1)
+    assert failed.value.sent
+
+
+async def test_a_batch_has_a_key_for_each_message_or_none() -> None:
+    producer = Producer(http="http://x")
+    await started(producer, script := Script(ok({"results": [STORED, REFUSED]}), ok({"results": [STORED]})))
+    messages = [gantry.Message("orders", b"1"), gantry.Message("orders", b"2")]
+    with pytest.raises(InvalidMessage, match="1 of them for 2 messages"):
+        await producer.send_batch(messages, idempotency_keys=["a"])
     with pytest.raises(gantry.BatchIncomplete, match="1 of 2 messages were stored") as incomplete:
-        await producer.send_batch([gantry.Message("orders", b"1"), gantry.Message("orders", b"2")])
-    assert [one.message_id for one in incomplete.value.results] == ["A1"]
+        await producer.send_batch(messages, idempotency_keys=["a", "b"])
+    await producer.resume(incomplete.value)
+    keys = [[one["idempotencyKey"] for one in body["messages"]] for body in script.bodies]
+    assert keys == [["a", "b"], ["b"]]
     with pytest.raises(InvalidMessage, match="number 1 is for topic other"):
         await producer.send_batch([gantry.Message("orders", b"1"), gantry.Message("other", b"2")])
     with pytest.raises(InvalidMessage, match="a batch has 1 to 1000"):

@@ -12,6 +12,7 @@ from gantry.hooks import SendHook
 from gantry.message import Message, MessageQueue, SendResult
 from gantry.producer import producer as asynchronous
 from gantry.producer import transactions
+from gantry.producer.batches import BatchIncomplete
 from gantry.producer.selectors import Selector
 from gantry.producer.settings import ProducerOptions
 from gantry.producer.transactions import TransactionListener, TransactionResult
@@ -76,6 +77,10 @@ class Producer(Face[asynchronous.Producer]):
     ) -> list[SendResult]:
         """As `gantry.Producer.send_batch`."""
         return loop_thread.run(self._inner.send_batch(messages, queue=queue, timeout=timeout))
+
+    def resume(self, incomplete: BatchIncomplete, *, timeout: float | None = None) -> list[SendResult]:
+        """As `gantry.Producer.resume`."""
+        return loop_thread.run(self._inner.resume(incomplete, timeout=timeout))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """As `gantry.Producer.queues`."""

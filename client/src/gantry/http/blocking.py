@@ -12,6 +12,7 @@ from gantry.http import producer as producers
 from gantry.http.leased import LeasedMessage
 from gantry.http.settings import HttpOptions
 from gantry.message import Message, MessageQueue, SendResult
+from gantry.producer.batches import BatchIncomplete
 
 
 class Producer(Face[producers.Producer]):
@@ -34,10 +35,21 @@ class Producer(Face[producers.Producer]):
         )
 
     def send_batch(
-        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        idempotency_keys: Sequence[str] | None = None,
+        timeout: float | None = None,
     ) -> list[SendResult]:
         """As `gantry.http.Producer.send_batch`."""
-        return loop_thread.run(self._inner.send_batch(messages, queue=queue, timeout=timeout))
+        return loop_thread.run(
+            self._inner.send_batch(messages, queue=queue, idempotency_keys=idempotency_keys, timeout=timeout)
+        )
+
+    def resume(self, incomplete: BatchIncomplete, *, timeout: float | None = None) -> list[SendResult]:
+        """As `gantry.http.Producer.resume`."""
+        return loop_thread.run(self._inner.resume(incomplete, timeout=timeout))
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """As `gantry.http.Producer.queues`."""

@@ -84,7 +84,7 @@ class Gateway:
             if failure is not None:
                 pause = _pause(attempt, failure)
                 if loop.time() + pause >= deadline:
-                    raise failure
+                    break
                 await asyncio.sleep(pause)
                 if anew is not None and not is_in_doubt:
                     content = msgspec.json.encode(anew())
@@ -97,6 +97,9 @@ class Gateway:
                 failure = error
                 is_in_doubt = is_in_doubt or was_sent(error)
         assert failure is not None
+        if is_in_doubt and not was_sent(failure):
+            words = f"{failure}; an earlier try got no answer, and may have been carried out"
+            raise ConnectionFailed(words, sent=True) from failure
         raise failure
 
     async def _once(

@@ -13,7 +13,7 @@ from gantry.http.leased import SendAnswer, Sent, message_body, send_result
 from gantry.http.problems import Problem, error_of
 from gantry.http.settings import HttpOptions
 from gantry.message import Message, MessageQueue, SendResult
-from gantry.producer.batches import BatchIncomplete
+from gantry.producer.batches import BatchIncomplete, Outcome, is_unknown
 from gantry.settings import check_number
 from gantry.unique_ids import now_ms, unique_ids
 
@@ -46,16 +46,22 @@ class Producer(GatewayClient):
         bytes) is good for ten minutes, also in another process. Raises InvalidMessage, NoRoute, GatewayRefused,
         ConnectionFailed, TimedOut.
         """
-        own = None if idempotency_key is None else _own_key(idempotency_key)
-        results = await self._send([message], own, queue, timeout)
+        keys = _Keys([None if idempotency_key is None else _own_key(idempotency_key)], self.idempotent)
+        results = await self._send([message], keys, queue, timeout)
         return send_result(message.topic, results[0], is_timed=message.is_timed)
 
     async def send_batch(
-        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        idempotency_keys: Sequence[str] | None = None,
+        timeout: float | None = None,
     ) -> list[SendResult]:
         """Send up to 1000 messages of one topic with one call; returns a result for each.
 
-        Raises BatchIncomplete, with the results of what was stored, where some were refused; else as `send`.
+        `idempotency_keys`: your own, one for each message. Raises BatchIncomplete, which says of each message what became of it and
+        can be given to `resume`, where some are stored or may be; else as `send`.
         """
         if not 1 <= len(messages) <= BATCH_MAX:
             raise InvalidMessage("messages", f"{len(messages)} of them; a batch has 1 to {BATCH_MAX}")
@@ -65,19 +71,27 @@ class Producer(GatewayClient):
                 raise InvalidMessage(
                     "messages", f"number {number} is for topic {message.topic}, the first for {topic}"
                 )
-        answers = await self._send(messages, None, queue, timeout)
-        stored = [
-            send_result(topic, sent, is_timed=message.is_timed)
-            for message, sent in zip(messages, answers, strict=True)
-            if sent.status == "SEND_OK"
-        ]
-        if len(stored) == len(messages):
-            return stored
-        refused = next(sent for sent in answers if sent.status != "SEND_OK")
-        error = _refusal(refused, topic)
-        if not stored:
-            raise error
-        raise BatchIncomplete(stored, len(messages), error) from error
+        own: list[str | None] = [None] * len(messages)
+        if idempotency_keys is not None:
+            if len(idempotency_keys) != len(messages):
+                words = f"{len(idempotency_keys)} of them for {len(messages)} messages"
+                raise InvalidMessage("idempotency_keys", words)
+            own = [_own_key(key) for key in idempotency_keys]
+        outcomes, keys = await self._outcomes(messages, own, queue, timeout)
+        return _all_stored(messages, outcomes, queue, keys)
+
+    async def resume(self, incomplete: BatchIncomplete, *, timeout: float | None = None) -> list[SendResult]:
+        """Send those messages of a batch again that are not known to be stored; returns the results of the whole batch.
+
+        Those of which nothing is known go with the keys they had, so that none is stored twice. Raises as `send_batch`.
+        """
+        outcomes, keys = list(incomplete.results), list(incomplete.keys)
+        again = sorted([*incomplete.not_stored, *incomplete.unknown])
+        messages = [incomplete.messages[n] for n in again]
+        parts, part_keys = await self._outcomes(messages, [keys[n] for n in again], incomplete.queue, timeout)
+        for n, outcome, key in zip(again, parts, part_keys, strict=True):
+            outcomes[n], keys[n] = outcome, key
+        return _all_stored(incomplete.messages, outcomes, incomplete.queue, keys)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues messages of a topic can go to; NoRoute where it does not exist."""
@@ -112,10 +126,34 @@ class Producer(GatewayClient):
         )
         return message_id
 
+    async def _outcomes(
+        self,
+        messages: Sequence[Message],
+        own: Sequence[str | None],
+        queue: MessageQueue | None,
+        timeout: float | None,
+    ) -> tuple[Sequence[Outcome], Sequence[str | None]]:
+        """Return what became of each message, and the key it is to be sent again with: where it may be stored, the one it had."""
+        keys = _Keys(own, self.idempotent)
+        outcomes: list[Outcome]
+        try:
+            answers = await self._send(messages, keys, queue, timeout)
+        except InvalidMessage:
+            raise
+        except GantryError as error:
+            outcomes = [error] * len(messages)
+        else:
+            outcomes = [_outcome(message, sent) for message, sent in zip(messages, answers, strict=True)]
+        again = [
+            used if is_unknown(outcome) else given
+            for outcome, used, given in zip(outcomes, keys.used, own, strict=True)
+        ]
+        return outcomes, again
+
     async def _send(
         self,
         messages: Sequence[Message],
-        own_key: str | None,
+        keys: _Keys,
         queue: MessageQueue | None,
         timeout: float | None,
     ) -> list[Sent]:
@@ -125,16 +163,53 @@ class Producer(GatewayClient):
         topic = messages[0].topic
 
         def body() -> dict[str, Any]:
-            return {"messages": [message_body(one, queue, own_key or self._new_key()) for one in messages]}
+            each = zip(messages, keys.take(), strict=True)
+            return {"messages": [message_body(one, queue, key) for one, key in each]}
 
+        first = body()
         answer = await self._gateway.call(
-            "POST", path_of("topics", topic, "messages"), body(), doing=f"sending to {topic}", seconds=seconds,
-            is_send=True, is_safe=self.idempotent or own_key is not None, anew=body,
+            "POST", path_of("topics", topic, "messages"), first, doing=f"sending to {topic}", seconds=seconds,
+            is_send=True, is_safe=None not in keys.used, anew=body,
         )  # fmt: skip
         return msgspec.json.decode(answer, type=SendAnswer).results
 
-    def _new_key(self) -> str | None:
-        return unique_ids.next(now_ms()) if self.idempotent else None
+
+class _Keys:
+    """The idempotency keys of one call: the caller's, and, where it gave none, new ones for each try."""
+
+    def __init__(self, own: Sequence[str | None], is_idempotent: bool) -> None:
+        self.used: Sequence[str | None] = own
+        """Those of the last try."""
+        self._own = own
+        self._is_idempotent = is_idempotent
+
+    def take(self) -> Sequence[str | None]:
+        """Return the keys of another try."""
+        if self._is_idempotent:
+            self.used = [key if key is not None else unique_ids.next(now_ms()) for key in self._own]
+        return self.used
+
+
+def _outcome(message: Message, sent: Sent) -> Outcome:
+    if sent.status == "SEND_OK":
+        return send_result(message.topic, sent, is_timed=message.is_timed)
+    return _refusal(sent, message.topic)
+
+
+def _all_stored(
+    messages: Sequence[Message],
+    outcomes: Sequence[Outcome],
+    queue: MessageQueue | None,
+    keys: Sequence[str | None],
+) -> list[SendResult]:
+    """Return the results of a batch. Raises BatchIncomplete where some are stored or may be, else the first error."""
+    results = [each for each in outcomes if isinstance(each, SendResult)]
+    if len(results) == len(messages):
+        return results
+    first = next(each for each in outcomes if isinstance(each, GantryError))
+    if not results and not any(map(is_unknown, outcomes)):
+        raise first
+    raise BatchIncomplete(messages, outcomes, queue, keys) from first
 
 
 def _own_key(key: str) -> str:

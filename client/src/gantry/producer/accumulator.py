@@ -10,6 +10,7 @@ from gantry.message import Message, MessageQueue, SendResult
 from gantry_link.turn import Turn
 from gantry_wire.batch import BatchItem
 from gantry_wire.limits import BATCH_ITEM_BYTES_MIN
+from gantry_wire.properties import GANTRY_KEY
 
 MESSAGES_MAX = 1000
 """Of a gathered batch: the broker reads as many in one go."""
@@ -28,6 +29,8 @@ class Gathered(NamedTuple):
     items: list[BatchItem]
     waiting: list[asyncio.Future[SendResult]]
     deadline: float
+    is_keyed: bool
+    """Whether some have idempotency keys."""
 
 
 PileKey = tuple[str, MessageQueue | None, bool]
@@ -35,7 +38,7 @@ PileKey = tuple[str, MessageQueue | None, bool]
 
 
 class _Pile:
-    __slots__ = ("deadline", "items", "messages", "seconds", "size", "timer", "waiting")
+    __slots__ = ("deadline", "is_keyed", "items", "messages", "seconds", "size", "timer", "waiting")
 
     def __init__(self, deadline: float, seconds: float) -> None:
         self.messages: list[Message] = []
@@ -44,6 +47,7 @@ class _Pile:
         self.size = 0
         self.deadline = deadline
         self.seconds = seconds
+        self.is_keyed = False
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -75,8 +79,13 @@ class Accumulator:
         future: asyncio.Future[SendResult],
         seconds: float,
     ) -> None:
-        """Put a message, which has so many seconds, on its pile; InvalidMessage for its topic."""
+        """Put a message, which has so many seconds, on its pile; InvalidMessage for its topic.
+
+        What was put on another pile of a chosen queue leaves first: the messages of a queue keep their order.
+        """
         key = (message.topic, queue, message.wait_stored)
+        if queue is not None:
+            self._leave_now((message.topic, queue, not message.wait_stored))
         body, text = message.body, properties.encode()
         size = BATCH_ITEM_BYTES_MIN + len(body) + len(text)
         pile = self._piles.get(key)
@@ -88,10 +97,17 @@ class Accumulator:
         pile.messages.append(message)
         pile.items.append(_new_item(BatchItem, (message.flag, body, text)))
         pile.waiting.append(future)
+        if message.properties and GANTRY_KEY in message.properties:
+            pile.is_keyed = True
         size = pile.size = pile.size + size
         if seconds < pile.seconds:
             pile.deadline, pile.seconds = min(pile.deadline, self._loop.time() + seconds), seconds
         if size >= self._bytes_max or len(pile.waiting) >= MESSAGES_MAX:
+            self._leave_now(key)
+
+    def leave_chosen(self, topic: str) -> None:
+        """Have those messages of a topic leave now whose queue was chosen: one that goes alone must not overtake them."""
+        for key in [key for key in self._piles if key[0] == topic and key[1] is not None]:
             self._leave_now(key)
 
     def leave_all(self) -> None:
@@ -115,4 +131,6 @@ class Accumulator:
         if pile.timer is not None:
             pile.timer.cancel()
         topic, queue, _ = key
-        self._leave(Gathered(topic, queue, pile.messages, pile.items, pile.waiting, pile.deadline))
+        self._leave(
+            Gathered(topic, queue, pile.messages, pile.items, pile.waiting, pile.deadline, pile.is_keyed)
+        )

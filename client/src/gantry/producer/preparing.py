@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from gantry import namespaces
 from gantry.compression import COMPRESSED_FLAGS, compress
 from gantry.errors import InvalidMessage
-from gantry.message import Message
+from gantry.message import Message, check_flag
 from gantry.producer.settings import ProducerSettings
 from gantry.unique_ids import unique_ids
 from gantry_wire.errors import IllegalName
@@ -18,14 +18,22 @@ from gantry_wire.properties import (
     DELAY,
     INSTANCE_ID,
     KEYS,
+    MSG_TYPE,
     SHARDING_KEY,
     TAGS,
+    TIMER_DEL_UNIQKEY,
     TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
+    TRANSACTION_PREPARED,
     UNIQ_KEY,
     WAIT,
 )
 
+NOT_IN_BATCHES = frozenset(
+    {DELAY, MSG_TYPE, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DEL_UNIQKEY, TIMER_DELIVER_MS, TRANSACTION_PREPARED}
+)  # fmt: skip
+"""Properties of messages that brokers refuse a batch for, or would not treat as they do alone."""
 TOPICS_MAX = 10_000
 """Names that are remembered as checked."""
 _WAITS, _WAITS_NOT = f"\x02{WAIT}\x01true\x02", f"\x02{WAIT}\x01false\x02"
@@ -81,6 +89,8 @@ class Preparation:
         size = len(body)
         if not 0 < size <= self._message_bytes_max:
             raise InvalidMessage("body", f"{size} bytes; a message has 1 to {self._message_bytes_max}")
+        if message.flag:  # it was one when the message was made
+            check_flag(message.flag)
         properties = self.properties(message, now_ms, extra)
         if size < self._compress_above:
             return _new_prepared(Prepared, (properties, body, 0))

@@ -13,14 +13,15 @@ from gantry.errors import ConnectionFailed, GantryError, InvalidMessage, NotRunn
 from gantry.hooks import SendHook
 from gantry.instance import ClientInstance
 from gantry.members import check_group_name
-from gantry.message import Message, MessageQueue, SendResult, check_message
+from gantry.message import Message, MessageQueue, SendResult, check_flag, check_message
 from gantry.producer import recalls
 from gantry.producer.accumulator import Accumulator, Gathered
-from gantry.producer.batches import BatchIncomplete, batch_items
-from gantry.producer.preparing import Preparation
+from gantry.producer.batch_send import batch_send
+from gantry.producer.batches import BatchIncomplete, NotSent, Outcome, all_stored, batch_items, is_keyed
+from gantry.producer.preparing import NOT_IN_BATCHES, Preparation
 from gantry.producer.replying import is_reply, request_properties
 from gantry.producer.selectors import Selector, by_hash
-from gantry.producer.send import ReplySend, Send, batch_send
+from gantry.producer.send import ReplySend, Send
 from gantry.producer.sender import Choice, Sender, not_running
 from gantry.producer.settings import ProducerOptions, ProducerSettings
 from gantry.pushes import PushAnswer
@@ -31,6 +32,8 @@ from gantry.unique_ids import now_ms
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import Command
 
+GATHERED_PROPERTIES_MAX = 16 * 1024
+"""Messages with longer properties (characters) travel alone: brokers add their own, and refuse a batch for one that has no room."""
 CLOSE_SECONDS = 10.0
 """How long `close` waits for messages on their way, beyond the time they have themselves."""
 
@@ -177,9 +180,16 @@ class Producer:
         if queue is not None or selector is not None or message.sharding_key is not None:
             choice = self._choice(message, queue, selector, argument)
         gathers = self._accumulator
-        if gathers is not None and (choice is None or queue is not None) and self._can_gather(message):
-            gathers.add(message, self._preparation.properties(message, born_ms), queue, future, seconds)
-            return future
+        if gathers is not None:
+            if (choice is None or queue is not None) and self._can_gather(message):
+                if message.flag:
+                    check_flag(message.flag)
+                properties = self._preparation.properties(message, born_ms)
+                if len(properties) <= GATHERED_PROPERTIES_MAX:
+                    gathers.add(message, properties, queue, future, seconds)
+                    return future
+            if choice is not None:
+                gathers.leave_chosen(message.topic)
         prepared = self._preparation.prepare(message, born_ms)
         kind = ReplySend if message.properties and is_reply(message) else Send
         sender.begin(kind(sender, message, prepared, future, loop.time() + seconds, born_ms), choice)
@@ -203,10 +213,7 @@ class Producer:
             sender, message, prepared, future, sender.loop.time() + self.settings.send_timeout, born_ms
         )
         send.kind = "oneway"
-        choice = None
-        if queue is not None or selector is not None or message.sharding_key is not None:
-            choice = self._choice(message, queue, selector, argument)
-        await sender.oneway(send, choice)
+        await sender.oneway(send, self._choice_alone(message, queue, selector, argument))
 
     async def send_batch(
         self,
@@ -217,25 +224,26 @@ class Producer:
     ) -> list[SendResult]:
         """Send messages of one topic to one queue, in their order, in as few requests as their size allows.
 
-        Each request is stored as a whole or not at all. Returns a result for each message. Raises BatchIncomplete, with the
-        results of what was stored, where a request fails after the first; else as `send`.
+        Each request is stored as a whole or not at all, but for messages with idempotency keys: each of those is stored, known,
+        or refused by itself. Returns a result for each message. Raises BatchIncomplete, which says of each what became of it and
+        can be given to `resume`, or the one error that all share; else as `send`.
         """
-        sender = self._running()
-        batches = batch_items(messages, self._preparation, self.settings.message_bytes_max)
-        chosen = queue
-        results: list[SendResult] = []
-        for part, items in batches:
-            future: asyncio.Future[list[SendResult]] = sender.loop.create_future()
-            deadline = sender.loop.time() + self._seconds(timeout)
-            try:
-                sender.begin(batch_send(sender, part, items, future, deadline, now_ms()), _fixed(chosen))
-                results += await future
-            except GantryError as error:
-                if not results:
-                    raise
-                raise BatchIncomplete(results, len(messages), error) from error
-            chosen = results[-1].queue
-        return results
+        outcomes, landed = await self._send_parts(messages, queue, timeout)
+        return all_stored(messages, outcomes, landed)
+
+    async def resume(self, incomplete: BatchIncomplete, *, timeout: float | None = None) -> list[SendResult]:
+        """Send those messages of a batch again that are not known to be stored; returns the results of the whole batch.
+
+        A message without an idempotency key of which nothing is known (`incomplete.unknown`) may be stored twice then.
+        Raises as `send_batch`.
+        """
+        outcomes = list(incomplete.results)
+        again = sorted([*incomplete.not_stored, *incomplete.unknown])
+        messages = [incomplete.messages[n] for n in again]
+        parts, landed = await self._send_parts(messages, incomplete.queue, timeout)
+        for n, outcome in zip(again, parts, strict=True):
+            outcomes[n] = outcome
+        return all_stored(incomplete.messages, outcomes, landed)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues messages of a topic can go to; NoRoute, ConnectionFailed."""
@@ -270,9 +278,7 @@ class Producer:
         born_ms = now_ms()
         prepared = self._preparation.prepare(message, born_ms, extra)
         future: asyncio.Future[SendResult] = sender.loop.create_future()
-        choice = None
-        if queue is not None or selector is not None or message.sharding_key is not None:
-            choice = self._choice(message, queue, selector, argument)
+        choice = self._choice_alone(message, queue, selector, argument)
         try:
             await sender.targets_of(message.topic)
             await instance.make_known()
@@ -317,15 +323,54 @@ class Producer:
             return lambda queues: by_hash(queues, message, key)
         return lambda queues: selector(queues, message, argument)
 
+    def _choice_alone(
+        self, message: Message, queue: MessageQueue | None, selector: Selector | None, argument: object
+    ) -> Choice | None:
+        """Return what chooses the queue of a message that is never gathered, if anything does; it overtakes none that are."""
+        if queue is None and selector is None and message.sharding_key is None:
+            return None
+        if self._accumulator is not None:
+            self._accumulator.leave_chosen(message.topic)
+        return self._choice(message, queue, selector, argument)
+
+    async def _send_parts(
+        self, messages: Sequence[Message], queue: MessageQueue | None, timeout: float | None
+    ) -> tuple[Sequence[Outcome], MessageQueue | None]:
+        """Return what became of each message of a batch, and the queue they went to."""
+        sender = self._running()
+        seconds = self._seconds(timeout)
+        parts = batch_items(messages, self._preparation, self.settings.message_bytes_max)
+        if self._accumulator is not None and queue is not None:
+            self._accumulator.leave_chosen(messages[0].topic)
+        outcomes: list[Outcome] = []
+        for part, items in parts:
+            future: asyncio.Future[list[Outcome]] = sender.loop.create_future()
+            deadline = sender.loop.time() + seconds
+            keyed = any(map(is_keyed, part))
+            send = batch_send(sender, part, items, future, deadline, now_ms(), per_item=keyed)
+            try:
+                sender.begin(send, _fixed(queue))
+                outcomes += await future
+            except GantryError as error:
+                outcomes += [error] * len(part)
+                rest = NotSent(f"it did not leave: {len(part)} messages before it failed")
+                outcomes += [rest] * (len(messages) - len(outcomes))
+                break
+            queue = send.target.queue
+        return outcomes, queue
+
     def _can_gather(self, message: Message) -> bool:
-        """Whether a message may be part of a batch: brokers take no compressed, timed or replying ones there."""
+        """Whether a message may be part of a batch, where it must not spoil the others.
+
+        Brokers take no compressed, timed, transactional or replying ones there.
+        """
         return (
             type(message.body) is bytes
             and 0 < len(message.body) < self._gathered_bytes_max
             and not message.delay_level
             and message.delay_ms is None
             and message.deliver_at_ms is None
-            and not (message.properties and is_reply(message))
+            and (not message.properties or NOT_IN_BATCHES.isdisjoint(message.properties))
         )
 
     def _send_gathered(self, gathered: Gathered) -> None:
@@ -333,8 +378,10 @@ class Producer:
         try:
             sender = self._running()
             future: asyncio.Future[Any] = sender.loop.create_future()
-            send = batch_send(sender, gathered.messages, gathered.items, future, gathered.deadline, now_ms())
-            send.waiting = gathered.waiting
+            send = batch_send(
+                sender, gathered.messages, gathered.items, future, gathered.deadline, now_ms(),
+                per_item=gathered.is_keyed, waiting=gathered.waiting,
+            )  # fmt: skip
             sender.begin(send, _fixed(gathered.queue))
         except Exception as error:  # noqa: BLE001 - one message that cannot be written; everybody must hear of it
             for waiting in gathered.waiting:

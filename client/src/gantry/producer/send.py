@@ -17,13 +17,11 @@ from gantry.producer.preparing import Prepared
 from gantry.producer.targets import NOWHERE, Target
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_calls import refusal
-from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import STORED, RequestCode
 from gantry_wire.encode import encode_request
 from gantry_wire.errors import WireError
 from gantry_wire.frame import Command
 from gantry_wire.headers import SendReplyHeader
-from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX
 
 if TYPE_CHECKING:
     from gantry.hooks import SendContext
@@ -126,8 +124,11 @@ class Send(msgspec.Struct, eq=False):
         queue = self.target.queue
         if reply.queue_id != queue.queue_id:
             queue = queue._replace(queue_id=reply.queue_id)
+        message_id = self.message.unique_id or ""
+        if reply.duplicate:  # what lies there is the first message, under its own id
+            message_id = reply.transaction_id or message_id
         result = SendResult(
-            self.message.unique_id or "", queue, reply.queue_offset, reply.msg_id, status,
+            message_id, queue, reply.queue_offset, reply.msg_id, status,
             reply.transaction_id, reply.recall_handle, reply.msg_region, reply.trace_on != "false",
             bool(reply.duplicate),
         )  # fmt: skip
@@ -154,89 +155,3 @@ class ReplySend(Send, eq=False):
     def is_special(self) -> bool:
         """Return True: the pattern is that of 310."""
         return True
-
-
-class BatchSend(Send, eq=False):
-    """Several messages of one topic in one request (320): stored together in one queue, or not at all. Made by `batch_send`."""
-
-    code: ClassVar[int] = RequestCode.SEND_BATCH_MESSAGE
-    kind: str = "batch"
-    items: Sequence[Message] = ()
-    waiting: list[asyncio.Future[SendResult]] | None = None
-    """Where each message has somebody waiting: they are told one by one in place of `future`."""
-
-    @property
-    def is_special(self) -> bool:
-        """Return True: the pattern is that of 310."""
-        return True
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """What is sent."""
-        return self.items
-
-    def frame(self, opaque: int, *, oneway: bool = False) -> bytes:
-        """Return the request."""
-        properties, body, _ = self.prepared
-        header = self.target.header(self.born_ms, 0, 0, properties)
-        header.batch = True
-        signer = self.sender.signer
-        fields = header if signer is None else signer(header, body)
-        return encode_request(self.code, opaque, fields, body, oneway=oneway)
-
-    def stored(self, status: SendStatus, reply: SendReplyHeader) -> None:
-        """End well, for each message."""
-        self.sender.finished(self)
-        ids = reply.msg_id.split(",")
-        ids += [""] * (len(self.items) - len(ids))
-        queue, first, region, trace_on = (
-            self.target.queue,
-            reply.queue_offset,
-            reply.msg_region,
-            reply.trace_on != "false",
-        )
-        if reply.queue_id != queue.queue_id:
-            queue = queue._replace(queue_id=reply.queue_id)
-        results = [
-            SendResult(
-                message.unique_id or "", queue, first + n, ids[n], status, None, None, region, trace_on
-            )
-            for n, message in enumerate(self.items)
-        ]
-        if self.context is not None:
-            self.sender.after_send(self.context, results, None)
-        if self.waiting is None:
-            if not self.future.done():
-                self.future.set_result(results)
-            return
-        for future, result in zip(self.waiting, results, strict=True):
-            if not future.done():
-                future.set_result(result)
-
-    def fail(self, error: GantryError) -> None:
-        """End badly, for each message."""
-        if self.waiting is None:
-            super().fail(error)
-            return
-        if self.context is not None:
-            self.sender.after_send(self.context, (), error)
-        for future in self.waiting:
-            if not future.done():
-                future.set_exception(error)
-
-
-def batch_send(
-    sender: Sender,
-    messages: Sequence[Message],
-    items: Sequence[BatchItem],
-    future: asyncio.Future[Any],
-    deadline: float,
-    born_ms: int,
-) -> BatchSend:
-    """Return the send of a batch. `future` gets the results in the order of the messages."""
-    properties = f"WAIT\x01{'true' if messages[0].wait_stored else 'false'}\x02"
-    body = encode_batch(items, PER_ITEM_BATCH_BYTES_MAX)
-    prepared = Prepared(properties, body, 0)
-    return BatchSend(
-        sender, messages[0], prepared, future, deadline, born_ms, items=messages, size=len(messages)
-    )

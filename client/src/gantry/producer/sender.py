@@ -170,7 +170,7 @@ class Sender:
         return self._settings.retry_unless_ok and send.tries_left > 0 and not send.is_fixed
 
     def after_send(
-        self, context: SendContext, results: Sequence[SendResult], error: GantryError | None
+        self, context: SendContext, results: Sequence[SendResult | None], error: GantryError | None
     ) -> None:
         """Tell the hooks."""
         context.seconds = self.loop.time() - context.begun
