@@ -98,7 +98,7 @@ class HttpLine:
         self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
 
     async def call(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        head = f"{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         self.writer.write(head.encode() + body)
         raw = await self.reader.readuntil(b"\r\n\r\n")
         length = int(raw.lower().split(b"content-length:")[1].split(b"\r\n")[0])

@@ -62,7 +62,7 @@ ATTACKS = [
     Attack("a code that is text", frame(header(code="many"))),
     Attack("a code beyond 32 bits", frame(header(code=2**40))),
     Attack("an opaque beyond 32 bits", frame(header(code=105, opaque=2**63))),
-    Attack("HTTP", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+    Attack("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
     Attack("TLS", bytes.fromhex("16030100c8010000c40303") + bytes(200)),
     Attack("an unknown code", frame(header(code=9999)), NOT_SUPPORTED),
     Attack("a negative code", frame(header(code=-5)), NOT_SUPPORTED),

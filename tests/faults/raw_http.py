@@ -67,7 +67,7 @@ class HttpLine:
         if self._is_over:
             self.__exit__()
             self._open()
-        lines = [f"{method} {target} HTTP/1.1", "Host: gateway", f"Content-Length: {len(body)}", *headers]
+        lines = [f"{method} {target} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *headers]
         self.write("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
         return self.answer(has_body=method != "HEAD")
 

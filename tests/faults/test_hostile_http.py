@@ -10,11 +10,11 @@ pytestmark = [pytest.mark.crash, pytest.mark.cluster, pytest.mark.timeout(400)]
 MIB = 1024 * 1024
 DEEP = b"[" * 10_000 + b"]" * 10_000
 
-POST = f"POST {ORDERS} HTTP/1.1\r\nHost: g\r\n{JSON}\r\n".encode()
+POST = f"POST {ORDERS} HTTP/1.1\r\nHost: localhost\r\n{JSON}\r\n".encode()
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 GARBAGE = {
     "bytes": bytes(range(256)) * 4,
-    "version 9.9": b"GET /v1/topics HTTP/9.9\r\nHost: g\r\n\r\n",
+    "version 9.9": b"GET /v1/topics HTTP/9.9\r\nHost: localhost\r\n\r\n",
     "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "length that is none": POST + b"Content-Length: abc\r\n\r\n",
     "negative length": POST + b"Content-Length: -5\r\n\r\n",
@@ -27,11 +27,11 @@ GARBAGE = {
     "header without colon": b"GET /v1/topics HTTP/1.1\r\nHost g\r\n\r\n",
     "header name with blank": b"GET /v1/topics HTTP/1.1\r\nBad Name: x\r\n\r\n",
     "NUL in a header": b"GET /v1/topics HTTP/1.1\r\nX: a\x00b\r\n\r\n",
-    "NUL in the path": b"GET /v1/to\x00pics HTTP/1.1\r\nHost: g\r\n\r\n",
-    "100 KiB path": b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: g\r\n\r\n",
+    "NUL in the path": b"GET /v1/to\x00pics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "100 KiB path": b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "400 KiB header": b"GET / HTTP/1.1\r\nX: " + b"a" * 400_000 + b"\r\n\r\n",
     "9,000 headers": b"GET /v1/topics HTTP/1.1\r\n" + b"X: yyyyyyyy\r\n" * 9000 + b"\r\n",
-    "long method": b"A" * 1000 + b" / HTTP/1.1\r\nHost: g\r\n\r\n",
+    "long method": b"A" * 1000 + b" / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "unknown transfer encoding": POST + b"Transfer-Encoding: rot13\r\n\r\n" + ONE,
 }
 

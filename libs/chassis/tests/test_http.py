@@ -16,11 +16,15 @@ from gantry_chassis.http import (
 )
 from gantry_chassis.metrics import Metrics
 
+JSON = "Content-Type: application/json"
 
-async def call(port: int, method: str, path: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+
+async def call(
+    port: int, method: str, path: str, body: bytes = b"", *headers: str, host: str = "localhost"
+) -> tuple[int, dict[str, str], bytes]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
+    head = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", f"Content-Length: {len(body)}"]
+    writer.write("\r\n".join([*head, *(headers or (JSON,)), "", ""]).encode() + body)
     raw = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     head_bytes, _, rest = raw.partition(b"\r\n\r\n")
@@ -67,7 +71,9 @@ def test_a_request_that_is_cut_off_is_not_carried_out() -> None:
     async def scenario() -> None:
         async with serving({("POST", "/snapshots"): handler}) as port:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"POST /snapshots HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\ncut")
+            writer.write(
+                b"POST /snapshots HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\ncut"
+            )
             await writer.drain()
             await call(port, "POST", "/snapshots", b"whole")
             writer.close()
@@ -109,5 +115,48 @@ def test_a_handler_that_raises_is_500_and_the_server_goes_on() -> None:
         async with serving({("GET", "/broken"): broken}) as port:
             assert (await call(port, "GET", "/broken"))[0] == 500
             assert (await call(port, "GET", "/broken"))[0] == 500
+
+    asyncio.run(scenario())
+
+
+def test_web_pages_of_other_origins_and_bodies_without_a_type_change_nothing() -> None:
+    done: list[str] = []
+
+    def handler(request: Request) -> Response:
+        done.append(request.method)
+        return json_response({})
+
+    page = "Origin: https://evil.example"
+    fetched = "Sec-Fetch-Site: cross-site"
+
+    async def scenario() -> None:
+        async with serving({(method, "/x"): handler for method in ("GET", "POST", "DELETE")}) as port:
+            for method in ("GET", "POST", "DELETE", "HEAD", "OPTIONS"):
+                for headers, host, named in (
+                    ([page], "localhost", "Origin"),
+                    ([fetched], f"127.0.0.1:{port}", "Sec-Fetch-Site"),
+                    (["X: y"], "rebound.evil.example", "Host"),
+                ):
+                    status, _, body = await call(port, method, "/x", b"", *headers, host=host)
+                    assert status == 403
+                    assert method == "HEAD" or json.loads(body)["header"] == named
+            for type_of_body in ("X: y", "Content-Type: text/plain", "Content-Type: multipart/form-data"):
+                assert (await call(port, "POST", "/x", b"{}", type_of_body))[0] == 415
+            assert done == []
+            own = f"Origin: http://127.0.0.1:{port}"
+            assert (await call(port, "POST", "/x", b"{}", JSON, own, host=f"127.0.0.1:{port}"))[0] == 200
+            assert (await call(port, "POST", "/x", b"", "X: y"))[0] == 200
+            assert done == ["POST", "POST"]
+
+    asyncio.run(scenario())
+
+
+def test_every_answer_in_json_ends_its_line() -> None:
+    async def scenario() -> None:
+        async with serving(health_routes(lambda: None, Metrics())) as port:
+            for path in ("/health/live", "/health/ready", "/nothing"):
+                _, headers, body = await call(port, "GET", path)
+                assert body.endswith(b"}\n")
+                assert int(headers["content-length"]) == len(body)
 
     asyncio.run(scenario())

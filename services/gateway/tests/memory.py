@@ -151,7 +151,7 @@ class MemorySystem:
             transactions=self.transactions,
             histories=self,
         )
-        quick = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5}
+        quick = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5, "allowed_hosts": "gateway, a, b, x"}
         return assemble(msgspec.convert(quick | settings, GatewaySettings), ports)
 
 

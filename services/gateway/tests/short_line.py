@@ -30,9 +30,10 @@ class Line:
         gateway.app.short_way.begin = counted
 
     async def post(self, body: bytes, *headers: str, path: str = SEND, length: int | None = None):
+        has_host = any(header.lower().startswith("host:") for header in headers)
         head = [
             f"POST {path} HTTP/1.1",
-            "host: gateway",
+            *([] if has_host else ["host: gateway"]),
             f"content-length: {len(body) if length is None else length}",
         ]
         self.writer.write("\r\n".join([*head, *headers]).encode("latin-1") + b"\r\n\r\n" + body)

@@ -155,7 +155,11 @@ async def test_acknowledgements_out_of_bounds_name_their_field(client, verb, bod
 
 
 async def test_what_is_not_json_or_not_for_clients_is_refused(client):
-    check_problem(await client.post(f"{URL}:ack", content=b"{"), 400, "INVALID_PARAMETER")
+    check_problem(
+        await client.post(f"{URL}:ack", content=b"{", headers={"content-type": "application/json"}),
+        400,
+        "INVALID_PARAMETER",
+    )
     form = {"content-type": "application/x-www-form-urlencoded"}
     check_problem(
         await client.post(f"{URL}:ack", content=b"a=b", headers=form), 415, "UNSUPPORTED_MEDIA_TYPE"
@@ -269,7 +273,7 @@ class Scripted:
     async def run(self) -> None:
         scope = {
             "type": "http", "method": "POST", "path": f"{URL}:receive", "raw_path": f"{URL}:receive".encode(),
-            "query_string": b"", "headers": [(b"host", b"g"), (b"content-type", b"application/json")],
+            "query_string": b"", "headers": [(b"host", b"gateway"), (b"content-type", b"application/json")],
             "client": ("127.0.0.1", 1), "http_version": "1.1", "scheme": "http", "root_path": "", "server": None,
             "gateway.is_lost": lambda: self.is_lost,
         }  # fmt: skip

@@ -172,7 +172,7 @@ async def test_the_answer_to_a_body_that_is_too_large_is_seen_while_it_is_still_
 async def test_a_client_that_asks_first_need_not_send_a_body_that_is_too_large(server):
     reader, writer = await asyncio.open_connection("127.0.0.1", server[2])
     writer.write(
-        f"POST {ORDERS} HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 99999999\r\n\r\n".encode()
+        f"POST {ORDERS} HTTP/1.1\r\nhost: a\r\ncontent-type: text/plain\r\nexpect: 100-continue\r\ncontent-length: 99999999\r\n\r\n".encode()
     )
     assert (await answers(reader))[0][0] == 413
     writer.close()

@@ -85,6 +85,11 @@ kinds = st.lists(
             "mq-unknown: 1",
             "connection: keep-alive",
             "accept-encoding: gzip",
+            "host: evil.example",
+            "origin: https://evil.example",
+            "origin: http://gateway",
+            "sec-fetch-site: cross-site",
+            "sec-fetch-site: same-origin",
         ]
     ),
     max_size=4,

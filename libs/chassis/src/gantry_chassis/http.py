@@ -15,12 +15,14 @@ import msgspec
 
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import CONTENT_TYPE, Metrics
+from gantry_chassis.web_pages import WebPages
 
 if TYPE_CHECKING:
     import uvicorn
 
 BODY_BYTES_MAX = 1024 * 1024
 BACKLOG = 128
+JSON = "application/json"
 
 _log = get_logger()
 
@@ -40,7 +42,7 @@ class Response(NamedTuple):
 
     status: int = 200
     body: bytes = b""
-    content_type: str = "application/json"
+    content_type: str = JSON
 
 
 Handler = Callable[[Request], Response | Awaitable[Response]]
@@ -53,7 +55,7 @@ class _Send(Protocol):
 
 def json_response(value: object, status: int = 200) -> Response:
     """Answer `value` as JSON."""
-    return Response(status, msgspec.json.encode(value))
+    return Response(status, msgspec.json.encode(value) + b"\n")
 
 
 def health_routes(ready: Callable[[], str | None], metrics: Metrics) -> dict[tuple[str, str], Handler]:
@@ -80,8 +82,10 @@ class _ClientGone(Exception):
 class HttpServer:
     """Serves a table of routes on one port until closed."""
 
-    def __init__(self, host: str, port: int, routes: Routes) -> None:
+    def __init__(self, host: str, port: int, routes: Routes, allowed_hosts: str = "") -> None:
+        """`allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are never taken."""
         self.host, self.port = host, port
+        self._pages = WebPages(host, allowed_hosts)
         self._routes = [(method, _pattern(path), handler) for (method, path), handler in routes.items()]
         self._server: uvicorn.Server | None = None
         self._sockets: list[socket.socket] = []
@@ -140,9 +144,15 @@ class HttpServer:
         await send({"type": "http.response.body", "body": body})
 
     async def _answer(self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]]) -> Response:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        refusal = self._pages.refusal(scope["method"], headers)
+        if refusal is not None:
+            return json_response({"error": refusal.words, "header": refusal.header}, 403)
         body = await _read_body(receive)
         if body is None:
             return json_response({"error": f"the body is over {BODY_BYTES_MAX} bytes"}, 413)
+        if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
+            return json_response({"error": f"a body comes with the header Content-Type: {JSON}"}, 415)
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         method, path = scope["method"], scope["path"]
         handler, params = self._find(method, path)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from gantry_chassis.addresses import reachable_address
+from gantry_chassis.web_pages import AllowedHosts
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 HTTP_PORT_ABOVE = 2
@@ -22,6 +23,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     http_port: Annotated[
         Port | None, Meta(description="Port of health and metrics; by default the remoting port + 2.")
     ] = None
+    allowed_hosts: AllowedHosts = ""
     advertise: Annotated[
         str, Meta(description="Host that gateways are told to connect to; empty: the one listened on.")
     ] = ""

@@ -35,7 +35,7 @@ class Doors:
         )
         self.server = RemotingServer(self._receive, on_close=on_close, limits=limits)
         self._fast_server = RemotingServer(self._receive_fast, on_close=on_close, limits=limits)
-        self.http = HttpServer(settings.listen, settings.http_port_used, routes)
+        self.http = HttpServer(settings.listen, settings.http_port_used, routes, settings.allowed_hosts)
 
     async def listen(self) -> None:
         """Open all ports. Raises StartRefused when one cannot be opened."""

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from gantry_chassis.addresses import reachable_address
+from gantry_chassis.web_pages import AllowedHosts
 
 MIB = 1024 * 1024
 
@@ -25,6 +26,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: Annotated[Port, _words("Remoting port; the fast port is 2 below, HTTP 2 above.")] = 10911
     fast_port: Annotated[Port, _words("Port for sends only; 0 = port - 2.")] = 0
     http_port: Annotated[Port, _words("Health, metrics and snapshots; 0 = port + 2.")] = 0
+    allowed_hosts: AllowedHosts = ""
     advertise: Annotated[
         str,
         _words(

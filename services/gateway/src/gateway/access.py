@@ -1,10 +1,11 @@
-"""Who may call: an optional bearer token, and browsers of the origins that are set. Pure but for the call."""
+"""Who may call: an optional bearer token, our own web pages, and those of the origins that are set. Pure but for the call."""
 
 import hmac
 from collections.abc import Mapping
 
+from gantry_chassis.web_pages import WebPages
 from gateway.call import Call, Reply
-from gateway.problems import Problem
+from gateway.problems import Problem, forbidden
 
 OPEN_PATHS = ("/health/live", "/health/ready", "/docs", "/openapi.json")
 """Need no token: probes carry none, and the API's description is no secret."""
@@ -14,11 +15,11 @@ _PREFLIGHT_SECONDS = b"600"
 
 
 class Access:
-    """Checks the token, answers browsers' preflights, and names the origins in replies."""
+    """Checks the token and web pages, answers browsers' preflights, and names the origins in replies."""
 
-    def __init__(self, token: str, cors_origins: str) -> None:
+    def __init__(self, token: str, pages: WebPages) -> None:
         self._token = token.encode()
-        self._origins = frozenset(part.strip().encode() for part in cors_origins.split(",") if part.strip())
+        self._pages = pages
 
     @property
     def has_token(self) -> bool:
@@ -28,10 +29,13 @@ class Access:
     @property
     def has_origins(self) -> bool:
         """Whether pages of other origins may call."""
-        return bool(self._origins)
+        return self._pages.has_origins
 
-    def check(self, path: str, headers: Mapping[bytes, bytes]) -> None:
-        """Raise 401 unless a call of this path carries the token in its headers."""
+    def check(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
+        """Raise 403 for a call of a page that may not make it, 401 for one of this path without the token in its headers."""
+        refusal = self._pages.refusal(method, headers)
+        if refusal is not None:
+            raise forbidden(refusal.words, refusal.header)
         if not self._token or path in OPEN_PATHS:
             return
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -44,11 +48,11 @@ class Access:
 
     def browser(self, call: Call) -> Reply | None:
         """Add the headers that let an allowed origin read the reply; return the answer to a preflight."""
-        if not self._origins:
+        if not self._pages.has_origins:
             return None
         call.extra_headers.append((b"vary", b"origin"))
         origin = call.headers.get(b"origin")
-        if origin is None or not ({b"*", origin} & self._origins):
+        if origin is None or not self._pages.is_allowed(origin):
             return None
         call.extra_headers += [
             (b"access-control-allow-origin", origin),

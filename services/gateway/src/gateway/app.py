@@ -18,11 +18,12 @@ from starlette.routing import BaseRoute, Route
 from gantry_chassis.logs import get_logger
 from gantry_chassis.logs import request_id as log_request_id
 from gateway.access import OPEN_PATHS, Access
-from gateway.call import JSON, Call, ClientGone, Event, Receive, Reply, Scope, Send
+from gateway.call import Call, ClientGone, Event, Receive, Reply, Scope, Send
 from gateway.checks import query_of
 from gateway.crowds import refuse_crowded
 from gateway.figures import Figures
 from gateway.json_bodies import no_json
+from gateway.media_types import check_json_type
 from gateway.ports import PeerAway, RateLimits, StoreRefused
 from gateway.problems import Problem, invalid, rate_limited, refused, unanswered
 from gateway.routes.pull import PullRoute
@@ -123,7 +124,7 @@ class GatewayApp(FastAPI):
         preflight = self._access.browser(call)
         if preflight is not None:
             return preflight
-        self._access.check(call.path, call.headers)
+        self._access.check(call.method, call.path, call.headers)
         path: str = call.scope["path"]
         if path.startswith(TOPICS):
             parts = path.split("/")
@@ -255,10 +256,7 @@ def _check_json(call: Call, body: bytes) -> None:
     """Refuse what is no JSON before FastAPI sees it: it would say less about it."""
     if not body:
         return
-    media_type = call.headers.get(b"content-type", JSON.encode()).partition(b";")[0].strip().lower()
-    if media_type != JSON.encode() and not media_type.endswith(b"+json"):
-        words = "this call takes JSON: add the header Content-Type: application/json"
-        raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", words, field="Content-Type")
+    check_json_type(call.headers)
     refuse_crowded(body)
     try:
         msgspec.json.decode(body)

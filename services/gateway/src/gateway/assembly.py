@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gantry_chassis.metrics import Metrics
+from gantry_chassis.web_pages import WebPages
 from gantry_wire.ids import UniqueIds
 from gateway import openapi
 from gateway.access import Access
@@ -107,7 +108,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     receiver = Receiver(routes, ports.leases, clocks.monotonic)
     leases = _lease_routes(ports, routes, receiver)
     figures = _figures(metrics := Metrics(), send, pull, puller, leases, receiver)
-    access = Access(settings.token, settings.cors_origins)
+    access = Access(settings.token, WebPages(settings.listen, settings.allowed_hosts, settings.cors_origins))
     app = GatewayApp(
         send=send,
         pull=pull,

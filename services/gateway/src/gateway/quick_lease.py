@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any
 
 from gantry_wire.lease_headers import ItemStatus
-from gateway.call import JSON, Call, Reply, takes_gzip
+from gateway.call import Call, Reply, takes_gzip
 from gateway.cycle import Cycle
 from gateway.lease_ports import Leased, ReceiveAsk
 from gateway.lease_schemas import ITEMS_MAX
+from gateway.media_types import JSON_TYPE, media_type_of
 from gateway.problems import Problem
 from gateway.quick_answer import Begin, QuickAnswers, clock
 from gateway.receiving import Begun, Brokers
 from gateway.routes.receive import LeaseRoutes, check_names, read_ack, read_receive
-from gateway.routes.send import media_type_of
 
 RECEIVE, ACK = "messages:receive", "messages:ack"
 _ACKED = b'{"status":"acked"}'
@@ -41,10 +41,10 @@ class QuickLeases:
         topic, group, verb = parts[3], parts[5], parts[6]
         try:
             check_names(topic, group)
-            access.check(scope["path"], headers)
+            access.check(scope["method"], scope["path"], headers)
         except Problem:
             return None
-        if media_type_of(headers) != JSON.encode():
+        if media_type_of(headers) != JSON_TYPE:
             return None
         begin = {RECEIVE: self._receive, ACK: self._ack}.get(verb)
         return None if begin is None else partial(begin, topic, group, takes_gzip(headers))

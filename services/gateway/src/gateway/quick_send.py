@@ -11,17 +11,18 @@ from typing import Any
 
 import msgspec
 
-from gateway.call import JSON, Call, Reply
+from gateway.call import Call, Reply
 from gateway.checks import sendable, topic_of
 from gateway.cycle import Cycle
 from gateway.drafting import Drafting
 from gateway.drafts import Draft, FieldNames
+from gateway.media_types import EVENT, EVENT_BATCH, JSON_TYPE, check_message_type, media_type_of
 from gateway.ports import Stored
 from gateway.problems import Problem
 from gateway.quick_answer import Begin, QuickAnswers, clock
 from gateway.raw_messages import PREFIX as MQ_PREFIX
 from gateway.raw_messages import header_fields, header_name, read_message, refuse_headers_twice
-from gateway.routes.send import FORMS, SendRoute, json_names, media_type_of, read_messages
+from gateway.routes.send import SendRoute, json_names, read_messages
 from gateway.schemas import MessageIn, SendResult
 from gateway.sending import Placed, Sender, result_of
 
@@ -53,11 +54,12 @@ class QuickSends:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
             topic = sendable(topic_of(parts[3]))
-            access.check(scope["path"], headers)
+            access.check(scope["method"], scope["path"], headers)
             media_type = media_type_of(headers)
-            if media_type == JSON.encode():
+            if media_type == JSON_TYPE:
                 return partial(self._begin, topic, _only_one, json_names)
-            if media_type in FORMS or media_type.startswith(b"application/cloudevents"):
+            check_message_type(media_type, headers)
+            if media_type in {EVENT, EVENT_BATCH}:
                 return None
             refuse_headers_twice(scope["headers"], MQ_PREFIX)
             pattern = read_message(header_fields(headers), b"", header_name)

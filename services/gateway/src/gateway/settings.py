@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from gantry_chassis.web_pages import AllowedHosts
+
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
@@ -41,9 +43,10 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     cors_origins: Annotated[
         str,
         Meta(
-            description="Origins that browsers may call from, divided by commas; * for all, empty for none."
+            description="Origins whose pages may call, divided by commas; * for all, empty for our own pages only."
         ),
     ] = ""
+    allowed_hosts: AllowedHosts = ""
     auto_create_topic: Annotated[
         bool, Meta(description="Create a topic at its first send instead of answering 404.")
     ] = False

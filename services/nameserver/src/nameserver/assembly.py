@@ -45,7 +45,10 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     outside.server = server
     add_figures(metrics, tables, server, hints)
     http = HttpServer(
-        settings.listen, settings.http_port_or_next, health_routes(lambda: _ready(life), metrics)
+        settings.listen,
+        settings.http_port_or_next,
+        health_routes(lambda: _ready(life), metrics),
+        settings.allowed_hosts,
     )
     life.supervise("hints", hints.run)
     life.supervise("notices", outside.tell_brokers)

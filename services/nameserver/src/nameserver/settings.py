@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from gantry_chassis.settings import SettingsRefused
+from gantry_chassis.web_pages import AllowedHosts
 from gantry_wire.config_text import parse_config_text
 from gantry_wire.errors import MalformedBody
 from nameserver.switches import ScanMs, Switches, WaitSeconds
@@ -24,6 +25,7 @@ class NameserverSettings(msgspec.Struct, frozen=True, kw_only=True):
     http_port: Annotated[
         Port | None, Meta(description="Port of health and metrics; by default the remoting port + 1.")
     ] = None
+    allowed_hosts: AllowedHosts = ""
     data_dir: Annotated[Path, Meta(description="Where kvConfig.json and namesrv.properties lie.")] = Path(
         "data/nameserver"
     )

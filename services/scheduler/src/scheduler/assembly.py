@@ -70,6 +70,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         settings.listen,
         settings.http_port_or_next,
         health_routes(lambda: _unready(life, fleet, keepers), metrics),
+        settings.allowed_hosts,
     )
     try:
         http_port = await http.start()

@@ -52,7 +52,10 @@ class CheckerProcess:
         settings = self._settings
         self._show_figures()
         http = HttpServer(
-            settings.listen, settings.http_port_or_next, health_routes(self._not_ready, self._metrics)
+            settings.listen,
+            settings.http_port_or_next,
+            health_routes(self._not_ready, self._metrics),
+            settings.allowed_hosts,
         )
         port, http_port = await self._listen(http)
         self._address = f"{settings.advertised_host}:{port}"

@@ -56,7 +56,7 @@ TIME_SCHEMA = {
 _WORDS = {
     400: "A field is malformed or out of bounds; `field` and `limit` say which.",
     401: "The bearer token is missing or wrong.",
-    403: "Belongs to the system, or the topic's permission forbids it.",
+    403: "Belongs to the system, or the topic's permission forbids it; or a web page of another origin, or a name in `Host` that is not ours.",
     404: "No such topic, group, broker or message.",
     405: "The resource does not have this method.",
     409: "It is over already, or was decided otherwise; `code` says what.",
@@ -80,7 +80,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
             "description": _WORDS[status],
             "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
         }
-        for status in sorted({401, 503, *statuses})
+        for status in sorted({401, 403, 503, *statuses})
     }
 
 

@@ -21,6 +21,7 @@ from gateway.lease_schemas import (
     FilterIn,
     ReceiveRequest,
 )
+from gateway.media_types import check_json_type
 from gateway.ports import RateLimits
 from gateway.problems import Problem, forbidden, invalid, rate_limited
 from gateway.receiving import Batch, Receiver
@@ -31,7 +32,6 @@ from gateway.sql_filters import checked_sql
 _decode_receive = msgspec.json.Decoder(ReceiveRequest).decode
 _decode_ack = msgspec.json.Decoder(AckRequest).decode
 _decode_extend = msgspec.json.Decoder(ExtendRequest).decode
-_JSON = b"application/json"
 PATH = "/v1/topics/{topic}/groups/{group}"
 
 HotRoute = Callable[[Call, str, str], Awaitable[Reply]]
@@ -169,10 +169,8 @@ def _check(call: Call, topic: str, group: str) -> None:
 
 async def _json_body(call: Call) -> bytes:
     body = await call.body()
-    media_type = call.headers.get(b"content-type", _JSON).partition(b";")[0].strip().lower()
-    if body and media_type != _JSON and not media_type.endswith(b"+json"):
-        words = "this call takes JSON: add the header Content-Type: application/json"
-        raise Problem(415, "UNSUPPORTED_MEDIA_TYPE", words, field="Content-Type")
+    if body:
+        check_json_type(call.headers)
     return body
 
 
