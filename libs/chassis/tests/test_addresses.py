@@ -1,11 +1,15 @@
 """What is told to others is never the address that means every address; that there are others is said."""
 
+import asyncio
 import ipaddress
+import socket
 
 import pytest
 from structlog.testing import capture_logs
 
-from gantry_chassis.addresses import EVERYWHERE, reachable_address, warn_if_open
+from gantry_chassis.addresses import EVERYWHERE, joined, listening_socket, reachable_address, warn_if_open
+from gantry_chassis.http import HttpServer, health_routes
+from gantry_chassis.metrics import Metrics
 
 
 @pytest.mark.parametrize("listen", sorted(EVERYWHERE))
@@ -24,3 +28,31 @@ def test_a_port_that_others_reach_is_warned_of(listen: str, *, is_open: bool) ->
     with capture_logs() as logged:
         warn_if_open(listen)
     assert [event["listen"] for event in logged] == [listen] * is_open
+
+
+def test_an_address_of_six_stands_in_brackets_before_its_port() -> None:
+    assert joined("::1", 80) == "[::1]:80"
+    assert joined("127.0.0.1", 80) == "127.0.0.1:80"
+    assert joined("mq.example", 80) == "mq.example:80"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_health_is_served_at_every_kind_of_address(host: str) -> None:
+    async def scenario() -> None:
+        server = HttpServer(host, 0, health_routes(lambda: None, Metrics()))
+        port = await server.start()
+        reader, writer = await asyncio.open_connection(host, port)
+        head = f"GET /health/ready HTTP/1.1\r\nHost: {joined(host, port)}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode())
+        assert (await asyncio.wait_for(reader.read(), 60)).startswith(b"HTTP/1.1 200 OK\r\n")
+        writer.close()
+        await server.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_port_that_is_taken_is_said_and_leaves_no_socket() -> None:
+    with listening_socket("::1", 0, backlog=1) as first:
+        with pytest.raises(OSError, match="in use"):
+            listening_socket("::1", first.getsockname()[1], backlog=1)
+        assert first.family == socket.AF_INET6

@@ -9,8 +9,9 @@ import socket
 
 import pytest
 
+from gantry_chassis.addresses import listening_socket
 from gateway.http_protocol import HEAD_BYTES_MAX, READ_SECONDS_MAX
-from gateway.serving import HttpServer, listen
+from gateway.serving import HttpServer
 
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"
@@ -206,11 +207,11 @@ async def test_at_the_end_held_pulls_answer_and_no_call_is_lost(server):
 
 
 async def test_a_port_is_shared_only_by_those_that_all_ask_for_it(anyio_backend):
-    first = listen("127.0.0.1", 0, reuse_port=True)
+    first = listening_socket("127.0.0.1", 0, backlog=1, reuse_port=True)
     port = first.getsockname()[1]
-    second = listen("127.0.0.1", port, reuse_port=True)
+    second = listening_socket("127.0.0.1", port, backlog=1, reuse_port=True)
     with pytest.raises(OSError):
-        listen("127.0.0.1", port, reuse_port=False)
+        listening_socket("127.0.0.1", port, backlog=1)
     first.close()
     second.close()
 

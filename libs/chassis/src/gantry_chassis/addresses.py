@@ -1,4 +1,4 @@
-"""Who reaches a process by the address it listens on: which one others are told, and whether there are others at all."""
+"""The address a process listens on: how it is written, what others are told, and whether there are others at all."""
 
 import socket
 
@@ -9,6 +9,28 @@ LOOPBACK = "127.0.0.1"
 LOOPBACKS = ("127.", "::1", "localhost")
 
 _log = get_logger()
+
+
+def joined(host: str, port: int) -> str:
+    """Return host and port as one text; an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listening_socket(host: str, port: int, *, backlog: int, reuse_port: bool = False) -> socket.socket:
+    """Return a socket that listens and does not block (uvloop accepts until the kernel says "no more"). Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if reuse_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((host, port))
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
 
 
 def reachable_address(listen: str) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from gantry_chassis.addresses import listening_socket
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import CONTENT_TYPE, Metrics
 from gantry_chassis.web_pages import WebPages
@@ -96,8 +97,7 @@ class HttpServer:
 
         from gantry_chassis.http_connection import HttpConnection
 
-        listener = socket.create_server((self.host, self.port), backlog=BACKLOG)
-        listener.setblocking(False)  # uvloop accepts until the kernel says "no more"
+        listener = listening_socket(self.host, self.port, backlog=BACKLOG)
         self.port = listener.getsockname()[1]
         self._sockets = [listener]
         config = Config(

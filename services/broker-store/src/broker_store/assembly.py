@@ -35,6 +35,7 @@ from broker_store.registration import Registration
 from broker_store.requests import request_classes
 from broker_store.sending import Sending
 from broker_store.settings import Settings
+from gantry_chassis.addresses import joined
 from gantry_chassis.http import health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -131,7 +132,7 @@ class StoreProcess:
 
     def _build(self, opening: Opening) -> None:
         settings, store = self._settings, opening.store
-        address = f"{settings.advertised_host}:{self._doors.port}"
+        address = joined(settings.advertised_host, self._doors.port)
         sending = Sending(store, self._classes, Turn.current().at_end, self._thread)
         values = describe_values(settings, self._doors.port, self._doors.fast_port)
         config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
@@ -184,7 +185,7 @@ class StoreProcess:
         if self._registration is not None:
             await self._registration.register()
         self._doors.reason = ""
-        address = f"{settings.advertised_host}:{self._doors.port}"
+        address = joined(settings.advertised_host, self._doors.port)
         _log.info(
             "ready",
             address=address,

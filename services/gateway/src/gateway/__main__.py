@@ -4,6 +4,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
+from gantry_chassis.addresses import joined
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.process import Life, StartRefused, run
@@ -85,14 +86,14 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
     try:
         port = await server.start(settings.listen, settings.port, reuse_port=settings.reuse_port)
     except OSError as error:
-        where = f"{settings.listen}:{settings.port}"
+        where = joined(settings.listen, settings.port)
         raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
     if not settings.token:
         _log.warning(
             "no access control: whoever reaches this port may send, read and delete", listen=settings.listen
         )
     _log.debug("settings", **masked(settings))
-    _log.info("ready", http=f"http://{settings.listen}:{port}")
+    _log.info("ready", http=f"http://{joined(settings.listen, port)}")
     await life.stopping.wait()
     gateway.drain()
     await server.close()

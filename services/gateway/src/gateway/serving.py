@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from uvicorn import Config, Server
 
+from gantry_chassis.addresses import listening_socket
 from gantry_link.accepting import Accepting
 from gateway.http_protocol import GatewayProtocol
 from gateway.short_protocol import ShortProtocol
@@ -47,7 +48,7 @@ class HttpServer:
 
     async def start(self, host: str, port: int, *, reuse_port: bool) -> int:
         """Listen; return the port. OSError when it is taken."""
-        listener = listen(host, port, reuse_port=reuse_port)
+        listener = listening_socket(host, port, backlog=BACKLOG, reuse_port=reuse_port)
         self._sockets = [listener]
         self._accepting = Accepting(listener)
         # Only its start and its end: uvicorn's own loop would wake an idle process and take the signals away.
@@ -82,20 +83,3 @@ class HttpServer:
     def connections(self) -> list[GatewayProtocol]:
         """The connections that are open."""
         return [one for one in self._server.server_state.connections if isinstance(one, GatewayProtocol)]
-
-
-def listen(host: str, port: int, *, reuse_port: bool) -> socket.socket:
-    """Return a listening socket."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if reuse_port:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listener.bind((host, port))
-        listener.listen(BACKLOG)
-    except OSError:
-        listener.close()
-        raise
-    listener.setblocking(False)
-    return listener

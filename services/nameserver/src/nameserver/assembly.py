@@ -7,6 +7,7 @@ import fcntl
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
+from gantry_chassis.addresses import joined
 from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -54,7 +55,9 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     life.supervise("notices", outside.tell_brokers)
     life.supervise("expiry", lambda: _expire(parts, life))
     port, http_port = await _listen(settings, server, http)
-    _log.info("ready", remoting=f"{settings.listen}:{port}", http=f"http://{settings.listen}:{http_port}")
+    _log.info(
+        "ready", remoting=joined(settings.listen, port), http=f"http://{joined(settings.listen, http_port)}"
+    )
     await life.stopping.wait()
     await server.close(settings.drain_seconds)
     await http.close()
@@ -133,10 +136,10 @@ async def _expire(parts: Parts, life: Life) -> None:
 
 
 async def _listen(settings: NameserverSettings, server: RemotingServer, http: HttpServer) -> tuple[int, int]:
-    where = f"{settings.listen}:{settings.port}"
+    where = joined(settings.listen, settings.port)
     try:
         port = await server.listen(settings.listen, settings.port)
-        where = f"{settings.listen}:{settings.http_port_or_next}"
+        where = joined(settings.listen, settings.http_port_or_next)
         return port, await http.start()
     except OSError as error:
         raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error

@@ -10,6 +10,7 @@ import sys
 import time
 from typing import IO
 
+from gantry_chassis.addresses import joined
 from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -78,7 +79,9 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         raise _taken(settings.listen, settings.http_port_or_next, error) from error
     life.supervise("hints", hints.run)
     life.supervise("fleet", fleet.run)
-    _log.info("ready", remoting=f"{settings.listen}:{port}", http=f"http://{settings.listen}:{http_port}")
+    _log.info(
+        "ready", remoting=joined(settings.listen, port), http=f"http://{joined(settings.listen, http_port)}"
+    )
     await life.stopping.wait()
     await keepers.close()
     await door.close(settings.drain_seconds)
@@ -126,7 +129,7 @@ def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
 
 def _ourselves(settings: SchedulerSettings, port: int, figures: Figures, keepers: Keepers) -> Ourselves:
     host = settings.advertised_host
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    address = joined(host, port)
     owner = f"scheduler@{address}#{os.getpid()}-{secrets.token_hex(4)}"
     pace = Pace(
         settings.settle_batch,
@@ -172,7 +175,7 @@ async def _listen(settings: SchedulerSettings, door: ServiceDoor) -> int:
 
 
 def _taken(host: str, port: int, error: OSError) -> StartRefused:
-    return StartRefused(f"cannot listen on {host}:{port}: {error.strerror}; set another port")
+    return StartRefused(f"cannot listen on {joined(host, port)}: {error.strerror}; set another port")
 
 
 def _take_directory(settings: SchedulerSettings) -> IO[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from gantry_link.connection import split_address
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.ids import offset_message_id, pack_host
@@ -97,10 +98,9 @@ def _is_wanted(entry: Entry, wanted: Wanted) -> bool:
 def _schedule(entry: Entry, term: Term) -> Schedule:
     source = entry.source
     failure = next((f for lane in term.lanes.due.values() if (f := lane.failures.get(entry.key))), None)
-    host, _, port = term.client.address.rpartition(":")
+    host, port = split_address(term.client.address)
     return Schedule(
-        id=entry.uniq.decode("utf-8", "replace")
-        or offset_message_id(pack_host(host, int(port)), entry.position),
+        id=entry.uniq.decode("utf-8", "replace") or offset_message_id(pack_host(host, port), entry.position),
         broker=term.broker,
         topic=entry.topic,
         queue_id=entry.queue_id,

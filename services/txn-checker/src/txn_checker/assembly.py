@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from gantry_chassis.addresses import joined
 from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -58,11 +59,15 @@ class CheckerProcess:
             settings.allowed_hosts,
         )
         port, http_port = await self._listen(http)
-        self._address = f"{settings.advertised_host}:{port}"
+        self._address = joined(settings.advertised_host, port)
         self._hints.subscribe("gantry.route.*", lambda _subject, _payload: self._fleet.hint())
         self._life.supervise("hints", self._hints.run)
         self._life.supervise("fleet", self._fleet.run)
-        _log.info("ready", remoting=f"{settings.listen}:{port}", http=f"http://{settings.listen}:{http_port}")
+        _log.info(
+            "ready",
+            remoting=joined(settings.listen, port),
+            http=f"http://{joined(settings.listen, http_port)}",
+        )
         await self._life.stopping.wait()
         self._answers.stop()
         await self._door.close(settings.drain_seconds)
@@ -78,10 +83,10 @@ class CheckerProcess:
 
     async def _listen(self, http: HttpServer) -> tuple[int, int]:
         settings = self._settings
-        where = f"{settings.listen}:{settings.port}"
+        where = joined(settings.listen, settings.port)
         try:
             port = await self._door.listen(settings.listen, settings.port)
-            where = f"{settings.listen}:{settings.http_port_or_next}"
+            where = joined(settings.listen, settings.http_port_or_next)
             return port, await http.start()
         except OSError as error:
             raise StartRefused(f"cannot listen on {where}: {error.strerror}; set another port") from error
