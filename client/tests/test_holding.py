@@ -9,7 +9,7 @@ from received import QUEUES, received, until
 from gantry.consumer import holding as holding_module
 from gantry.consumer.holding import Holding
 from gantry.consumer.locking import Locks
-from gantry.consumer.offsets import OffsetTable
+from gantry.consumer.offsets import NotWritten, OffsetTable
 from gantry.consumer.process_queue import ProcessQueue
 from gantry.consumer.settings import ConsumerSettings
 from gantry.message import MessageQueue
@@ -55,13 +55,29 @@ class Notes:
         self.table = OffsetTable()
         self.reads: list[MessageQueue] = []
         self.writes: list[set[MessageQueue]] = []
+        self.failing: NotWritten = {}
 
     async def read(self, queue: MessageQueue) -> int:
         self.reads.append(queue)
         return 5
 
-    async def write(self, only=None, *, wait: bool = False) -> None:
+    async def write(self, only=None, *, wait: bool = False) -> NotWritten:
         self.writes.append(set(only or ()))
+        return self.failing
+
+
+async def test_an_offset_that_a_hand_over_could_not_write_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def nothing() -> None:
+        await asyncio.sleep(3600)
+
+    notes = Notes()
+    held = Holding(LockKeeper(), "g", ConsumerSettings(), notes, None, lambda queue: [nothing()])
+    assert await held.take(QUEUES[:2])
+    notes.failing = {QUEUES[1]: NotConnected("away")}
+    assert await held.drop(QUEUES[:2])
+    assert caplog.text.count("could not be written at its hand-over") == 1
+    assert "queue_id=1" in caplog.text
+    await held.close()
 
 
 async def test_a_lost_lock_ends_the_work_and_the_offset_is_read_again_with_the_next_one(
@@ -155,8 +171,9 @@ async def test_a_queue_that_is_being_handed_over_is_not_begun_anew() -> None:
     async def nothing() -> None:
         await asyncio.sleep(3600)
 
-    async def write(only=None, *, wait: bool = False) -> None:
+    async def write(only=None, *, wait: bool = False) -> NotWritten:
         await gate.wait()
+        return {}
 
     notes.write = write
     locks = Locks("g", "me", keeper.store)

@@ -1,8 +1,11 @@
+import math
 import random
 import zlib
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from gantry import InvalidMessage, Message, ReceivedMessage
 from gantry.compression import UnreadableBody, decompress
@@ -74,7 +77,7 @@ def test_large_bodies_are_compressed_and_come_back():
 
 
 def test_a_body_that_cannot_be_read_says_why():
-    with pytest.raises(UnreadableBody, match="says it is compressed and is not"):
+    with pytest.raises(UnreadableBody, match="says it is compressed with zlib and is not"):
         decompress(b"no zlib", 0x1)
     with pytest.raises(UnreadableBody, match="more than"):
         decompress(zlib.compress(b"\0" * (65 * 1024 * 1024)), 0x301)
@@ -89,13 +92,23 @@ def test_a_body_that_cannot_be_read_says_why():
         (lambda: Message("T", None), "body"),
         (lambda: Message("T", b"x", tag=3), "tag"),
         (lambda: Message("T", b"x", tag="a || b"), "tag: one tag"),
-        (lambda: Message("T", b"x", keys=["a b"]), "keys"),
+        (lambda: Message("T", b"x", keys=["a b"]), "keys: 'a b' holds a blank, which divides keys"),
+        (lambda: Message("T", b"x", keys="a b"), "give several keys as a list"),
+        (lambda: Message("T", b"x", keys=["a", ""]), "keys"),
         (lambda: Message("T", b"x", keys=[1]), "keys"),
         (lambda: Message("T", b"x", properties={"a": 1}), "properties"),
         (lambda: Message("T", b"x", properties={"a": ""}), "properties"),
         (lambda: Message("T", b"x", properties={"TAGS": "a"}), "properties: TAGS is set by the argument"),
         (lambda: Message("T", b"x", delay_level=19), "delay_level: 0 \\(none\\) to 18, not 19"),
         (lambda: Message("T", b"x", delay=-1), "delay"),
+        (lambda: Message("T", b"x", delay=math.nan), "delay: seconds from now, 0 to 1000000000, not nan"),
+        (lambda: Message("T", b"x", delay=math.inf), "delay"),
+        (lambda: Message("T", b"x", delay=-math.inf), "delay"),
+        (lambda: Message("T", b"x", delay=1e300), "delay"),
+        (lambda: Message("T", b"x", delay=True), "delay"),
+        (lambda: Message("T", b"x", deliver_at=-1), "deliver_at: an instant from 1970 on"),
+        (lambda: Message("T", b"x", deliver_at=2**63), "deliver_at"),
+        (lambda: Message("T", b"x", deliver_at=datetime(1969, 1, 1, tzinfo=UTC)), "deliver_at"),
         (lambda: Message("T", b"x", delay=1, delay_level=1), "one of"),
         (lambda: Message("T", b"x", deliver_at=datetime(2033, 1, 1)), "time zone"),  # noqa: DTZ001 - what is refused
         (lambda: Message("T", b"x", flag=2**31), "flag"),
@@ -112,6 +125,26 @@ def test_a_body_that_cannot_be_read_says_why():
 def test_wrong_types_and_sizes_are_refused_naming_field_and_limit(make, field):
     with pytest.raises(InvalidMessage, match=field):
         make()
+
+
+@given(delay=some.floats() | some.integers())
+def test_any_number_of_seconds_is_a_delay_or_refused(delay):
+    if 0 <= delay <= 10**9:
+        assert Message("T", b"x", delay=delay).delay_ms == round(delay * 1000)
+        return
+    with pytest.raises(InvalidMessage, match="delay: seconds from now"):
+        Message("T", b"x", delay=delay)
+
+
+@given(
+    keys=some.lists(
+        some.text(some.characters(exclude_characters=" \x01\x02", exclude_categories=["Cs"]), min_size=1)
+    )
+)
+def test_keys_are_received_as_they_were_given(keys):
+    prepared = prepare(Message("T", b"x", keys=keys))
+    properties = parse_properties(prepared.properties)
+    assert received(**properties).keys == keys
 
 
 def test_topics_are_checked_and_wrapped():

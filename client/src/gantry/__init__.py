@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gantry.compression import UnreadableBody
     from gantry.consumer.hooks import ConsumeCall, ConsumeHook
     from gantry.consumer.lite import LitePullConsumer
     from gantry.consumer.outcomes import ConsumeContext, ConsumeResult
@@ -88,6 +89,7 @@ __all__ = [
     "TransactionProducer",
     "TransactionResult",
     "TransactionState",
+    "UnreadableBody",
     "by_hash",
     "by_machine_room",
     "by_random",
@@ -95,6 +97,7 @@ __all__ = [
 ]
 
 _PLACES = {
+    "gantry.compression": "UnreadableBody",
     "gantry.consumer.hooks": "ConsumeCall ConsumeHook",
     "gantry.consumer.lite": "LitePullConsumer",
     "gantry.consumer.outcomes": "ConsumeContext ConsumeResult",

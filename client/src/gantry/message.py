@@ -28,7 +28,11 @@ from gantry_wire.properties import (
 from gantry_wire.record import Record
 
 DELAY_LEVEL_MAX = 18
+DELAY_SECONDS_MAX = 10**9
+"""Some 31 years: no broker takes more, Gantry's takes 40 days unless it is set otherwise."""
 _FLAG_MAX = 2**31 - 1
+_TIME_MS_MAX = 2**63 - 1
+KEY_SEPARATOR = " "
 RESERVED = frozenset({KEYS, TAGS, WAIT, DELAY, UNIQ_KEY, SHARDING_KEY, TIMER_DELAY_MS, TIMER_DELIVER_MS})
 """Properties that are set by the arguments of a message, never by `properties`."""
 
@@ -111,7 +115,7 @@ class Message:
         self.topic: str = topic
         self.body: bytes = body
         self.tag: str | None = tag
-        self.keys: str = keys if isinstance(keys, str) else _joined(keys) if keys else ""
+        self.keys: str = _joined(keys) if keys else ""
         self.sharding_key: str | None = sharding_key
         self.delay_level: int = delay_level
         self.delay_ms: int | None = None
@@ -157,17 +161,23 @@ class Message:
         if isinstance(level, bool) or not isinstance(level, int) or not 0 <= level <= DELAY_LEVEL_MAX:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidMessage("delay_level", f"0 (none) to {DELAY_LEVEL_MAX}, not {level!r}")
         if delay is not None:
-            if isinstance(delay, bool) or not isinstance(delay, (int, float)) or delay < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise InvalidMessage("delay", f"seconds from now, not {delay!r}")
+            if (
+                isinstance(delay, bool)
+                or not isinstance(delay, (int, float))
+                or not 0 <= delay <= DELAY_SECONDS_MAX
+            ):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise InvalidMessage("delay", f"seconds from now, 0 to {DELAY_SECONDS_MAX}, not {delay!r}")
             self.delay_ms = round(delay * 1000)
         if isinstance(deliver_at, datetime):
             if deliver_at.tzinfo is None:
                 raise InvalidMessage("deliver_at", "a datetime with a time zone, as datetime.now(UTC)")
             self.deliver_at_ms = round(deliver_at.timestamp() * 1000)
         elif deliver_at is not None:
-            if isinstance(deliver_at, bool) or not isinstance(deliver_at, int) or deliver_at < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            if isinstance(deliver_at, bool) or not isinstance(deliver_at, int):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise InvalidMessage("deliver_at", f"a datetime, or ms since 1970, not {deliver_at!r}")
             self.deliver_at_ms = deliver_at
+        if self.deliver_at_ms is not None and not 0 <= self.deliver_at_ms <= _TIME_MS_MAX:
+            raise InvalidMessage("deliver_at", f"an instant from 1970 on, not {deliver_at!r}")
 
 
 def check_flag(flag: object) -> None:
@@ -194,11 +204,19 @@ def check_property(key: object, value: object) -> None:
         raise InvalidMessage("properties", f"{key} is set by the argument of the message, not here")
 
 
-def _joined(keys: Iterable[str]) -> str:
-    parts = list(keys)
+def _joined(keys: str | Iterable[str]) -> str:
+    """Return keys as they travel: divided by blanks, so that none can hold one."""
+    parts = [keys] if isinstance(keys, str) else list(keys)
     for key in parts:
-        if not isinstance(key, str) or not key or " " in key:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidMessage("keys", f"texts without blanks, not {key!r}")
+        if not isinstance(key, str) or not key:  # pyright: ignore[reportUnnecessaryIsInstance] - what users pass
+            raise InvalidMessage(
+                "keys", f"one text, or a list of texts of at least one character, not {key!r}"
+            )
+        if " " in key:
+            raise InvalidMessage(
+                "keys",
+                f"{key!r} holds a blank, which divides keys: give several keys as a list, and one without blanks",
+            )
     return " ".join(parts)
 
 
@@ -267,7 +285,7 @@ class ReceivedMessage:
     @property
     def keys(self) -> list[str]:
         """What it can be found by."""
-        return self.properties.get(KEYS, "").split()
+        return [key for key in self.properties.get(KEYS, "").split(KEY_SEPARATOR) if key]
 
     @property
     def sharding_key(self) -> str | None:

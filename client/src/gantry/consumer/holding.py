@@ -138,7 +138,12 @@ class Holding:
         ]
         if ready:
             names = [held.queue for held in ready]
-            await self._offsets.write(names, wait=True)
+            failed = await self._offsets.write(names, wait=True)
+            for queue, error in failed.items():
+                log.warning(
+                    "group %s: how far %s is could not be written at its hand-over, its last messages come again: %s",
+                    self._group, queue, error,
+                )  # fmt: skip
             for held in ready:
                 self._end(held)
                 self._forget(held.queue)

@@ -145,7 +145,11 @@ class LitePullConsumer:
         return await self._at_work().poll(timeout, count)
 
     async def commit(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Have the broker keep how far this consumer is, in all queues or in some; returns when it has."""
+        """Have the broker keep how far this consumer is, in all queues or in some; returns when it has.
+
+        Raises TimedOut, ConnectionFailed, Refused or NoRoute where a broker did not keep it: commit again. ConfigurationError for a
+        queue that is not in hand.
+        """
         await self._at_work().commit(None if queues is None else [self._wire(queue) for queue in queues])
 
     def position(self, queue: MessageQueue) -> int:

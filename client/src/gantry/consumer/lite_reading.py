@@ -20,10 +20,12 @@ from gantry.consumer.rebalancing import Rebalancer
 from gantry.consumer.running import repeat
 from gantry.consumer.statistics import SAMPLE_SECONDS, ConsumerStatistics
 from gantry.consumer.subscriptions import Subscription
-from gantry.errors import ConfigurationError
+from gantry.errors import ConfigurationError, sdk_error
 from gantry.instance import ClientInstance
 from gantry.message import MessageQueue, ReceivedMessage
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
+from gantry_wire.errors import WireError
 
 log: logging.Logger = logging.getLogger("gantry")
 
@@ -136,11 +138,18 @@ class LiteReading:
             self.offsets.table.put(queue, offset)
 
     async def commit(self, queues: Collection[MessageQueue] | None) -> None:
-        """Have brokers keep how far we are."""
-        for held in self.holding.queues.values():
-            if queues is None or held.queue in queues:
-                self.offsets.table.put(held.queue, held.commit_offset)
-        await self.offsets.write(queues, wait=True)
+        """Have brokers keep how far we are. Raises GantryError where they do not."""
+        committed = list(self.holding.queues.values())
+        if queues is not None:
+            committed = [self._held(queue) for queue in queues]
+        for held in committed:
+            self.offsets.table.put(held.queue, held.commit_offset)
+        failed = await self.offsets.write([held.queue for held in committed], wait=True)
+        for queue, error in failed.items():
+            doing = f"committing {len(committed)} queues failed for {len(failed)}, the first {queue}"
+            if isinstance(error, BrokerRefused | LinkError | WireError):
+                raise sdk_error(error, doing) from error
+            raise error
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Read and give out nothing of these queues."""

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from gantry.message import MessageQueue
 from gantry_link.errors import BrokerRefused
@@ -24,6 +24,10 @@ from gantry_wire.errors import MalformedBody
 log: logging.Logger = logging.getLogger("gantry")
 
 BACKUP_SUFFIX = ".bak"
+
+
+NotWritten: TypeAlias = dict[MessageQueue, Exception]
+"""Queues whose offset was not written, with the reason."""
 
 
 class OffsetTable:
@@ -88,8 +92,8 @@ class OffsetStore(Protocol):
         """Return the kept offset of a queue, None when there is none. Raises BrokerRefused or LinkError."""
         ...
 
-    async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> None:
-        """Write what changed. `wait`: until the keeper has it. What fails is due again, and is not raised."""
+    async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> NotWritten:
+        """Write what changed, and return what failed: it is due again, unless it was refused. `wait`: until the keeper has it."""
         ...
 
 
@@ -105,22 +109,27 @@ class BrokerOffsets:
         """As `OffsetStore.read`."""
         return await self._store_of(queue.broker).consumer_offset(self._group, queue.topic, queue.queue_id)
 
-    async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> None:
+    async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> NotWritten:
         """As `OffsetStore.write`."""
         changed = self.table.take_changed(only)
-        if changed:
-            await asyncio.gather(*[self._write_one(queue, offset, wait) for queue, offset in changed.items()])
+        outcomes = await asyncio.gather(
+            *[self._write_one(queue, offset, wait) for queue, offset in changed.items()]
+        )
+        return {queue: error for queue, error in zip(changed, outcomes, strict=True) if error is not None}
 
-    async def _write_one(self, queue: MessageQueue, offset: int, wait: bool) -> None:
+    async def _write_one(self, queue: MessageQueue, offset: int, wait: bool) -> Exception | None:
         try:
             store = self._store_of(queue.broker)
             commit = store.commit_offset if wait else store.commit_offset_oneway
             await commit(self._group, queue.topic, queue.queue_id, offset)
         except BrokerRefused as error:
             log.warning("offset %d of %s was refused: %s", offset, queue, error)
+            return error
         except Exception as error:  # noqa: BLE001 - a broker that is away must not end the writer of all offsets
             self.table.not_written(queue)
             log.debug("offset %d of %s is not written yet: %s", offset, queue, error)
+            return error
+        return None
 
 
 class FileOffsets:
@@ -137,19 +146,21 @@ class FileOffsets:
         """As `OffsetStore.read`."""
         return self.table.get(queue)
 
-    async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> None:
+    async def write(self, only: Collection[MessageQueue] | None = None, *, wait: bool = False) -> NotWritten:
         """As `OffsetStore.write`; the file holds all offsets, so all are written, and always waited for."""
         del wait
         async with self._one_at_a_time:
             changed = self.table.take_changed(only)
             if not changed:
-                return
+                return {}
             try:
                 await asyncio.to_thread(save_offsets, self.path, self.table.snapshot())
             except OSError as error:
                 for queue in changed:
                     self.table.not_written(queue)
                 log.warning("offsets are not written to %s: %s", self.path, error)
+                return dict.fromkeys(changed, error)
+        return {}
 
 
 def load_offsets(path: Path) -> dict[MessageQueue, int]:

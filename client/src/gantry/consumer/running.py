@@ -320,7 +320,7 @@ class Running:
             self.returning.put(Failed(call.queue, call.messages, EXPIRED_LEVEL, words))
 
 
-async def repeat(seconds: float, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def repeat(seconds: float, job: Callable[[], Coroutine[Any, Any, object]]) -> None:
     """Run a job again and again; what it raises is logged."""
     while True:
         await asyncio.sleep(seconds)

@@ -10,7 +10,7 @@ import msgspec
 from gantry.compression import decompress
 from gantry.errors import InvalidMessage
 from gantry.json_bodies import body_fields
-from gantry.message import Message, MessageQueue, SendResult, SendStatus
+from gantry.message import KEY_SEPARATOR, Message, MessageQueue, SendResult, SendStatus
 from gantry_wire.record import SYS_COMPRESSED, SYS_COMPRESSION_LZ4, SYS_COMPRESSION_ZSTD
 
 BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -113,7 +113,7 @@ def message_body(message: Message, queue: MessageQueue | None, idempotency_key: 
     if message.deliver_at_ms is not None:
         when = _rfc3339(message.deliver_at_ms)
     fields: dict[str, Any] = {
-        "tag": message.tag, "keys": message.keys.split() or None, "properties": message.properties or None,
+        "tag": message.tag, "keys": message.keys.split(KEY_SEPARATOR) if message.keys else None, "properties": message.properties or None,
         "shardingKey": message.sharding_key, "idempotencyKey": idempotency_key, "delayLevel": message.delay_level or None,
         "delayMs": message.delay_ms, "deliverAt": when, "broker": queue.broker if queue else None,
         "queueId": queue.queue_id if queue else None,
