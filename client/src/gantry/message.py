@@ -161,11 +161,8 @@ class Message:
         if isinstance(level, bool) or not isinstance(level, int) or not 0 <= level <= DELAY_LEVEL_MAX:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidMessage("delay_level", f"0 (none) to {DELAY_LEVEL_MAX}, not {level!r}")
         if delay is not None:
-            if (
-                isinstance(delay, bool)
-                or not isinstance(delay, (int, float))
-                or not 0 <= delay <= DELAY_SECONDS_MAX
-            ):  # pyright: ignore[reportUnnecessaryIsInstance]
+            is_number = isinstance(delay, int | float) and not isinstance(delay, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not is_number or not 0 <= delay <= DELAY_SECONDS_MAX:
                 raise InvalidMessage("delay", f"seconds from now, 0 to {DELAY_SECONDS_MAX}, not {delay!r}")
             self.delay_ms = round(delay * 1000)
         if isinstance(deliver_at, datetime):
