@@ -1,7 +1,6 @@
 """One process: its words, its death, and when it is started again."""
 
 import os
-import select
 import subprocess
 import sys
 import time
@@ -25,7 +24,11 @@ def make(tmp_path: Path):
         command = (sys.executable, "-c", code)
         check = Check("http", "127.0.0.1", 1)
         return Child(
-            ProcessPlan("trial", "broker", command, str(tmp_path / "trial"), check, 0, 1), output, lock
+            ProcessPlan(
+                "trial", "broker", command, str(tmp_path / "trial"), check, 0, 1, str(tmp_path / "trial.log")
+            ),
+            output,
+            lock,
         )
 
     yield child
@@ -36,9 +39,8 @@ def make(tmp_path: Path):
 def wait_for_death(child: Child) -> str:
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        descriptor = child.descriptor()
-        if descriptor is not None and select.select([descriptor], [], [], 0.05)[0]:
-            child.read()
+        time.sleep(0.01)
+        child.read()
         how = child.died(100.0)
         if how is not None:
             return how
@@ -122,7 +124,7 @@ class SlowLibc:
 
 child._libc = SlowLibc()
 command = (sys.executable, "-c", f"open({str(folder / 'lives')!r}, 'w')")
-plan = ProcessPlan("trial", "broker", command, str(folder), Check("http", "127.0.0.1", 1), 0, 1)
+plan = ProcessPlan("trial", "broker", command, str(folder), Check("http", "127.0.0.1", 1), 0, 1, str(folder / "trial.log"))
 child.Child(plan, Output(folder / "log", echo=False), 0).start(0.0)
 """
 

@@ -1,9 +1,15 @@
 """What the system says reaches the file, is moved aside when it is full, and never holds anybody up."""
 
+import contextlib
+import fcntl
+import os
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from gantry_launcher import lines
 from gantry_launcher import output as module
 from gantry_launcher.output import Output
 
@@ -53,10 +59,37 @@ def test_a_log_that_cannot_be_written_stops_nothing(
     assert "said all the same" in capsys.readouterr().err
 
 
-def test_when_nobody_keeps_up_the_oldest_lines_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WAITING_LINES_MAX", 3)
+def test_when_nobody_keeps_up_the_oldest_lines_go_and_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "WAITING_LINES_MAX", 3)
     output = Output(tmp_path / "gantry.log", echo=False)
-    with output._wake:  # the writer waits
-        output._lines.extend(f"{number}\n" for number in range(10))
+    with output._to_file._wake:  # the writer waits
+        for number in range(10):
+            output.line("trial", str(number))
     output.close()
-    assert (tmp_path / "gantry.log").read_text().split() == ["7", "8", "9"]
+    first, *rest = (tmp_path / "gantry.log").read_text().splitlines()
+    assert first == "gantry     | 7 lines are missing here: they came faster than they could be written"
+    assert rest == [f"trial      | {number}" for number in (7, 8, 9)]
+
+
+def test_a_terminal_that_is_stopped_holds_up_neither_the_file_nor_who_says_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = os.pipe()
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        output = Output(tmp_path / "gantry.log", echo=True)
+        for number in range(2000):
+            output.line("trial", str(number))
+        until = time.monotonic() + 60
+        while not _read(tmp_path / "gantry.log").endswith("1999\n") and time.monotonic() < until:
+            time.sleep(0.01)
+        assert _read(tmp_path / "gantry.log").endswith("1999\n")
+        os.close(reading)
+        output.close()
+
+
+def _read(file: Path) -> str:
+    return file.read_text() if file.exists() else ""

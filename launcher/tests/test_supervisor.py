@@ -21,13 +21,20 @@ def supervisor(tmp_path: Path):
     (tmp_path / "trial").write_text("")
     command = (sys.executable, "-c", "")
     process = ProcessPlan(
-        "trial", "broker", command, str(tmp_path / "trial"), Check("http", "127.0.0.1", 1), 0, 1
+        "trial",
+        "broker",
+        command,
+        str(tmp_path / "trial"),
+        Check("http", "127.0.0.1", 1),
+        0,
+        1,
+        str(tmp_path / "logs" / "trial.log"),
     )
     plan = SystemPlan((process,), "", "", "", "", (), "127.0.0.1")
     output = Output(tmp_path / "gantry.log", echo=False)
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     listener = control.listen(tmp_path)
-    supervisor = Supervisor(plan, output, lock, listener, 0.0)
+    supervisor = Supervisor(plan, output, lock, listener, 0.0, 30.0)
     yield supervisor
     for one in (listener, supervisor._signals_in, supervisor._signals_out, supervisor._selector):
         one.close()

@@ -15,13 +15,13 @@ from pathlib import Path
 
 from gantry_launcher.output import Output
 from gantry_launcher.plan import ProcessPlan, child_environment
+from gantry_launcher.tail import Tail
 
 BACKOFF_SECONDS_MIN = 0.1
 BACKOFF_SECONDS_MAX = 5.0
 ASK_SECONDS = 0.15
 """How long a process that is not ready yet may take to say how it is; the supervisor grants more to a busy one."""
 TAIL_LINES_MAX = 20
-LINE_BYTES_MAX = 64 * 1024
 PR_SET_PDEATHSIG = 1
 # The line each service logs when it serves, as text or as JSON.
 READY_LINE = re.compile(rb"\binfo +ready\b|\"event\":\"ready\"")
@@ -43,9 +43,11 @@ class Child:
         self.start_at: float | None = None
         self.ask_seconds = ASK_SECONDS
         self.tail: deque[str] = deque(maxlen=TAIL_LINES_MAX)
+        self.kill_at: float | None = None
+        """When it is killed, unless it answers again before."""
         self._process: subprocess.Popen[bytes] | None = None
         self._output, self._lock = output, lock
-        self._part = b""
+        self._log = Tail(Path(plan.log))
 
     @property
     def pid(self) -> int | None:
@@ -57,59 +59,49 @@ class Child:
         """How often it was started again."""
         return max(0, self.starts - 1)
 
-    def start(self, now: float) -> int:
-        """Start it; returns the descriptor its output is read from. After an OSError it is planned to be tried again."""
+    def start(self, now: float) -> None:
+        """Start it. After an OSError it is planned to be tried again."""
         try:
-            return self._start(now)
+            self._start(now)
         except OSError:
             self._plan_after_failure(now)
             raise
 
-    def _start(self, now: float) -> int:
+    def _start(self, now: float) -> None:
         Path(self.plan.folder).mkdir(parents=True, exist_ok=True)
         self.ready = self.said_ready = False
-        self.start_at, self.started_at, self.starts, self._part = None, now, self.starts + 1, b""
-        self._process = subprocess.Popen(
-            self.plan.command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=self.plan.folder,
-            env=child_environment(),
-            pass_fds=(self._lock,),  # the data directory stays in use until the last child is gone
-            process_group=0,  # Ctrl-C in the terminal is for the launcher, which drains them in order
-            preexec_fn=partial(_end_with_launcher, os.getpid()),  # noqa: PLW1509 - one system call; the fork is of the main thread
-        )
-        assert self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
-        return self._process.stdout.fileno()
-
-    def read(self) -> bool:
-        """Pass on what it said; False when it closed its output."""
-        if self._process is None or self._process.stdout is None:
-            return False
+        self.start_at, self.started_at, self.starts, self.kill_at = None, now, self.starts + 1, None
+        log = self._log.open_for_process()
         try:
-            data = os.read(self._process.stdout.fileno(), LINE_BYTES_MAX)
-        except BlockingIOError:
-            return True
-        *lines, self._part = (self._part + data).split(b"\n")
-        if len(self._part) > LINE_BYTES_MAX or (not data and self._part):
-            lines, self._part = [*lines, self._part], b""
-        for line in lines:
+            self._process = subprocess.Popen(
+                self.plan.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.plan.folder,
+                env=child_environment(),
+                pass_fds=(self._lock,),  # the data directory stays in use until the last child is gone
+                process_group=0,  # Ctrl-C in the terminal is for the launcher, which drains them in order
+                preexec_fn=partial(_end_with_launcher, os.getpid()),  # noqa: PLW1509 - one system call; the fork is of the main thread
+            )
+        finally:
+            os.close(log)
+
+    def read(self) -> None:
+        """Pass on what it said since the last look."""
+        for line in self._log.lines():
             self._say(line)
-        return bool(data)
+        if not self.plan.rolls_log:
+            self._log.empty_when_full()
 
     def died(self, now: float) -> str | None:
         """Return how it died, once, and plan its next start; None while it lives or is not started."""
         if self._process is None or self._process.poll() is None:
             return None
-        while self.read():  # its last words, as long as nobody else holds the pipe
-            if not self._has_more():
-                break
+        for line in self._log.last_words():
+            self._say(line)
         status = self._process.returncode
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._process = None
+        self._process, self.kill_at = None, None
         self.start_at = now
         if not self.ready:
             self._plan_after_failure(now)
@@ -131,22 +123,14 @@ class Child:
             else:
                 self._process.send_signal(number)
 
-    def descriptor(self) -> int | None:
-        """Return the descriptor of its output while it is open."""
-        return (
-            None if self._process is None or self._process.stdout is None else self._process.stdout.fileno()
-        )
+    def close(self) -> None:
+        """Read its log no more."""
+        self._log.close()
 
     def _plan_after_failure(self, now: float) -> None:
         self.deaths_before_ready += 1
         doubled = BACKOFF_SECONDS_MIN * 2 ** min(self.deaths_before_ready - 1, 10)
         self.start_at = now + min(doubled, BACKOFF_SECONDS_MAX)
-
-    def _has_more(self) -> bool:
-        import select
-
-        descriptor = self.descriptor()
-        return descriptor is not None and bool(select.select([descriptor], [], [], 0)[0])
 
     def _say(self, line: bytes) -> None:
         if not line.strip():

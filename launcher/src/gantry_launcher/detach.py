@@ -56,6 +56,9 @@ class _Pipe:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        os.set_blocking(
+            descriptor, False
+        )  # a caller that is stopped holds up nothing; its pipe has room for all words
 
     def say(self, words: str) -> None:
         """Tell progress."""

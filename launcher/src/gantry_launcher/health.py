@@ -78,4 +78,11 @@ def _ask_redis(connection: socket.socket) -> Health:
     return Health(ready, "ready" if ready else answer.decode("ascii", "replace").strip(), {})
 
 
+QUESTIONS = {
+    "http": b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    "nats": b"PING\r\n",
+    "redis": b"PING\r\n",
+}
+"""What each kind of process answers at once, whatever it is busy with."""
+
 _ASK = {"http": _ask_http, "nats": _ask_nats, "redis": _ask_redis}

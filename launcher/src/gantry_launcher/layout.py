@@ -63,8 +63,12 @@ class DataDir(NamedTuple):
 
     @property
     def log(self) -> Path:
-        """What the system printed, rotated."""
+        """What all processes logged, in one file, rotated."""
         return self.path / "logs" / "gantry.log"
+
+    def log_of(self, process: str) -> Path:
+        """Return the file one process logs into."""
+        return self.path / "logs" / f"{process}.log"
 
     def of(self, process: str) -> Path:
         """Return the folder of one process."""

@@ -1,6 +1,7 @@
 """From the options of `up` to a plan: which processes, with which arguments, on which ports, in which order stopped."""
 
 import os
+import signal
 import socket
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ LOOPBACK = "127.0.0.1"
 class ProcessPlan:
     """One process. Stages are stopped one after the other, the lowest first: who calls before who is called.
 
+    `check` says whether the system may use it, `watched` whether this very process lives; both are the same where it has a port to itself.
     Lines that hold one of `silent` tell a user nothing: they are kept for the moment it cannot start, and not shown.
     """
 
@@ -34,7 +36,18 @@ class ProcessPlan:
     check: Check
     stage: int
     stop_seconds: float
+    log: str
     silent: tuple[str, ...] = ()
+    own_check: Check | None = None
+    rolls_log: bool = True
+    """Whether it moves its log aside by itself when that is full."""
+    dump_signal: int | None = signal.SIGUSR1
+    """What makes it log the stacks of its threads, also while it spins."""
+
+    @property
+    def watched(self) -> Check:
+        """Where this very process answers."""
+        return self.own_check or self.check
 
 
 @dataclass(frozen=True)
@@ -117,7 +130,11 @@ class _Planner:
     def _nats(self, port: int) -> ProcessPlan:
         command = (str(layout.nats_server()), "-a", LOOPBACK, "-p", str(port))
         check = Check("nats", LOOPBACK, port)
-        return ProcessPlan("nats", "nats", command, self._folder("nats"), check, 3, 4, silent=("[INF]",))
+        # Go writes its stacks at SIGQUIT, and ends.
+        return ProcessPlan(
+            "nats", "nats", command, self._folder("nats"), check, 3, 4, self._log("nats"), ("[INF]",),
+            rolls_log=False, dump_signal=signal.SIGQUIT,
+        )  # fmt: skip
 
     def _redis(self, port: int) -> ProcessPlan:
         # Nothing in it is worth a file: rate-limit buckets and caches that may be forgotten.
@@ -125,7 +142,10 @@ class _Planner:
         command = (str(layout.valkey_server()), *words.split(" "), "--maxmemory-policy", "volatile-lru")
         check = Check("redis", LOOPBACK, port)
         silent = ("Memory overcommit",)  # it never forks to save
-        return ProcessPlan("redis", "redis", command, self._folder("redis"), check, 3, 4, silent)
+        return ProcessPlan(
+            "redis", "redis", command, self._folder("redis"), check, 3, 4, self._log("redis"), silent,
+            rolls_log=False, dump_signal=None,
+        )  # fmt: skip
 
     def _nameserver(self, nats_url: str) -> tuple[ProcessPlan, str]:
         port = self._port("nameserver", NAMESERVER_PORT, 1, (0, 1))
@@ -138,8 +158,9 @@ class _Planner:
             "nats_url": nats_url,
         }
         check = Check("http", self._near, http_port)
-        command = self._python("nameserver", settings, "nameserver")
-        plan = ProcessPlan("nameserver", "nameserver", command, self._folder("nameserver"), check, 2, 4)
+        log = self._log("nameserver")
+        command = self._python("nameserver", {**settings, "log_file": log}, "nameserver")
+        plan = ProcessPlan("nameserver", "nameserver", command, self._folder("nameserver"), check, 2, 4, log)
         return plan, _joined(self._near, port)
 
     def _store(self, index: int, nameserver: str, nats_url: str) -> tuple[ProcessPlan, StorePlan]:
@@ -162,8 +183,9 @@ class _Planner:
             "nats_url": nats_url,
         }
         check = Check("http", self._near, http_port)
-        command = self._python("broker_store", settings, process, "broker-store")
-        plan = ProcessPlan(process, "broker", command, self._folder(process), check, 1, 25)
+        log = self._log(process)
+        command = self._python("broker_store", {**settings, "log_file": log}, process, "broker-store")
+        plan = ProcessPlan(process, "broker", command, self._folder(process), check, 1, 25, log)
         http = f"http://{_joined(self._near, http_port)}"
         return plan, StorePlan(name, _joined(advertise, port), http, directory, process)
 
@@ -182,9 +204,10 @@ class _Planner:
             "nameservers": nameserver,
             "nats_url": nats_url,
         }
-        command = self._python(module, settings, service)
+        log = self._log(service)
+        command = self._python(module, {**settings, "log_file": log}, service)
         check = Check("http", self._near, http_port)
-        return ProcessPlan(service, service, command, self._folder(service), check, 0, 8)
+        return ProcessPlan(service, service, command, self._folder(service), check, 0, 8, log)
 
     def _gateways(self, nameserver: str, nats_url: str, redis_url: str) -> tuple[list[ProcessPlan], str]:
         port = self._port("gateway", GATEWAY_PORT, 0)
@@ -199,10 +222,16 @@ class _Planner:
         plans: list[ProcessPlan] = []
         for worker in range(count):
             name = "gateway" if count == 1 else f"gateway-{worker + 1}"
-            share = {"reuse_port": "true", "worker": worker} if count > 1 else {}
+            log, check, own_check = self._log(name), Check("http", self._near, port), None
+            share: dict[str, Any] = {"log_file": log}
+            if count > 1:
+                own_check = Check("http", LOOPBACK, self._ports.free())
+                share |= {"reuse_port": "true", "worker": worker, "health_port": own_check.port}
             command = self._python("gateway", {**settings, **share}, "gateway")
-            check = Check("http", self._near, port)
-            plans.append(ProcessPlan(name, "gateway", command, self._folder("gateway"), check, 0, 12))
+            folder = self._folder("gateway")
+            plans.append(
+                ProcessPlan(name, "gateway", command, folder, check, 0, 12, log, own_check=own_check)
+            )
         return plans, f"http://{_joined(self._near, port)}"
 
     def _python(self, module: str, settings: dict[str, Any], *services: str) -> tuple[str, ...]:
@@ -247,6 +276,9 @@ class _Planner:
     def _folder(self, process: str) -> str:
         return str(self._data.of(process))
 
+    def _log(self, process: str) -> str:
+        return str(self._data.log_of(process))
+
     def _refuse_unknown_sets(self) -> None:
         known = [*ROLES, "broker-store", *self._names]
         for one in self._options.sets:
@@ -257,6 +289,8 @@ class _Planner:
             own = one.key in {"port", "http_port", "fast_port", "store_dir", "broker_name"}
             if own and one.service == "broker-store" and len(self._names) > 1:
                 raise Refused(f"--set broker-store.{one.key}: say which of {', '.join(self._names)} is meant")
+            if one.key in {"log_file", "health_port"}:
+                raise Refused(f"--set {one.service}.{one.key}: the launcher itself sets it")
             if one.service in {"nats", "redis"} and one.key != "port":
                 raise Refused(f"--set {one.service}.{one.key}: only {one.service}.port can be set")
 

@@ -85,7 +85,7 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
         plan = make_plan(options, ports)
         listener = _listen(options.data)
         output = Output(DataDir(options.data).log, echo=echo)
-        supervisor = Supervisor(plan, output, lock, listener, options.asked_at)
+        supervisor = Supervisor(plan, output, lock, listener, options.asked_at, options.hung_seconds)
         supervisor.run(_on_ready(plan, output, reporter), reporter.say)
         output.line("gantry", "stopped")
     finally:

@@ -1,6 +1,6 @@
 """Runs the plan: starts all processes, waits until they are ready, restarts what dies, stops them in order.
 
-One thread, one selector; nothing in its loop waits for a disk or for a process that does not answer.
+One thread, one selector; nothing in its loop waits for a terminal or for a process that does not answer.
 """
 
 import contextlib
@@ -19,12 +19,17 @@ from gantry_launcher.health import Health, ask
 from gantry_launcher.output import Output
 from gantry_launcher.plan import ROLES, SystemPlan
 from gantry_launcher.waiting import Waiting
+from gantry_launcher.watch import STARTING_FACTOR, Watch
 
 ASK_BUSY_SECONDS_MAX = 0.4
 """On a machine with more to do than it can, answers take longer: who gave none is waited for a little more each time."""
 POLL_SECONDS = 0.02
 POLL_LATER_SECONDS = 0.1
 POLL_EAGER_SECONDS = 15.0
+LOOK_SECONDS = 0.25
+"""How often the logs of the processes are looked at, and whether it is time to ask one whether it lives."""
+DUMP_SECONDS = 2.0
+"""How long a process that hangs has to log its stacks, before it is killed."""
 DEATHS_AT_START_MAX = 3
 KILLED_SECONDS_MAX = 2.0
 SAME_WISH_SECONDS = 1.0
@@ -35,11 +40,19 @@ class Supervisor:
     """Owns every process of one system from its start to its end."""
 
     def __init__(
-        self, plan: SystemPlan, output: Output, lock: int, listener: socket.socket, asked_at: float
+        self,
+        plan: SystemPlan,
+        output: Output,
+        lock: int,
+        listener: socket.socket,
+        asked_at: float,
+        hung_seconds: float,
     ) -> None:
         self._plan, self._output, self._listener, self._asked_at = plan, output, listener, asked_at
         self._children = [Child(process, output, lock) for process in plan.processes]
         self._selector = selectors.DefaultSelector()
+        self._watches = {child: Watch(child.plan.watched, self._selector) for child in self._children}
+        self._hung_seconds = hung_seconds
         self._signals_in, self._signals_out = socket.socketpair()
         self._waiting_for_end: list[socket.socket] = []
         self._stop_signals = 0
@@ -109,38 +122,52 @@ class Supervisor:
                 self._on_death(child, how)
             if child.start_at is not None and child.start_at <= now:
                 self._start(child)
+            child.read()
+            self._look_after(child, now)
         if now >= self._next_poll:
             self._poll(now)
         pauses = [child.start_at - now for child in self._children if child.start_at is not None]
+        pauses.append(LOOK_SECONDS)
         if self._seconds is None or any(not child.ready for child in self._children):
             pauses.append(self._next_poll - now)
-        self._wait(max(0.0, min(pauses)) if pauses else None)
+        self._wait(max(0.0, min(pauses)))
 
-    def _wait(self, seconds: float | None) -> None:
+    def _wait(self, seconds: float) -> None:
         for key, _ in self._selector.select(seconds):
             key.data()
 
     def _start(self, child: Child) -> None:
+        self._watches[child].forget()
         try:
-            descriptor = child.start(time.monotonic())
+            child.start(time.monotonic())
         except OSError as error:
             words = f"cannot start {child.plan.name}: {error.strerror or error}"
             if not child.was_ready_once:
                 raise Refused(words) from error
             self._output.line("gantry", f"{words}; trying again")
+
+    def _look_after(self, child: Child, now: float) -> None:
+        """Take a process that has answered nothing for too long for dead: have it log its stacks, then kill it."""
+        if child.pid is None or not self._hung_seconds:
             return
-        self._selector.register(descriptor, selectors.EVENT_READ, lambda: self._read(child, descriptor))
-
-    def _read(self, child: Child, descriptor: int) -> None:
-        if child.descriptor() != descriptor or not child.read():
-            self._forget(descriptor)
-
-    def _forget(self, descriptor: int) -> None:
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(descriptor)
+        limit = self._hung_seconds * (1 if child.ready else STARTING_FACTOR)
+        seconds = self._watches[child].silent_seconds(now)
+        who = f"{child.plan.name} (pid {child.pid})"
+        if seconds < limit:
+            if child.kill_at is not None:
+                child.kill_at = None
+                self._output.line("gantry", f"{who} answers again and is left alone")
+        elif child.kill_at is None:
+            child.kill_at = now + DUMP_SECONDS
+            self._output.line("gantry", f"{who} has answered nothing for {seconds:.0f} s; killing it")
+            if child.plan.dump_signal is not None:
+                child.send(signal.Signals(child.plan.dump_signal))
+        elif child.kill_at <= now:
+            child.kill_at = float("inf")  # once: what not even a kill ends is left to the kernel
+            child.send(signal.SIGKILL)
 
     def _on_death(self, child: Child, how: str) -> None:
-        self._sweep_descriptors()
+        self._watches[child].forget()
         if self._seconds is None and not child.was_ready_once:
             words = child.tail[-1] if child.tail else "it said nothing"
             if how == f"exit status {EXIT_REFUSED}":
@@ -148,13 +175,6 @@ class Supervisor:
             if child.deaths_before_ready >= DEATHS_AT_START_MAX:
                 raise Refused(f"{child.plan.name} cannot start ({how}): {words}")
         self._output.line("gantry", f"{child.plan.name} died ({how}); starting it again on its old ports")
-
-    def _sweep_descriptors(self) -> None:
-        """Let go of the pipes of processes that are gone."""
-        alive = {child.descriptor() for child in self._children}
-        for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, int) and key.fileobj not in alive:
-                self._forget(key.fileobj)
 
     def _poll(self, now: float) -> None:
         eager = now - self._asked_at < POLL_EAGER_SECONDS
@@ -168,6 +188,7 @@ class Supervisor:
             self._wait(0)  # a process that is slow to answer holds up neither `status` nor the others' output
             if health.ready and self._speaks_for(child, health):
                 child.is_ready_now()
+                self._watches[child].forget()  # how long its start took does not count against it
                 if child.restarts:
                     took = time.monotonic() - child.started_at
                     words = f"{child.plan.name} is ready again after {took:.1f} s (pid {child.pid})"
@@ -244,6 +265,8 @@ class Supervisor:
                 self._output.line(
                     "gantry", f"{child.plan.name} (pid {child.pid}) does not even end when killed"
                 )
+            self._watches[child].forget()
+            child.close()
 
     def _wait_for_end(self, children: list[Child], seconds: float, asked_once: int | None) -> bool:
         """Wait for the end of `children`; False when time is up, or a second Ctrl-C says that it is."""
@@ -251,9 +274,9 @@ class Supervisor:
         while True:
             now = time.monotonic()
             for child in self._children:
+                child.read()
                 child.died(now)
                 child.start_at = None
-            self._sweep_descriptors()
             if all(child.pid is None for child in children):
                 return True
             impatient = asked_once is not None and self._stop_signals > max(asked_once, 1)

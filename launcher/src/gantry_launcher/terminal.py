@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gantry_launcher.lines import Lines
+
 
 def fill_standard_streams() -> None:
     """Have descriptors 0, 1 and 2 lead somewhere: who started us may have closed them.
@@ -26,13 +28,36 @@ def fill_standard_streams() -> None:
 
 def say(words: str) -> None:
     """Say something about progress; a terminal that is gone is no reason to stop."""
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(f"gantry: {words}\n")
-        sys.stderr.flush()
+    _write_error(f"gantry: {words}\n")
 
 
 def print_state(state: dict[str, Any], *, as_json: bool) -> None:
     """Print where everything is: one JSON line, or lines for people."""
+    _print(_state_text(state, as_json=as_json))
+
+
+class Terminal:
+    """Is told how a start goes, and shows it here; a terminal that is stopped (Ctrl-S) holds nobody up."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._progress, self._result = Lines("progress", _write_error), Lines("result", _print)
+
+    def say(self, words: str) -> None:
+        """Show progress."""
+        self._progress.add(f"gantry: {words}\n")
+
+    def ready(self, state: dict[str, Any]) -> None:
+        """Show that it is up, and where."""
+        self._result.add(_state_text(state, as_json=self._as_json))
+
+    def close(self) -> None:
+        """Show what was said last, unless the terminal takes nothing."""
+        self._progress.close()
+        self._result.close()
+
+
+def _state_text(state: dict[str, Any], *, as_json: bool) -> str:
     if as_json:
         lines = [json.dumps(state, separators=(",", ":"))]
     else:
@@ -42,21 +67,16 @@ def print_state(state: dict[str, Any], *, as_json: bool) -> None:
             f"  nameserver  {state['nameserver']}",
             *(f"  {one['name']:<11} {one['address']}   in {one['store']}" for one in state["brokers"]),
         ]
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.write("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def _write_error(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def _print(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.write(text)
         sys.stdout.flush()
-
-
-class Terminal:
-    """Is told how a start goes, and shows it here."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
-
-    def say(self, words: str) -> None:
-        """Show progress."""
-        say(words)
-
-    def ready(self, state: dict[str, Any]) -> None:
-        """Show that it is up, and where."""
-        print_state(state, as_json=self._as_json)

@@ -35,7 +35,11 @@ def _start(options: UpOptions, lock: int) -> int:
         from gantry_launcher.detach import start_detached
 
         return start_detached(options, lock)
-    serve(options, lock, Terminal(as_json=options.json), echo=True)
+    terminal = Terminal(as_json=options.json)
+    try:
+        serve(options, lock, terminal, echo=True)
+    finally:
+        terminal.close()
     return 0
 
 

@@ -11,6 +11,7 @@ usage: ./gantry COMMAND [options]
               --gateway-workers N  how many gateway processes share the HTTP port (default 1)
               --flush sync|async   answer sends after fdatasync (default), or after the write
               --listen ADDR        address to bind instead of 127.0.0.1
+              --hung-seconds N     kill and start again what answers nothing for so long (default 30; 0: never)
               --detach             return once ready and leave it running
               --json               print one JSON line on stdout when ready
               --set service.key=value   any setting of nameserver, broker-store (or broker-a, …),

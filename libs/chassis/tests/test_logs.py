@@ -7,7 +7,12 @@ import sys
 import pytest
 import structlog
 
-from gantry_chassis.logs import configure, get_logger, request_id
+from gantry_chassis.logs import configure, flush, get_logger, request_id
+
+
+def said(capfd: pytest.CaptureFixture[str]) -> str:
+    flush()
+    return capfd.readouterr().err
 
 
 @pytest.fixture(autouse=True)
@@ -19,47 +24,47 @@ def _as_before():
     logging.root.setLevel(level)
 
 
-def test_json_lines_carry_service_request_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lines_carry_service_request_and_fields(capfd: pytest.CaptureFixture[str]) -> None:
     configure("gateway", json=True)
     token = request_id.set("r-1")
     get_logger(part="routes").info("sent", topic="orders")
     request_id.reset(token)
-    event = json.loads(capsys.readouterr().err)
+    event = json.loads(said(capfd))
     assert event.pop("timestamp").endswith("Z")
     assert event == {
         "event": "sent", "level": "info", "service": "gateway", "request_id": "r-1", "part": "routes", "topic": "orders",
     }  # fmt: skip
 
 
-def test_text_lines_quote_what_has_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_lines_quote_what_has_blanks(capfd: pytest.CaptureFixture[str]) -> None:
     configure("gateway")
     get_logger().warning("refused", reason="too long", size=7)
-    line = capsys.readouterr().err
+    line = said(capfd)
     assert line.endswith("Z warning refused reason='too long' size=7\n")
 
 
-def test_a_traceback_stands_below_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_stands_below_its_line(capfd: pytest.CaptureFixture[str]) -> None:
     configure("gateway")
     try:
         raise ValueError("boom")
     except ValueError:
         get_logger().exception("failed")
-    first, *rest = capsys.readouterr().err.splitlines()
+    first, *rest = said(capfd).splitlines()
     assert first.endswith("error   failed")
     assert rest[-1] == "ValueError: boom"
 
 
-def test_less_than_the_level_is_not_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_less_than_the_level_is_not_said(capfd: pytest.CaptureFixture[str]) -> None:
     configure("gateway", "warning")
     get_logger().info("chatter")
     logging.getLogger("uvicorn.error").info("chatter")
-    assert capsys.readouterr().err == ""
+    assert said(capfd) == ""
 
 
-def test_other_libraries_speak_the_same_way(capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_libraries_speak_the_same_way(capfd: pytest.CaptureFixture[str]) -> None:
     configure("gateway")
     logging.getLogger("nats").warning("slow consumer")
-    assert "warning slow consumer source=nats" in capsys.readouterr().err
+    assert "warning slow consumer source=nats" in said(capfd)
 
 
 def test_rich_is_not_loaded_by_our_logs() -> None:

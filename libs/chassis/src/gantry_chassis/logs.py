@@ -1,16 +1,21 @@
-"""Structured logs on stderr: one line an event, as text or JSON, with the request id of the current task.
+"""Structured logs on stderr or in a file: one line an event, as text or JSON, with the request id of the current task.
 
-What other libraries say through `logging` comes out the same way, from WARNING upward.
+Logging never waits for whoever reads: see `log_writer`. What other libraries say through `logging` comes out the same way, from WARNING upward.
 """
 
+import atexit
 import contextlib
 import logging
 import sys
 from collections.abc import Generator
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from gantry_chassis.log_writer import LogWriter
+from gantry_chassis.settings import refuse_start
 
 
 @contextlib.contextmanager
@@ -33,13 +38,18 @@ with _absent("rich"):
     import structlog
     from structlog.typing import EventDict, FilteringBoundLogger
 
+FLUSH_SECONDS_MAX = 2.0
+"""How long the end of a process waits for who reads its log."""
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 
-def configure(service: str, level: str = "info", *, json: bool = False) -> None:
-    """Set up logs of this process once; `level` is one of LEVELS."""
+def configure(service: str, level: str = "info", *, json: bool = False, file: str = "") -> LogWriter:
+    """Set up logs of this process once; `level` is one of LEVELS. With `file`, whatever is written to stdout or stderr goes there too.
+
+    The writer that is returned is flushed when the process ends by itself. A file that cannot be opened refuses the start.
+    """
 
     def add_context(_logger: object, _method: str, event: EventDict) -> EventDict:
         event["service"] = service
@@ -48,19 +58,44 @@ def configure(service: str, level: str = "info", *, json: bool = False) -> None:
         return event
 
     renderer = structlog.processors.JSONRenderer(serializer=_to_json) if json else _to_text
+    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
+
+    def lost_line(lines: int) -> str:
+        words = "lines are missing here: nobody took them in time"
+        event = stamp(None, "", {"event": words, "level": "warning", "service": service, "lines": lines})
+        return str(renderer(None, "", event))
+
+    try:
+        writer = LogWriter(lost_line, Path(file) if file else None)
+    except OSError as error:
+        refuse_start(service, f"cannot log into {file}: {error.strerror}; set another log_file")
     structlog.configure(
         processors=[
             add_context,
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            stamp,
             structlog.processors.format_exc_info,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=_StandardError,
+        logger_factory=lambda *_args: _Lines(writer),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_Forward()], level=logging.WARNING, force=True)
+    _writers.append(writer)
+    return writer
+
+
+_writers: list[LogWriter] = []
+
+
+def flush() -> None:
+    """Wait a moment until what was logged is written; for the last act of a process that ends at once."""
+    for writer in _writers:
+        writer.flush(FLUSH_SECONDS_MAX)
+
+
+atexit.register(flush)
 
 
 def get_logger(**fields: object) -> FilteringBoundLogger:
@@ -68,16 +103,14 @@ def get_logger(**fields: object) -> FilteringBoundLogger:
     return structlog.get_logger(**fields)
 
 
-class _StandardError:
-    """Writes lines to stderr. Where nobody reads them any more the process goes on: it may be draining just then."""
+class _Lines:
+    """Hands lines to the writer."""
 
-    def __init__(self, *_args: object) -> None:
-        pass
+    def __init__(self, writer: LogWriter) -> None:
+        self._write = writer.write
 
     def msg(self, line: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+        self._write(line)
 
     debug = info = warning = warn = error = critical = fatal = exception = log = msg
 

@@ -6,6 +6,7 @@ A service's `__main__` gives `run` one coroutine function; when that returns, ev
 import asyncio
 import contextlib
 import ctypes
+import faulthandler
 import gc
 import os
 import signal
@@ -16,7 +17,7 @@ from typing import NoReturn
 import uvloop
 
 from gantry_chassis.descriptors import raise_limit
-from gantry_chassis.logs import get_logger
+from gantry_chassis.logs import flush, get_logger
 from gantry_chassis.settings import EXIT_REFUSED
 
 BACKOFF_SECONDS_MIN = 0.1
@@ -24,6 +25,7 @@ BACKOFF_SECONDS_MAX = 10.0
 # The sync thread hands its result back sooner than with the default of 5 ms, at no cost that was measurable.
 SWITCH_INTERVAL_SECONDS = 1e-4
 PR_SET_PDEATHSIG = 1
+STDERR = 2
 
 _log = get_logger()
 
@@ -89,8 +91,9 @@ def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
     """Run `main` until it returns (it should, once `life.stopping` is set), then end the process. As many files may be open as the machine allows.
 
     Exit status 0; 2 after StartRefused (one line on stderr); 1 after any other exception. A second signal ends it
-    at once, without drain.
+    at once, without drain. SIGUSR1 logs the stacks of all threads, also of a process that spins.
     """
+    faulthandler.register(signal.SIGUSR1, file=STDERR)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     raise_limit()
     status = 0
@@ -98,6 +101,7 @@ def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_live(main))
     except StartRefused as refused:
+        flush()
         sys.stderr.write(f"{service}: {refused}\n")
         status = EXIT_REFUSED
     except Exception:  # noqa: BLE001 - the last place that can say it
@@ -139,6 +143,7 @@ def _listen_for_signals(life: Life) -> None:
     def on_signal(number: signal.Signals) -> None:
         if life.stopping.is_set():
             _log.warning("second signal: ending without drain", signal=number.name)
+            flush()
             os._exit(128 + number)
         life.stop()
         _log.info("stopping", signal=number.name)

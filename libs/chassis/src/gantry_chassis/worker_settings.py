@@ -41,6 +41,12 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["debug", "info", "warning", "error"], Meta(description="Least severe events that are logged.")
     ] = "info"
     log_json: Annotated[bool, Meta(description="Log one JSON object a line.")] = False
+    log_file: Annotated[
+        str,
+        Meta(
+            description="File to log into, with all of stdout and stderr; moved aside to .1 at 8 MiB. Empty: stderr."
+        ),
+    ] = ""
     drain_seconds: Annotated[
         float, Meta(ge=0, le=60, description="How long answers may take to leave at the end.")
     ] = 2.0

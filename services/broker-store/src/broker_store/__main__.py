@@ -47,7 +47,7 @@ def main(argv: list[str]) -> None:
     if arguments.switches:
         print_settings(settings, important_only="-p" not in arguments.switches)
         return
-    configure(SERVICE, settings.log_level, json=settings.log_json)
+    configure(SERVICE, settings.log_level, json=settings.log_json, file=settings.log_file)
     for key in ignored:
         get_logger().warning("key of the settings file has no meaning here and is ignored", key=key)
 

@@ -50,6 +50,10 @@ class Settings(Struct, frozen=True, kw_only=True):
         Literal["debug", "info", "warning", "error"], _words("Least level that is logged.")
     ] = "info"
     log_json: Annotated[Switch, _words("Log as JSON lines.")] = False
+    log_file: Annotated[
+        str,
+        _words("File to log into, with all of stdout and stderr; moved aside to .1 at 8 MiB. Empty: stderr."),
+    ] = ""
     idle_seconds: Annotated[
         float, Meta(gt=0, le=86400), _words("A connection silent for so long is closed.")
     ] = 120.0

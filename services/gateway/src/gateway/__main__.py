@@ -18,6 +18,7 @@ from gateway.link_names import LinkNames
 from gateway.link_schedules import LinkSchedulers
 from gateway.link_store import LinkStores
 from gateway.link_transactions import LinkTransactions
+from gateway.own_health import serve_own_health
 from gateway.serving import HttpServer
 from gateway.settings import GatewaySettings
 
@@ -33,7 +34,7 @@ _log = get_logger()
 def main() -> None:
     """Run a gateway until it is asked to stop."""
     settings = settings_or_exit(GatewaySettings, "gateway", sys.argv[1:])
-    configure("gateway", settings.log_level, json=settings.log_json)
+    configure("gateway", settings.log_level, json=settings.log_json, file=settings.log_file)
 
     async def serve(life: Life) -> None:
         await _serve(settings, life)
@@ -57,19 +58,9 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
     gateway = assemble(
         settings,
         Ports(
-            names,
-            stores,
-            hints,
-            limits,
-            clocks,
-            ids,
-            RequestIds().next,
-            schedulers,
-            leases,
-            transactions,
-            histories,
+            names, stores, hints, limits, clocks, ids, RequestIds().next, schedulers, leases, transactions, histories,
         ),
-    )
+    )  # fmt: skip
     hints.subscribe(
         "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])
     )
@@ -80,6 +71,7 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
             await gateway.routes.refresh(ROUTE_IDLE_SECONDS)
 
     life.supervise("route poll", poll_routes)
+    close_own_health = await serve_own_health(settings.health_port)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # the routes live as long as the process
     server = HttpServer(gateway.app, drain_seconds=settings.drain_seconds)
@@ -97,6 +89,7 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
     await life.stopping.wait()
     gateway.drain()
     await server.close()
+    await close_own_health()
     await pool.close()
     if limits is not None:
         await limits.close()

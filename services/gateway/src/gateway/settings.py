@@ -19,6 +19,12 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Meta(description="Share the port with other gateway processes (SO_REUSEPORT). Set on all of them."),
     ] = False
+    health_port: Annotated[
+        Port,
+        Meta(
+            description="Port on 127.0.0.1 at which this very process answers GET /health/live, where several share a port; 0: none."
+        ),
+    ] = 0
     worker: Annotated[
         int, Meta(ge=0, le=255, description="Number of this process among those that share a port.")
     ] = 0
@@ -127,3 +133,9 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["debug", "info", "warning", "error"], Meta(description="Least severe events that are logged.")
     ] = "info"
     log_json: Annotated[bool, Meta(description="Log as JSON instead of text.")] = False
+    log_file: Annotated[
+        str,
+        Meta(
+            description="File to log into, with all of stdout and stderr; moved aside to .1 at 8 MiB. Empty: stderr."
+        ),
+    ] = ""

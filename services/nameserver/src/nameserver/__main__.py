@@ -35,7 +35,7 @@ def main() -> None:
     if PRINT in arguments.switches:
         sys.stdout.write(RunConfig(settings, settings.switches()).text().decode())
         return
-    configure(SERVICE, settings.log_level, json=settings.log_json)
+    configure(SERVICE, settings.log_level, json=settings.log_json, file=settings.log_file)
     if ignored:
         get_logger().warning("settings of the file that mean nothing here", names=", ".join(ignored))
     get_logger().debug("settings", **masked(settings))

@@ -36,6 +36,12 @@ class NameserverSettings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["debug", "info", "warning", "error"], Meta(description="Least severe events that are logged.")
     ] = "info"
     log_json: Annotated[bool, Meta(description="Log one JSON object a line.")] = False
+    log_file: Annotated[
+        str,
+        Meta(
+            description="File to log into, with all of stdout and stderr; moved aside to .1 at 8 MiB. Empty: stderr."
+        ),
+    ] = ""
     idle_seconds: Annotated[
         float, Meta(ge=1, le=86_400, description="A connection without traffic is closed after this time.")
     ] = 120.0
