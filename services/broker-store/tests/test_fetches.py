@@ -13,8 +13,8 @@ RED, BLUE = tags_code("red"), tags_code("blue")
 WANTS_RED = TagFilter.parse("red")
 
 
-def held(key=("t", 0), offset=0, wanted=EVERYTHING, deadline_ms=1000, peer_id=1, request="r"):
-    return HeldPull(key, offset, wanted, deadline_ms, peer_id, request)
+def held(key=("t", 0), offset=0, wanted=EVERYTHING, deadline_ms=1000, peer_id=1, request="r", wait_id=None):
+    return HeldPull(key, offset, wanted, deadline_ms, peer_id, request, wait_id)
 
 
 def test_an_arrival_wakes_the_pulls_of_its_queue_and_no_other():
@@ -106,6 +106,7 @@ class FetchesModel(RuleBasedStateMachine):
         super().__init__()
         self.fetches = Fetches()
         self.waiting = []
+        self.numbered = {}
         self.ends = {}
         self.now_ms = 0
 
@@ -114,13 +115,20 @@ class FetchesModel(RuleBasedStateMachine):
         for pull in pulls:
             self.waiting.remove(pull)
 
-    @rule(queue=st.integers(0, 2), peer=st.integers(1, 3), wait=st.integers(1, 500), picky=st.booleans())
-    def hold(self, queue, peer, wait, picky):
+    @rule(
+        queue=st.integers(0, 2),
+        peer=st.integers(1, 3),
+        wait=st.integers(1, 500),
+        picky=st.booleans(),
+        number=st.sampled_from([None, 1, 2]),
+    )
+    def hold(self, queue, peer, wait, picky, number):
         key = ("t", queue)
         wanted = WANTS_RED if picky else EVERYTHING
-        pull = held(key, self.ends.get(key, 0), wanted, self.now_ms + wait, peer)
+        pull = held(key, self.ends.get(key, 0), wanted, self.now_ms + wait, peer, wait_id=number)
         self.fetches.hold(pull)
         self.waiting.append(pull)
+        self.numbered[peer, number] = pull
 
     @rule(queue=st.integers(0, 2), codes=st.lists(st.sampled_from([RED, BLUE, 0]), min_size=1, max_size=4))
     def arrive(self, queue, codes):
@@ -144,6 +152,14 @@ class FetchesModel(RuleBasedStateMachine):
     def close(self, peer):
         expected = [pull for pull in self.waiting if pull.peer_id == peer]
         assert self.fetches.close_peer(peer) == len(expected)
+        self.gone(expected)
+
+    @rule(peer=st.integers(1, 4), number=st.integers(1, 3))
+    def end(self, peer, number):
+        """The newest of a number, where a client gave one twice."""
+        pull = self.numbered.get((peer, number))
+        expected = [one for one in self.waiting if one is pull]
+        assert self.fetches.end(peer, number) is bool(expected)
         self.gone(expected)
 
     @invariant()

@@ -227,6 +227,23 @@ async def test_a_held_pull_commits_once_when_it_arrives(side):
     assert side.consuming.offsets.find("readers", "orders", 0) == 5
 
 
+async def test_a_held_pull_ends_by_its_number_and_only_over_its_own_connection(side):
+    for number in (7, 8):
+        side.send(11, pull_held(0, gantryWaitId=number))
+    assert side.consuming.holding == 2
+    other = MemoryPeer()
+    side.send(9035, {"waitId": 7}, peer=other, oneway=True)
+    side.send(9035, {"waitId": 9}, oneway=True)
+    assert side.consuming.holding == 2
+    side.send(9035, {"waitId": 7}, oneway=True)
+    side.send(9035, {"waitId": 7}, oneway=True)
+    assert side.consuming.holding == 1
+    side.put(b"m")
+    assert len(side.peer.answers()) == 1
+    side.send(9035, {"waitId": 8}, oneway=True)
+    assert side.consuming.holding == 0
+
+
 async def test_a_corrected_offset_is_told_and_stored_as_an_event(side):
     side.put(b"m")
     reply = await side.ask(11, pull_held(9))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 
@@ -186,6 +187,27 @@ async def test_a_pull_waits_only_when_asked_and_always_brings_its_filter():
             script.last.ext["suspendTimeoutMillis"],
         ) == ("6", "a||b", "3000")
         assert script.last.ext["consumerGroup"] == "GANTRY_GATEWAY"
+
+
+async def test_a_pull_that_nobody_waits_for_any_more_is_ended_at_the_store():
+    async with store_of({}) as (script, store):
+        pulls = [
+            asyncio.ensure_future(store.pull("orders", 1, 4, 32, wait_ms, "")) for wait_ms in (3000, 3000, 0)
+        ]
+        while len(script.requests) < 3:
+            await asyncio.sleep(0.005)
+        numbers = [request.ext.get("gantryWaitId") for request in script.requests]
+        assert numbers[0] != numbers[1]
+        assert numbers[2] is None
+        for pull in pulls:
+            pull.cancel()
+        await asyncio.gather(*pulls, return_exceptions=True)
+        while len(script.requests) < 5:
+            await asyncio.sleep(0.005)
+        ends = script.requests[3:]
+        assert [(int(end.code), end.is_oneway, end.ext) for end in ends] == [
+            (9035, True, {"waitId": number}) for number in numbers[:2]
+        ]
 
 
 async def test_bounds_and_progress_are_read_from_rocketmqs_tables():

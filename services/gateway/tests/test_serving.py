@@ -228,3 +228,28 @@ async def test_all_who_wait_at_the_port_are_taken_in_a_few_turns(server):
         assert turns < 25
     for client in clients:
         client.close()
+
+
+async def test_a_held_pull_ends_with_its_client_at_once_and_the_connections_of_others_go_on(server):
+    gateway, _http, port = server
+    pull = b"GET /v1/topics/orders/queues/broker-a/0/messages?waitSeconds=30 HTTP/1.1\r\nhost: a\r\n\r\n"
+    lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+    for _reader, writer in lines:
+        writer.write(pull)
+    while gateway.puller.held_count < 20:
+        await asyncio.sleep(0.01)
+    for _reader, writer in lines[1:]:
+        writer.transport.abort()
+    while gateway.puller.held_count > 1:  # long before 30 s are over: the test's own time would be
+        await asyncio.sleep(0.01)
+    reader, writer = lines[0]
+    other = await asyncio.open_connection("127.0.0.1", port)
+    other[1].write(post(ONE) * 4)  # one of them for queue 0
+    assert [status for status, _h, _b in await answers(other[0], 4)] == [200] * 4
+    status, _headers, body = (await answers(reader))[0]
+    assert (status, json.loads(body)["status"]) == (200, "FOUND")
+    assert gateway.puller.held_count == 0
+    writer.write(pull.replace(b"?waitSeconds=30", b"?offset=0"))
+    assert (await answers(reader))[0][0] == 200
+    other[1].close()
+    writer.close()

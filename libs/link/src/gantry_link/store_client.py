@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -11,10 +12,11 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_admin import StoreAdminCalls
 from gantry_link.store_calls import BULK, refusal
 from gantry_wire.batch import BatchItem, encode_batch
-from gantry_wire.codes import STORED, RequestCode, ResponseCode
+from gantry_wire.codes import STORED, GantryCode, RequestCode, ResponseCode
 from gantry_wire.command import Command
 from gantry_wire.errors import WireError
 from gantry_wire.headers import (
+    EndPullHeader,
     OffsetReplyHeader,
     PullHeader,
     PullReplyHeader,
@@ -189,6 +191,13 @@ class StoreClient(StoreAdminCalls):
         except LinkError:
             return False
         return True
+
+    def end_pull(self, wait_id: int) -> None:
+        """9035, one-way: nobody waits any more for the held pull with this `wait_id`. Over the connection that it came over."""
+        connection = self.pool.get_nowait(self.address, BULK)
+        if connection is not None:
+            with suppress(LinkError):  # then the pull ends with its connection, or by time
+                connection.oneway(GantryCode.END_PULL, EndPullHeader(wait_id=wait_id), b"")
 
     async def view_message(self, position: int, topic: str | None = None) -> bytes:
         """33: the record at a position of the log; BrokerRefused with code 1 when there is none."""

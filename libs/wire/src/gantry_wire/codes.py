@@ -147,6 +147,7 @@ class GantryCode(IntEnum):
     EXTEND_LEASE = 9032
     LEASE_STATE = 9033
     WAIT_FOR_MESSAGES = 9034
+    END_PULL = 9035
     MESSAGE_EVENTS = 9040
 
 

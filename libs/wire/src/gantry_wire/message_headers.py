@@ -112,6 +112,14 @@ class PullHeader(Header, kw_only=True, rename="camel", gc=False):
     max_msg_bytes: Int32 | None = None
     wide: bool | None = msgspec.field(default=None, name="gantryWide")
     """Ours: more messages than RocketMQ's 32 are welcome, if `max_msg_nums` says so."""
+    wait_id: Int64 | None = msgspec.field(default=None, name="gantryWaitId")
+    """Ours: a number by which 9035 ends this pull while it is held."""
+
+
+class EndPullHeader(Header, kw_only=True, rename="camel", gc=False):
+    """9035, one-way: nobody waits any more for the pull with this number, which came over the same connection."""
+
+    wait_id: Int64
 
 
 class PullReplyHeader(Header, kw_only=True, rename="camel", gc=False):

@@ -22,10 +22,17 @@ HELD_MAX = 100_000
 class HeldPull(Generic[RequestT]):
     """One pull that waits. `offset` moves on over messages that its filter does not want."""
 
-    __slots__ = ("deadline_ms", "key", "offset", "peer_id", "request", "wanted")
+    __slots__ = ("deadline_ms", "key", "offset", "peer_id", "request", "wait_id", "wanted")
 
     def __init__(
-        self, key: QueueKey, offset: int, wanted: TagFilter, deadline_ms: int, peer_id: int, request: RequestT
+        self,
+        key: QueueKey,
+        offset: int,
+        wanted: TagFilter,
+        deadline_ms: int,
+        peer_id: int,
+        request: RequestT,
+        wait_id: int | None = None,
     ) -> None:
         self.key = key
         self.offset = offset
@@ -34,6 +41,8 @@ class HeldPull(Generic[RequestT]):
         self.peer_id = peer_id
         self.request = request
         """What the shell needs to answer it; not looked at here."""
+        self.wait_id = wait_id
+        """The number by which its connection may end it."""
 
 
 Held = dict[HeldPull[RequestT], None]
@@ -47,6 +56,7 @@ class Fetches(Generic[RequestT]):
         self._by_queue: dict[QueueKey, Held[RequestT]] = {}
         self._by_tick: dict[int, Held[RequestT]] = {}
         self._by_peer: dict[int, Held[RequestT]] = {}
+        self._by_wait: dict[tuple[int, int], HeldPull[RequestT]] = {}
         self.count = 0
         """Pulls held now."""
 
@@ -65,6 +75,8 @@ class Fetches(Generic[RequestT]):
         _enter(self._by_queue, held.key, held)
         _enter(self._by_tick, _tick(held), held)
         _enter(self._by_peer, held.peer_id, held)
+        if held.wait_id is not None:
+            self._by_wait[held.peer_id, held.wait_id] = held
         self.count += 1
 
     def wake(self, key: QueueKey, first_offset: int, tags_codes: Sequence[int]) -> list[HeldPull[RequestT]]:
@@ -101,6 +113,13 @@ class Fetches(Generic[RequestT]):
         """Forget the pulls of a connection that is gone; return how many there were."""
         return len(self._take(list(self._by_peer.get(peer_id, ()))))
 
+    def end(self, peer_id: int, wait_id: int) -> bool:
+        """Forget one pull of a connection; False where none is held by this number."""
+        held = self._by_wait.get((peer_id, wait_id))
+        if held is not None:
+            self._drop(held)
+        return held is not None
+
     def take_topic(self, topic: str) -> list[HeldPull[RequestT]]:
         """Take out all pulls on queues of a topic."""
         keys = [key for key in self._by_queue if key[0] == topic]
@@ -119,6 +138,8 @@ class Fetches(Generic[RequestT]):
         _leave(self._by_queue, held.key, held)
         _leave(self._by_tick, _tick(held), held)
         _leave(self._by_peer, held.peer_id, held)
+        if held.wait_id is not None and self._by_wait.get((held.peer_id, held.wait_id)) is held:
+            del self._by_wait[held.peer_id, held.wait_id]
         self.count -= 1
 
 

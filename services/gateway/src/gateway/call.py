@@ -164,6 +164,12 @@ class Call:
         was_lost: Callable[[], bool] | None = self.scope.get("gateway.is_lost")
         return was_lost is not None and was_lost()
 
+    def when_lost(self, call: Callable[[], object] | None) -> None:
+        """Have `call` called when the connection is closed, in place of what was to be called before; None: nothing."""
+        when_lost: Callable[[Callable[[], object] | None], None] | None = self.scope.get("gateway.when_lost")
+        if when_lost is not None:
+            when_lost(call)
+
     def replay(self, body: bytes) -> Receive:
         """Return a `receive` that gives a body that was read before."""
         left = [body]

@@ -1,7 +1,7 @@
 """The HTTP/1.1 connection: uvicorn's protocol with one write per answer, limits, and problems for what cannot be read."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
@@ -87,6 +87,8 @@ class GatewayProtocol(HttpConnection):
     _is_answer_unsent = False
     """An answer is complete, and more of it than a little waits for the client to read."""
     _is_lost = False
+    _on_lost: Callable[[], object] | None = None
+    """Called when the connection is closed: what the request at hand waits for is waited for in vain then."""
     _unsent = (0, 0.0)
     """Bytes the client had not read when last looked, and since when they are so many."""
 
@@ -136,9 +138,14 @@ class GatewayProtocol(HttpConnection):
         """End, and remember it for answers on their way."""
         self._is_lost = True
         super().connection_lost(exc)
+        if self._on_lost is not None:
+            self._on_lost()
 
     def _was_lost(self) -> bool:
         return self._is_lost
+
+    def _when_lost(self, call: Callable[[], object] | None) -> None:
+        self._on_lost = call
 
     def data_received(self, data: bytes) -> None:
         """Read what came; a head that does not end is cut off here."""
@@ -187,6 +194,7 @@ class GatewayProtocol(HttpConnection):
             self._words = "Transfer-Encoding may be chunked; a packed body has Content-Encoding"
             raise ValueError(self._words)
         self.scope["gateway.is_lost"] = self._was_lost  # type: ignore[typeddict-unknown-key]
+        self.scope["gateway.when_lost"] = self._when_lost  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - our words say more

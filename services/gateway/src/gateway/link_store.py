@@ -1,7 +1,9 @@
 """The Store port over gantry_link: builds headers, reads replies, turns link errors into the port's."""
 
+import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from itertools import count
 
 import msgspec
 
@@ -62,6 +64,8 @@ class LinkStores:
 
 class LinkStore:
     """One broker-store."""
+
+    _wait_ids = count(1)
 
     def __init__(
         self, broker: str, client: StoreClient, settling: SettleClient, wall_ms: Callable[[], int]
@@ -156,9 +160,15 @@ class LinkStore:
             suspend_timeout_millis=wait_ms,
             subscription=sql or tags or "*",
             expression_type=SQL92 if sql else TAG,
+            wait_id=next(self._wait_ids) if wait_ms else None,
         )
         with self._translated():
-            answer = await self._client.pull(header)
+            try:
+                answer = await self._client.pull(header)
+            except asyncio.CancelledError:
+                if header.wait_id is not None:
+                    self._client.end_pull(header.wait_id)
+                raise
         return Pulled(answer.code, answer.next_offset, answer.min_offset, answer.max_offset, answer.records)
 
     async def message_at(self, position: int) -> bytes:

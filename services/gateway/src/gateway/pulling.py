@@ -5,12 +5,13 @@ At shutdown held pulls answer at once, with what there is at that moment.
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.subscription import TagFilter
 from gateway.brokers import KnownBrokers
+from gateway.call import ClientGone
 from gateway.message_view import messages
 from gateway.ports import PeerAway, Pulled, Store, StoreRefused, Stores
 from gateway.problems import Problem, broker_away, broker_missing, refused, topic_missing, unanswered
@@ -31,11 +32,25 @@ _STATUS: dict[int, Status] = {
 }
 
 
+class Client(Protocol):
+    """Who waits for an answer."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its connection is closed."""
+        ...
+
+    def when_lost(self, call: Callable[[], object] | None) -> None:
+        """Have `call` called when its connection is closed, and nothing else any more; None: nothing."""
+        ...
+
+
 class Selection(NamedTuple):
-    """Which messages of a queue are wanted: those with certain tags, or those that meet a condition in SQL92."""
+    """Which messages of a queue are wanted: those with certain tags, or those that meet a condition in SQL92; and how bodies are shown."""
 
     tags: TagFilter
     sql: str = ""
+    as_base64: bool = False
 
 
 class Puller:
@@ -74,13 +89,16 @@ class Puller:
         count_max: int,
         wait_ms: int,
         selection: Selection,
-        as_base64: bool,
+        client: Client,
     ) -> PullReply:
-        """Return what lies at `offset` of a queue; raises the problem where topic, broker or queue are not there."""
+        """Return what lies at `offset` of a queue; raises the problem where topic, broker or queue are not there.
+
+        A pull that is held ends when its client goes: ClientGone.
+        """
         store = await self._store(topic, broker)
-        queue = _Wanted(store, topic, queue_id, selection, as_base64=as_base64)
+        queue = _Wanted(store, topic, queue_id, selection)
         try:
-            pulled = await self._held_pull(queue, offset, count_max, wait_ms)
+            pulled = await self._held_pull(queue, offset, count_max, wait_ms, client)
             found = queue.messages(pulled)
             if found and len(found) < count_max and pulled.next_offset < pulled.max_offset:
                 pulled = await _fill(queue, pulled, found, count_max)
@@ -107,19 +125,25 @@ class Puller:
         history = await self._routes.read_list(topic)
         return history is not None and history.current.only(broker) is not None
 
-    async def _held_pull(self, queue: "_Wanted", offset: int, count_max: int, wait_ms: int) -> Pulled:
+    async def _held_pull(
+        self, queue: "_Wanted", offset: int, count_max: int, wait_ms: int, client: Client
+    ) -> Pulled:
         if wait_ms == 0 or self._is_draining:
             return await queue.pull(offset, count_max, 0)
         task = asyncio.ensure_future(queue.pull(offset, count_max, wait_ms))
         self._held.add(task)
+        client.when_lost(task.cancel)
         try:
             return await task
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if client.is_lost:
+                raise ClientGone from error
             if not self._is_draining:
                 task.cancel()
                 raise
             return await queue.pull(offset, count_max, 0)
         finally:
+            client.when_lost(None)
             self._held.discard(task)
 
 
@@ -128,10 +152,13 @@ class _Wanted:
 
     __slots__ = ("_as_base64", "_expression", "_queue_id", "_sql", "_store", "_tags", "_topic")
 
-    def __init__(
-        self, store: Store, topic: str, queue_id: int, selection: Selection, *, as_base64: bool
-    ) -> None:
-        self._store, self._topic, self._queue_id, self._as_base64 = store, topic, queue_id, as_base64
+    def __init__(self, store: Store, topic: str, queue_id: int, selection: Selection) -> None:
+        self._store, self._topic, self._queue_id, self._as_base64 = (
+            store,
+            topic,
+            queue_id,
+            selection.as_base64,
+        )
         self._tags, self._sql = selection.tags.names, selection.sql
         self._expression = "||".join(sorted(self._tags))
 

@@ -167,6 +167,7 @@ class ShortProtocol(GatewayProtocol):
             "server": self.server,
             "client": self.client,
             "gateway.is_lost": self._was_lost,
+            "gateway.when_lost": self._when_lost,
         }
 
     def on_message_begin(self) -> None:

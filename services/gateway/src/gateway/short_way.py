@@ -12,7 +12,7 @@ from gateway.cycle import Cycle
 from gateway.known_heads import KnownHeads
 from gateway.quick_answer import Begin
 
-_OF_CONNECTION = frozenset({"server", "client", "gateway.is_lost"})
+_OF_CONNECTION = frozenset({"server", "client", "gateway.is_lost", "gateway.when_lost"})
 
 
 class Known(NamedTuple):

@@ -22,11 +22,11 @@ from broker_store.read_settings import ReadSettings
 from broker_store.requests import RequestClass
 from broker_store.resetting.pending import PendingResets
 from gantry_chassis.logs import get_logger
-from gantry_wire.codes import ResponseCode
+from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.encode import encode_pull_reply_head, encode_response
 from gantry_wire.errors import WireError
 from gantry_wire.frame import Command
-from gantry_wire.headers import PullHeader
+from gantry_wire.headers import EndPullHeader, PullHeader
 from gantry_wire.names import GATEWAY_GROUP, OFFSET_MOVED_TOPIC
 
 FLAG_COMMIT, FLAG_SUSPEND = 1, 2
@@ -74,7 +74,11 @@ class Pulls:
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
-        return {11: ("pull", self.handle), 361: ("litePull", self.handle)}
+        return {
+            11: ("pull", self.handle),
+            361: ("litePull", self.handle),
+            GantryCode.END_PULL: ("pull", self._end),
+        }
 
     @property
     def holding(self) -> int:
@@ -94,6 +98,10 @@ class Pulls:
             self._parts.offsets.pulled(group, request.topic, header.queue_id, header.queue_offset)
         if not command.is_oneway:
             self._pull(request, header.queue_offset, may_hold=bool(flags & FLAG_SUSPEND))
+
+    def _end(self, peer: Peer, command: Command) -> None:
+        """Forget a pull that nobody waits for any more; one that was answered meanwhile, or never held, needs no word."""
+        self._fetches.end(peer.id, command.read(EndPullHeader).wait_id)
 
     # Arrivals, deadlines, ends
 
@@ -296,7 +304,10 @@ class Pulls:
         if deadline_ms <= now_ms:
             return False
         key = (request.topic, header.queue_id)
-        self._fetches.hold(HeldPull(key, offset, request.wanted, deadline_ms, request.peer.id, request))
+        held = HeldPull(
+            key, offset, request.wanted, deadline_ms, request.peer.id, request, request.header.wait_id
+        )
+        self._fetches.hold(held)
         if self._timer is None or deadline_ms < self._timer_ms:
             self._set_timer(loop)
         return True

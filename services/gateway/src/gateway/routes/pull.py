@@ -39,7 +39,6 @@ class PullRoute:
         count_max = number(query.get("max", str(COUNT_DEFAULT)), "max", 1, PULL_MESSAGES_MAX)
         wait_seconds = number(query.get("waitSeconds", "0"), "waitSeconds", 0, WAIT_SECONDS_MAX)
         selection = _selected(query)
-        as_base64 = base64_wanted(query.get("encoding"))
         if self._limits is not None:
             wait_ms = await self._limits.take(call.client, "", 1)
             if wait_ms:
@@ -52,7 +51,7 @@ class PullRoute:
             count_max=count_max,
             wait_ms=wait_seconds * 1000,
             selection=selection,
-            as_base64=as_base64,
+            client=call,
         )
         self.messages += len(reply.messages)
         return Reply(200, _encode(reply))
@@ -60,13 +59,13 @@ class PullRoute:
 
 def _selected(query: Mapping[str, str]) -> Selection:
     """Return the tags, or the condition in SQL92, of a query."""
-    sql = query.get("sql")
+    sql, as_base64 = query.get("sql"), base64_wanted(query.get("encoding"))
     if sql is None:
-        return Selection(tags_of(query.get("filter", "")))
+        return Selection(tags_of(query.get("filter", "")), as_base64=as_base64)
     if "filter" in query:
         raise invalid("sql", "give filter (tags) or sql (a condition), not both", "filter or sql")
     checked_sql(sql, "sql")
-    return Selection(EVERYTHING, sql)
+    return Selection(EVERYTHING, sql, as_base64)
 
 
 def tags_of(expression: str) -> TagFilter:
