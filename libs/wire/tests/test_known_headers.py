@@ -14,9 +14,12 @@ TEXT = "UNIQ_KEY\x017F0000010B2C63947C6B8D4F00010002\x02WAIT\x01true\x02"
 
 
 @pytest.fixture(autouse=True)
-def nothing_known():
-    known_headers._shapes.clear()
-    known_headers._patterns.clear()
+def headers():
+    """The headers of this process, empty before and after."""
+    one = known_headers._headers
+    one.__init__()
+    yield one
+    one.__init__()
 
 
 def send(opaque=1, queue_id=3, born=1_700_000_000_000, properties=TEXT, code=310, **more):
@@ -128,9 +131,32 @@ def test_one_changed_byte_is_read_as_in_full(data):
     check(changed)
 
 
-def test_what_is_remembered_is_bounded(monkeypatch):
-    monkeypatch.setattr(known_headers, "PATTERNS_MAX", 2)
-    for topic in ("orders", "ordert", "orderu", "orderv"):
-        check(send(topic=topic))
-        check(send(topic=topic))
-    assert len(known_headers._patterns) == 2
+def is_known(raw):
+    return known_headers.find_known(raw.header) is not None
+
+
+@pytest.mark.parametrize("limit", ["PATTERNS_MAX", "SIZES_MAX"])
+@given(lengths=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=40))
+def test_whatever_came_before_a_header_is_known_at_its_second_time(limit, lengths):
+    """However many others there were: the oldest make room, and what is kept is bounded."""
+    headers = known_headers._headers
+    headers.__init__()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known_headers, limit, 3)
+        for length, is_other in lengths:
+            raw = send(topic="ordert" if is_other else "orders", properties=f"KEYS\x01{'k' * length}\x02")
+            check(raw)
+            assert is_known(raw)
+            check(raw)
+            patterns = [len(patterns) for _, patterns in headers._shapes.values()]
+            assert headers._count == sum(patterns) <= known_headers.PATTERNS_MAX
+            assert len(patterns) <= known_headers.SIZES_MAX
+
+
+def test_clients_that_write_many_lengths_do_not_keep_others_from_being_known(headers):
+    for length in range(known_headers.SIZES_MAX + 8):
+        check(send(properties=f"{TEXT}KEYS\x01{'k' * (length + 1)}\x02"))
+    later = send(producer_group="another")
+    check(later)
+    assert is_known(later)
+    assert len(headers._shapes) == known_headers.SIZES_MAX

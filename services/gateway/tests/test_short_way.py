@@ -191,6 +191,34 @@ async def test_a_keyed_send_takes_the_short_way_and_is_stored_once(line):
     assert len({one["messageId"] for one in answers}) == 1
 
 
+@pytest.mark.parametrize("sent", [True, False])
+async def test_keyed_sends_are_quick_again_once_the_store_answers(line, monkeypatch, sent):
+    """Without a free message in between: what is avoided for a while concerns those only."""
+    store = line.system.stores["broker-a"]
+    begun = []
+    begin_send = store.begin_send
+    monkeypatch.setattr(store, "begin_send", lambda *asked: begun.append(asked) or begin_send(*asked))
+
+    async def keyed(key):
+        body = b'{"messages":[{"body":"x","idempotencyKey":"%d"}]}' % key
+        return (await line.post(body, "content-type: application/json"))[0]
+
+    assert [await keyed(key) for key in range(3)] == [200] * 3
+    store.refuse = PeerAway("broker-a", sent, "no answer")
+    assert await keyed(3) >= 500
+    store.refuse = None
+    assert await keyed(4) == 200  # reads route and list again
+    before = len(begun)
+    assert [await keyed(key) for key in range(5, 15)] == [200] * 10
+    assert len(begun) - before == 10
+    free = b'{"messages":[{"body":"x"}]}'
+    for after_seconds, quick in ((0, 0), (60, 1)):  # a free one looks elsewhere for a while
+        line.system.clocks.advance(after_seconds)
+        before = len(begun)
+        assert (await line.post(free, "content-type: application/json"))[0] == 200
+        assert len(begun) - before == quick
+
+
 async def test_receive_and_ack_take_the_short_way(line):
     json_type = "content-type: application/json"
     for n in range(6):

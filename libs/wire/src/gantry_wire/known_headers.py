@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from gantry_wire.command import Command
 
 CODES = frozenset({310, 320})
-SHAPES_MAX = 512
-"""Sizes of headers that are remembered, each with where its varying values lie."""
+SIZES_MAX = 512
+"""Sizes of headers that are remembered, each with where its varying values lie. One more takes the place of the oldest."""
 PATTERNS_MAX = 4096
-"""Headers that are remembered: about a kilobyte each."""
+"""Headers that are remembered: about a kilobyte each. With one more the oldest size goes, and all that have it."""
 _FIELDS_AT = 21
 """Fields begin behind code, language, version, opaque, flag, an empty remark and their own size."""
 _QUEUE, _BORN, _TEXT = b"e", b"g", b"i"
@@ -66,45 +66,64 @@ KnownSend: TypeAlias = "tuple[HeaderPattern, int, bytes, bytes, bytes]"
 """A header like an earlier one: its pattern, and its opaque, queue id, born time and properties as they came, unchecked."""
 _Parts: TypeAlias = "tuple[bytes, int, bytes, bytes, bytes, bytes, bytes, bytes, bytes]"
 
-_shapes: dict[int, Callable[[bytes], _Parts]] = {}
-"""Take a header of one size apart: what varies, and what stands before, between and behind that."""
-_patterns: dict[bytes, HeaderPattern] = {}
-"""By everything that does not vary."""
+_Shape: TypeAlias = "tuple[Callable[[bytes], _Parts], dict[bytes, HeaderPattern]]"
+"""Takes headers of one size apart: what varies, and what stands before, between and behind that. Then the patterns of that size, by
+everything that does not vary: they go with it, for cut at other places the same bytes could mean something else."""
 
 
-def find_known(data: bytes) -> KnownSend | None:
-    """Return what a binary header says if it is like an earlier one, None when it has to be read in full."""
-    take_apart = _shapes.get(len(data))
-    if take_apart is None:
-        return None
-    head, opaque, to_queue, queue, to_born, born, to_text, text, rest = take_apart(data)
-    pattern = _patterns.get(head + to_queue + to_born + to_text + rest)
-    return None if pattern is None else (pattern, opaque, queue, born, text)
+class KnownHeaders:
+    """The headers that were read in full, in the order in which their sizes came."""
+
+    __slots__ = ("_count", "_shapes")
+
+    def __init__(self) -> None:
+        self._shapes: dict[int, _Shape] = {}
+        self._count = 0
+
+    def find(self, data: bytes) -> KnownSend | None:
+        """Return what a binary header says if it is like an earlier one, None when it has to be read in full."""
+        shape = self._shapes.get(len(data))
+        if shape is None:
+            return None
+        head, opaque, to_queue, queue, to_born, born, to_text, text, rest = shape[0](data)
+        pattern = shape[1].get(head + to_queue + to_born + to_text + rest)
+        return None if pattern is None else (pattern, opaque, queue, born, text)
+
+    def remember(self, data: bytes, command: Command) -> None:
+        """Keep a header that was read in full as the pattern of those to come, if it is a send of the usual shape."""
+        fields = command.fields
+        if command.code not in CODES or command.remark or not isinstance(fields, dict):
+            return
+        cuts = _cuts_of(data)
+        if cuts is None:
+            return
+        head, _, to_queue, _, to_born, _, to_text, _, rest = cuts.unpack(data)
+        known = self._shapes.get(len(data))
+        if known is not None and known[0](data)[2::2] != (to_queue, to_born, to_text, rest):
+            return  # another one of the same size was first, whose values lie elsewhere
+        try:
+            header = header_from_fields(fields, SendHeaderV2)
+        except WireError:
+            return
+        self._make_room(len(data))
+        _, patterns = self._shapes.setdefault(len(data), (cuts.unpack, {}))
+        key = head + to_queue + to_born + to_text + rest
+        self._count += key not in patterns
+        patterns[key] = HeaderPattern(command, header)
+
+    def _make_room(self, size: int) -> None:
+        """Forget the oldest sizes until one more header, of this size, can be kept: clients come and go, and write other lengths."""
+        while self._count >= PATTERNS_MAX or (len(self._shapes) >= SIZES_MAX and size not in self._shapes):
+            _, patterns = self._shapes.pop(next(iter(self._shapes)))
+            self._count -= len(patterns)
 
 
-def remember(data: bytes, command: Command) -> None:
-    """Keep a header that was read in full as the pattern of those to come, if it is a send of the usual shape."""
-    fields = command.fields
-    if command.code not in CODES or command.remark or not isinstance(fields, dict):
-        return
-    if len(_patterns) >= PATTERNS_MAX or len(_shapes) >= SHAPES_MAX:
-        return
-    shape = _shape_of(data)
-    if shape is None:
-        return
-    known = _shapes.get(len(data))
-    head, _, to_queue, _, to_born, _, to_text, _, rest = shape.unpack(data)
-    if known is not None and known(data)[2::2] != (to_queue, to_born, to_text, rest):
-        return  # another one of the same size was first, whose values lie elsewhere
-    try:
-        header = header_from_fields(fields, SendHeaderV2)
-    except WireError:
-        return
-    _shapes[len(data)] = shape.unpack
-    _patterns[head + to_queue + to_born + to_text + rest] = HeaderPattern(command, header)
+_headers = KnownHeaders()
+"""Of this process. What they mean depends on their bytes alone."""
+find_known, remember = _headers.find, _headers.remember
 
 
-def _shape_of(data: bytes) -> Struct | None:
+def _cuts_of(data: bytes) -> Struct | None:
     """Return how the varying values lie, None when they are not all there, not in this order, or of no usual length."""
     found: dict[bytes, tuple[int, int]] = {}
     at = _FIELDS_AT

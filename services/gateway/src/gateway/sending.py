@@ -98,7 +98,7 @@ class Sender:
     def place(self, topic: str, draft: Draft) -> Placed | None:
         """Return where a message goes; None where that is to be waited for. Raises the problem of one that has no queue."""
         route = self._routes.fresh(topic)
-        if route is None or draft.is_delayed or self._avoid_until:
+        if route is None or draft.is_delayed or (draft.is_free and self._avoid_until and self._avoids_any()):
             return None
         if draft.is_free:
             queue = route.round_robin()
@@ -161,7 +161,7 @@ class Sender:
         `outcome` is what came of the first request, where it was made already.
         """
         queue = group.queue
-        if group.is_free and self._avoid_until and outcome is None:
+        if group.is_free and self._avoid_until and outcome is None and self._avoids_any():
             queue = self._around(route, queue, set())
         tried: set[str] = set()
         while True:
@@ -201,10 +201,15 @@ class Sender:
     def _at(self, route: Route, broker: str) -> Store:
         return self._stores.at(broker, route.address(broker))
 
-    def _around(self, route: Route, queue: Queue, tried: set[str]) -> Queue:
-        """Return the queue, or the next one on a broker that is neither tried nor known not to answer just now."""
+    def _avoids_any(self) -> bool:
+        """Whether some broker is known not to answer just now; forget those whose time is over."""
         now = self._clocks.monotonic()
         self._avoid_until = {broker: until for broker, until in self._avoid_until.items() if until > now}
+        return bool(self._avoid_until)
+
+    def _around(self, route: Route, queue: Queue, tried: set[str]) -> Queue:
+        """Return the queue, or the next one on a broker that is neither tried nor known not to answer just now."""
+        self._avoids_any()
         others = [q for q in route.writable if q[0] not in tried and q[0] not in self._avoid_until]
         if not others or queue in others:
             return queue
