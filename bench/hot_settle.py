@@ -194,7 +194,7 @@ def run_kind(kind: str, store: SettlingStore, options: argparse.Namespace) -> No
         topic, drop, asked = (
             (TIMER_TOPIC, TIMER_DROP, f"TIMER_DELIVER_MS\x01{int(time.time() * 1000) + 600_000}\x02")
             if "instants" in kind
-            else (SCHEDULE_TOPIC, ("DELAY",), "DELAY\x011\x02")
+            else (SCHEDULE_TOPIC, ("__GANTRY_DELAY_MS",), "DELAY\x011\x02")
         )
         fill(store, sends(count, asked))
         measure(kind, settles(store, topic, drop), count, store, options)

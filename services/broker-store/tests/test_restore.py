@@ -85,8 +85,8 @@ def test_halves_and_rollbacks_of_an_imported_log_are_in_no_queue(parts, sys_flag
 def test_a_delayed_record_of_an_imported_log_is_due_at_its_time(parts):
     parts.restore.take([record(0, topic=b"SCHEDULE_TOPIC_XXXX", DELAY="3", TAGS="x")])
     assert parts.unit("SCHEDULE_TOPIC_XXXX")[2] == 5000 + 10_000
-    assert DEFAULT.deliver_ms(b"99", 0) == 7_200_000
-    assert DEFAULT.deliver_ms(None, 0) == 1000
+    assert DEFAULT.deliver_ms(b"DELAY\x0199\x02", 0) == 7_200_000
+    assert DEFAULT.deliver_ms(b"", 0) == 1000
 
 
 def test_an_idempotency_key_is_remembered(parts):

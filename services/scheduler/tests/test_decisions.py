@@ -9,6 +9,7 @@ from gantry_wire.settle_headers import SettleStatus
 from scheduler.decisions import (
     RETRY_MS_MAX,
     RETRY_MS_MIN,
+    ROLLED,
     Then,
     cancel,
     deliver,
@@ -31,7 +32,7 @@ def test_a_delivery_goes_to_the_real_topic_and_leaves_out_what_only_the_wait_nee
     level, timer = deliver(entry(2)), deliver(entry(TIMER))
     assert (level.offset, level.position, level.force) == (5, 77, False)
     assert [(one.topic, one.queue_id, one.body) for one in level.outputs] == [("orders", 3, "item")]
-    assert level.outputs[0].drop == ("DELAY",)
+    assert level.outputs[0].drop == ("__GANTRY_DELAY_MS",)
     assert {"TIMER_OUT_MS", "REAL_TOPIC", "REAL_QID"} <= set(timer.outputs[0].drop)
     assert deliver(entry(PARKED)).force
 
@@ -46,6 +47,7 @@ def test_a_moved_message_of_a_level_becomes_an_instant():
     item = move(entry(2), 9000)
     assert (item.outputs[0].topic, item.outputs[0].set) == (TIMER_TOPIC, {"TIMER_OUT_MS": "9000"})
     assert "DELAY" in item.outputs[0].drop
+    assert "DELAY" not in move(entry(2), 9000, ROLLED).outputs[0].drop
     assert item.force
 
 

@@ -25,7 +25,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class ScriptedSettler:
-    """Answers each item from a list of statuses by offset, then with settled; an exception stands for the whole request."""
+    """Answers each item from a list of statuses by offset, then with settled; a number is early until then, an exception stands for the whole request."""
 
     def __init__(self):
         self.script, self.asked = {}, []
@@ -37,7 +37,8 @@ class ScriptedSettler:
             status = self.script[item.offset].pop(0) if self.script.get(item.offset) else SettleStatus.SETTLED
             if isinstance(status, Exception):
                 raise status
-            results.append(SettleResult(item.offset, status))
+            due_ms = status if isinstance(status, int) else 0
+            results.append(SettleResult(item.offset, SettleStatus.EARLY if due_ms else status, due_ms=due_ms))
         return SettleReplyBody(results, NOW_MS)
 
     def outcomes(self, offset):
@@ -122,6 +123,19 @@ async def test_an_early_answer_moves_the_clock_back_and_is_tried_at_its_time(par
     parts.arm(entry(1))
     await parts.until(lambda: parts.lanes.pending == 0)
     assert len(parts.settler.asked) == 2
+
+
+async def test_what_the_store_says_is_due_later_than_its_level_waits_until_then_and_no_clock_is_blamed(parts):
+    """The level was longer when the message was sent, and the message does not say so."""
+    parts.clock.heard(
+        NOW_MS - 5000, monotonic()
+    )  # an answer that took long: a blamed clock would go back to it
+    parts.settler.script[1] = [NOW_MS + 3_600_000]
+    parts.arm(entry(1))
+    await parts.until(lambda: parts.lanes.due[DELAYS].far_count or len(parts.settler.asked) > 1)
+    await asyncio.sleep(0.05)
+    assert len(parts.settler.asked) == 1
+    assert parts.clock.now_ms(monotonic()) >= NOW_MS
 
 
 async def test_what_fails_for_too_long_is_parked_and_the_others_go_on(parts):

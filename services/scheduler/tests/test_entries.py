@@ -40,6 +40,13 @@ def test_a_message_of_a_level_is_due_so_long_after_it_was_stored():
     assert (entry.source, entry.offset) == (1, 7)
 
 
+@pytest.mark.parametrize("more", [{}, {"KEYS": "a"}], ids=["short way", "long way"])
+def test_a_message_that_says_how_long_it_waits_is_due_then_whatever_the_levels_are(more):
+    named = {"UNIQ_KEY": "U", **more, "REAL_TOPIC": "orders", "REAL_QID": "3", "__GANTRY_DELAY_MS": "77"}
+    entry = only(record(SCHEDULE_TOPIC, 1, 7, 4096, store_ms=100, **named), 1)
+    assert (entry.due_ms, entry.topic, entry.queue_id) == (177, "orders", 3)
+
+
 def test_an_instant_is_due_when_its_property_says():
     data = record(TIMER_TOPIC, 0, 7, store_ms=100, REAL_TOPIC="orders", REAL_QID="3", TIMER_OUT_MS="123456")
     assert only(data, TIMER).due_ms == 123456

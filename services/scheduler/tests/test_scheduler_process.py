@@ -43,7 +43,7 @@ async def test_a_level_and_an_instant_are_delivered_once_and_not_early(system):
     assert level.store_timestamp >= level.born_timestamp + 1000
     assert level.property_map()["TAGS"] == "a"
     assert level.property_map()["REAL_TOPIC"] == "orders"
-    assert "DELAY" not in level.property_map()
+    assert level.property_map()["DELAY"] == "1"
     assert not {"TIMER_OUT_MS", "REAL_TOPIC", "TIMER_DELIVER_MS"} & set(instant.property_map())
     await asyncio.sleep(2)
     assert len(await system.bodies("orders")) == 3
@@ -218,6 +218,63 @@ async def test_a_store_killed_while_messages_wait_delivers_each_once(system):
     await asyncio.sleep(1.5)
     found = await system.bodies("orders")
     assert len(found) == len(set(found)) == 100
+
+
+async def test_what_waits_in_levels_that_are_no_more_is_delivered_at_its_time(tmp_path):
+    system = System(tmp_path)
+    try:
+        await system.start_store(delay_levels="1s 1h 7s 6s")
+        await system.topic("orders")
+        for level in "1234":
+            await system.send("orders", level.encode(), f"W{level}", DELAY=level)
+        port = system.store_process.port
+        system.store_process.kill()
+        await system.start_store(port, delay_levels="1s 2s")
+        await system.start_scheduler()
+        found = await system.wait_for("orders", 3)
+        assert [record.body for record in found] == [b"1", b"4", b"3"]
+        for record, seconds in zip(found, (1, 6, 7), strict=True):
+            assert record.store_timestamp >= record.born_timestamp + seconds * 1000
+        client = await system.client()
+        (listed,) = (await client.list_schedules(ListSchedules())).schedules
+        assert (listed.id, listed.level) == ("W2", 2)
+        assert (await client.cancel(ScheduleOrder(id="W2"))).status == "cancelled"
+    finally:
+        await system.close()
+
+
+PROPERTY_MAPS = [
+    {},
+    {"TAGS": "a"},
+    {"KEYS": "k1 k2", "TAGS": "a", "x": "1"},
+    {"WAIT": "true", "INSTANCE_ID": "i", "x": "ä \U0001f600"},
+    {"__SHARDINGKEY": "s", "BUYER_ID": "b", "TRACE_CONTEXT": "t", "RETRY_TOPIC": "was"},
+    {"CORRELATION_ID": "c", "REPLY_TO_CLIENT": "r", "TTL": "3000", "DELAYED": "no", "ADELAY": "1"},
+    {"TRACE_ON": "false", "MSG_REGION": "r", "CLUSTER": "c", "large": "v" * 20_000},
+]
+BROKERS_OWN = {"MSG_REGION", "TRACE_ON", "CLUSTER", "REAL_TOPIC", "REAL_QID"}
+WAYS = {
+    "level": ({"DELAY": "1"}, {"DELAY": "1"}),
+    "relative": ({"TIMER_DELAY_MS": "900"}, {}),
+    "seconds": ({"TIMER_DELAY_SEC": "1"}, {}),
+    "level and instant": ({"DELAY": "1", "TIMER_DELAY_MS": "5"}, {"DELAY": "1"}),
+}
+
+
+async def test_what_was_sent_with_a_message_is_delivered_with_it_whatever_it_waited_for(system):
+    await system.start_scheduler()
+    await system.topic("orders")
+    wanted = {}
+    for way, (asked, kept) in WAYS.items():
+        for number, own in enumerate(PROPERTY_MAPS):
+            uniq = f"{way}{number}"
+            await system.send("orders", uniq.encode(), uniq, **own, **asked)
+            wanted[uniq] = {"UNIQ_KEY": uniq, **own, **kept}
+    for record in await system.wait_for("orders", len(wanted)):
+        found, own = record.property_map(), wanted.pop(record.body.decode())
+        assert {name: found.get(name) for name in own} == own
+        assert {name for name in found.keys() - own.keys() if name != "__GANTRY_SETTLED"} <= BROKERS_OWN
+    assert not wanted
 
 
 async def test_a_scheduler_killed_goes_on_with_its_index_and_delivers_each_once(system):

@@ -53,6 +53,43 @@ async def test_what_a_term_left_is_freed_before_the_next_begins(monkeypatch):
     assert len(left) == 2
 
 
+class TellingStore:
+    """Tells its levels, and how many queues of them are to be followed."""
+
+    def __init__(self, queues):
+        self.queues = queues
+
+    async def broker_config(self):
+        return {"messageDelayLevel": "1s 5s"}
+
+    async def ask(self, _code):
+        return Command(fields={"storeTimeMs": "1", "wallTimeMs": "1", **self.queues})
+
+
+@pytest.mark.parametrize(
+    ("queues", "levels"),
+    [
+        ({}, (1000, 5000)),
+        ({"delayQueues": "2"}, (1000, 5000)),
+        ({"delayQueues": "4"}, (1000, 5000, 5000, 5000)),
+        ({"delayQueues": "99999"}, (1000, *[5000] * 1023)),
+    ],
+)
+async def test_queues_of_levels_that_are_no_more_are_followed_too(queues, levels, monkeypatch):
+    served = []
+
+    async def serve(_keeper, store):
+        served.append(store.level_ms)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(store_keeper.StoreKeeper, "_serve", serve)
+    keeper = StoreKeeper(StoreAt("broker-a", "127.0.0.1:1"), None, None)
+    keeper.client = TellingStore(queues)
+    with contextlib.suppress(asyncio.CancelledError):
+        await keeper.run()
+    assert served == [levels]
+
+
 class GrantingStore:
     """Grants what is claimed."""
 

@@ -120,6 +120,8 @@ class StoreTimeReplyHeader(Header, kw_only=True, rename="camel", gc=False):
     store_time_ms: Int64
     wall_time_ms: Int64
     roll_below: Int64 = 0
+    delay_queues: Int32 = 0
+    """How many queues of SCHEDULE_TOPIC_XXXX somebody has to follow: one for each level, and more where the list of levels was longer."""
 
 
 class MessageEventsHeader(Header, kw_only=True, rename="camel", gc=False):
@@ -191,6 +193,8 @@ class SettleResult(msgspec.Struct, rename="camel", omit_defaults=True, gc=False)
     detail: str = ""
     time_ms: int = 0
     """Store time at which that was known; given for items that were asked for ahead (`at_ms`)."""
+    due_ms: int = 0
+    """Of one that is `early`: when it is due, in ms of the clock that it waits for."""
 
 
 class SettleReplyBody(msgspec.Struct, rename="camel"):

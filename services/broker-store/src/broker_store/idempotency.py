@@ -34,6 +34,7 @@ IGNORED_IN_CONTENT = frozenset(
         "REAL_TOPIC",
         "REAL_QID",
         "TIMER_OUT_MS",
+        "__GANTRY_DELAY_MS",
         "__transactionId__",
     }
 )

@@ -38,6 +38,7 @@ from broker_store.topics import SEGMENT_TOPIC, queue_count
 from broker_store.topics_file import load_topics
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import WireError
+from gantry_wire.names import SCHEDULE_TOPIC
 
 Slices = Generator[None, None, None]
 
@@ -357,7 +358,11 @@ class Opening:
                 self._adopt(topic, count)
 
     def _adopt(self, topic: str, count: int) -> None:
-        if self.store.topics.find(topic) is None:
+        if topic == SCHEDULE_TOPIC:
+            self.store.topics.keep_delay_queues(
+                count
+            )  # levels that are no more: their messages still wait there
+        elif self.store.topics.find(topic) is None:
             self.store.topics.ensure(topic, count)
             _log.warning("topic known to the log only: configuration made again", topic=topic, queues=count)
 

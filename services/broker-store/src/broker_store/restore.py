@@ -17,7 +17,6 @@ from broker_store.system_records import SegmentOffsets, TopicDeleted
 from broker_store.topics import QUEUES_MAX, SEGMENT_TOPIC
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import (
-    DELAY,
     GANTRY_KEY,
     REAL_QUEUE_ID,
     REAL_TOPIC,
@@ -219,7 +218,7 @@ class Restore:
 
     def _code(self, queue: Queue, properties: bytes, store_ms: int) -> int:
         if queue.topic == SCHEDULE_TOPIC:
-            return self._levels.deliver_ms(find_property(properties, DELAY.encode()), store_ms)
+            return self._levels.deliver_ms(properties, store_ms)
         tag = find_property(properties, b"TAGS")
         return tags_code(tag) if tag else 0
 

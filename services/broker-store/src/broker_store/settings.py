@@ -170,7 +170,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     delay_levels: Annotated[
         str,
         Meta(max_length=8192),
-        _words("Durations of the delay levels, as 1s 5s 1m 2h 1d, from level 1 on."),
+        _words(
+            "Durations of the delay levels, as 1s 5s 1m 2h 1d, from level 1 on. What waits at a change is delivered when it was due."
+        ),
     ] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     delay_horizon_seconds: Annotated[
         int, Meta(ge=1, le=10 * 365 * 86400), _words("How far ahead the instant of a timed message may lie.")

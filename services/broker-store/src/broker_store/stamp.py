@@ -12,6 +12,8 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.properties import (
     CLUSTER,
+    GANTRY_DELAY_MS,
+    GANTRY_OUTCOME,
     GANTRY_SETTLED,
     MSG_REGION,
     TRACE_ON,
@@ -22,7 +24,7 @@ from gantry_wire.properties import (
 )
 from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 
-STORE_ONLY = frozenset({GANTRY_SETTLED, BEGUN_PROPERTY})
+STORE_ONLY = frozenset({GANTRY_SETTLED, GANTRY_OUTCOME, GANTRY_DELAY_MS, BEGUN_PROPERTY})
 """Properties that recovery and the txn-checker believe, because nobody but the store writes them. Consumers send copies of messages
 that have them, so they are taken out and not refused."""
 ADDED = (MSG_REGION, TRACE_ON, CLUSTER)

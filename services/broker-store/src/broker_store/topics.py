@@ -93,10 +93,14 @@ class TopicTable:
         self._system = frozenset(preset.topic_name for preset in presets) | {TRACE_TOPIC}
         for preset in presets:
             self._topics.setdefault(preset.topic_name, preset)
-        schedule = self._topics[SCHEDULE_TOPIC]
-        if queue_count(schedule) < policy.delay_levels:
-            schedule.read_queue_nums = schedule.write_queue_nums = policy.delay_levels
+        self.keep_delay_queues(policy.delay_levels)
         self.set_auto_create(enable=policy.auto_create)
+
+    def keep_delay_queues(self, count: int) -> None:
+        """Have at least so many queues of delay levels."""
+        schedule = self._topics[SCHEDULE_TOPIC]
+        if queue_count(schedule) < count:
+            schedule.read_queue_nums = schedule.write_queue_nums = count
 
     def set_auto_create(self, *, enable: bool) -> None:
         """Say whether TBW102 may be the template of topics that a send makes."""

@@ -20,9 +20,10 @@ def test_a_level_above_the_last_is_the_last():
 
 
 def test_a_stored_level_gives_the_deliver_time_of_its_unit():
-    assert DEFAULT.deliver_ms(b"3", 500) == 10_500
-    assert DEFAULT.deliver_ms(b"99", 0) == 7_200_000
-    assert DEFAULT.deliver_ms(None, 0) == 1000
+    assert DEFAULT.deliver_ms(b"DELAY\x013\x02", 500) == 10_500
+    assert DEFAULT.deliver_ms(b"DELAY\x0199\x02", 0) == 7_200_000
+    assert DEFAULT.deliver_ms(b"", 0) == 1000
+    assert DEFAULT.deliver_ms(b"DELAY\x013\x02__GANTRY_DELAY_MS\x0177\x02", 500) == 577
 
 
 def test_days_and_one_level_alone_are_read():

@@ -8,6 +8,7 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.headers import SendReplyHeader
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import tags_code
+from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 pytestmark = pytest.mark.anyio
 
@@ -306,3 +307,16 @@ async def test_a_committed_message_whose_level_has_a_sign_waits_as_long_as_the_l
     await side.end(peer, half)
     unit = side.queues.find("SCHEDULE_TOPIC_XXXX", 4).read(0, 1)
     assert int.from_bytes(unit[12:], "big") == side.clock.now_ms() + 60_000
+
+
+async def test_a_committed_delay_is_due_when_it_was_under_another_list_of_levels_too():
+    side, peer = TransactionsSide(), ScriptedPeer()
+    half = await side.begin(peer, "K", DELAY="18")
+    assert (await side.end(peer, half)).code == 0
+
+    def due_ms(of):
+        return CONSUME_QUEUE_UNIT.unpack(of.queues.find("SCHEDULE_TOPIC_XXXX", 17).read(0, 1))[2]
+
+    due = due_ms(side)
+    assert due == side.clock.now_ms() + 7_200_000
+    assert due_ms(TransactionsSide(side.files.killed(), side.wall_s + 1, delay_levels="1s 5s")) == due

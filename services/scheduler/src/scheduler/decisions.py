@@ -14,6 +14,7 @@ from typing import NamedTuple
 from gantry_wire.names import HALF_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import (
     DELAY,
+    GANTRY_DELAY_MS,
     REAL_QUEUE_ID,
     REAL_TOPIC,
     TIMER_DEL_UNIQKEY,
@@ -35,8 +36,8 @@ DELIVERED, CANCELLED, MOVED, ROLLED, PARKED_OUTCOME, DISCARDED = (
     "parked",
     "discarded",
 )
-LEVEL_DROP = (DELAY,)
-"""A message of a level keeps REAL_TOPIC and REAL_QID, as RocketMQ delivers it."""
+LEVEL_DROP = (GANTRY_DELAY_MS,)
+"""A message of a level keeps DELAY, REAL_TOPIC and REAL_QID, as RocketMQ delivers it."""
 TIMER_DROP = (
     REAL_TOPIC,
     REAL_QUEUE_ID,
@@ -47,7 +48,7 @@ TIMER_DROP = (
     TIMER_DELAY_LEVEL,
     TIMER_DEL_UNIQKEY,
 )
-PARKED_DROP = (*TIMER_DROP, DELAY, PARKED_REASON, PARKED_FROM)
+PARKED_DROP = (*TIMER_DROP, GANTRY_DELAY_MS, PARKED_REASON, PARKED_FROM)
 _DROP = {TIMER: TIMER_DROP, PARKED: PARKED_DROP}
 REASON_CHARS_MAX = 200
 
@@ -125,7 +126,12 @@ def move(entry: Entry, due_ms: int, outcome: str = MOVED) -> SettleItem:
     if entry.source == PARKED:
         output = SettleOutput(PARKED_TOPIC, 0)
     else:
-        drop = (DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+        drop = (GANTRY_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+        if outcome == MOVED:
+            drop = (
+                *drop,
+                DELAY,
+            )  # somebody gave it another time; a rolled one is delivered as its sender asked
         output = SettleOutput(TIMER_TOPIC, 0, set={TIMER_OUT_MS: str(due_ms)}, drop=drop)
     return SettleItem(entry.offset, entry.position, [output], outcome, force=True)
 

@@ -178,7 +178,8 @@ class Deliveries:
                 delivered += 1
                 observe(max((result.time_ms or now_ms) - entry.due_ms, 0) / 1000)
                 continue
-            late_ms = self._lanes.now_ms(lane) - entry.due_ms
+            # of a message whose level was longer when it was sent, and does not say so, the store knows better when it is due
+            late_ms = self._lanes.now_ms(lane) - max(entry.due_ms, result.due_ms)
             verdict = judge(result.status, result.detail, late_ms, self._pace.park_after_ms)
             if verdict.then is Then.DONE:
                 due.decided(entry.key)
@@ -191,13 +192,13 @@ class Deliveries:
                 )
                 figures.failures.labels(result.status).value += 1
             else:
+                if result.status == SettleStatus.EARLY and result.due_ms <= entry.due_ms:
+                    self._clock.was_early()
                 self._later(lane, entry, result.status, verdict.wait_ms, verdict.error)
         figures.delivered.value += delivered
         return parked
 
     def _later(self, lane: int, entry: Entry, status: str, wait_ms: int, error: str) -> None:
-        if status == SettleStatus.EARLY:
-            self._clock.was_early()
         self._figures.failures.labels(status).value += 1
         self._lanes.put_back(lane, entry.key, wait_ms, error)
 

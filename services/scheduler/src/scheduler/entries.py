@@ -23,16 +23,18 @@ OFFSET_BITS = 48
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
 COPIES_MAX = 64
 """Waiting messages with one id that are found by it: copies of a client's retries, and moved or rolled ones."""
+WAIT_DIGITS_MAX = 15
 NEVER_MS = 1 << 60
 """Due time of what waits for somebody's order: parked messages."""
 
 _FIXED = Struct(">iI12xqqi16xq20xi")  # what is wanted of the record's fixed part with two IPv4 hosts
 _PROPERTIES = re.compile(
-    rb"(?:^|\x02)(REAL_TOPIC|REAL_QID|TIMER_OUT_MS|UNIQ_KEY|KEYS|TIMER_DEL_UNIQKEY|TIMER_DELAY_SEC|TIMER_DELAY_MS)\x01([^\x02]+)"
+    rb"(?:^|\x02)(REAL_TOPIC|REAL_QID|TIMER_OUT_MS|UNIQ_KEY|KEYS|TIMER_DEL_UNIQKEY|TIMER_DELAY_SEC|TIMER_DELAY_MS|__GANTRY_DELAY_MS)\x01([^\x02]+)"
 ).findall
 """All that is wanted of a message's properties, of whatever else they hold; of a name that stands twice the last counts."""
 _LAST = re.compile(
-    rb"\x02REAL_TOPIC\x01([^\x01\x02]+)\x02REAL_QID\x01([0-9]{1,9})\x02(?:TIMER_OUT_MS\x01([0-9]{1,18})\x02)?\Z"
+    rb"\x02REAL_TOPIC\x01([^\x01\x02]+)\x02REAL_QID\x01([0-9]{1,9})\x02"
+    rb"(?:TIMER_OUT_MS\x01([0-9]{1,18})\x02)?(?:__GANTRY_DELAY_MS\x01([0-9]{1,15})\x02)?\Z"
 ).match
 _REAL_TOPIC = b"\x02REAL_TOPIC\x01"
 _UNUSUAL = re.compile(
@@ -126,7 +128,9 @@ def entry_of(item: RawItem, source: int, level_ms: Sequence[int]) -> Entry:
         take = dict(_PROPERTIES(properties)).get
     cancels, is_absolute = b"", False
     if source < LEVELS_MAX:
-        due_ms = store_ms + level_ms[source]
+        wait = take(b"__GANTRY_DELAY_MS", b"")
+        is_known = wait.isdigit() and len(wait) <= WAIT_DIGITS_MAX
+        due_ms = store_ms + (int(wait) if is_known else level_ms[source])
     elif source == TIMER:
         due = take(b"TIMER_OUT_MS", b"")
         due_ms = int(due) if due.isdigit() and len(due) < 19 else 0
@@ -159,9 +163,9 @@ def _plain_entry(item: RawItem, source: int, level_ms: Sequence[int]) -> Entry |
     found = _LAST(properties, at) if at >= 0 else None
     if found is None or not properties.startswith(_UNIQ_KEY) or _UNUSUAL(properties, 1):
         return None
-    topic, queue_id, due = found.groups()
+    topic, queue_id, due, wait = found.groups()
     if source < LEVELS_MAX:
-        due_ms = store_ms + level_ms[source]
+        due_ms = store_ms + (level_ms[source] if wait is None else int(wait))
     elif source == TIMER and due is not None:
         due_ms = int(due)
     else:

@@ -14,6 +14,9 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.fleet import StoreAt
 from gantry_link.pool import ConnectionPool
 from gantry_link.store_client import StoreClient
+from gantry_wire.codes import GantryCode
+from gantry_wire.settle_headers import StoreTimeReplyHeader
+from scheduler.entries import LEVELS_MAX
 from scheduler.levels import DEFAULT_LEVELS, level_durations_ms
 from scheduler.memory import forget_cycles
 from scheduler.term import StoreToServe, Surroundings, Term, claimed_queues
@@ -59,8 +62,15 @@ class StoreKeeper:
             forget_cycles()
 
     async def _levels(self) -> tuple[int, ...]:
+        """Return how long the messages of each queue of levels wait that do not say so.
+
+        Queues of levels that are no more follow: the last level that there is counts for them, as for sends that name them.
+        """
         config = await self.client.broker_config()
-        return level_durations_ms(config.get(LEVELS_SETTING, DEFAULT_LEVELS))
+        levels = level_durations_ms(config.get(LEVELS_SETTING, DEFAULT_LEVELS))
+        told = (await self.client.ask(GantryCode.STORE_TIME)).read(StoreTimeReplyHeader)
+        followed = min(max(told.delay_queues, len(levels)), LEVELS_MAX)
+        return levels + levels[-1:] * (followed - len(levels))
 
     async def _serve(self, store: StoreToServe) -> None:
         """Hold the claims and work, until they are lost or the work fails: then the levels are asked anew."""

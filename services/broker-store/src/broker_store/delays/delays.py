@@ -15,6 +15,7 @@ from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import (
     DELAY,
+    GANTRY_DELAY_MS,
     REAL_QUEUE_ID,
     REAL_TOPIC,
     TIMER_OUT_MS,
@@ -76,8 +77,8 @@ class Delays:
         if topic == HALF_TOPIC:
             return queue_id, {}
         if topic == SCHEDULE_TOPIC:
-            level = properties.get(DELAY, "").encode()
-            return queue_id, told_fields(self.levels.deliver_ms(level, record.store_timestamp), "")
+            deliver_ms = self.levels.deliver_ms(record.properties, record.store_timestamp)
+            return queue_id, told_fields(deliver_ms, "")
         deliver_ms = int(properties.get(TIMER_OUT_MS, "0"))
         handle = self._handle(properties.get(REAL_TOPIC, ""), deliver_ms, properties.get(UNIQ_KEY, ""))
         return queue_id, told_fields(deliver_ms, handle)
@@ -88,9 +89,11 @@ class Delays:
         put: dict[str, str] = {}
         if number != level:
             put[DELAY] = properties[DELAY] = str(number)
+        wait_ms = self.levels.duration_ms(number)
+        put[GANTRY_DELAY_MS] = str(wait_ms)
         queue = self._open_queue(SCHEDULE_TOPIC, number - 1)
         raw = _real_place(message, put, drop)
-        return DelayedMessage(message, queue, raw, Wait(0, self.levels.duration_ms(number)))
+        return DelayedMessage(message, queue, raw, Wait(0, wait_ms))
 
     def _by_instant(self, message: Message, deliver_ms: int) -> Message:
         raw = _real_place(message, {TIMER_OUT_MS: str(deliver_ms)}, ())

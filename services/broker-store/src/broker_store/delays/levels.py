@@ -3,12 +3,16 @@
 import re
 from typing import NamedTuple
 
+from gantry_wire.properties import DELAY, GANTRY_DELAY_MS, find_property
+
 DEFAULT_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 LEVELS_MAX = 1024
 """RocketMQ sets no bound; each level is a queue."""
 DURATION_MS_MAX = 10 * 365 * 86_400_000
 
 LEVEL_DIGITS_MAX = 10
+WAIT_DIGITS_MAX = 15
+_DELAY, _DELAY_MS = DELAY.encode(), GANTRY_DELAY_MS.encode()
 _NUMBER = re.compile(rf"[+-]?[0-9]{{1,{LEVEL_DIGITS_MAX}}}")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"([0-9]{1,10})([smhd])")
@@ -31,8 +35,16 @@ class LevelList(NamedTuple):
         """Return how long a message of a level waits."""
         return self.durations_ms[self.number(level) - 1]
 
-    def deliver_ms(self, level: bytes | None, store_ms: int) -> int:
-        """Return when a stored message is due: what its unit holds in place of a tags code. `level` is its property DELAY."""
+    def deliver_ms(self, properties: bytes, store_ms: int) -> int:
+        """Return when a stored message is due: what its unit holds in place of a tags code.
+
+        A message says itself how long it waits, so that another list of levels changes nothing for it. Those of another broker say
+        their level only.
+        """
+        wait = find_property(properties, _DELAY_MS)
+        if wait is not None and wait.isdigit() and len(wait) <= WAIT_DIGITS_MAX:
+            return store_ms + int(wait)
+        level = find_property(properties, _DELAY)
         number = None if level is None else parse_level(level.decode("latin-1"))
         return store_ms + self.duration_ms(1 if number is None else number)
 

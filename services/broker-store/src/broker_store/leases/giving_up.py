@@ -230,7 +230,7 @@ class GivingUp:
             TIMER_DELAY_MS: str(delay_ms),
             TIMER_OUT_MS: str(parts.now_ms() + delay_ms),
         }
-        drop = tuple(name for name in _NOT_TAKEN_ALONG if name not in put)
+        drop = tuple(name for name in _NOT_TAKEN_ALONG if name not in put and name != DELAY)
         return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, reconsume_times=place.times)
 
 

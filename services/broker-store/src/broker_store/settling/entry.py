@@ -103,7 +103,8 @@ class SettleEntry:
         """Return why nothing is done about an item."""
         offset = gathered.item.offset
         if status != SettleStatus.ALREADY:
-            return SettleResult(offset, status, detail=gathered.detail)
+            due_ms = gathered.due_ms if status == SettleStatus.EARLY else 0
+            return SettleResult(offset, status, detail=gathered.detail, due_ms=due_ms)
         rules = self._rules
         known = deciding.get(offset) or rules.table.decision(self._source, offset)
         if known is None:

@@ -146,6 +146,7 @@ class SettlingHandlers:
             store_time_ms=self._now_ms(),
             wall_time_ms=self._settling.wall_ms(),
             roll_below=self._settling.roll_below(),
+            delay_queues=self._settling.delay_queues(),
         )
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply)
 

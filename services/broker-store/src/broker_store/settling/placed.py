@@ -6,9 +6,8 @@ from broker_store.delays.levels import LevelList
 from broker_store.message import Arrivals, IndexEntry, key_entries
 from broker_store.queues import Queue
 from gantry_wire.names import SCHEDULE_TOPIC
-from gantry_wire.properties import DELAY, UNIQ_KEY, find_property, index_key_hashes, tags_code
+from gantry_wire.properties import UNIQ_KEY, find_property, index_key_hashes, tags_code
 
-_DELAY = DELAY.encode()
 _UNIQUE_KEY = UNIQ_KEY.encode() + b"\x01"
 _OTHER_UNIQUE_KEY = b"\x02" + _UNIQUE_KEY
 _UNIQUE_KEY_AT = len(_UNIQUE_KEY)
@@ -20,7 +19,7 @@ Placed = tuple[Queue, int, int, int, int, str | None, str | None]
 def unit_code(topic: str, properties: bytes, levels: LevelList, store_ms: int) -> int:
     """Return what the unit of a record holds: its tag's code, or when it is due where it is a delayed message again."""
     if topic == SCHEDULE_TOPIC:
-        return levels.deliver_ms(find_property(properties, _DELAY), store_ms)
+        return levels.deliver_ms(properties, store_ms)
     tag = find_property(properties, b"TAGS") if b"TAGS\x01" in properties else None
     return tags_code(tag) if tag else 0
 

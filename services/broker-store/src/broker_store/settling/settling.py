@@ -31,6 +31,7 @@ from broker_store.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
 from gantry_chassis.fine_timer import FineTimer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.properties import TAGS, format_properties, tags_code
 from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
 
@@ -174,6 +175,17 @@ class Settling:
         """Return the cursor (lowest undecided offset) of a queue, and one above its newest offset."""
         queue = self._parts.queues.find(source[0], source[1])
         return self.table.of(source).cursor, 0 if queue is None else queue.max_offset
+
+    def delay_queues(self) -> int:
+        """Return how many queues of delay levels are to be followed: those of levels that are no more, too, while something waits there."""
+        table, levels = self.table, len(self.levels.durations_ms)
+        waiting = [
+            queue.queue_id + 1
+            for queue in self._parts.queues.of_topic(SCHEDULE_TOPIC)
+            if queue.queue_id >= levels
+            and table.of((SCHEDULE_TOPIC, queue.queue_id, "")).cursor < queue.max_offset
+        ]
+        return max(waiting, default=levels)
 
     # --- Rules: what an entry asks when it is placed ---------------------------------------------------------
 

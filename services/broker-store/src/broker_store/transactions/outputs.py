@@ -8,7 +8,7 @@ from broker_store.delays.levels import LevelList
 from broker_store.special_sends import DELAYS, TIMERS, level_of
 from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES, op_body
 from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
-from gantry_wire.properties import REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
+from gantry_wire.properties import GANTRY_DELAY_MS, REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS
 from gantry_wire.settle_headers import SettleOutput
 from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 
@@ -48,8 +48,11 @@ def message_output(named: dict[str, str], rules: DelayRules, now_ms: int) -> Set
     if not DELAYS.isdisjoint(named):
         level = level_of(named)
         if level > 0:
-            queue_id = rules.levels.number(level) - 1
-            return SettleOutput(SCHEDULE_TOPIC, queue_id, drop=(*drop, *TIMERS), transaction="commit")
+            number = rules.levels.number(level)
+            wait = {GANTRY_DELAY_MS: str(rules.levels.duration_ms(number))}
+            return SettleOutput(
+                SCHEDULE_TOPIC, number - 1, set=wait, drop=(*drop, *TIMERS), transaction="commit"
+            )
         deliver_ms = due_ms(named, now_ms, rules.horizon_ms)
         if deliver_ms is not None:
             put = {TIMER_OUT_MS: str(deliver_ms)}
