@@ -4,14 +4,16 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from time import monotonic
+from typing import Protocol
 
 import pytest
 from received import received, until
 
+from gantry import ConfigurationError, PushConsumer
 from gantry.consumer.calls import Call, Calling
 from gantry.consumer.concurrent import ConcurrentConsumer
 from gantry.consumer.hooks import ConsumeCall
-from gantry.consumer.listeners import Waits, Way, begin, examine
+from gantry.consumer.listeners import Waits, Way, begin, examine, takes_one_message
 from gantry.consumer.orderly import OrderlyConsumer
 from gantry.consumer.outcomes import ConsumeContext, ConsumeResult, Outcome
 from gantry.consumer.process_queue import ProcessQueue
@@ -329,6 +331,87 @@ def test_listeners_are_examined_before_anything_starts() -> None:
         examine(lambda: None, quick=False)
     with pytest.raises(TypeError, match="not int"):
         examine(7, quick=False)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("way", ["coroutine", "waiting", "thread", "quick"])
+@pytest.mark.parametrize("with_context", [False, True])
+async def test_a_listener_of_one_message_gets_one(way: str, with_context: bool) -> None:
+    sink, seen = Sink(), []
+
+    def note(message: ReceivedMessage, *context: ConsumeContext) -> None:
+        assert len(context) == with_context
+        seen.append(message.queue_offset)
+        if message.queue_offset == 1:
+            raise RuntimeError("not this one")
+
+    async def coroutine(message: ReceivedMessage) -> None:
+        note(message)
+
+    async def waiting(message: ReceivedMessage) -> None:
+        await asyncio.sleep(0)
+        note(message)
+
+    async def coroutine_with_context(message: ReceivedMessage, context: ConsumeContext) -> None:
+        note(message, context)
+
+    async def waiting_with_context(message: ReceivedMessage, context: ConsumeContext) -> None:
+        await asyncio.sleep(0)
+        note(message, context)
+
+    def plain(message: ReceivedMessage) -> None:
+        note(message)
+
+    def plain_with_context(message: ReceivedMessage, context: ConsumeContext) -> None:
+        note(message, context)
+
+    functions = {
+        "coroutine": (coroutine, coroutine_with_context), "waiting": (waiting, waiting_with_context),
+        "thread": (plain, plain_with_context), "quick": (plain, plain_with_context),
+    }  # fmt: skip
+    function = functions[way][with_context]
+    assert takes_one_message(function)
+    listener = examine(function, quick=way == "quick", takes_one=True)
+    consumer = ConcurrentConsumer(Calling(listener, "g"), sink, 1, 2)
+    consumer.submit(*filled(3))
+    await until(lambda: len(sink.judged) == 1 and sorted(sink.done_offsets) == [0, 2])
+    assert sorted(seen) == [0, 1, 2]
+    await consumer.close()
+
+
+def test_the_type_of_its_parameter_says_how_many_messages_a_listener_takes() -> None:
+    class Imported(Protocol):
+        def __call__(self, message: "only_for_the_checker.ReceivedMessage") -> None: ...  # noqa: F821
+
+    class Instance:
+        async def __call__(self, message: ReceivedMessage) -> None: ...
+
+    def unsaid(message): ...
+
+    def in_text(message: "ReceivedMessage") -> None: ...
+
+    def many(messages: Sequence[ReceivedMessage]) -> None: ...
+
+    def bare(messages: list) -> None: ...  # type: ignore[type-arg]
+
+    assert takes_one_message(Imported.__call__.__get__(Instance()))
+    assert all(map(takes_one_message, [Instance(), in_text]))
+    assert not any(map(takes_one_message, [unsaid, many, bare, [].extend, lambda messages: None]))
+    with pytest.raises(TypeError, match="a ReceivedMessage or a list"):
+        takes_one_message(lambda_of_text)
+
+
+def lambda_of_text(message: str) -> None: ...
+
+
+def test_a_consumer_with_batches_takes_no_listener_of_one_message() -> None:
+    consumer = PushConsumer("g", nameservers="127.0.0.1:9876", batch_size=2)
+
+    async def one(message: ReceivedMessage) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="it takes one message, and batch_size is 2"):
+        consumer.listener(one)
+    with pytest.raises(ConfigurationError, match="a ReceivedMessage or a list"):
+        consumer.listener(lambda_of_text)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 @pytest.mark.parametrize("kind", ["threads", "loop"])

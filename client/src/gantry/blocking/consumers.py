@@ -5,15 +5,15 @@ Listeners are plain functions here, called in threads; a coroutine function work
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any, TypeVar, Unpack
+from typing import Unpack
 
 from gantry.blocking.face import Face
 from gantry.blocking.loop import loop_thread
 from gantry.consumer import lite, pull, push
 from gantry.consumer.hooks import ConsumeHook, MessageFilter
-from gantry.consumer.listeners import MessageListener
+from gantry.consumer.listeners import ListenerT, MessageListener, OneMessageListener
 from gantry.consumer.lite_settings import LiteOptions
 from gantry.consumer.pull import PullResult
 from gantry.consumer.push import ConsumerState
@@ -22,8 +22,6 @@ from gantry.consumer.signals import caught_signals_of_thread
 from gantry.consumer.statistics import Rates
 from gantry.message import MessageQueue, ReceivedMessage
 from gantry.settings import ClientOptions
-
-ListenerT = TypeVar("ListenerT", bound=Callable[..., Any])
 
 
 class PushConsumer(Face[push.PushConsumer]):
@@ -43,6 +41,10 @@ class PushConsumer(Face[push.PushConsumer]):
     def on_messages(self, listener: MessageListener, *, quick: bool = False) -> None:
         """As `gantry.PushConsumer.on_messages`."""
         self._inner.on_messages(listener, quick=quick)
+
+    def on_message(self, listener: OneMessageListener, *, quick: bool = False) -> None:
+        """As `gantry.PushConsumer.on_message`."""
+        self._inner.on_message(listener, quick=quick)
 
     def listener(self, function: ListenerT) -> ListenerT:
         """As `gantry.PushConsumer.listener`."""

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, TypeAlias
+from types import GenericAlias
+from typing import Any, TypeAlias, TypeVar
 
 from gantry.consumer.outcomes import ConsumeContext, ConsumeResult
 from gantry.message import ReceivedMessage
 
-AsyncListener: TypeAlias = (
-    Callable[[list[ReceivedMessage]], Awaitable[ConsumeResult | None]]
-    | Callable[[list[ReceivedMessage], ConsumeContext], Awaitable[ConsumeResult | None]]
+Answer: TypeAlias = ConsumeResult | None
+"""What a listener returns."""
+AnswerLater: TypeAlias = Coroutine[Any, Any, Answer]
+MessageListener: TypeAlias = (
+    Callable[[list[ReceivedMessage]], AnswerLater]
+    | Callable[[list[ReceivedMessage], ConsumeContext], AnswerLater]
+    | Callable[[list[ReceivedMessage]], Answer]
+    | Callable[[list[ReceivedMessage], ConsumeContext], Answer]
 )
-SyncListener: TypeAlias = (
-    Callable[[list[ReceivedMessage]], ConsumeResult | None]
-    | Callable[[list[ReceivedMessage], ConsumeContext], ConsumeResult | None]
-)
-MessageListener: TypeAlias = AsyncListener | SyncListener
 """Gets messages of one queue, in order; with a second parameter also a ConsumeContext."""
+OneMessageListener: TypeAlias = (
+    Callable[[ReceivedMessage], AnswerLater]
+    | Callable[[ReceivedMessage, ConsumeContext], AnswerLater]
+    | Callable[[ReceivedMessage], Answer]
+    | Callable[[ReceivedMessage, ConsumeContext], Answer]
+)
+"""Gets one message; with a second parameter also a ConsumeContext."""
+ListenerT = TypeVar("ListenerT", bound=MessageListener | OneMessageListener)
 
 
 class Way(Enum):
@@ -46,17 +55,64 @@ class Listener:
         return self.function(messages, context) if self.wants_context else self.function(messages)
 
 
-def examine(function: Callable[..., Any], *, quick: bool) -> Listener:
+def examine(function: Callable[..., Any], *, quick: bool, takes_one: bool = False) -> Listener:
     """Return how a listener is to be called. TypeError when it takes no messages, ValueError when `quick` makes no sense."""
     if not callable(function):
-        raise TypeError(f"a listener is a function of a list of messages, not {type(function).__name__}")
+        raise TypeError(f"a listener is a function of messages, not {type(function).__name__}")
     is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - a callable object with an async __call__
     )
     if quick and is_coroutine:
         raise ValueError("quick is for plain functions; a coroutine runs in the loop anyway")
     way = Way.COROUTINE if is_coroutine else Way.LOOP if quick else Way.THREAD
-    return Listener(function, way, _wants_context(function))
+    wants_context = _wants_context(function)
+    if takes_one:
+        function = _of_one_with_context(function) if wants_context else _of_one(function)
+    return Listener(function, way, wants_context)
+
+
+def takes_one_message(function: Callable[..., Any]) -> bool:
+    """Whether a function says by the type of its first parameter that it takes one message. TypeError for what no listener takes."""
+    try:
+        first = next(iter(inspect.signature(function).parameters.values()), None)
+    except (TypeError, ValueError):  # a built-in without a signature, or no function: `examine` decides
+        return False
+    said: Any = first.annotation if first is not None else inspect.Parameter.empty
+    if isinstance(said, str):
+        said = _resolved(function, said)
+    if isinstance(said, str):  # a name that only the type checker imports
+        return said.rpartition(".")[2] == ReceivedMessage.__name__
+    if isinstance(said, type) and not isinstance(said, GenericAlias):
+        if issubclass(said, ReceivedMessage):
+            return True
+        if said is not inspect.Parameter.empty and not issubclass(list, said):
+            words = f"a listener takes a ReceivedMessage or a list[ReceivedMessage], not {said.__name__}"
+            raise TypeError(f"{words}: {function!r}")
+    return False
+
+
+def _resolved(function: Callable[..., Any], said: str) -> Any:
+    """Return the type that a parameter's text names, or the text where it cannot be found."""
+    code = inspect.unwrap(function)
+    names: dict[str, Any] = getattr(code, "__globals__", None) or {}
+    try:
+        return eval(said, names)  # noqa: S307 - as typing.get_type_hints reads it: the program's own text
+    except Exception:  # noqa: BLE001 - whatever the text does when nobody imported what it names
+        return said
+
+
+def _of_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    def of_list(messages: list[ReceivedMessage]) -> Any:
+        return function(messages[0])
+
+    return of_list
+
+
+def _of_one_with_context(function: Callable[..., Any]) -> Callable[..., Any]:
+    def of_list(messages: list[ReceivedMessage], context: ConsumeContext) -> Any:
+        return function(messages[0], context)
+
+    return of_list
 
 
 def _wants_context(function: Callable[..., Any]) -> bool:
@@ -74,7 +130,7 @@ def _wants_context(function: Callable[..., Any]) -> bool:
         signature.bind(None)
     except TypeError as error:
         raise TypeError(
-            f"a listener takes a list of messages, and perhaps a ConsumeContext; {function!r} takes {signature}"
+            f"a listener takes messages, and perhaps a ConsumeContext; {function!r} takes {signature}"
         ) from error
     return False
 

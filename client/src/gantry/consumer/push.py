@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, cast
+from typing import Any, Self, Unpack, cast
 
 from gantry.consumer.agreement import Agreement
 from gantry.consumer.answers import answer
 from gantry.consumer.hooks import ConsumeHook, MessageFilter
-from gantry.consumer.listeners import IN_CALL_OF, Listener, MessageListener, examine
+from gantry.consumer.listeners import (
+    IN_CALL_OF,
+    Listener,
+    ListenerT,
+    MessageListener,
+    OneMessageListener,
+    examine,
+    takes_one_message,
+)
 from gantry.consumer.naming import shown_queues
 from gantry.consumer.running import Plan, Running
 from gantry.consumer.settings import ConsumerOptions, ConsumerSettings
@@ -36,7 +43,6 @@ from gantry_wire.frame import Command
 from gantry_wire.names import retry_topic
 
 log: logging.Logger = logging.getLogger("gantry")
-ListenerT = TypeVar("ListenerT", bound=Callable[..., Any])
 
 
 class ConsumerState(StrEnum):
@@ -99,16 +105,19 @@ class PushConsumer:
         `quick` calls a plain function in the loop too: for functions that never wait and take microseconds. A function
         with two parameters gets a ConsumeContext as the second.
         """
-        if self.state is not ConsumerState.CREATE_JUST:
-            raise ConfigurationError("the listener is named before the consumer starts")
-        try:
-            self._listener = examine(listener, quick=quick)
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"listener: {error}") from error
+        self._listen(listener, quick=quick, takes_one=False)
+
+    def on_message(self, listener: OneMessageListener, *, quick: bool = False) -> None:
+        """As `on_messages`, for a function of one message: `batch_size` is 1."""
+        self._listen(listener, quick=quick, takes_one=True)
 
     def listener(self, function: ListenerT) -> ListenerT:
-        """As `on_messages`, as a decorator."""
-        self.on_messages(function)
+        """As `on_messages`, as a decorator; as `on_message` where the first parameter is a ReceivedMessage by its annotation."""
+        try:
+            takes_one = takes_one_message(function)
+        except TypeError as error:
+            raise ConfigurationError(f"listener: {error}") from error
+        self._listen(function, quick=False, takes_one=takes_one)
         return function
 
     def add_hook(self, hook: ConsumeHook) -> None:
@@ -260,6 +269,19 @@ class PushConsumer:
         if self._running is None:
             raise NotRunning(f"group {self.group}: the consumer is {self.state}, not RUNNING")
         return self._running
+
+    def _listen(
+        self, function: MessageListener | OneMessageListener, *, quick: bool, takes_one: bool
+    ) -> None:
+        if self.state is not ConsumerState.CREATE_JUST:
+            raise ConfigurationError("the listener is named before the consumer starts")
+        if takes_one and self.settings.batch_size > 1:
+            size = self.settings.batch_size
+            raise ConfigurationError(f"listener: it takes one message, and batch_size is {size}: take a list")
+        try:
+            self._listener = examine(function, quick=quick, takes_one=takes_one)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"listener: {error}") from error
 
     def _changed(self) -> None:
         if self._running is not None and self._instance is not None:

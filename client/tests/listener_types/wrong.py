@@ -1,0 +1,48 @@
+"""Listeners that a type checker must refuse: in each line that says so, and in no other."""
+
+import gantry
+import gantry.blocking
+
+consumer = gantry.PushConsumer("g")
+bodies: list[bytes] = []
+
+
+@consumer.listener  # wrong: text is no message
+async def of_text(message: str) -> None: ...
+
+
+@consumer.listener  # wrong: nor are bodies
+def of_bodies(messages: list[bytes]) -> None: ...
+
+
+@consumer.listener  # wrong: it takes nothing
+async def of_nothing() -> None: ...
+
+
+@consumer.listener  # wrong: it takes too much
+async def of_three(message: gantry.ReceivedMessage, context: gantry.ConsumeContext, more: int) -> None: ...
+
+
+@consumer.listener  # wrong: the second is a ConsumeContext
+async def of_a_number(message: gantry.ReceivedMessage, attempts: int) -> None: ...
+
+
+@consumer.listener  # wrong: True is no result
+async def returns_true(message: gantry.ReceivedMessage) -> bool: ...
+
+
+@consumer.listener  # wrong: nor is text
+def returns_text(messages: list[gantry.ReceivedMessage]) -> str: ...
+
+
+async def one(message: gantry.ReceivedMessage) -> None: ...
+
+
+async def many(messages: list[gantry.ReceivedMessage]) -> None: ...
+
+
+consumer.on_messages(one)  # wrong: it gets a list
+consumer.on_message(many)  # wrong: it gets one message
+consumer.on_message(lambda message: bodies.append(message.bodies))  # wrong: no such attribute
+consumer.on_messages(lambda messages: bodies.append(messages.body))  # wrong: a list has no body
+gantry.blocking.PushConsumer("g").on_messages(one)  # wrong: the blocking face is typed alike
