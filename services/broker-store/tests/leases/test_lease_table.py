@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from broker_store.leases.lease_table import LeaseTable
 from broker_store.leases.runs import Kind, Run, Runs, ranges_of, stretches_of
 from broker_store.leases.standing import Standing
+from broker_store.leases.stretches import Stretches
 
 BOOT = 1 << 32
 ATTEMPTS_MAX = 4
@@ -241,7 +242,7 @@ class Model(RuleBasedStateMachine):
         undone = list(self.table.undone())
         attempts = list(self.table.known_attempts())
         again = LeaseTable(self.table.unseen.next, in_order=self.in_order)
-        again.unseen.gaps = [[start, end] for start, end in undone]
+        again.unseen.gaps = Stretches(undone)
         for first, count, attempt in attempts:
             again.unseen.note_attempts(first, count, attempt)
         self.table = again

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 
 from broker_store.leases.runs import RUN_MESSAGES_MAX, Kind, Run, Runs, lowest_bits, stretches_of
 from broker_store.leases.standing import Standing
+from broker_store.leases.stretches import Stretches
 from broker_store.leases.unseen import Unseen
 
 IN_CARE_MAX = 100_000
@@ -256,7 +257,7 @@ class LeaseTable:
         attempts = {
             first + n: attempt for first, count, attempt in self.known_attempts() for n in range(count)
         }
-        gaps, end = [[start, end] for start, end in self.undone()], self.unseen.next
+        gaps, end = Stretches(self.undone()), self.unseen.next
         self.in_order = in_order
         self.begin(end)
         self.unseen.gaps, self.unseen.attempts = gaps, attempts

@@ -22,6 +22,7 @@ from broker_store.leases.notes import (
     encode_topic,
 )
 from broker_store.leases.runs import Kind
+from broker_store.leases.stretches import Stretches
 from broker_store.log.scan import ScannedRecord
 from broker_store.settling.mark import MARK, read_mark
 from gantry_wire.record import decode_record
@@ -51,7 +52,7 @@ class QueueLeases:
         """Count the messages at or above an offset, and above the low-water mark, that are done or on lease."""
         table = self.table
         start, end = max(offset, table.low), table.unseen.next
-        unseen = sum(max(min(stop, end) - max(first, start), 0) for first, stop in table.unseen.gaps)
+        unseen = table.unseen.gaps.count(start, end)
         ungiven = sum(
             (run.mask >> max(start - run.first, 0)).bit_count()
             for run in table.runs
@@ -246,7 +247,7 @@ def _loaded(content: QueueSnapshot) -> QueueLeases:
     queue = QueueLeases(content.queue, content.next)
     queue.applied = content.applied
     unseen, undone, failed = queue.table.unseen, content.undone, content.failed
-    unseen.gaps = [[undone[at], undone[at + 1]] for at in range(0, len(undone), 2)]
+    unseen.gaps = Stretches((undone[at], undone[at + 1]) for at in range(0, len(undone), 2))
     for at in range(0, len(failed), 3):
         unseen.note_attempts(failed[at], failed[at + 1], failed[at + 2])
     return queue

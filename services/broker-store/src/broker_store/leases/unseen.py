@@ -6,6 +6,8 @@ a restart all that was not acknowledged is due at once, in order, and knows how 
 
 from collections.abc import Iterator
 
+from broker_store.leases.stretches import Stretches
+
 ATTEMPTS_MAX = 100_000
 """Messages whose past deliveries are remembered; beyond it some begin to count anew."""
 
@@ -18,27 +20,26 @@ class Unseen:
     def __init__(self, start: int) -> None:
         self.next = start
         """The first offset never looked at."""
-        self.gaps: list[list[int]] = []
-        """Stretches [start, end) below `next`, in order."""
+        self.gaps = Stretches()
+        """Stretches below `next`."""
         self.attempts: dict[int, int] = {}
         """How often messages had been given, as the log knows."""
 
     @property
     def low(self) -> int:
         """The lowest offset in it."""
-        return self.gaps[0][0] if self.gaps else self.next
+        return self.gaps.first[0] if self.gaps else self.next
 
     @property
     def first(self) -> tuple[int, int | None]:
         """The stretch to look at next; its end is None where the queue's own end is."""
         if self.gaps:
-            start, end = self.gaps[0]
-            return start, end
+            return self.gaps.first
         return self.next, None
 
     def has(self, offset: int) -> bool:
         """Whether a message was not looked at."""
-        return offset >= self.next or any(start <= offset < end for start, end in self.gaps)
+        return offset >= self.next or self.gaps.has(offset)
 
     def saw(self, start: int, end: int) -> None:
         """Take the beginning of the first stretch out."""
@@ -46,36 +47,27 @@ class Unseen:
             assert start == self.next <= end
             self.next = end
             return
-        gap = self.gaps[0]
-        assert gap[0] == start <= end <= gap[1]
-        gap[0] = end
-        if end == gap[1]:
-            del self.gaps[0]
+        first, last = self.gaps.first
+        assert first == start <= end <= last
+        self.gaps.cut(start, end)
 
     def cut(self, start: int, end: int) -> None:
         """Take [start, end) out, wherever it lies; what it leaves behind below the new `next` becomes a gap."""
         if end > self.next:
             if start > self.next:
-                self.gaps.append([self.next, start])
+                self.gaps.append(self.next, start)
             self.next = end
-        if not self.gaps or end <= self.gaps[0][0] or start >= self.gaps[-1][1]:
-            return
-        kept: list[list[int]] = []
-        for gap in self.gaps:
-            if gap[1] <= start or gap[0] >= end:
-                kept.append(gap)
-                continue
-            if gap[0] < start:
-                kept.append([gap[0], start])
-            if end < gap[1]:
-                kept.append([end, gap[1]])
-        self.gaps = kept
+        self.gaps.cut(start, end)
 
     def forget_attempts(self, start: int, end: int) -> None:
         """Forget the past deliveries of [start, end)."""
-        if self.attempts:
-            for offset in [offset for offset in self.attempts if start <= offset < end]:
-                del self.attempts[offset]
+        attempts = self.attempts
+        if end - start < len(attempts):
+            for offset in range(start, end):
+                attempts.pop(offset, None)
+        elif attempts:
+            for offset in [offset for offset in attempts if start <= offset < end]:
+                del attempts[offset]
 
     def note_attempts(self, first: int, count: int, attempt: int) -> None:
         """Remember how often messages were given; of those that are seen or done nothing is kept."""
@@ -87,20 +79,20 @@ class Unseen:
 
     def skip_to(self, offset: int) -> None:
         """Leave out everything below an offset."""
-        self.gaps = [[max(start, offset), end] for start, end in self.gaps if end > offset]
+        self.gaps.cut(0, offset)
         self.next = max(self.next, offset)
         self.forget_attempts(0, offset)
 
     def end_at(self, offset: int) -> None:
         """Believe nothing of messages at or above an offset: a crash took them, and others will have their offsets."""
         if self.next > offset:
+            self.gaps.cut(offset, self.next)
             self.next = offset
-            self.gaps = [[start, min(end, offset)] for start, end in self.gaps if start < offset]
             self.attempts = {at: attempt for at, attempt in self.attempts.items() if at < offset}
 
     def merged(self, others: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         """Yield the gaps and other stretches, which overlap none, in order; those that touch as one."""
-        gaps = iter([(gap[0], gap[1]) for gap in self.gaps])
+        gaps = iter(self.gaps)
         gap, other = next(gaps, None), next(others, None)
         start = end = -1
         while gap is not None or other is not None:
