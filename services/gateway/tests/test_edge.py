@@ -270,6 +270,41 @@ async def test_the_page_of_the_api_needs_nothing_from_elsewhere(client):
     assert "//cdn" not in page.text
 
 
+async def test_a_browser_finds_a_page_at_the_root_and_a_program_a_problem(system, connect):
+    browser = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+    async with connect(system.gateway(token="t")) as client:
+        page = await client.get("/", headers=browser)
+        assert (page.status_code, page.headers["vary"]) == (200, "accept")
+        assert page.headers["content-type"].startswith("text/html")
+        for link in ("docs", "openapi.json", "health/ready", "v1/reports"):
+            assert f'href="{link}"' in page.text
+        assert "//" not in page.text
+        for headers in ({}, {"accept": "*/*"}, {"accept": "application/json"}):
+            answer = await client.get("/", headers=headers)
+            assert (answer.status_code, answer.json()["code"]) == (404, "NOT_FOUND")
+            assert "/docs" in answer.json()["detail"]
+
+
+async def test_every_answer_in_json_ends_its_line(client):
+    described = (await client.get("/openapi.json")).json()["paths"]
+    calls = [
+        (method, path) for path, calls in described.items() for method in calls if method != "parameters"
+    ]
+    calls += [("get", "/"), ("get", "/nothing"), ("put", "/docs"), ("get", "/openapi.json")]
+    statuses = set()
+    for method, path in calls:
+        url = path.replace("{topic}", "orders").replace("{group}", "g1").replace("{broker}", "broker-a")
+        for body in (ONE, {}, None):
+            answer = await client.request(method, url.replace("{queueId}", "0"), json=body)
+            statuses.add(answer.status_code)
+            if "json" in answer.headers["content-type"]:
+                assert answer.content.endswith(b"}\n"), (method, path, answer.content[-50:])
+                assert answer.content.count(b"\n") == 1
+                if "content-encoding" not in answer.headers:
+                    assert int(answer.headers["content-length"]) == len(answer.content)
+    assert {200, 400, 404, 405} <= statuses
+
+
 async def test_the_description_names_every_route_of_the_router(system):
     app = system.gateway().app
     described = app.openapi()["paths"]

@@ -249,7 +249,7 @@ async def test_a_token_is_asked_for_on_a_known_head_too(system):
                 assert (status, dict(headers)["connection"]) == (401, "close")
                 assert await asyncio.wait_for(line.reader.read(), 60) == b""
                 await line.reconnect()
-        assert line.short == 6
+        assert line.short == 3
 
 
 async def test_known_requests_behind_each_other_are_answered_in_order(line):
@@ -308,3 +308,18 @@ async def test_a_connection_is_kept_while_it_is_used_and_closed_when_silent(line
     connection._answered_at -= KEEP_ALIVE_SECONDS
     connection.timeout_keep_alive_handler()
     assert await asyncio.wait_for(line.reader.read(), 60) == b""
+
+
+async def test_a_quick_answer_ends_its_line_as_a_plain_one_does(line):
+    json_type = "content-type: application/json"
+    for path, body in ((SEND, b'{"messages":[{"body":"x"}]}'), (RECEIVE, b'{"maxMessages":1}')):
+        for more in (["x-request-id: plain"], [], []):
+            answer = (await line.post(body, json_type, *more, path=path))[2]
+            assert answer.endswith(b"}\n")
+            handles = [one["receiptHandle"] for one in json.loads(answer).get("messages", [])]
+            for handle in handles:
+                acks = json.dumps({"acks": [{"receiptHandle": handle}]}).encode()
+                assert (await line.post(acks, json_type, *more, path=ACK))[
+                    2
+                ] == b'{"results":[{"status":"acked"}]}\n'
+    assert line.short == 3

@@ -7,7 +7,7 @@ from gantry_chassis.web_pages import WebPages
 from gateway.call import Call, Reply
 from gateway.problems import Problem, forbidden
 
-OPEN_PATHS = ("/health/live", "/health/ready", "/docs", "/openapi.json")
+OPEN_PATHS = ("/", "/health/live", "/health/ready", "/docs", "/openapi.json")
 """Need no token: probes carry none, and the API's description is no secret."""
 _METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _EXPOSED = b"x-request-id, retry-after"

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 from gantry_chassis.logs import get_logger
 from gantry_chassis.logs import request_id as log_request_id
 from gateway.access import OPEN_PATHS, Access
-from gateway.call import Call, ClientGone, Event, Receive, Reply, Scope, Send
+from gateway.call import JSON, Call, ClientGone, Event, Receive, Reply, Scope, Send
 from gateway.checks import query_of
 from gateway.crowds import refuse_crowded
 from gateway.figures import Figures
@@ -34,6 +34,7 @@ from gateway.twice import refuse_twice
 from gateway.validation import http_problem, validation_problem
 
 TOPICS = "/v1/topics/"
+REPORT_FILES = "/v1/reports/"
 _CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 _log = get_logger()
@@ -169,6 +170,8 @@ class GatewayApp(FastAPI):
         content_type = headers.pop(b"content-type", b"").decode()
         headers.pop(b"content-length", None)
         content = b"".join(part.get("body", b"") for part in parts)
+        if content_type == JSON and not call.path.startswith(REPORT_FILES):  # a file stays as it is
+            content += b"\n"
         return Reply(start["status"], content, content_type, tuple(headers.items()))
 
     def _allowed(self, scope: Scope) -> str:

@@ -50,9 +50,14 @@ class Reply:
         self.on_lost = on_lost
 
 
+def json_line(value: object) -> bytes:
+    """Return `value` as JSON; whoever shows it on a terminal goes on in a new line."""
+    return _encode(value) + b"\n"
+
+
 def json_reply(value: object, status: int = 200) -> Reply:
     """Answer `value` as JSON."""
-    return Reply(status, _encode(value))
+    return Reply(status, json_line(value))
 
 
 def json_head(request_id: str, size: int, *, stays: bool, varies: bool = False) -> bytes:
@@ -229,7 +234,7 @@ class Call:
         headers = list(problem.headers)
         if problem.retry_after_ms is not None and problem.status in {429, 503, 507}:
             headers.append((b"retry-after", str(max(1, -(-problem.retry_after_ms // 1000))).encode()))
-        body = _encode(problem.body(self.request_id))
+        body = json_line(problem.body(self.request_id))
         await self.answer(Reply(problem.status, body, PROBLEM_TYPE, tuple(headers)))
 
     def _has_body(self) -> bool:

@@ -207,7 +207,7 @@ class GatewayProtocol(HttpConnection):
         )
         body = (
             f'{{"title":"{title}","status":{status},"code":"INVALID_PARAMETER","retryable":false,"requestId":"",'
-            f'"detail":"{words}","field":"headers","type":"about:blank"}}'
+            f'"detail":"{words}","field":"headers","type":"about:blank"}}\n'
         ).encode()
         head = (
             f"HTTP/1.1 {status} {title}\r\ncontent-type: application/problem+json\r\n"

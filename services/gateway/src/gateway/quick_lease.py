@@ -74,7 +74,7 @@ class QuickLeases:
 
         def told(broker: str, outcome: bytes | Exception) -> None:
             if isinstance(outcome, bytes) and outcome == _DONE * count:
-                answer = b'{"results":[' + b",".join([_ACKED] * count) + b"]}"
+                answer = b'{"results":[' + b",".join([_ACKED] * count) + b"]}\n"
                 if self.answers.write_json(cycle, answer, ACK, started, may_pack=may_pack):
                     self.routes.ack.messages += count
                     return

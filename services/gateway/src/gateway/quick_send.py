@@ -100,7 +100,7 @@ class _Sending:
         if type(outcome) is Stored:
             result = result_of(self._placed.group.queue, outcome, self._draft)
             if type(result) is SendResult:
-                body = b'{"results":[' + _encode(result) + b"]}"
+                body = b'{"results":[' + _encode(result) + b"]}\n"
                 if sends.answers.write_json(cycle, body, "send", self._started, may_pack=True):
                     sends.route.messages += 1
                     return

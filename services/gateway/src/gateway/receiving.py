@@ -56,7 +56,9 @@ class Batch:
 
     def json(self) -> bytes:
         """Return the reply's body."""
-        return b'{"messages":[' + b",".join([part for one in self._taken for part in one.shown.parts]) + b"]}"
+        return (
+            b'{"messages":[' + b",".join([part for one in self._taken for part in one.shown.parts]) + b"]}\n"
+        )
 
     def give_back(self) -> None:
         """Let others have the messages at once: they reach nobody."""

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from gantry_chassis.metrics import CONTENT_TYPE, Metrics
 from gateway.models import Live, Ready
 from gateway.probe import Probe
+from gateway.problems import Problem
 from gateway.routes.parameters import problems
 
 BROKERS_MAX = 1000
@@ -54,6 +55,19 @@ def health_routes(probe: Probe, metrics: Metrics, is_draining: Callable[[], bool
 
     @router.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(files("gateway").joinpath("docs_page.html").read_text(encoding="utf-8"))
+        return _page("docs_page.html")
+
+    @router.get("/", include_in_schema=False)
+    async def index(accept: Annotated[str, Header()] = "") -> HTMLResponse:
+        """Say what this is to somebody who opens it in a browser; for programs nothing is here."""
+        if "text/html" not in accept.lower():
+            words = "nothing is here: /openapi.json describes the calls, /docs shows them to a browser"
+            raise Problem(404, "NOT_FOUND", words)
+        return _page("index_page.html")
 
     return router
+
+
+def _page(name: str) -> HTMLResponse:
+    page = files("gateway").joinpath(name).read_text(encoding="utf-8")
+    return HTMLResponse(page, headers={"vary": "accept"})

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 
-import msgspec
-
 from gantry_wire.errors import MalformedExpression
 from gantry_wire.limits import PULL_MESSAGES_MAX
 from gantry_wire.subscription import EVERYTHING, TagFilter
-from gateway.call import Call, Reply
+from gateway.call import Call, Reply, json_reply
 from gateway.checks import number, offset_in, query_of, queue_id_of, topic_of
 from gateway.ports import RateLimits
 from gateway.problems import invalid, rate_limited
@@ -18,8 +16,6 @@ COUNT_DEFAULT = 32
 WAIT_SECONDS_MAX = 30
 FILTER_CHARS_MAX = 4096
 PARAMETERS = frozenset({"offset", "max", "waitSeconds", "filter", "encoding", "sql"})
-
-_encode = msgspec.json.encode
 
 
 class PullRoute:
@@ -54,7 +50,7 @@ class PullRoute:
             client=call,
         )
         self.messages += len(reply.messages)
-        return Reply(200, _encode(reply))
+        return json_reply(reply)
 
 
 def _selected(query: Mapping[str, str]) -> Selection:

@@ -66,14 +66,14 @@ class SendRoute:
             if isinstance(only, Problem):
                 raise only
             self.messages += 1
-            return Reply(200, b'{"results":[' + _encode(only) + b"]}")
+            return Reply(200, b'{"results":[' + _encode(only) + b"]}\n")
         refused = sum([isinstance(one, Problem) for one in results])
         self.messages += len(results) - refused
         if refused:
             return json_reply(
                 SendReply([refusal_of(one) if isinstance(one, Problem) else one for one in results])
             )
-        return Reply(200, b'{"results":' + _encode(results) + b"}")
+        return Reply(200, b'{"results":' + _encode(results) + b"}\n")
 
 
 def read_messages(body: bytes) -> list[MessageIn]:
