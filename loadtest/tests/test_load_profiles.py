@@ -39,7 +39,13 @@ def begun(name: str, script: Script, *words: str) -> tuple[Profile, Scripted, li
     chosen: type[Profile] = importlib.import_module(
         f"gantry_loadtest.profiles.{PROFILES[name].module}"
     ).Chosen
-    world = World(plan, chosen.readers(plan), lambda _world: calls, lambda kind, _words: faults.append(kind))
+    world = World(
+        plan,
+        chosen.readers(plan),
+        lambda _world: calls,
+        lambda kind, _words: faults.append(kind),
+        chosen.size_of,
+    )
     return chosen(world), calls, faults
 
 
@@ -51,11 +57,21 @@ def accepting(name: str, _method: str, path: str, _json: Any) -> tuple[int, dict
             "topic": topic,
             "queues": [{"broker": "b", "queueId": 0, "minOffset": 0, "maxOffset": 0}],
         }
+    if name == "last look":
+        return 200, {"queues": []}
     if name == "begin":
         return 200, {"transactionId": "b.1"}
     if name in {"commit", "rollback"}:
         return 200, {"status": "committed" if name == "commit" else "rolledBack"}
     return 200, {"results": [{"broker": "b", "queueId": 0, "queueOffset": 0}]}
+
+
+def pulled(body: str, offset: int = 0, queue: int = 0, **more: Any) -> dict[str, Any]:
+    """Return a message as a pull gives it."""
+    stored = "2026-01-01T00:00:00.000Z"
+    return {
+        "topic": "t", "broker": "b", "queueId": queue, "queueOffset": offset, "storeTimestamp": stored, "body": body, **more,
+    }  # fmt: skip
 
 
 def body_of(calls: Scripted) -> str:
@@ -75,7 +91,7 @@ def test_every_profile_prepares_acts_takes_in_answers_and_tidies(name: str) -> N
     assert profile.world.findings.counts["acknowledged"] == 1
     assert profile.watchers()
     stored = datetime.fromtimestamp(wall_ms() / 1000 + 60, UTC).isoformat()
-    message = {"body": body_of(calls), "queueId": 0, "queueOffset": 0, "storeTimestamp": stored}
+    message = pulled(body_of(calls), storeTimestamp=stored)
     if "pull" in profile.readers(profile.world.plan):
         profile.take_in(message)
         assert (faults, profile.world.findings.counts["delivered"]) == ([], 1)
@@ -91,11 +107,31 @@ def test_every_profile_prepares_acts_takes_in_answers_and_tidies(name: str) -> N
 def test_an_acknowledged_message_that_the_reader_went_past_is_lost() -> None:
     profile, calls, faults = begun("send", accepting)
     profile.act(calls, Sender(1), 0.0)
-    profile.last_look(calls)
+    profile.last_look(calls, has_waited=False)
     assert (faults, profile.world.findings.counts["notSeen"]) == ([], 1)
     profile.world.progress["pull", Place((profile.topic, "b", 0))] = 1
-    profile.last_look(calls)
+    profile.last_look(calls, has_waited=False)
     assert faults == ["lost"]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_an_acknowledged_message_that_never_came_is_lost_once_readers_waited_for_it(name: str) -> None:
+    profile, calls, faults = begun(name, accepting)
+    profile.prepare(calls)
+    profile.act(calls, Sender(1), 0.0)
+    sent = profile.world.history.sent(1, 0)
+    assert sent is not None
+    sent.due = min(sent.due, 1.0)  # long ago, where it is delayed
+    profile.last_look(calls, has_waited=True)
+    readers = len(profile.readers(profile.world.plan))
+    assert (faults, profile.world.findings.counts["notSeen"]) == (["lost"] * readers, 0)
+
+
+def test_a_delayed_message_is_not_lost_before_it_is_due() -> None:
+    profile, calls, faults = begun("delay", accepting)
+    profile.act(calls, Sender(1), 0.0)
+    profile.last_look(calls, has_waited=True)
+    assert (faults, profile.world.findings.counts["notSeen"]) == ([], 1)
 
 
 def test_repeated_and_overtaking_and_strange_messages_are_faults() -> None:
@@ -105,11 +141,40 @@ def test_repeated_and_overtaking_and_strange_messages_are_faults() -> None:
     for _ in range(3):
         profile.act(calls, sender, 0.0)
         bodies.append(body_of(calls))
-    for body in (bodies[1], bodies[0], bodies[0]):
-        profile.take_in({"body": body})
-    profile.take_in({"body": "of somebody else"})
-    profile.take_in({"body": bodies[2].replace(" 2 ", " 99 ", 1)})
-    assert faults == ["disordered", "duplicates", "forbidden"]
+    for offset, body in enumerate((bodies[1], bodies[0], bodies[0])):
+        profile.take_in(pulled(body, offset))
+    assert faults == ["disordered", "duplicates"]
+    faults.clear()
+    for offset, body in enumerate(
+        ("of somebody else", profile.world.body(1, 99), "", f"{bodies[2][:8]} x y z")
+    ):
+        profile.take_in(pulled(body, offset))
+    assert faults == ["forbidden"] * 4
+
+
+def test_a_queue_that_does_not_come_out_by_its_offsets_is_disordered_whoever_sent_and_without_a_key() -> None:
+    profile, calls, faults = begun("send", accepting)
+    bodies: list[str] = []
+    for stream in (1, 2, 3):
+        profile.act(calls, Sender(stream), 0.0)
+        bodies.append(body_of(calls))
+    profile.take_in(pulled(bodies[0], 5))
+    profile.take_in(pulled(bodies[1], 4, queue=1))
+    assert faults == []
+    profile.take_in(pulled(bodies[2], 4))
+    assert faults == ["disordered"]
+
+
+def test_what_arrives_before_it_is_refused_is_as_forbidden_as_what_arrives_afterwards() -> None:
+    taken: list[Any] = []
+
+    def script(name: str, _method: str, _path: str, json: Any) -> tuple[int, dict[str, Any]]:
+        taken.append(profile.take_in(pulled(json["messages"][0]["body"])))
+        return 429, {"code": "SYSTEM_BUSY"}
+
+    profile, calls, faults = begun("send", script)
+    profile.act(calls, Sender(1), 0.0)
+    assert (len(taken), faults) == (1, ["forbidden"])
 
 
 def test_429_is_refused_not_failed_and_the_user_stays_away_as_asked() -> None:
@@ -118,15 +183,15 @@ def test_429_is_refused_not_failed_and_the_user_stays_away_as_asked() -> None:
     profile.act(calls, sender, 0.0)
     assert profile.world.findings.counts["refused"] == 1
     assert 1.0 < sender.paused_until - profile.world.now() <= 1.5
-    profile.take_in({"body": body_of(calls)})
+    profile.take_in(pulled(body_of(calls)))
     assert faults == ["forbidden"]
 
 
 def test_a_send_without_an_answer_may_arrive_and_need_not() -> None:
     profile, calls, faults = begun("send", lambda *_: (504, {}))
     profile.act(calls, Sender(1), 0.0)
-    profile.last_look(calls)
-    profile.take_in({"body": body_of(calls)})
+    profile.last_look(calls, has_waited=True)
+    profile.take_in(pulled(body_of(calls)))
     assert faults == []
     assert profile.world.findings.counts["unknown"] == 1
 
@@ -141,54 +206,55 @@ def test_statuses_are_what_the_errors_of_the_api_mean() -> None:
 def test_a_delayed_message_that_is_stored_before_its_time_is_early() -> None:
     profile, calls, faults = begun("delay", accepting)
     profile.act(calls, Sender(1), 0.0)
-    profile.take_in({"body": body_of(calls), "storeTimestamp": "2020-01-01T00:00:00.000Z"})
+    profile.take_in(pulled(body_of(calls)))
     assert faults == ["early"]
-
-
-def test_a_delayed_message_is_lost_only_when_it_waits_nowhere_and_everything_was_read() -> None:
-    waiting: list[Any] = [{}]
-
-    def script(name: str, method: str, path: str, json: Any) -> tuple[int, dict[str, Any]]:
-        if "/schedules" in path:
-            return 200, {"schedules": waiting, "missing": []}
-        if name == "last look":
-            return 200, {"queues": [{"broker": "b", "queueId": 0, "maxOffset": 7}]}
-        return accepting(name, method, path, json)
-
-    profile, calls, faults = begun("delay", script)
-    profile.prepare(calls)
-    profile.act(calls, Sender(1), 0.0)
-    sent = profile.world.history.sent(1, 0)
-    assert sent is not None
-    sent.due = 1.0
-    profile.last_look(calls)
-    waiting.clear()
-    profile.last_look(calls)
-    assert faults == []
-    profile.world.progress["pull", profile.queues[0]] = 7
-    profile.last_look(calls)
-    assert faults == ["lost"]
 
 
 def test_what_was_rolled_back_must_not_come_and_nothing_before_its_commit() -> None:
     profile, calls, faults = begun("transactions", accepting)
     sender = Sender(1, number=6)
     profile.act(calls, sender, 0.0)
-    profile.take_in({"body": body_of(calls)})
+    profile.take_in(pulled(body_of(calls), 0))
     assert faults == ["forbidden"]
     sender.number = 8
     profile.act(calls, sender, 0.0)
-    profile.take_in({"body": body_of(calls)})
+    profile.take_in(pulled(body_of(calls), 1))
     assert faults == ["forbidden", "early"]
-    profile.last_look(calls)
-    assert profile.world.findings.counts["notSeen"] == 1
 
 
-def test_a_large_body_that_changed_is_damaged() -> None:
-    profile, calls, faults = begun("large", accepting)
+def test_a_lost_producers_transaction_that_nobody_is_asked_about_is_lost_once_it_was_waited_for() -> None:
+    profile, calls, faults = begun("transactions", accepting)
+    profile.act(calls, Sender(1, number=8), 0.0)
+    profile.last_look(calls, has_waited=False)
+    assert (faults, profile.world.findings.counts["notSeen"]) == ([], 1)
+    profile.last_look(calls, has_waited=True)
+    assert faults == ["lost"]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_body_that_changed_is_damaged_at_every_reader(name: str) -> None:
+    profile, calls, faults = begun(name, accepting)
+    profile.prepare(calls)
     profile.act(calls, Sender(1), 0.0)
-    profile.take_in({"body": body_of(calls)[:-1] + "y"})
-    assert faults == ["damaged"]
+    changed = pulled(
+        body_of(calls)[:-1] + "y", storeTimestamp="2100-01-01T00:00:00Z", deliveryAttempt=1, receiptHandle="h"
+    )
+    if "pull" in profile.readers(profile.world.plan):
+        profile.take_in(changed)
+        assert faults == ["damaged"]
+        faults.clear()
+    for reader in set(profile.readers(profile.world.plan)) - {"pull"}:
+        Group(profile.world, profile.topic, "g", reader).judge([changed])
+        assert faults == ["damaged"]
+        faults.clear()
+
+
+def test_a_delayed_message_that_a_group_gets_before_its_time_is_early() -> None:
+    profile, calls, faults = begun("soak", accepting)
+    profile.act(calls, Sender(1, number=9), 0.0)
+    group = Group(profile.world, profile.topic, "g", "group")
+    group.judge([pulled(body_of(calls), deliveryAttempt=1, receiptHandle="h")])
+    assert faults == ["early"]
 
 
 def test_only_what_is_given_again_after_its_acknowledgement_is_a_duplicate() -> None:

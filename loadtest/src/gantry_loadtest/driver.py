@@ -6,23 +6,25 @@ import time
 from typing import Any
 
 import gevent
+from gevent.event import Event
 from locust import runners
 from locust.runners import LocalRunner, MasterRunner, WorkerRunner
 from locust.stats import stats_history
 
+from gantry_loadtest.drain import DRAINS_MAX
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan, Refused
 from gantry_loadtest.profiles.base import Profile
 from gantry_loadtest.progress import Progress, say
-from gantry_loadtest.seat import Seat
+from gantry_loadtest.seat import LOOK_SECONDS, Seat
 from gantry_loadtest.verdict import Outcome, judge
 
-LOOK_SECONDS = 0.25
 BUSY_WINDOW_SECONDS = 2.0
 WORKERS_SECONDS_MAX = MASTER_SECONDS_MAX = 120.0
 JOIN_TRIES = 2
 """Of five seconds each, deaf to signals: Locust's way of asking a master that listens already."""
-FINAL_SECONDS_MAX = 30.0
+FINAL_SECONDS_MAX = 60.0
+"""How long workers may take to tell their end, beside the time that their readers go on."""
 LAST_WORDS_SECONDS = 1.0
 
 
@@ -82,8 +84,8 @@ def _lead(seat: Seat) -> Outcome:
         )
     seat.world.cut_short()
     runner.stop()
-    until = time.monotonic() + FINAL_SECONDS_MAX
-    while time.monotonic() < until and not (told and all(one.is_final for one in told.values())):
+    until = time.monotonic() + DRAINS_MAX * seat.plan.drain + FINAL_SECONDS_MAX
+    while time.monotonic() < until and _is_awaited(runner, told):
         gevent.sleep(LOOK_SECONDS)
     findings = _sum(seat.plan, told)
     if sum(one.is_final for one in told.values()) < seat.plan.workers:
@@ -94,6 +96,12 @@ def _lead(seat: Seat) -> Outcome:
     return outcome
 
 
+def _is_awaited(runner: MasterRunner, told: dict[str, Findings]) -> bool:
+    """Whether a worker that lives has not told its end, or nobody has told anything yet."""
+    gone = {client.id for client in runner.clients.missing}
+    return not told or any(not one.is_final for client, one in told.items() if client not in gone)
+
+
 def _work(seat: Seat) -> None:
     """Load as the master says. Each worker has topics of its own, so that it can judge alone what arrives."""
     _wait_for_master(seat)
@@ -101,8 +109,9 @@ def _work(seat: Seat) -> None:
     try:
         runner = _joined(seat)
         events = seat.environment.events
+        is_stopping = Event()
         events.test_start.add_listener(lambda **_: seat.begin())
-        events.test_stop.add_listener(lambda **_: None if seat.world.is_over else seat.end())
+        events.test_stop.add_listener(lambda **_: is_stopping.set())
 
         has_told_the_end = False
 
@@ -113,6 +122,8 @@ def _work(seat: Seat) -> None:
 
         events.report_to_master.add_listener(report)
         while not has_told_the_end and not seat.is_stopped and len(runner.greenlet):
+            if is_stopping.is_set() and not seat.world.is_over:
+                seat.end()  # here, not where Locust listens to its master: readers may go on for long
             gevent.sleep(LOOK_SECONDS)
         gevent.sleep(
             LAST_WORDS_SECONDS

@@ -55,6 +55,7 @@ class History:
         self._open: dict[Id, Sent] = {}
         self._settled: dict[int, Intervals] = {}
         self._latest: dict[tuple[str, int], int] = {}
+        self._places: dict[tuple[str, Place], int] = {}
 
     def begin(self, stream: int, number: int, intended: float, begun: float = 0.0) -> Sent:
         """Take in a message that is about to be sent: from now on it may be stored."""
@@ -73,11 +74,13 @@ class History:
             sent.acknowledged, sent.place, sent.offset = True, place, offset
             self._settle((stream, number), sent)
 
-    def refuse(self, stream: int, number: int) -> None:
-        """Note that it was surely not accepted: it may never arrive."""
+    def refuse(self, stream: int, number: int) -> list[str]:
+        """Note that it was surely not accepted: it may never arrive. Return at which readers it did already."""
         sent = self._open.get((stream, number))
-        if sent is not None:
-            sent.refused = True
+        if sent is None:
+            return []
+        sent.refused = True
+        return [reader for reader, bit in self._bits.items() if not sent.missing & bit]
 
     def arrive(self, reader: str, stream: int, number: int) -> tuple[Arrival, Sent | None]:
         """Note an arrival, and judge it; the message comes with it where it is still known."""
@@ -100,6 +103,12 @@ class History:
         self._latest[reader, stream] = max(before, number)
         return number > before
 
+    def is_ahead_in_queue(self, reader: str, place: Place, offset: int) -> bool:
+        """Whether a first arrival lies behind all that came out of its queue before it; asked once for each."""
+        before = self._places.get((reader, place), -1)
+        self._places[reader, place] = max(before, offset)
+        return offset > before
+
     def has_arrived(self, reader: str, stream: int, number: int) -> bool:
         """Whether a reader has had it."""
         sent = self._open.get((stream, number))
@@ -113,6 +122,11 @@ class History:
         return sum(1 for sent in self._open.values() if sent.acknowledged and sent.missing)
 
     @property
+    def latest_due(self) -> float:
+        """The last instant at which one that is not forgotten becomes due, in ms since 1970; 0.0 where none is delayed."""
+        return max((sent.due for sent in self._open.values()), default=0.0)
+
+    @property
     def open(self) -> int:
         """How many messages are not forgotten: outstanding ones, and those without an answer."""
         return len(self._open)
@@ -123,15 +137,15 @@ class History:
             if sent.acknowledged:
                 yield from ((reader, name, sent) for reader, bit in self._bits.items() if sent.missing & bit)
 
-    def judge(self, has_passed: Callable[[str, Sent], bool]) -> tuple[list[tuple[str, Id, Sent]], int]:
-        """Return what is lost, and how many were too late to be seen.
+    def judge(self, had_its_chance: Callable[[str, Sent], bool]) -> tuple[list[tuple[str, Id, Sent]], int]:
+        """Return what is lost, and how many could not be seen.
 
-        Absent and passed (the reader went on beyond its place) is lost; absent and not reached yet is not seen.
+        Absent though the reader had its chance is lost; absent and without that chance is not seen.
         """
         lost: list[tuple[str, Id, Sent]] = []
         not_seen = 0
         for reader, name, sent in self.absent():
-            if has_passed(reader, sent):
+            if had_its_chance(reader, sent):
                 lost.append((reader, name, sent))
             else:
                 not_seen += 1

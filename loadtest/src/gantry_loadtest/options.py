@@ -20,6 +20,9 @@ SIZE_MAX = 4_000_000
 COUNT_MAX = 1000
 WORKERS_MAX = 1000
 MASTER_PORT = 5557
+DRAIN_SECONDS = 40.0
+"""Longer than a lease (30 s), and than a broker leaves an undecided transaction alone (6 s)."""
+DRAIN_SECONDS_MIN, DRAIN_SECONDS_MAX = 1, 3600
 
 
 class Refused(Exception):
@@ -45,6 +48,8 @@ class Plan:
     token: str = ""
     role: str = "local"
     """local, master or worker."""
+    drain: float = DRAIN_SECONDS
+    """How long readers go on without anything new where something acknowledged has not arrived."""
     workers: int = 0
     master: tuple[str, int] = ("127.0.0.1", MASTER_PORT)
 
@@ -104,7 +109,8 @@ def _plan(entry: Entry, given: argparse.Namespace) -> Plan:
     return Plan(
         entry, users, float(chosen("rate")), float(chosen("seconds")), chosen("size"), chosen("count"),
         given.host, given.headless, given.json, _folder(given.out), limits,
-        os.environ.get("GANTRY_TOKEN", ""), role, given.master or 0, _address(given.worker),
+        os.environ.get("GANTRY_TOKEN", ""), role,
+        DRAIN_SECONDS if given.drain is None else float(given.drain), given.master or 0, _address(given.worker),
     )  # fmt: skip
 
 
@@ -128,6 +134,12 @@ def _parser() -> _Parser:
     )
     load.add_argument(
         "--seconds", type=_number(SECONDS_MIN, SECONDS_MAX), metavar="N", help="how long; shapes scale to it"
+    )
+    load.add_argument(
+        "--drain",
+        type=_number(DRAIN_SECONDS_MIN, DRAIN_SECONDS_MAX),
+        metavar="N",
+        help=f"seconds without anything new after which what has not arrived is lost (default {DRAIN_SECONDS:g})",
     )
     load.add_argument("--size", type=_whole(0, SIZE_MAX), metavar="BYTES", help="of a message's body")
     load.add_argument(

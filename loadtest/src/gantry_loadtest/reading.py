@@ -1,4 +1,7 @@
-"""Readers of a run: one queue by held pulls, one group by receive. Each runs beside the users until it is killed."""
+"""Readers of a run: one queue by held pulls, one group by receive.
+
+Each runs beside the users until the run is over and it had an answer with nothing in it: so it sees what came behind the last one, too.
+"""
 
 import time
 from collections.abc import Callable
@@ -8,7 +11,6 @@ from gantry_loadtest.history import Place
 from gantry_loadtest.ports import Calls
 from gantry_loadtest.world import World
 
-HOLD_SECONDS = 5
 PULL_MAX = 256
 AGAIN_SECONDS = 0.25
 """Before a call that failed is made again."""
@@ -20,19 +22,17 @@ def pull_queue(
     reader: str,
     place: Place,
     take_in: Callable[[dict[str, Any]], None],
-    *,
-    hold: bool = True,
 ) -> None:
     """Read a queue from its beginning, holding a pull at its end; note how far it came."""
     topic, broker, queue = place
-    offset = 0
-    wait = HOLD_SECONDS if hold else 1
-    while not world.is_over:
-        path = f"/v1/topics/{topic}/queues/{broker}/{queue}/messages?offset={offset}&max={PULL_MAX}&waitSeconds={wait}"
-        answer = calls.call("pull", "GET", path)
+    offset, is_at_end = 0, False
+    while not (world.is_over and is_at_end):
+        wanted = f"offset={offset}&max={PULL_MAX}&waitSeconds={world.hold_seconds}"
+        answer = calls.call("pull", "GET", f"/v1/topics/{topic}/queues/{broker}/{queue}/messages?{wanted}")
         if not answer.is_done:
             time.sleep(AGAIN_SECONDS)
             continue
+        is_at_end = not answer.body["messages"]
         for message in answer.body["messages"]:
             take_in(message)
         offset = int(answer.body["nextOffset"])
@@ -50,12 +50,19 @@ def receive_group(
     messages_max: int = 32,
 ) -> None:
     """Receive for a group; what is received is given to take_in, which acknowledges."""
-    wanted = {"maxMessages": messages_max, "waitSeconds": HOLD_SECONDS, "invisibleSeconds": lease_seconds}
-    while not world.is_over:
-        answer = calls.call("receive", "POST", f"/v1/topics/{topic}/groups/{group}/messages:receive", wanted)
+    path, is_at_end = f"/v1/topics/{topic}/groups/{group}/messages:receive", False
+    while not (world.is_over and is_at_end):
+        wanted = {
+            "maxMessages": messages_max,
+            "waitSeconds": world.hold_seconds,
+            "invisibleSeconds": lease_seconds,
+        }
+        answer = calls.call("receive", "POST", path, wanted)
         if not answer.is_done:
             time.sleep(AGAIN_SECONDS)
-        elif answer.body["messages"]:
+            continue
+        is_at_end = not answer.body["messages"]
+        if answer.body["messages"]:
             take_in(calls, answer.body["messages"])
 
 

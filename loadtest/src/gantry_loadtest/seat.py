@@ -11,13 +11,18 @@ import gevent
 from locust.env import Environment
 
 from gantry_loadtest.calls import LocustCalls
+from gantry_loadtest.drain import Drain
 from gantry_loadtest.options import Plan
 from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.progress import say
 from gantry_loadtest.users import LoadUser, PlannedShape
 from gantry_loadtest.verdict import Totals
 from gantry_loadtest.world import CHECK, REFUSED, World
 
+LOOK_SECONDS = 0.25
+CLOSING_SECONDS_MAX = 10.0
+"""How long readers may take to come to an end of what they read."""
 STOP_SECONDS_MAX = 10.0
 """How long users may take to end what they have begun."""
 
@@ -37,7 +42,11 @@ class Seat:
             user_classes=[], shape_class=PlannedShape(plan), host=host, stop_timeout=STOP_SECONDS_MAX
         )
         self.world = World(
-            plan, profile.readers(plan), lambda world: LocustCalls.opened(self.environment, world), self._tell
+            plan,
+            profile.readers(plan),
+            lambda world: LocustCalls.opened(self.environment, world),
+            self._tell,
+            profile.size_of,
         )
         self.profile = profile(self.world)
         self.environment.user_classes = [
@@ -58,12 +67,15 @@ class Seat:
         ]
 
     def end(self) -> None:
-        """Stop the readers and take the last look."""
+        """Wait for what has not arrived, let the readers end, and take the last look."""
+        is_whole = self.world.now() >= self.plan.load_seconds
         self.world.cut_short()
+        has_waited = is_whole and self._drain()
         self.world.is_over = True
+        gevent.joinall(self._watchers, timeout=CLOSING_SECONDS_MAX if has_waited else 0)
         gevent.killall(self._watchers)
         try:
-            self.profile.last_look(self.world.calls())
+            self.profile.last_look(self.world.calls(), has_waited=has_waited)
         except Exception as error:  # noqa: BLE001 - a look that fails is a fault of the run, not its end
             self._failed("last look", error)
         self.world.findings.is_final = True
@@ -82,6 +94,18 @@ class Seat:
             one.num_requests for one in entries if one.method != CHECK and not one.name.endswith(REFUSED)
         )
         return Totals(requests, sum(one.num_failures for one in entries), seconds)
+
+    def _drain(self) -> bool:
+        """Let readers go on until everything is there or they had their chance; False where somebody wished to stop."""
+        world = self.world
+        drain = Drain(self.plan.drain, world.now())
+        if not self.profile.is_settled():
+            say(f"not everything has arrived: readers go on until nothing has come for {self.plan.drain:g} s")
+        while not self.is_stopped and not self.profile.is_settled():
+            if drain.is_over(world.now(), world.moved_at, world.due_at):
+                return True
+            gevent.sleep(LOOK_SECONDS)
+        return not self.is_stopped
 
     def _watch(self, watch: Callable[[Calls], None], calls: Calls) -> None:
         try:

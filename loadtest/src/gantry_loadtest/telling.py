@@ -27,7 +27,7 @@ def doubts(plan: Plan, outcome: Outcome) -> Iterator[str]:
     if outcome.interrupted:
         yield f"Interrupted after {outcome.totals.seconds:.0f} s of the load: this is what was seen."
     if not outcome.is_seen:
-        yield f"No {outcome.measure} was seen, so how long one takes is not known: load for longer, or look at why there was none."
+        yield f"No {outcome.measure} was seen, so how long one takes is not known: look at why there was none."
     if counts["clientCpuPercent"] >= BUSY_PERCENT and plan.role == "local":
         yield f"The load generator itself used up to {counts['clientCpuPercent']} % of a core: times and rates may be its own."
     if counts["unsent"]:
@@ -37,4 +37,4 @@ def doubts(plan: Plan, outcome: Outcome) -> Iterator[str]:
     if counts["unknown"]:
         yield f"Of {counts['unknown']} sends nobody knows whether they were stored; they may arrive, and need not."
     if counts["notSeen"]:
-        yield f"{counts['notSeen']} messages were on their way when the run ended: too short to see them, not lost."
+        yield f"{counts['notSeen']} messages were on their way when the run was cut short, or not due yet: not seen, not lost."

@@ -17,6 +17,8 @@ REFUSED = " (refused)"
 """Ends the name of a call that was refused, in Locust's statistics."""
 CHECK = "CHECK"
 """The kind of a fault that our checks found, in Locust's statistics."""
+HOLD_SECONDS = 5
+LATE_HOLD_SECONDS = 1
 PAUSE_SECONDS_MAX = 30.0
 DEFAULT_PAUSE_MS = 200
 
@@ -53,6 +55,7 @@ class World:
         readers: list[str],
         open_calls: Callable[["World"], Calls],
         tell_fault: Callable[[str, str], None],
+        size_of: Callable[[Plan, int], int],
     ) -> None:
         self.plan = plan
         self.run = secrets.token_hex(4)
@@ -62,7 +65,9 @@ class World:
         self.in_flight = 0
         self.progress: Counter[tuple[str, Place]] = Counter()
         """How far each reader has come in each queue: the offset after the last one it saw."""
-        self._open_calls, self._tell_fault = open_calls, tell_fault
+        self.moved_at = 0.0
+        """The second of the run at which something new came last."""
+        self._open_calls, self._tell_fault, self._size_of = open_calls, tell_fault, size_of
         self._began = time.monotonic()
         self._streams = 0
 
@@ -89,9 +94,30 @@ class World:
         return not self.is_over and self.now() < self.load_end
 
     @property
+    def hold_seconds(self) -> int:
+        """How long a reader's call may be held where there is nothing: the end of a run waits for the last of them."""
+        if self.is_over:
+            return 0
+        return HOLD_SECONDS if self.is_loading else LATE_HOLD_SECONDS
+
+    def moved(self) -> None:
+        """Note that something new came."""
+        self.moved_at = self.now()
+
+    @property
     def is_settled(self) -> bool:
-        """Whether the load is over and everything acknowledged has arrived."""
-        return not self.is_loading and not self.in_flight and not self.history.outstanding
+        """Whether the load is over, all of it is due, and everything acknowledged has arrived."""
+        return (
+            not self.is_loading
+            and not self.in_flight
+            and not self.history.outstanding
+            and self.history.latest_due <= wall_ms()
+        )
+
+    @property
+    def due_at(self) -> float:
+        """The second of the run at which the last of what is not forgotten becomes due."""
+        return self.now() + (self.history.latest_due - wall_ms()) / 1000
 
     def calls(self) -> Calls:
         """Return a new client of the gateway."""
@@ -112,17 +138,33 @@ class World:
         self.findings.example(f"{kind}: {words}")
         self._tell_fault(kind, words)
 
-    def body(self, sender: Sender, number: int, size: int | None = None) -> str:
-        """Return the body of a message: who sent it, then filling."""
-        mark = f"{self.run} {sender.stream} {number} "
-        return mark + "x" * max(0, (self.plan.size if size is None else size) - len(mark))
+    def body(self, stream: int, number: int) -> str:
+        """Return the body of a message: which stream sent it, then filling."""
+        mark = f"{self.run} {stream} {number} "
+        return mark + "x" * max(0, self._size_of(self.plan, number) - len(mark))
 
     def mark(self, body: str) -> Mark | None:
-        """Read the beginning of a body; None where it is of another run."""
+        """Read the beginning of a body; None where this run sent nothing that begins so."""
         words = body[:64].split(" ", 3)
         if len(words) != 4 or words[0] != self.run:
             return None
+        if not all(word.isascii() and word.isdigit() for word in words[1:3]):
+            return None
         return Mark(int(words[1]), int(words[2]))
+
+    def recognized(self, reader: str, message: dict[str, Any]) -> Mark | None:
+        """Return which message it is; one that nobody sent, or that came out otherwise than it went in, is a fault."""
+        body = message.get("body") or ""
+        mark = self.mark(body)
+        where = f"{message.get('queueId')}:{message.get('queueOffset')} at {reader}"
+        if mark is None:
+            self.fault("forbidden", f"{where} does not begin as anything that was sent")
+        elif body != self.body(mark.stream, mark.number):
+            self.fault(
+                "damaged",
+                f"{mark.stream}/{mark.number}, {where}, has {len(body)} characters, not as it was sent",
+            )
+        return mark
 
     def told(
         self, sender: Sender, number: int, intended: float, answer: Answer, measure: str = "send"
@@ -141,18 +183,23 @@ class World:
         if answer.reply is Reply.UNKNOWN:
             self.findings.count("unknown", intended)
             return False
-        self.history.refuse(sender.stream, number)
+        self.refused(Mark(sender.stream, number))
         if answer.reply is Reply.REFUSED:
             self.findings.count("refused", intended)
             pause = min(float(answer.body.get("retryAfterMs") or DEFAULT_PAUSE_MS) / 1000, PAUSE_SECONDS_MAX)
             sender.paused_until = self.now() + pause
         return False
 
+    def refused(self, mark: Mark) -> None:
+        """Note that a message was surely not accepted, or rolled back: it may never arrive, nor have arrived."""
+        for reader in self.history.refuse(mark.stream, mark.number):
+            self.fault("forbidden", f"{mark.stream}/{mark.number} at {reader} before it was refused")
+
     def arrived(
         self, reader: str, message: dict[str, Any], *, is_ordered: bool = False, is_timed: bool = True
     ) -> tuple[Mark | None, Arrival | None]:
-        """Judge an arrival at a reader that gets everything once; how long it took only matters where somebody waited for it."""
-        mark = self.mark(message.get("body") or "")
+        """Judge an arrival at a reader that pulls; how long it took only matters where somebody waited for it."""
+        mark = self.recognized(reader, message)
         if mark is None:
             return None, None
         arrival, sent = self.history.arrive(reader, mark.stream, mark.number)
@@ -160,25 +207,41 @@ class World:
             f"{mark.stream}/{mark.number} at {reader}, {message.get('queueId')}:{message.get('queueOffset')}"
         )
         if arrival is Arrival.FIRST and sent is not None:
-            self.findings.count("delivered", self.now() if is_timed else None)
+            self.first_arrival(sent, message, where, is_timed=is_timed)
             if sent.due:
-                self._judge_time(sent, message, where)
-            elif is_timed:
-                self.findings.took("delivery", sent.intended, (self.now() - sent.intended) * 1000)
-            if is_ordered and not self.history.is_in_order(reader, mark.stream, mark.number):
-                self.fault("disordered", where)
+                self.findings.took("lateness", self.now(), max(0.0, wall_ms() - sent.due))
+            self._judge_order(reader, mark, message, where, is_ordered=is_ordered)
         elif arrival is Arrival.AGAIN:
             self.fault("duplicates", where)
         else:
             self.fault("forbidden", f"{where}: {'it was refused' if sent else 'it was never sent'}")
         return mark, arrival
 
-    def _judge_time(self, sent: Sent, message: dict[str, Any], where: str) -> None:
-        """Judge when a delayed message came: early by the broker's own clock, late by ours."""
+    def first_arrival(
+        self, sent: Sent, message: dict[str, Any], where: str, *, is_timed: bool = True
+    ) -> None:
+        """Count the first arrival of a message at a reader; a delayed one is early by the broker's own clock."""
+        now = self.now()
+        self.moved()
+        self.findings.count("delivered", now if is_timed else None)
+        if not sent.due:
+            if is_timed:
+                self.findings.took("delivery", sent.intended, (now - sent.intended) * 1000)
+            return
         stored = datetime.fromisoformat(message["storeTimestamp"]).timestamp() * 1000
         if stored < sent.due:
             self.fault("early", f"{where}: {sent.due - stored:.0f} ms before its time")
-        self.findings.took("lateness", self.now(), max(0.0, wall_ms() - sent.due))
+
+    def _judge_order(
+        self, reader: str, mark: Mark, message: dict[str, Any], where: str, *, is_ordered: bool
+    ) -> None:
+        """Judge that a queue comes out by its offsets, and a stream that has a key as it was sent."""
+        place = Place((str(message["topic"]), str(message["broker"]), int(message["queueId"])))
+        is_right = self.history.is_ahead_in_queue(reader, place, int(message["queueOffset"]))
+        if is_ordered:
+            is_right = self.history.is_in_order(reader, mark.stream, mark.number) and is_right
+        if not is_right:
+            self.fault("disordered", where)
 
     def has_passed(self, reader: str, place: Place | None, offset: int) -> bool:
         """Whether a reader went on beyond an offset."""

@@ -8,7 +8,7 @@ from gantry_loadtest.history import Place, Sent
 from gantry_loadtest.options import Plan, Refused
 from gantry_loadtest.ports import Answer, Calls
 from gantry_loadtest.reading import pull_queue
-from gantry_loadtest.world import Sender, World
+from gantry_loadtest.world import Sender, World, wall_ms
 
 READER = "pull"
 QUEUES = 4
@@ -34,6 +34,12 @@ class Profile:
         """Return who must get every message."""
         return [READER]
 
+    @staticmethod
+    def size_of(plan: Plan, number: int) -> int:
+        """Return how long the body of a user's n-th message is."""
+        del number
+        return plan.size
+
     def prepare(self, calls: Calls) -> None:
         """Make topics and groups. Raises Refused."""
         self.make_topic(calls, self.topic, QUEUES)
@@ -44,7 +50,7 @@ class Profile:
         number = sender.take()
         self.world.history.begin(sender.stream, number, intended)
         fields = {"shardingKey": f"user-{sender.stream}"} if self.is_ordered else {}
-        message = {"body": self.world.body(sender, number), **fields}
+        message = {"body": self.world.body(sender.stream, number), **fields}
         answer = self.send(calls, self.topic, message, intended)
         self.world.told(sender, number, intended, answer)
 
@@ -60,19 +66,26 @@ class Profile:
         """Judge a message that was pulled."""
         self.world.arrived(READER, message, is_ordered=self.is_ordered)
 
-    def last_look(self, calls: Calls) -> None:
-        """Judge, at the end, what has not arrived: lost, or too late to be seen."""
-        del calls
-        self.count_absent(lambda reader, sent: self.world.has_passed(reader, sent.place, sent.offset))
+    def last_look(self, calls: Calls, *, has_waited: bool) -> None:
+        """Judge, at the end, what has not arrived.
 
-    def count_absent(self, has_passed: Callable[[str, Sent], bool]) -> None:
-        """Count what is lost and what was not seen."""
-        lost, not_seen = self.world.history.judge(has_passed)
+        It is lost where readers went on for it as long as the plan says (`has_waited`), or one went on beyond its
+        place; only what a run that was cut short, or ended before its time, could not see is not seen.
+        """
+        passed, now = self.passed(calls), wall_ms()
+        lost, not_seen = self.world.history.judge(
+            lambda reader, sent: (has_waited and sent.due <= now) or passed(reader, sent)
+        )
         for reader, (stream, number), sent in lost:
             self.world.fault(
                 "lost", f"{stream}/{number}, acknowledged as {sent.place}:{sent.offset}, for {reader}"
             )
         self.world.findings.count("notSeen", number=not_seen)
+
+    def passed(self, calls: Calls) -> Callable[[str, Sent], bool]:
+        """Return how to know that a reader went on beyond a message's place."""
+        del calls
+        return lambda reader, sent: self.world.has_passed(reader, sent.place, sent.offset)
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:

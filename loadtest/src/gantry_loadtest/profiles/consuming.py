@@ -43,7 +43,7 @@ class Group:
         """Judge what was received."""
         world = self._world
         for message in messages:
-            mark = world.mark(message.get("body") or "")
+            mark = world.recognized(self.reader, message)
             if mark is None:
                 continue
             attempt = int(message["deliveryAttempt"])
@@ -52,9 +52,7 @@ class Group:
             if self._acknowledged.is_repeated(mark, attempt):
                 world.fault("duplicates", f"{where}, though it was acknowledged")
             elif arrival is Arrival.FIRST and sent is not None:
-                world.findings.count("delivered", world.now())
-                if not sent.due:
-                    world.findings.took("delivery", sent.intended, (world.now() - sent.intended) * 1000)
+                world.first_arrival(sent, message, where)
             elif arrival is Arrival.AGAIN:
                 world.findings.count("redelivered", world.now())
             else:

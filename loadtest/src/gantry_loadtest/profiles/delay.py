@@ -1,12 +1,11 @@
 """`delay`: every message is to be delivered at an instant of its own, 1 to 15 s ahead; held pulls see when it comes."""
 
 import random
-from typing import Any
 
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan
 from gantry_loadtest.ports import Calls
-from gantry_loadtest.profiles.base import READER, Profile
+from gantry_loadtest.profiles.base import Profile
 from gantry_loadtest.wording import latency, rate
 from gantry_loadtest.world import Sender, wall_ms
 
@@ -23,15 +22,9 @@ class Chosen(Profile):
         due = int(wall_ms() + 1000 * random.uniform(SHORTEST_SECONDS, longest))  # noqa: S311 - no secret
         self.world.history.begin(sender.stream, number, intended).due = due
         answer = self.send(
-            calls, self.topic, {"body": self.world.body(sender, number), "deliverAt": due}, intended
+            calls, self.topic, {"body": self.world.body(sender.stream, number), "deliverAt": due}, intended
         )
         self.world.told(sender, number, intended, answer)
-
-    def last_look(self, calls: Calls) -> None:
-        """Count as lost what is due, waits nowhere, and was in no queue, all read to their ends."""
-        now = wall_ms()
-        is_all_seen = not self._is_waiting(calls) and self._is_read_to_the_end(calls)
-        self.count_absent(lambda _reader, sent: is_all_seen and sent.due < now)
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
@@ -41,17 +34,3 @@ class Chosen(Profile):
             f"Late: {latency(findings.of('lateness'))}, from the promised instant to the arrival at a held pull.",
             f"Early: {findings.counts['early']} of {findings.of('lateness').count}, by the broker's own clock.",
         ]
-
-    def _is_waiting(self, calls: Calls) -> bool:
-        told = calls.call("last look", "GET", f"/v1/schedules?topic={self.topic}&max=1")
-        return not told.is_done or bool(told.body["schedules"]) or bool(told.body.get("missing"))
-
-    def _is_read_to_the_end(self, calls: Calls) -> bool:
-        told = calls.call("last look", "GET", f"/v1/topics/{self.topic}")
-        ends: dict[Any, int] = {
-            (self.topic, one["broker"], one["queueId"]): int(one["maxOffset"])
-            for one in told.body.get("queues", [])
-        }
-        return bool(ends) and all(
-            self.world.progress[READER, place] >= ends.get(place, 0) for place in self.queues
-        )

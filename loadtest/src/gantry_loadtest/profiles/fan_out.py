@@ -39,8 +39,8 @@ class Chosen(Profile):
         """Return a consumer of each group."""
         return [self._consumer(member) for member in self._members.values()]
 
-    def last_look(self, calls: Calls) -> None:
-        """Count as lost what a group went past without having had it."""
+    def passed(self, calls: Calls) -> Callable[[str, Sent], bool]:
+        """Ask a group's offsets once, where they are wanted."""
         offsets: dict[str, dict[tuple[str, int], int]] = {}
 
         def has_passed(reader: str, sent: Sent) -> bool:
@@ -50,7 +50,7 @@ class Chosen(Profile):
                 (sent.place[1], sent.place[2]), 0
             )
 
-        self.count_absent(has_passed)
+        return has_passed
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:

@@ -44,8 +44,8 @@ class Chosen(Profile):
         """Return the consumers."""
         return [*[self._good] * GOOD, *[self._slow] * SLOW, *[self._failing] * FAILING]
 
-    def last_look(self, calls: Calls) -> None:
-        """Count as lost what the group went past without having had it."""
+    def passed(self, calls: Calls) -> Callable[[str, Sent], bool]:
+        """Go by the group's offsets."""
         offsets = self.group.offsets(calls)
 
         def has_passed(_reader: str, sent: Sent) -> bool:
@@ -53,7 +53,7 @@ class Chosen(Profile):
                 (sent.place[1], sent.place[2]), 0
             )
 
-        self.count_absent(has_passed)
+        return has_passed
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
@@ -79,7 +79,7 @@ class Chosen(Profile):
     def _slow(self, calls: Calls) -> None:
         def work(calls: Calls, messages: list[Message]) -> None:
             self.group.judge(messages)
-            time.sleep(SLOW_WORK_SECONDS)
+            time.sleep(0 if self.world.is_over else SLOW_WORK_SECONDS)
             self.world.findings.count("outlasted", self.world.now(), len(messages))
             self.group.settle(calls, messages)
 

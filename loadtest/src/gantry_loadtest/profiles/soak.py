@@ -42,7 +42,7 @@ class Chosen(Profile):
         number = sender.take()
         sent = self.world.history.begin(sender.stream, number, intended)
         message: dict[str, Any] = {
-            "body": self.world.body(sender, number),
+            "body": self.world.body(sender.stream, number),
             "shardingKey": f"user-{sender.stream}",
         }
         if _is_delayed(number):
@@ -58,8 +58,8 @@ class Chosen(Profile):
         mark = self.world.mark(message.get("body") or "")
         self.world.arrived(READER, message, is_ordered=mark is not None and not _is_delayed(mark.number))
 
-    def last_look(self, calls: Calls) -> None:
-        """Judge each reader by how far it came. Of a delayed message nobody knows the place: it is not seen."""
+    def passed(self, calls: Calls) -> Callable[[str, Sent], bool]:
+        """Go by how far each reader came; of a delayed message nobody knows the place."""
         offsets = self.group.offsets(calls)
 
         def has_passed(reader: str, sent: Sent) -> bool:
@@ -69,7 +69,7 @@ class Chosen(Profile):
                 return self.world.has_passed(reader, sent.place, sent.offset)
             return 0 <= sent.offset < offsets.get((sent.place[1], sent.place[2]), 0)
 
-        self.count_absent(has_passed)
+        return has_passed
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:

@@ -26,7 +26,7 @@ class Chosen(Profile):
         number = sender.take()
         topic = self.topics[(sender.stream * 7 + number) % len(self.topics)]
         self.world.history.begin(sender.stream, number, intended)
-        answer = self.send(calls, topic, {"body": self.world.body(sender, number)}, intended)
+        answer = self.send(calls, topic, {"body": self.world.body(sender.stream, number)}, intended)
         self.world.told(sender, number, intended, answer)
 
     @staticmethod

@@ -11,7 +11,7 @@ from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan
 from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import Profile
-from gantry_loadtest.reading import AGAIN_SECONDS, HOLD_SECONDS
+from gantry_loadtest.reading import AGAIN_SECONDS
 from gantry_loadtest.wording import latency
 from gantry_loadtest.world import Mark, Sender, World
 
@@ -30,6 +30,8 @@ class Chosen(Profile):
         self.group = world.name("p")
         self._undecided: dict[Mark, float] = {}
         """Begun, nobody has asked for a decision yet; since when."""
+        self._early: set[Mark] = set()
+        """Came before that: one word for one message, also where it is rolled back afterwards."""
 
     def act(self, calls: Calls, sender: Sender, intended: float) -> None:
         """Begin a transaction and, unless its producer is lost, decide it."""
@@ -38,7 +40,7 @@ class Chosen(Profile):
         self._undecided[mark] = self.world.now()
         begun = calls.call(
             "begin", "POST", f"/v1/topics/{self.topic}/transactions",
-            {"producerGroup": self.group, "message": {"body": self.world.body(sender, mark.number)}}, since=intended,
+            {"producerGroup": self.group, "message": {"body": self.world.body(sender.stream, mark.number)}}, since=intended,
         )  # fmt: skip
         if not begun.is_done:
             del self._undecided[mark]
@@ -61,14 +63,21 @@ class Chosen(Profile):
     def take_in(self, message: dict[str, Any]) -> None:
         """Judge it; one that comes before anybody asked for its commit is early."""
         mark = self.world.mark(message.get("body") or "")
-        if mark in self._undecided:
+        if mark is not None and mark in self._undecided:
+            self._early.add(mark)
             self.world.fault("early", f"{mark.stream}/{mark.number} came before it was committed")
         super().take_in(message)
 
-    def last_look(self, calls: Calls) -> None:
-        """Judge as others do; those nobody was asked about were not seen."""
-        super().last_look(calls)
-        self.world.findings.count("notSeen", number=len(self._undecided))
+    def last_look(self, calls: Calls, *, has_waited: bool) -> None:
+        """Judge as others do; one that was begun and that nobody was asked about in all that time is lost, too."""
+        super().last_look(calls, has_waited=has_waited)
+        if not has_waited:
+            self.world.findings.count("notSeen", number=len(self._undecided))
+            return
+        for mark in self._undecided:
+            self.world.fault(
+                "lost", f"{mark.stream}/{mark.number}, begun and left alone: the broker never asked about it"
+            )
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
@@ -109,13 +118,17 @@ class Chosen(Profile):
         if is_commit:
             self.world.findings.count("acknowledged", asked_at)
             self.world.history.acknowledge(mark.stream, mark.number)
-        else:
+        elif mark in self._early:
             self.world.history.refuse(mark.stream, mark.number)
+        else:
+            self.world.refused(mark)
 
     def _answer_checks(self, calls: Calls) -> None:
         path = f"/v1/producerGroups/{self.group}/checks:receive"
         while not self.world.is_over:
-            told = calls.call("checks", "POST", path, {"waitSeconds": HOLD_SECONDS, "maxChecks": 32})
+            told = calls.call(
+                "checks", "POST", path, {"waitSeconds": self.world.hold_seconds, "maxChecks": 32}
+            )
             if not told.is_done:
                 time.sleep(AGAIN_SECONDS)
                 continue
@@ -124,5 +137,6 @@ class Chosen(Profile):
                 if mark is None or mark not in self._undecided:
                     continue
                 since = self._undecided[mark]
+                self.world.moved()
                 self.world.findings.took("asked", since, (self.world.now() - since) * 1000)
                 self._decide(calls, mark, check["transactionId"], None)

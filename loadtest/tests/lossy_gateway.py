@@ -1,0 +1,217 @@
+"""A proxy between a load and a real gateway. It does one kind of harm, seeded, and knows exactly how often it did.
+
+Honest otherwise: it passes on every call and every answer as they are. What it does to a message follows from the
+seed and the message, not from the moment, so that a message that passes twice meets the same harm twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import threading
+import urllib.parse
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+Message = dict[str, Any]
+ANSWER_SECONDS_MAX = 60.0
+PASSED_ON = ("authorization", "content-type")
+
+_KINDS = {
+    "pull": re.compile(r"GET /v1/topics/(?P<topic>[^/]+)/queues/(?P<broker>[^/]+)/(?P<queue>\d+)/messages\?"),
+    "receive": re.compile(r"POST /v1/topics/(?P<topic>[^/]+)/groups/(?P<group>[^/]+)/messages:receive$"),
+    "ack": re.compile(r"POST /v1/topics/(?P<topic>[^/]+)/groups/(?P<group>[^/]+)/messages:ack$"),
+    "send": re.compile(r"POST /v1/topics/(?P<topic>[^/]+)/messages$"),
+    "begin": re.compile(r"POST /v1/topics/(?P<topic>[^/]+)/transactions$"),
+    "commit": re.compile(r"POST /v1/transactions/(?P<transaction>[^/]+):commit$"),
+    "rollback": re.compile(r"POST /v1/transactions/(?P<transaction>[^/]+):rollback$"),
+    "checks": re.compile(r"POST /v1/producerGroups/[^/]+/checks:receive$"),
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the load."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    kind: str = "other"
+    names: dict[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def read(cls, method: str, path: str, headers: dict[str, str], body: bytes) -> Call:
+        for kind, pattern in _KINDS.items():
+            if found := pattern.match(f"{method} {path}"):
+                return cls(method, path, headers, body, kind, found.groupdict())
+        return cls(method, path, headers, body)
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.body)
+
+    @property
+    def reader(self) -> str:
+        """Who reads: a group, or those who pull."""
+        return self.names.get("group", "pull")
+
+    @property
+    def mark(self) -> str:
+        """Which message a send or a begin carries."""
+        if self.headers.get("content-type") != "application/json":
+            return mark_of(self.body[:64].decode())
+        told = self.json
+        return mark_of((told["message"] if "message" in told else told["messages"][0])["body"])
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer of the gateway."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def is_done(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.body)
+
+    def telling(self, told: dict[str, Any]) -> Reply:
+        return replace(self, body=json.dumps(told).encode())
+
+    @classmethod
+    def made(cls, status: int, told: dict[str, Any]) -> Reply:
+        return cls(status, {"content-type": "application/json"}, json.dumps(told).encode())
+
+
+Forward = Callable[[Call], Reply]
+
+
+def mark_of(body: str) -> str:
+    """Which message of the load a body is of: its run, stream and number."""
+    return " ".join(body[:64].split(" ", 3)[:3])
+
+
+class Honest:
+    """Passes everything on. Harms are told here by what they override; `count` is how many a verdict must count."""
+
+    def __init__(self, seed: int, every: int = 5) -> None:
+        self._seed, self._every = seed, every
+        self._lock = threading.Lock()
+        self._done: Counter[tuple[str, str]] = Counter()
+        """How often this harm was done, by reader and message."""
+
+    def answer(self, call: Call, forward: Forward) -> Reply:
+        """Answer a call."""
+        return forward(call)
+
+    @property
+    def harmed(self) -> set[tuple[str, str]]:
+        """The reader and the mark of each message that was harmed."""
+        with self._lock:
+            return set(self._done)
+
+    @property
+    def messages(self) -> int:
+        """How many messages were harmed, counted at each reader."""
+        return len(self.harmed)
+
+    @property
+    def times(self) -> int:
+        """How often a message was harmed, counted at each reader."""
+        with self._lock:
+            return self._done.total()
+
+    def picks(self, mark: str) -> bool:
+        """Whether harm is done to this message: to every fifth of a stream, or as it was made, the seed says which."""
+        _run, stream, number = mark.split(" ")
+        return (self._seed + int(stream) + int(number)) % self._every == 0
+
+    def did(self, *names: str) -> None:
+        """Note a harm."""
+        reader, message = names
+        with self._lock:
+            self._done[reader, message] += 1
+
+
+class LossyGateway(AbstractContextManager["LossyGateway"]):
+    """Listens on a free port and stands before a gateway."""
+
+    def __init__(self, gateway: str, harm: Honest) -> None:
+        self._server = _Server(("127.0.0.1", 0), _handler(gateway, harm))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,))
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 256
+
+
+def _handler(gateway: str, harm: Honest) -> type[BaseHTTPRequestHandler]:
+    netloc = urllib.parse.urlsplit(gateway).netloc
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+        disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            super().setup()
+            self._upstream = http.client.HTTPConnection(netloc, timeout=ANSWER_SECONDS_MAX)
+
+        def finish(self) -> None:
+            self._upstream.close()
+            super().finish()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name it has
+            pass
+
+        def _pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            kept = {name: headers[name] for name in PASSED_ON if name in headers}
+            reply = harm.answer(Call.read(self.command, self.path, kept, body), self._forward)
+            with contextlib.suppress(ConnectionError):  # of a reader whose run is over
+                self._tell(reply)
+
+        def _tell(self, reply: Reply) -> None:
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(reply.body)))
+            self.end_headers()
+            self.wfile.write(reply.body)
+            self.wfile.flush()
+
+        def _forward(self, call: Call) -> Reply:
+            self._upstream.request(call.method, call.path, call.body or None, call.headers)
+            got = self._upstream.getresponse()
+            headers = {"content-type": got.headers.get("content-type", "application/json")}
+            return Reply(got.status, headers, got.read())
+
+        do_GET = do_POST = do_PUT = do_DELETE = _pass_on  # noqa: N815 - the names that are called
+
+    return Handler

@@ -1,0 +1,25 @@
+"""Readers go on as long as something new comes, for a bounded time, and never end before what is due could come."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantry_loadtest.drain import DRAINS_MAX, Drain
+
+SECONDS = st.floats(0, 1000)
+
+
+@given(st.floats(1, 100), SECONDS, SECONDS, SECONDS)
+def test_readers_have_their_chance_after_the_last_of_all_and_never_for_ever(
+    quiet: float, began: float, moved_at: float, due_at: float
+) -> None:
+    drain = Drain(quiet, began)
+    since = max(began, due_at)
+    assert not drain.is_over(since + 0.99 * quiet, moved_at, due_at)
+    assert drain.is_over(max(since, moved_at) + quiet, moved_at, due_at)
+    assert drain.is_over(since + DRAINS_MAX * quiet, moved_at, due_at)
+
+
+def test_what_comes_in_drops_keeps_readers_at_it_until_the_bound() -> None:
+    drain = Drain(4.0, 10.0)
+    ends = next(second for second in range(10, 1000) if drain.is_over(second, second - 1.0, 0.0))
+    assert ends == 10 + DRAINS_MAX * 4
