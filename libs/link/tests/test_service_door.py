@@ -8,12 +8,13 @@ import pytest
 from scripted_link import eventually
 
 from gantry_link.connection import connect
+from gantry_link.errors import BrokerRefused, NotConnected
 from gantry_link.service_door import Route, ServiceDoor
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
 pytestmark = pytest.mark.anyio
-DOUBLE, REFUSE, BREAK, WAIT = 1, 2, 3, 4
+DOUBLE, REFUSE, BREAK, WAIT, FULL, AWAY = 1, 2, 3, 4, 5, 6
 
 
 class Number(msgspec.Struct):
@@ -33,6 +34,12 @@ class Log:
     async def break_(self, _asked):
         raise ValueError("our bug")
 
+    async def full(self, _asked):
+        raise BrokerRefused(14, "the disk is full", {"gantryCode": "DISK_FULL"})
+
+    async def away(self, _asked):
+        raise NotConnected("no connection to 127.0.0.1:1 within 3 s")
+
     async def wait(self, _asked):
         self.waiting += 1
         try:
@@ -49,6 +56,8 @@ async def opened():
         REFUSE: Route("refuse", Number, log.refuse),
         BREAK: Route("break", Number, log.break_),
         WAIT: Route("wait", Number, log.wait),
+        FULL: Route("full", Number, log.full),
+        AWAY: Route("away", Number, log.away),
     }
     door = ServiceDoor(
         routes,
@@ -70,6 +79,16 @@ async def test_a_typed_request_gets_a_typed_answer_and_is_counted():
         assert (answer.code, answer.body) == (0, b'{"n":42}')
         assert (await connection.request(DOUBLE)).body == b'{"n":0}'
         assert log.counted == [("double", 0), ("double", 0)]
+
+
+async def test_what_a_store_said_to_the_service_reaches_its_client_and_is_no_bug_of_ours():
+    async with opened() as (log, connection):
+        full = await connection.request(FULL)
+        assert (full.code, full.remark, full.ext["gantryCode"]) == (14, "the disk is full", "DISK_FULL")
+        away = await connection.request(AWAY)
+        assert away.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert "within 3 s; try again" in away.remark
+        assert log.failed == []
 
 
 async def test_refusals_bad_bodies_and_bugs_are_told_apart():

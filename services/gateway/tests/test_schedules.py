@@ -93,6 +93,27 @@ async def test_one_that_does_not_work_for_the_broker_any_more_is_asked_again(cli
     assert (await client.delete("/v1/schedules/m1")).status_code == 200
 
 
+@pytest.mark.parametrize(("code", "status"), [("DISK_FULL", 507), ("STORE_STOPPED", 503)])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("DELETE", "/v1/schedules/m1", None),
+        ("POST", "/v1/schedules/m1:deliverNow", None),
+        ("POST", "/v1/schedules:bulkCancel", {"topic": "orders"}),
+        ("POST", "/v1/groups/g1/deadLetters:redrive", {}),
+    ],
+)
+async def test_what_the_store_cannot_do_for_a_while_is_told_at_once(
+    client, scheduler, method, path, body, code, status
+):
+    scheduler.add("m1")
+    scheduler.failures = [StoreRefused(14, "the disk is full", code)] * 2
+    problem = check(await client.request(method, path, json=body), status)
+    assert (problem["code"], problem["retryable"]) == (code, True)
+    assert problem["retryAfterMs"] > 0
+    assert len(scheduler.failures) == 1, "it was asked once"
+
+
 async def test_without_any_scheduler_the_answer_is_503_with_the_broker(client, system):
     system.schedulers.default = None
     problem = check(await client.delete("/v1/schedules/m1"), 503)

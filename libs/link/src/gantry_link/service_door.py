@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.limits import LinkLimits
 from gantry_link.peer import Peer
 from gantry_link.server import RemotingServer
@@ -90,6 +91,10 @@ class ServiceDoor:
             code, remark, fields = int(refused.code), refused.remark, refused.fields
         except WireError as error:
             code, remark = int(error.code), str(error)
+        except BrokerRefused as refused:  # a store that we asked for the client: its words are for the client
+            code, remark, fields = int(refused.code), refused.remark, refused.fields
+        except LinkError as error:
+            code, remark = int(ResponseCode.SERVICE_NOT_AVAILABLE), f"{route.name}: {error}; try again"
         except Exception as error:  # noqa: BLE001 - one failed request must not take the others of the connection
             code, remark = int(ResponseCode.SYSTEM_ERROR), f"{type(error).__name__}: {error}"
             if self._failed is not None:

@@ -21,6 +21,8 @@ PAUSE_SECONDS = 0.2
 FindHolder = Callable[[Broker, str], Awaitable[str | None]]
 """Asks a broker for the address of the holder of queue 0 of a topic."""
 
+_NOT_SOON = frozenset({"DISK_FULL", "STORE_STOPPED"})
+"""What a store says that no other holder would change: told at once."""
 _NOT_NOW = frozenset(
     {
         ResponseCode.SYSTEM_ERROR,
@@ -103,7 +105,7 @@ class Holding:
                     problem = building(self.who, [broker.name])
             except StoreRefused as error:
                 problem = refused(error)
-                if error.code not in _NOT_NOW:
+                if error.code not in _NOT_NOW or error.gantry_code in _NOT_SOON:
                     raise problem from error
             except PeerAway as error:
                 problem = unanswered(error, is_write=not may_repeat)

@@ -31,6 +31,8 @@ Terms = Callable[[], Sequence[Term]]
 Decide = Callable[[Entry], SettleItem]
 ROUNDS_MAX = 8
 """A message may be moved between being found and being decided; not so often."""
+_TOLD = frozenset({"DISK_FULL", "STORE_STOPPED"})
+"""Refusals of a store that stay for a while: who asks should hear them, and not ask again at once."""
 _ANSWERS: dict[str, ScheduleStatus] = {CANCELLED: "cancelled", MOVED: "moved", DELIVERED: "delivered"}
 
 
@@ -94,7 +96,12 @@ class Orders:
                 continue
             try:
                 answer = await self._try(term, order, decide, meant)
-            except (BrokerRefused, LinkError):
+            except BrokerRefused as refused:
+                if refused.fields.get("gantryCode") in _TOLD:
+                    raise
+                incomplete.append(term.broker)
+                continue
+            except LinkError:
                 incomplete.append(term.broker)
                 continue
             if answer is not None:

@@ -52,7 +52,7 @@ def dead_letter_routes(
 
     @router.post(
         "/v1/groups/{group:plain}/deadLetters:redrive",
-        responses=problems(400, 403, 404, 413, 415, 422),
+        responses=problems(400, 403, 404, 413, 415, 422, 507),
     )
     async def redrive(group: GroupPath, body: RedriveBody | None = None) -> TaskShown:
         """Begin a task that sends dead letters again, each once; what was redriven before is left out."""

@@ -62,7 +62,7 @@ def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms
         )
         return shown_page(await schedules.pending(query))
 
-    @router.delete("/v1/schedules/{id:id}", responses=problems(400, 403, 404, 409))
+    @router.delete("/v1/schedules/{id:id}", responses=problems(400, 403, 404, 409, 507))
     async def cancel_schedule(
         id: IdPath,  # noqa: A002 - the name in the path
         topic: TopicOrAll = "",
@@ -71,7 +71,7 @@ def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms
         """Cancel a message: it is never delivered."""
         return done(await schedules.cancel(order_of(id, topic, broker)))
 
-    @router.patch("/v1/schedules/{id:id}", responses=problems(400, 403, 404, 409, 413, 415))
+    @router.patch("/v1/schedules/{id:id}", responses=problems(400, 403, 404, 409, 413, 415, 507))
     async def move_schedule(
         id: IdPath,  # noqa: A002 - the name in the path
         body: MoveBody,
@@ -82,7 +82,7 @@ def schedule_routes(schedules: Schedules, wall_ms: Callable[[], int], horizon_ms
         deliver_ms = _moved_to(body, wall_ms(), horizon_ms)
         return done(await schedules.move(order_of(id, topic, broker), deliver_ms))
 
-    @router.post("/v1/schedules/{id:id}:deliverNow", responses=problems(400, 403, 404, 409))
+    @router.post("/v1/schedules/{id:id}:deliverNow", responses=problems(400, 403, 404, 409, 507))
     async def deliver_now(
         id: IdPath,  # noqa: A002 - the name in the path
         topic: TopicOrAll = "",

@@ -27,7 +27,7 @@ def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: i
     """Return the routes of the tasks."""
     router = APIRouter(tags=["schedules"])
 
-    @router.post("/v1/schedules:bulkCancel", responses=problems(400, 403, 404, 413, 415))
+    @router.post("/v1/schedules:bulkCancel", responses=problems(400, 403, 404, 413, 415, 507))
     async def cancel_schedules(body: BulkBody) -> TaskShown:
         """Begin a task that cancels many."""
         task = CreateTask(
@@ -39,7 +39,7 @@ def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: i
         )
         return shown_task(await tasks.create(task))
 
-    @router.post("/v1/schedules:bulkMove", responses=problems(400, 403, 404, 413, 415))
+    @router.post("/v1/schedules:bulkMove", responses=problems(400, 403, 404, 413, 415, 507))
     async def move_schedules(body: BulkMoveBody) -> TaskShown:
         """Begin a task that moves many to one instant, or each by a time."""
         if (body.deliver_at is None) == (body.shift_ms is None):
@@ -79,7 +79,7 @@ def parked_routes(schedules: Schedules) -> APIRouter:
         )
         return shown_page(await schedules.parked(query))
 
-    @router.post("/v1/parked/{id:id}:resend", responses=problems(400, 403, 404, 409))
+    @router.post("/v1/parked/{id:id}:resend", responses=problems(400, 403, 404, 409, 507))
     async def resend_parked(
         id: IdPath,  # noqa: A002 - the name in the path
         topic: TopicOrAll = "",
