@@ -22,6 +22,21 @@ _first_tries: list[tuple[str, str]] = []
 """Names of tests that were tried a second time, and why."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of long runs; here, as they belong to tests of several parts."""
+    group = parser.getgroup("gantry")
+    group.addoption(
+        "--seed",
+        default=None,
+        help="seed of kills, power cuts and simulated lives (default: a new one, printed)",
+    )
+    group.addoption("--kill-cycles", default=20, type=int, help="kill -9 cycles under load (default 20)")
+    group.addoption(
+        "--power-cuts", default=20, type=int, help="emulated power cuts (marker soak, needs root)"
+    )
+    group.addoption("--lives", default=20_000, type=int, help="lives of the state oracle (marker soak)")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give tests of real processes one more try: a machine that stood still for seconds is not a fault of the tree.
 

@@ -22,17 +22,6 @@ Gantry = Callable[..., subprocess.CompletedProcess[str]]
 NewSystem = Callable[..., dict[str, Any]]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("gantry")
-    group.addoption(
-        "--seed", default=None, help="seed of kill and power-cut runs (default: a new one, printed)"
-    )
-    group.addoption("--kill-cycles", default=20, type=int, help="kill -9 cycles under load (default 20)")
-    group.addoption(
-        "--power-cuts", default=20, type=int, help="emulated power cuts (marker soak, needs root)"
-    )
-
-
 def run_gantry(*words: str, timeout: float = UP_SECONDS_MAX) -> subprocess.CompletedProcess[str]:
     """Run one launcher command as a user would; its pipes are closed when it returns."""
     return subprocess.run(

@@ -94,7 +94,11 @@ class LeasingSide(SendingSide):
         return self.asked(GantryCode.RECEIVE, ReceiveHeader(**header))
 
     def lease(self, **fields: Any) -> list[Given]:
+        """Receive; flushed where a filter or a start has to be in the log first."""
         answer = self.lease_raw(**fields)
+        if answer is None:
+            self.flush()
+            answer = self.answer_to(self._opaque)
         assert answer is not None
         assert answer.code == 0, answer.remark
         return given(answer, fields.get("topic", "orders"))

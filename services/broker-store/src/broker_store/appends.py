@@ -55,6 +55,7 @@ class Appends:
         sends: RequestClass,
         store_host: bytes,
         flush_timeout_s: float = 5.0,
+        recovered_ms: int = 0,
     ) -> None:
         self.log = log
         self.store_host = store_host
@@ -85,8 +86,8 @@ class Appends:
         self._placed: list[Entry] = []
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
-        self.appeared_ms = 0
-        """Store time of the newest batch that is wholly visible."""
+        self.appeared_ms = recovered_ms
+        """Store time of the newest batch that is wholly visible, at first of the newest record of earlier runs."""
         self.batches = 0
         self.syncs = 0
         self.written = 0
@@ -285,7 +286,7 @@ class Appends:
             self._waiting_bytes -= batch.end - batch.start
             opened_s = opened_s or batch.opened_s
             entries = entries + batch.entries if entries else batch.entries
-            self.appeared_ms = batch.store_ms
+            self.appeared_ms = max(self.appeared_ms, batch.store_ms)
         try:
             self.log.set_confirm(position)
         except LogStopped as error:

@@ -97,6 +97,16 @@ class OffsetKeeper:
         if self.before_commit is None or not self.before_commit(group, topic, queue_id, offset, commit):
             commit(None)
 
+    def commit_soon(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Commit; saved with the next flush. One that goes back is noted in the log first, as all are."""
+
+        def commit(error: OSError | None) -> None:
+            if error is None:
+                self._table.commit(group, topic, queue_id, offset)
+
+        if self.before_commit is None or not self.before_commit(group, topic, queue_id, offset, commit):
+            commit(None)
+
     def _commit(
         self, group: str, topic: str, queue_id: int, offset: int, answer: Answer, error: OSError | None
     ) -> None:

@@ -1,6 +1,7 @@
 """The sending half of a store, put together: group commit, checks, topics, idempotency, and the loops behind them."""
 
 import asyncio
+import errno
 import os
 import random
 from concurrent.futures import Executor
@@ -62,7 +63,7 @@ class Sending:
         self.dispatch = Dispatch(store.index)
         self.appends = Appends(
             store.log, self.dispatch, store.clock, at_turn_end, classes["send"], store.store_host,
-            settings.flush_timeout_ms / 1000,
+            settings.flush_timeout_ms / 1000, store.recovered_ms,
         )  # fmt: skip
         store.preambles.placed = self.appends.placed
         self._loop = asyncio.get_running_loop()
@@ -86,7 +87,7 @@ class Sending:
         self.special = SpecialSends(self.delays.prepare, halves.prepare, halves.take, halves.take_known)
         self.internal = InternalSends(store.topics, self.targets, store.queues, self.appends, stamp, now_ms)
         self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)
-        self._note_saver = Saver("queues.json", self._encode_note, store.note_file.store_bytes, thread)
+        self._note_saver = Saver("queues.json", self._encode_note, self._store_note, thread)
         self.removal = TopicRemoval(
             store.topics, store.queues, self.appends, self._note_saver, store.clock.now_ms
         )
@@ -223,6 +224,14 @@ class Sending:
         return encode_body(
             TopicConfigSerializeWrapper(data_version=topics.version.value, topic_config_table=topics.all())
         )
+
+    def _store_note(self, content: bytes) -> None:
+        """Save a note between two checkpoints. What it counts is durable first: a power cut must not look like a loss."""
+        try:
+            self.store.log.sync()
+        except LogStopped as error:
+            raise OSError(errno.EIO, f"the log cannot be synced: {error}") from error
+        self.store.note_file.store_bytes(content)
 
     def _encode_note(self) -> bytes:
         """Return a note of this moment, between two checkpoints: topics were deleted."""

@@ -75,7 +75,7 @@ class OffsetHandlers:
                 return
             self.resets.forget_group(group)
         if command.is_oneway:
-            self.offsets.commit(group, topic, header.queue_id, header.commit_offset)
+            self.keeper.commit_soon(group, topic, header.queue_id, header.commit_offset)
             return
 
         def answer(error: OSError | None) -> None:

@@ -282,7 +282,8 @@ class Leasing:
                 active = self._receiver.active
                 for leases in [leases for leases, one in active.items() if one.group == name]:
                     del active[leases]
-                self._notes.tell(LeaseNote(name, "", gone=True), _nothing)
+                # Again once the note is visible: notes of the group that were on their way lie before it in the log.
+                self._notes.tell(LeaseNote(name, "", gone=True), lambda: subscriptions.drop_group(name))
         elif not config.consume_enable:
             waiters = self._waiters
             self._answer(waiters.take_if(key for key in waiters.keys_now() if key[0] == name), is_ready=True)

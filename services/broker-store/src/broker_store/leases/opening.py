@@ -58,48 +58,46 @@ class Opener:
             )
         return config
 
-    def subscription(self, header: ReceiveHeader) -> Subscription:
-        """Return the subscription, with the filter of this receive. Raises RefusedRequest for another than the group's."""
-        subscriptions = self._parts.subscriptions
-        one = subscriptions.find(header.group, header.topic)
+    def filter_to_note(self, one: Subscription, header: ReceiveHeader) -> GroupFilter | None:
+        """Return the filter of a receive where it is not in force yet: the log must have it before anything is given by it.
+
+        Raises RefusedRequest for another filter than the group's.
+        """
         if header.expression_type is None:
-            return one or subscriptions.open(header.group, header.topic)
+            return None
         asked = GroupFilter(header.expression_type, (header.expression or "*").strip() or "*")
         _compiled(asked, in_order=False, is_retry=False)
-        if one is None:
-            one = subscriptions.open(header.group, header.topic)
-        elif asked == one.filter:
-            return one
-        elif one.queues and not header.change_filter:
+        known = one.coming or one.filter
+        if asked != known and (one.queues or one.coming) and not header.change_filter:
             words = (
-                f"group {header.group} receives topic {header.topic} with the {one.filter.kind} filter "
-                f"{one.filter.expression[:200]!r}: use the same, or changeFilter to replace it for all"
+                f"group {header.group} receives topic {header.topic} with the {known.kind} filter "
+                f"{known.expression[:200]!r}: use the same, or changeFilter to replace it for all"
             )
             raise RefusedRequest(ResponseCode.ILLEGAL_OPERATION, words, {"gantryCode": FILTER_CONFLICT})
-        if asked != one.filter:
-            one.filter = asked
-            self._notes.tell(LeaseNote(header.group, header.topic, filter=asked), _nothing)
-        return one
+        return asked if asked != one.filter or one.coming else None
 
     def wanted(self, one: Subscription, config: SubscriptionGroupConfig, *, is_retry: bool) -> Wanted:
         """Return what the group wants of a topic, compiled; with `is_retry` of the messages that came back to it."""
         return _compiled(one.filter, in_order=is_in_order(config) and not is_retry, is_retry=is_retry)
 
-    def starts_to_note(
-        self, one: Subscription, config: SubscriptionGroupConfig, count: int
+    def to_note(
+        self, one: Subscription, config: SubscriptionGroupConfig, count: int, asked: GroupFilter | None
     ) -> LeaseNote | None:
-        """Return the note that must be durable before a group that starts at the end is given anything."""
-        if config.attributes.get(START_ATTRIBUTE) != LATEST:
+        """Return the note that must be durable before the group is given anything: its new filter, or that it starts at the end."""
+        starts = self._starts(one, count) if config.attributes.get(START_ATTRIBUTE) == LATEST else []
+        if not starts and asked is None:
             return None
+        return LeaseNote(one.group, one.topic, starts, asked or one.filter)
+
+    def _starts(self, one: Subscription, count: int) -> list[QueueNote]:
         parts = self._parts
-        starts = [
+        return [
             QueueNote(queue_id, queue.max_offset)
             for queue_id in range(count)
             if queue_id not in one.queues
             and (queue := parts.queues.find(one.topic, queue_id)) is not None
             and parts.offsets.find(one.group, one.topic, queue_id) is None
         ]
-        return LeaseNote(one.group, one.topic, starts, one.filter) if starts else None
 
     def queue(self, one: Subscription, queue_id: int, *, in_order: bool) -> tuple[Queue, QueueLeases] | None:
         """Return a queue and its leases, made if need be; None for one that never held a message."""
@@ -152,7 +150,3 @@ def is_in_order(config: SubscriptionGroupConfig) -> bool:
 def attempts_max(config: SubscriptionGroupConfig | None) -> int:
     """Return how often a group is given a message before it is a dead letter: once, and its repeats (RocketMQ's send-back)."""
     return 1 + (16 if config is None or config.retry_max_times < 0 else config.retry_max_times)
-
-
-def _nothing() -> None:
-    pass

@@ -83,17 +83,21 @@ class Receiver:
 
     def handle(self, peer: Peer, command: Command) -> bytes | None:
         """Answer a receive. Raises RefusedRequest."""
-        header = command.read(ReceiveHeader)
+        return self._handle(peer, command, command.read(ReceiveHeader), is_noted=False)
+
+    def _handle(self, peer: Peer, command: Command, header: ReceiveHeader, *, is_noted: bool) -> bytes | None:
+        """Answer it by the filter in force; `is_noted`: its own was noted, and another may have been since."""
         if not 0 <= header.max_messages <= RECEIVE_MESSAGES_MAX:  # 0: only the filter is brought
             raise _out_of_bounds("maxMessages", header.max_messages, 0, RECEIVE_MESSAGES_MAX)
         if not 1 <= header.invisible_ms <= INVISIBLE_MS_MAX:
             raise _out_of_bounds("invisibleMs", header.invisible_ms, 1, INVISIBLE_MS_MAX)
         config = self._opener.group(header.group)
         topic = self._opener.topic(header.topic)
-        one = self._opener.subscription(header)
-        note = self._opener.starts_to_note(one, config, topic.read_queue_nums)
+        one = self._parts.subscriptions.open(header.group, header.topic)
+        asked = None if is_noted else self._opener.filter_to_note(one, header)
+        note = self._opener.to_note(one, config, topic.read_queue_nums, asked)
         if note is not None:
-            self._start(peer, command, note)
+            self._note_first(peer, command, header, one, note)
             return None
         try:
             return self._receive(command, header, config, one, may_wait=False)
@@ -101,14 +105,19 @@ class Receiver:
             self._parts.later.answer(peer, command, self._receive_slowly(command, header, config, one, cold))
             return None
 
-    def _start(self, peer: Peer, command: Command, note: LeaseNote) -> None:
-        """Note where a group starts, then answer."""
+    def _note_first(
+        self, peer: Peer, command: Command, header: ReceiveHeader, one: Subscription, note: LeaseNote
+    ) -> None:
+        """Note the filter of a group and where it starts, then answer: what it is given must be true after a crash too."""
+        one.coming = note.filter
 
         def answered(refusal: RefusedRequest | None) -> None:
+            if one.coming is note.filter:
+                one.coming = None
             try:
                 if refusal is not None:
                     raise refusal
-                reply = self.handle(peer, command)
+                reply = self._handle(peer, command, header, is_noted=True)
             except RefusedRequest as error:
                 reply = encode_response(error.code, command.opaque, error.fields, remark=error.remark)
             if reply is not None:

@@ -64,12 +64,14 @@ class QueueLeases:
 class Subscription:
     """One group in one topic."""
 
-    __slots__ = ("filter", "group", "queues", "topic", "turn")
+    __slots__ = ("coming", "filter", "group", "queues", "topic", "turn")
 
     def __init__(self, group: str, topic: str) -> None:
         self.group = group
         self.topic = topic
         self.filter = GroupFilter()
+        self.coming: GroupFilter | None = None
+        """The filter that is on its way into the log: in force once it is there."""
         self.queues: dict[int, QueueLeases] = {}
         self.turn = 0
         """With which queue the next receive begins."""

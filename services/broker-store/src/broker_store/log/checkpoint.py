@@ -41,7 +41,10 @@ def judge(note: LogNote | None, times: Times, confirm: int, abort: bytes | None,
     if foreign:
         return LastRun(abort is None, foreign, 0, note.checkpoint_position, None, times)
     is_clean = note.status is RunStatus.STOPPED_CLEANLY
-    return LastRun(is_clean, "", confirm, note.checkpoint_position, note.end if is_clean else None, times)
+    # A crash may have come between the note and the times in the checkpoint file: the note's are those of its position.
+    return LastRun(
+        is_clean, "", confirm, note.checkpoint_position, note.end if is_clean else None, note.times
+    )
 
 
 def _foreign_trace(note: LogNote, times: Times, confirm: int, abort: bytes | None, log_id: bytes) -> str:

@@ -1,0 +1,120 @@
+"""Compares a store opened from its checkpoint with the same store rebuilt from the log alone, field by field.
+
+What may differ stands here, each with its reason; nothing else may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from derived_state import DerivedState, LeaseState
+
+from gantry_wire.names import SCHEDULE_TOPIC
+from gantry_wire.record import Record
+
+
+@dataclass
+class Allowed:
+    """What the life before has to say about differences."""
+
+    forgotten_ms: int = -1
+    """Keys stored up to then were older than the window of some life: its files dropped them, and a wider window does not bring them back."""
+    has_changed_levels: bool = False
+    """Delay levels were changed: a unit of SCHEDULE_TOPIC_XXXX keeps the due time it was made with, a rebuild counts by today's levels."""
+    tags_wanted: dict[tuple[str, str], list[set[str]]] = field(
+        default_factory=dict[tuple[str, str], list[set[str]]]
+    )
+    """The tags of each filter that a group had in a topic. What a filter passed over is done in a snapshot, and never noted in the log."""
+    committed: dict[tuple[str, str, int], int] = field(default_factory=dict[tuple[str, str, int], int])
+    """The highest offset a client committed. It moves the leases, and a snapshot of them, before it is in consumerOffset.json."""
+
+
+def differences(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> list[str]:
+    """Return what differs, in words; nothing for stores that agree."""
+    return [
+        *_scalars(opened, rebuilt),
+        *_queues(opened, rebuilt, allowed),
+        *_tables("index", opened.index, rebuilt.index),
+        *_window(opened, rebuilt, allowed),
+        *_tables("filter", opened.filters, rebuilt.filters),
+        *_leases(opened, rebuilt, allowed),
+        *_tables("settled", opened.settled, rebuilt.settled),
+        *_tables("topic", opened.topics, rebuilt.topics),
+        *_tables("committed offset", opened.offsets, rebuilt.offsets),
+        *_tables("lock", {"all": opened.locks}, {"all": rebuilt.locks}),
+    ]
+
+
+def _scalars(opened: DerivedState, rebuilt: DerivedState) -> Iterator[str]:
+    for name in ("min_position", "end", "now_ms"):
+        one, other = getattr(opened, name), getattr(rebuilt, name)
+        if one != other:
+            yield f"{name}: {one}, rebuilt {other}"
+    # Files of the index go as a whole: after retention older entries may be left.
+    if opened.min_position == 0 and opened.index_entries != rebuilt.index_entries:
+        yield f"entries of the index: {opened.index_entries}, rebuilt {rebuilt.index_entries}"
+
+
+def _tables(name: str, opened: Mapping[Any, Any], rebuilt: Mapping[Any, Any]) -> Iterator[str]:
+    for key in sorted({*opened, *rebuilt}, key=repr):
+        if opened.get(key) != rebuilt.get(key):
+            yield f"{name} {key}: {opened.get(key)}, rebuilt {rebuilt.get(key)}"
+
+
+def _queues(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> Iterator[str]:
+    for name in sorted({*opened.queues, *rebuilt.queues}):
+        one, other = opened.queues.get(name), rebuilt.queues.get(name)
+        if one is None or other is None:
+            yield f"queue {name}: {one}, rebuilt {other}"
+            continue
+        if (one.low, one.end, one.next) != (other.low, other.end, other.next):
+            yield (
+                f"queue {name}: low, end, next are {one.low, one.end, one.next}, "
+                f"rebuilt {other.low, other.end, other.next}"
+            )
+        of_one, of_other = one.units, other.units
+        if name[0] == SCHEDULE_TOPIC and allowed.has_changed_levels:
+            of_one = {offset: (*unit[:2], 0) for offset, unit in of_one.items()}
+            of_other = {offset: (*unit[:2], 0) for offset, unit in of_other.items()}
+        yield from _tables(f"unit of {name}", of_one, of_other)
+    yield from _tables("next offset of the deleted queue", opened.retired, rebuilt.retired)
+
+
+def _window(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> Iterator[str]:
+    for digest in {*opened.window, *rebuilt.window}:
+        one, other = opened.window.get(digest), rebuilt.window.get(digest)
+        if one == other:
+            continue
+        if other is None and one is not None and one.position < opened.min_position:
+            continue  # its message went with its segment, the journal of keys still has it
+        if one is None and other is not None and other.store_ms <= allowed.forgotten_ms:
+            continue
+        yield f"key {digest.hex()}: {one}, rebuilt {other}"
+
+
+def _leases(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> Iterator[str]:
+    for key in sorted({*opened.leases, *rebuilt.leases}):
+        group, topic, queue_id = key
+        records = rebuilt.records.get((topic, queue_id), {})
+        queue = rebuilt.queues.get((topic, queue_id))
+        everything = LeaseState(frozenset() if queue is None else frozenset(queue.units), {})
+        one, other = opened.leases.get(key, everything), rebuilt.leases.get(key, everything)
+        wanted = allowed.tags_wanted.get((group, topic), [])
+        passed = {
+            offset
+            for offset in other.undone - one.undone
+            if offset < allowed.committed.get(key, 0) or _is_passed_over(records[offset], wanted)
+        }
+        if one.undone != other.undone - passed:
+            yield f"undone of {key}: {sorted(one.undone)}, rebuilt {sorted(other.undone)}"
+        for offset in one.undone & other.undone:
+            # A lease under way at a checkpoint counts in its snapshot; the log has it only once it ended in vain.
+            if one.attempts.get(offset, 0) < other.attempts.get(offset, 0):
+                yield f"attempts of {key} {offset}: {one.attempts.get(offset)}, rebuilt {other.attempts.get(offset)}"
+
+
+def _is_passed_over(record: Record, wanted: list[set[str]]) -> bool:
+    tag = record.property_map().get("TAGS", "")
+    return any(tags and tag not in tags for tags in wanted)

@@ -1,0 +1,51 @@
+"""A whole store on a simulated disk, with leases, decisions, transactions and locks: what a life acts on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from leasing_side import LeasingSide
+from settling_side import SettlingSide
+
+from broker_store.derived import lowest_pin
+from broker_store.disk_care import DiskCare
+from broker_store.locks.handler import QueueLocks
+from broker_store.locks.lock_file import LockFile
+from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.log.snapshot import Snapshots
+from broker_store.transactions.assembly import TransactionParts, Transactions
+from gantry_link.pool import ConnectionPool
+
+KEEP_MS = 30_000
+"""Segments older than this go when retention runs."""
+
+
+class WholeSide(LeasingSide, SettlingSide):
+    """Everything that changes the log or what is derived from it."""
+
+    def __init__(self, files: SimulatedFiles, wall_s: float, **settings: Any) -> None:
+        super().__init__(files, wall_s, **settings)
+        sending, store = self.sending, self.store
+        self.transactions = Transactions(
+            TransactionParts(
+                store, self.appends, sending.settling, sending.halves.recent, sending.delays.levels,
+                sending.delays.horizon_ms, self.consuming.clients, self.classes["endTransaction"], self._at_once,
+                ConnectionPool(), "127.0.0.1:10911", lambda: None,
+            )
+        )  # fmt: skip
+        self.locks = QueueLocks(LockFile(files, f"{store.directory}/gantry/locks"), self.clock.now_ms)
+        self.table.add_all({**self.transactions.commands(), **self.locks.commands()})
+        snapshots = Snapshots(files, store.directory, store.checkpoint.log_id)
+        self.care = DiskCare(
+            self.settings, files, store.log, store.queues, store.index, snapshots, self.thread, self.clock
+        )
+        self.care.held_from = lambda: lowest_pin(store.states.all())
+        self.care.retention.value = replace(self.care.retention.value, keep_ms=KEEP_MS)
+
+    async def _at_once(self, function: Any, *arguments: Any) -> Any:
+        return function(*arguments)
+
+    def pass_time(self, seconds: float) -> None:
+        super().pass_time(seconds)
+        self.files.now_ms = int(self.wall_s * 1000)

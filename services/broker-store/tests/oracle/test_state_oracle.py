@@ -1,0 +1,34 @@
+"""A store opened from its checkpoint and the tail of its log knows what the log alone says, whatever its life was and however it ended."""
+
+import pytest
+from crash_checks import Tally
+from stepped import run_stepped
+from store_life import StoreLife
+
+LIVES_PER_TEST = 25
+TESTS = 20
+
+
+def live(seed: int, tally: Tally) -> None:
+    try:
+        run_stepped(lambda threads: StoreLife(seed, threads, tally).live())
+    except BaseException:
+        print(f"to live it again: ./gantry test {__file__} -m soak --lives 1 --seed {seed}")  # noqa: T201
+        raise
+
+
+@pytest.mark.parametrize("first", range(0, LIVES_PER_TEST * TESTS, LIVES_PER_TEST))
+def test_lives_leave_no_disk_whose_derived_state_differs_from_its_log(first):
+    tally = Tally()
+    for seed in range(first, first + LIVES_PER_TEST):
+        live(seed, tally)
+    assert tally.states >= 3 * tally.lives
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_many_lives_leave_no_disk_whose_derived_state_differs_from_its_log(lives, first_seed):
+    tally = Tally()
+    for seed in range(first_seed, first_seed + lives):
+        live(seed, tally)
+    print(f"from seed {first_seed}: {tally}, 0 differences")  # noqa: T201

@@ -1,0 +1,162 @@
+"""What a store derives from its log is never ahead of it and never behind: after any crash it is what the log says."""
+
+import asyncio
+
+import pytest
+from leasing_side import LeasingSide, bodies
+from sending_side import START_S, ScriptedPeer, SendingSide
+
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.headers import UpdateConsumerOffsetHeader
+
+pytestmark = pytest.mark.anyio
+RED = {"expression_type": "TAG", "expression": "red"}
+BLUE = {"expression_type": "TAG", "expression": "blue", "change_filter": True}
+ASYNC_TOPIC = {
+    "topic": "quick", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6",
+    "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false", "attributes": "+gantry.flush=async",
+}  # fmt: skip
+
+
+async def stop(side):
+    side.flush()
+    await side.sending.checkpoints.close()
+    side.log.close()
+
+
+def commit(side, offset):
+    header = UpdateConsumerOffsetHeader(consumer_group="g", topic="orders", queue_id=0, commit_offset=offset)
+    side.ask(side.client, RequestCode.UPDATE_CONSUMER_OFFSET, header, oneway=True)
+
+
+async def test_a_new_filter_is_in_force_and_in_checkpoints_once_it_is_in_the_log():
+    side = LeasingSide()
+    side.put("red", TAGS="red")
+    side.ack(*side.lease(**RED))
+    side.put("blue", TAGS="blue")
+    assert side.lease_raw(**BLUE) is None, "answered before the filter is durable"
+    await side.sending.checkpoints.take()
+    for disk in (side.files.killed(), *side.files.crash_states(4)):
+        again = LeasingSide(disk, START_S + 10)
+        assert again.store.states.leases.find("g", "orders").filter.expression == "red"
+    side.flush()
+    assert bodies(side.lease(**BLUE | {"change_filter": False})) == []
+    assert side.reopen().store.states.leases.find("g", "orders").filter.expression == "blue"
+
+
+async def test_of_two_first_receives_with_different_filters_the_second_is_refused():
+    side = LeasingSide()
+    side.put("red", TAGS="red")
+    assert side.lease_raw(**RED) is None
+    refused = side.lease_raw(**BLUE | {"change_filter": False})
+    assert refused is not None
+    assert refused.code == ResponseCode.ILLEGAL_OPERATION
+    side.flush()
+    assert [answer.code for answer in side.client.answers] == [refused.code, 0]
+
+
+async def test_two_receives_that_change_the_filter_at_once_are_both_answered():
+    side = LeasingSide()
+    side.put("red", TAGS="red")
+    side.put("blue", TAGS="blue")
+    for fields in (RED | {"change_filter": True}, BLUE):
+        assert side.lease_raw(**fields) is None
+    side.flush()
+    assert [answer.code for answer in side.client.answers] == [0, 0]
+    assert side.store.states.leases.find("g", "orders").filter.expression == "blue"
+
+
+@pytest.mark.parametrize("has_checkpoint", [False, True])
+async def test_an_offset_that_is_committed_back_one_way_holds_after_a_crash(has_checkpoint):
+    side = LeasingSide()
+    side.put("a", "b", "c")
+    side.ack(*side.lease())
+    commit(side, 1)
+    side.flush()
+    if has_checkpoint:
+        await side.sending.checkpoints.take()
+    await side.consuming.keeper.flush()
+    assert bodies(side.reopen().lease()) == ["b", "c"]
+
+
+async def test_notes_of_a_group_that_were_on_their_way_at_its_deletion_go_with_it():
+    side = LeasingSide()
+    side.set_group(attributes={"gantry.receive.start": "latest"})
+    side.put("a", "b")
+    assert side.lease_raw() is None
+    side.ask(side.client, RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "true"})
+    side.flush()
+    await side.sending.checkpoints.take()
+    assert bodies(side.reopen().lease()) == ["a", "b"]
+    for name in ("queues.json", "queues.json.bak", "leases.snapshot"):
+        side.files.remove(f"/store/gantry/{name}")
+    rebuilt = side.reopen()
+    assert rebuilt.opening.is_rebuild
+    assert bodies(rebuilt.lease()) == ["a", "b"]
+
+
+async def test_the_store_time_of_a_checkpoint_does_not_go_back_to_a_message_that_waited():
+    side, peer = SendingSide(), ScriptedPeer()
+    side.ask(peer, 17, ASYNC_TOPIC)
+    side.send(peer, "orders", body=b"waits")
+    side.end_turn()
+    side.pass_time(5)
+    side.send(peer, "quick", body=b"visible at once")
+    side.end_turn()
+    side.flush()
+    newest_ms = side.records("quick")[0].store_timestamp
+    assert newest_ms > side.records("orders")[0].store_timestamp
+    await side.sending.checkpoints.take()
+    assert SendingSide(side.files.killed(), START_S - 3600).clock.now_ms() >= newest_ms
+
+
+async def test_store_time_goes_on_after_a_run_without_traffic():
+    side = SendingSide()
+    side.send(ScriptedPeer(), body=b"x")
+    for _ in range(3):
+        await stop(side)
+        side = SendingSide(side.files, START_S - 3600)
+        assert side.clock.now_ms() >= side.records()[0].store_timestamp
+
+
+async def test_store_time_goes_on_wherever_in_a_checkpoint_a_crash_comes():
+    side, peer = SendingSide(), ScriptedPeer()
+    side.send(peer, body=b"old")
+    side.flush()
+    await side.sending.checkpoints.take()
+    side.pass_time(60)
+    side.send(peer, body=b"new")
+    side.flush()
+    newest_ms = side.records()[-1].store_timestamp
+    before = len(side.files.trace)
+    disks = []
+    step = side.files.step
+
+    def look(operation, path):
+        disks.append(side.files.killed())
+        step(operation, path)
+
+    side.files.step = look
+    await side.sending.checkpoints.take()
+    assert len(disks) == len(side.files.trace) - before > 10
+    for disk in disks:
+        assert SendingSide(disk, START_S - 3600).clock.now_ms() >= newest_ms
+
+
+async def test_a_note_of_deleted_topics_counts_nothing_that_a_power_cut_takes():
+    side, peer = SendingSide(flush="async"), ScriptedPeer()
+    side.send(peer, "short", body=b"x")
+    side.flush()
+    side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "short"})
+    side.flush()
+    side.send(peer, body=b"y", properties={"UNIQ_KEY": "Y", "__GANTRY_KEY": "y"})
+    side.end_turn()
+    saved = []
+    side.sending._note_saver.when_saved(saved.append)
+    async with asyncio.timeout(60):
+        while not saved:
+            await asyncio.sleep(0.001)
+    for disk in side.files.crash_states(20, seed=1):
+        cut = SendingSide(disk, START_S + 10, flush="async")
+        assert cut.opening.rebuild_reason is None
+        assert cut.records("short") == []
