@@ -7,6 +7,7 @@ from broker_store.key_journal import KeyJournal
 from broker_store.log.simulated_files import SimulatedFiles
 
 DIRECTORY = "/store/gantry/keys"
+EVERYTHING = 1 << 62
 
 
 def filled(count: int, start: int = 0) -> Window:
@@ -23,7 +24,7 @@ def save(journal: KeyJournal, window: Window, covered: int, oldest_ms: int = 0) 
 
 def load(files: SimulatedFiles) -> tuple[Window, int]:
     window = Window(1 << 40, 1024)
-    return window, KeyJournal(files, DIRECTORY).load(window)
+    return window, KeyJournal(files, DIRECTORY).load(window, EVERYTHING)
 
 
 def test_what_was_saved_is_loaded_with_the_position_it_covers():

@@ -119,6 +119,21 @@ async def test_store_time_goes_on_after_a_run_without_traffic():
         assert side.clock.now_ms() >= side.records()[0].store_timestamp
 
 
+async def disks_within_a_checkpoint(side):
+    """Take a checkpoint; return the disks that a kill before each of its steps leaves."""
+    disks, step = [], side.files.step
+
+    def look(operation, path):
+        disks.append(side.files.killed())
+        step(operation, path)
+
+    side.files.step = look
+    await side.sending.checkpoints.take()
+    side.files.step = step
+    assert len(disks) > 10
+    return disks
+
+
 async def test_store_time_goes_on_wherever_in_a_checkpoint_a_crash_comes():
     side, peer = SendingSide(), ScriptedPeer()
     side.send(peer, body=b"old")
@@ -128,19 +143,24 @@ async def test_store_time_goes_on_wherever_in_a_checkpoint_a_crash_comes():
     side.send(peer, body=b"new")
     side.flush()
     newest_ms = side.records()[-1].store_timestamp
-    before = len(side.files.trace)
-    disks = []
-    step = side.files.step
-
-    def look(operation, path):
-        disks.append(side.files.killed())
-        step(operation, path)
-
-    side.files.step = look
-    await side.sending.checkpoints.take()
-    assert len(disks) == len(side.files.trace) - before > 10
-    for disk in disks:
+    for disk in await disks_within_a_checkpoint(side):
         assert SendingSide(disk, START_S - 3600).clock.now_ms() >= newest_ms
+
+
+async def test_no_key_is_missed_wherever_in_a_checkpoint_a_crash_comes():
+    window = {"idempotency_window_seconds": 10}
+    side = SendingSide(**window)
+    for key in ("old", "new"):
+        side.pass_time(20)
+        side.send(ScriptedPeer(), body=b"x", properties={"UNIQ_KEY": key, "__GANTRY_KEY": key})
+        side.flush()
+    for disk in await disks_within_a_checkpoint(side):
+        again = SendingSide(disk, side.wall_s, **window)
+        assert again.opening.rebuild_reason is None
+        peer = ScriptedPeer()
+        again.send(peer, body=b"x", properties={"UNIQ_KEY": "again", "__GANTRY_KEY": "new"})
+        again.flush()
+        assert peer.answers[0].ext["duplicate"] == "true"
 
 
 async def test_a_note_of_deleted_topics_counts_nothing_that_a_power_cut_takes():

@@ -30,12 +30,15 @@ class KeyJournal:
         self.saved_end = 0
         """Number of the window's first entry that is not saved."""
 
-    def load(self, window: Window) -> int:
-        """Fill an empty window; returns the position up to which it is complete, 0 when nothing was saved."""
+    def load(self, window: Window, below: int) -> int:
+        """Fill an empty window with the keys of records below a position: what lies above is replayed, in its order.
+
+        Returns the position up to which the files are complete, 0 when nothing was saved.
+        """
         covered = 0
         for name in self._files.listdir(self._directory):
             path = f"{self._directory}/{name}"
-            covered = max(covered, self._load_file(path, window))
+            covered = max(covered, self._load_file(path, window, below))
         self.saved_end = window.end
         return covered
 
@@ -82,7 +85,7 @@ class KeyJournal:
                 self._files.remove(path)
                 del self._newest_ms[path]
 
-    def _load_file(self, path: str, window: Window) -> int:
+    def _load_file(self, path: str, window: Window, below: int) -> int:
         content = self._files.read_bytes(path) or b""
         at, covered = 0, 0
         while at + _CHUNK.size <= len(content):
@@ -91,8 +94,10 @@ class KeyJournal:
             if magic != _MAGIC or len(body) < count * ENTRY_BYTES or _crc(body, position) != crc:
                 break
             for fields in ENTRY.iter_unpack(body):
-                window.remember(Remembered(*fields))
-                self._newest_ms[path] = fields[2]
+                entry = Remembered(*fields)
+                if entry.position < below:
+                    window.remember(entry)
+                self._newest_ms[path] = entry.store_ms
             at += _CHUNK.size + len(body)
             covered = max(covered, position)
         self._newest_ms.setdefault(path, 0)

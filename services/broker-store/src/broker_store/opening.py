@@ -261,7 +261,7 @@ class Opening:
             is_foreign_crash = bool(self._checkpoint.last.foreign) and not self._checkpoint.last.is_clean
             is_index_whole = not store.index.load(times.index_ms if is_foreign_crash else None)
         if not self.is_rebuild and self._is_ours:
-            store.journal.load(store.window)
+            store.journal.load(store.window, recovery.start)
         return is_index_whole
 
     def _load_states(self, recovery: Recovery, note: QueueNote | None) -> list[Covered]:

@@ -159,8 +159,8 @@ class StoreLife:
         side = self.side
         side.flush()
         await self.threads.settle()
-        for work in (side.consuming.stop(), side.leasing.close(), self._close_sending()):
-            task = asyncio.ensure_future(work)
+        for work in (side.consuming.stop, side.leasing.close, self._close_sending):
+            task = asyncio.ensure_future(work())
             for _ in range(20):
                 if task.done():
                     break

@@ -5,6 +5,8 @@ from crash_checks import Tally
 from stepped import run_stepped
 from store_life import StoreLife
 
+# A crash cuts off what was about to be awaited.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 LIVES_PER_TEST = 25
 TESTS = 20
 
