@@ -44,10 +44,17 @@ class Sink:
     def commit_orderly(self, queue: ProcessQueue, count: int, offset: int, seconds: float) -> None:
         self.committed.append(offset)
 
-    def suspend(self, queue: ProcessQueue, count: int, outcome: Outcome, seconds: float) -> None:
+    def suspend(
+        self,
+        queue: ProcessQueue,
+        messages: Sequence[ReceivedMessage],
+        outcome: Outcome,
+        seconds: float,
+        rest_seconds: float,
+    ) -> None:
         self.rests += 1
 
-    async def bury(self, message: ReceivedMessage, reason: str) -> bool:
+    async def bury(self, message: ReceivedMessage, outcome: Outcome) -> bool:
         self.buried.append(message.queue_offset)
         return True
 

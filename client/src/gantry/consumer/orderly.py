@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from time import monotonic
 from typing import Protocol
 
@@ -31,11 +32,18 @@ class OrderlySink(Protocol):
         """Note messages as consumed; everything below `offset` is."""
         ...
 
-    def suspend(self, queue: ProcessQueue, count: int, outcome: Outcome, seconds: float) -> None:
-        """Note that the queue rests after a failure."""
+    def suspend(
+        self,
+        queue: ProcessQueue,
+        messages: Sequence[ReceivedMessage],
+        outcome: Outcome,
+        seconds: float,
+        rest_seconds: float,
+    ) -> None:
+        """Note that the queue rests after a failure of these messages."""
         ...
 
-    async def bury(self, message: ReceivedMessage, reason: str) -> bool:
+    async def bury(self, message: ReceivedMessage, outcome: Outcome) -> bool:
         """Make a message a dead letter; False when that failed."""
         ...
 
@@ -161,17 +169,16 @@ class OrderlyConsumer:
             rest = context.suspend_seconds
         plan = plan_orderly(outcome, messages, self._attempts_max, rest)
         if plan.bury:
-            buried = await asyncio.gather(
-                *[self._sink.bury(each, outcome.failure or "") for each in messages]
-            )
+            buried = await asyncio.gather(*[self._sink.bury(each, outcome) for each in messages])
             if all(buried):
                 self._commit(queue, len(messages), seconds)
                 return None
+        rest = plan.rest_seconds if plan.rest_seconds is not None else self._rest_seconds
+        self._sink.suspend(queue, messages, outcome, seconds, rest)
         for message in messages:
             message.reconsume_times += 1
         queue.give_back()
-        self._sink.suspend(queue, len(messages), outcome, seconds)
-        return plan.rest_seconds if plan.rest_seconds is not None else self._rest_seconds
+        return rest
 
     def _may_work(self, queue: ProcessQueue) -> bool:
         return not self._needs_lock or queue.has_valid_lock(monotonic())

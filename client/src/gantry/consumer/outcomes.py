@@ -13,6 +13,8 @@ from gantry.message import MessageQueue, ReceivedMessage
 
 SUSPEND_SECONDS_MIN, SUSPEND_SECONDS_MAX = 0.01, 30.0
 """How long an orderly queue rests after a failure is kept within these."""
+ATTEMPTS_MAX = 16
+"""How often brokers give a message again to a group that is not configured otherwise."""
 DEAD_LETTER_LEVEL = -1
 """The delay level that sends a message to the dead letters at once."""
 
@@ -108,4 +110,4 @@ def attempts_max_of(configured: int | None, *, orderly: bool) -> int:
     """Return how often a message is tried again: 16 for concurrent consumers, for ever (-1) for orderly ones, if not set."""
     if configured is not None:
         return configured
-    return -1 if orderly else 16
+    return -1 if orderly else ATTEMPTS_MAX

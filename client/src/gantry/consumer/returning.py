@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gantry.consumer.failures import FIRST_RETRY_LEVEL, named
+from gantry.consumer.outcomes import ATTEMPTS_MAX
 from gantry.consumer.process_queue import ProcessQueue
 from gantry.errors import GantryError
 from gantry.message import MessageQueue, ReceivedMessage
@@ -21,6 +23,7 @@ from gantry_link.store_client import StoreClient
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError
 from gantry_wire.headers import ConsumerSendBackHeader, SendHeaderV2
+from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 from gantry_wire.names import AUTO_CREATE_TOPIC, retry_topic
 from gantry_wire.properties import (
     DELAY,
@@ -38,10 +41,7 @@ LOCAL_RETRY_SECONDS = 5.0
 SEND_BACK_SECONDS = 5.0
 TOGETHER_MAX = 64
 """Messages on their way back at the same time."""
-FIRST_RETRY_LEVEL = 3
-"""Delay level of the first retry (10 s), when we have to say it ourselves."""
 REASON_CHARS_MAX = 500
-DEFAULT_ATTEMPTS_MAX = 16
 _KEPT_FLAGS = 0x703
 """Of the system flag: compressed and how, several tags. Hosts and transactions are those of the new message."""
 
@@ -129,9 +129,9 @@ class Returning:
             await self._ask_back(message, delay_level, reason)
         except (BrokerRefused, LinkError, GantryError) as error:
             log.warning(
-                "group %s: %r was not taken back (%s); it is sent to the retry topic",
+                "group %s: %s was not taken back (%s); it is sent to the retry topic",
                 self._group,
-                message,
+                named(message),
                 error,
             )
         else:
@@ -140,7 +140,10 @@ class Returning:
             await self._send_copy(message, delay_level)
         except (BrokerRefused, LinkError, GantryError, WireError) as error:
             log.warning(
-                "group %s: %r cannot be sent to the retry topic either: %s", self._group, message, error
+                "group %s: %s cannot be sent to the retry topic either: %s",
+                self._group,
+                named(message),
+                error,
             )
             return False
         return True
@@ -197,7 +200,7 @@ class Returning:
         properties.pop(TRANSACTION_PREPARED, None)
         properties.setdefault(RETRY_TOPIC, message.stored_topic)
         properties.setdefault(ORIGIN_MESSAGE_ID, message.offset_message_id)
-        attempts_max = self._attempts_max if self._attempts_max >= 0 else DEFAULT_ATTEMPTS_MAX
+        attempts_max = self._attempts_max if self._attempts_max >= 0 else ATTEMPTS_MAX
         if delay_level < 0:
             attempts = attempts_max + 1  # beyond the last one: the broker makes it a dead letter
         properties[RECONSUME_TIME] = str(attempts)
@@ -209,7 +212,7 @@ class Returning:
             producer_group="CLIENT_INNER_PRODUCER",
             topic=topic,
             default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=4,
+            default_topic_queue_nums=TOPIC_QUEUES_DEFAULT,
             queue_id=queue.queue_id,
             sys_flag=message.record.sys_flag & _KEPT_FLAGS,
             born_timestamp=round(time.time() * 1000),

@@ -11,6 +11,7 @@ from typing import Any
 
 from gantry.consumer.calls import Call, Calling
 from gantry.consumer.concurrent import ConcurrentConsumer
+from gantry.consumer.failures import FailureLog, comes_again
 from gantry.consumer.flow import FlowLimits
 from gantry.consumer.holding import LOCK_RENEW_SECONDS, Holding
 from gantry.consumer.hooks import ConsumeHook, MessageFilter
@@ -27,7 +28,7 @@ from gantry.consumer.settings import ConsumerSettings, offsets_path
 from gantry.consumer.statistics import SAMPLE_SECONDS, ConsumerStatistics
 from gantry.consumer.subscriptions import Subscription
 from gantry.instance import ClientInstance
-from gantry.message import MessageQueue, ReceivedMessage
+from gantry.message import ReceivedMessage
 from gantry.settings import DEFAULT_INSTANCE
 from gantry_link.store_client import StoreClient
 
@@ -40,8 +41,6 @@ EXPIRY_LOOKS = 10
 STOP_LOOK_SECONDS = 0.005
 LAST_REBALANCE_SECONDS = 1.0
 """How long a rebalance under way may go on when the consumer is closed."""
-FAILURES_TOLD_SECONDS = 1.0
-"""One failing call is logged in so long, the others are counted: a listener that always fails must not fill a disk."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,8 +76,7 @@ class Running:
         self.statistics: ConsumerStatistics = ConsumerStatistics()
         self.offsets: OffsetStore = self._make_offsets()
         self._suggested: dict[str, int] = {}
-        self._last_failure_told = float("-inf")
-        self._failures_untold = 0
+        self._failures = FailureLog(plan.group)
         attempts_max = attempts_max_of(settings.attempts_max, orderly=settings.orderly)
         calling = Calling(plan.listener, plan.group, plan.hooks)
         self._concurrent: ConcurrentConsumer | None = None
@@ -212,19 +210,27 @@ class Running:
         """Part the messages of a call that did not simply succeed."""
         outcome, context = call.outcome, call.context
         assert outcome is not None, "a call is judged after its end"
-        parts = split(
-            outcome,
-            call.messages,
-            context.ack_index if context is not None else None,
-            broadcasting=self.plan.settings.is_broadcasting,
-        )
-        self._log_failure(call.queue.queue, len(call.messages), outcome)
+        is_broadcasting = self.plan.settings.is_broadcasting
+        ack_index = context.ack_index if context is not None else None
+        parts = split(outcome, call.messages, ack_index, broadcasting=is_broadcasting)
         self.done(call.queue, parts.done, 1, call.seconds)
         if parts.again:
             self.statistics.of(call.queue.queue.topic, monotonic()).failed += len(parts.again)
             level = context.delay_level if context is not None else 0
-            reason = outcome.failure or "the listener acknowledged only those before it"
-            self.returning.put(Failed(call.queue, parts.again, level, reason))
+            self._send_back(call.queue, parts.again, level, outcome)
+        elif outcome.failure is not None:
+            then = ["it does not come again: nobody keeps count of broadcast messages"] * len(call.messages)
+            self._failures.write(call.messages, outcome, then)
+
+    def _send_back(
+        self, queue: ProcessQueue, messages: Sequence[ReceivedMessage], level: int, outcome: Outcome
+    ) -> None:
+        if outcome.failure is None:
+            outcome = Outcome("the listener acknowledged only those before it")
+        attempts_max = self.plan.settings.attempts_max
+        then = [comes_again(level, message.reconsume_times, attempts_max) for message in messages]
+        self._failures.write(messages, outcome, then)
+        self.returning.put(Failed(queue, messages, level, outcome.failure or ""))
 
     # Where the ends of orderly calls go
 
@@ -238,17 +244,26 @@ class Running:
         if not queue.released:
             self.offsets.table.advance(queue.queue, offset)
 
-    def suspend(self, queue: ProcessQueue, count: int, outcome: Outcome, seconds: float) -> None:
+    def suspend(
+        self,
+        queue: ProcessQueue,
+        messages: Sequence[ReceivedMessage],
+        outcome: Outcome,
+        seconds: float,
+        rest_seconds: float,
+    ) -> None:
         """Note that a queue rests after a failure."""
         counts = self.statistics.of(queue.queue.topic, monotonic())
-        counts.failed += count
+        counts.failed += len(messages)
         counts.calls += 1
         counts.call_seconds += seconds
-        self._log_failure(queue.queue, count, outcome)
+        then = [f"it comes again here in {rest_seconds:g} s, the rest of its queue behind it"] * len(messages)
+        self._failures.write(messages, outcome, then)
 
-    async def bury(self, message: ReceivedMessage, reason: str) -> bool:
+    async def bury(self, message: ReceivedMessage, outcome: Outcome) -> bool:
         """Make a message a dead letter."""
-        return await self.returning.send_back(message, DEAD_LETTER_LEVEL, reason)
+        self._failures.write([message], outcome, ["it becomes a dead letter"])
+        return await self.returning.send_back(message, DEAD_LETTER_LEVEL, outcome.failure or "")
 
     # Within
 
@@ -285,23 +300,6 @@ class Running:
         consuming = self._concurrent or self._orderly
         return self.returning.is_busy or (consuming is not None and consuming.is_busy)
 
-    def _log_failure(self, queue: MessageQueue, count: int, outcome: Outcome) -> None:
-        if outcome.failure is None:
-            return
-        now = monotonic()
-        if now - self._last_failure_told < FAILURES_TOLD_SECONDS:
-            self._failures_untold += 1
-            return
-        untold, self._failures_untold, self._last_failure_told = self._failures_untold, 0, now
-        if untold:
-            log.warning(
-                "group %s: %d more calls of the listener failed since the last one told", self.group, untold
-            )
-        log.warning(
-            "group %s: %d messages of %s failed: %s", self.group, count, queue, outcome.failure,
-            exc_info=outcome.error,
-        )  # fmt: skip
-
     async def _renew_locks(self) -> None:
         if await self.holding.renew_locks():
             self.rebalancer.soon()
@@ -311,13 +309,10 @@ class Running:
 
     async def _expire(self) -> None:
         assert self._concurrent is not None
-        for call in self._concurrent.expire(monotonic() - self.plan.settings.consume_timeout):
-            log.warning(
-                "group %s: a call with %d messages of %s takes longer than %g s; they are sent back",
-                self.group, len(call.messages), call.queue.queue, self.plan.settings.consume_timeout,
-            )  # fmt: skip
-            words = f"the listener took longer than {self.plan.settings.consume_timeout:g} s"
-            self.returning.put(Failed(call.queue, call.messages, EXPIRED_LEVEL, words))
+        limit = self.plan.settings.consume_timeout
+        for call in self._concurrent.expire(monotonic() - limit):
+            words = f"the listener took longer than {limit:g} s, what it returns is ignored"
+            self._send_back(call.queue, call.messages, EXPIRED_LEVEL, Outcome(words))
 
 
 async def repeat(seconds: float, job: Callable[[], Coroutine[Any, Any, object]]) -> None:
