@@ -23,6 +23,18 @@ _ADVICE: dict[int, str] = {
     206: "start a consumer of the group first",
     604: "it is too late, or the handle is of another topic",
 }
+_ADVICE_OF_REASON: dict[str, str] = {
+    "IDEMPOTENCY_CONFLICT": "give new content a new key; the key stands for what was sent with it first",
+    "DELAY_TOO_LONG": "choose an earlier instant: the remark names the limit",
+    "DELAY_ILLEGAL": "give a whole number of the unit the property names",
+    "DISK_FULL": "make room on the broker's disk, or shorten how long it keeps messages",
+    "STORE_STOPPED": "the broker's log was stopped by a fault: its own log says which, and what to do",
+    "INDEX_BUILDING": "ask again when the broker has built its index",
+    "NOT_SERVING": "the broker starts or stops: it will take this again soon",
+    "FIRST_UNKNOWN": "send it again with the same key",
+    "RESULT_UNKNOWN": "it may be stored: send it again with the same key, if it has one",
+}
+"""By Gantry's word (`gantryCode` of docs/protocol.md), where the code alone says too little."""
 
 
 class GantryError(Exception):
@@ -82,7 +94,7 @@ class Refused(GantryError):
     """
 
     def __init__(self, code: int, remark: str, doing: str = "", reason: str | None = None) -> None:
-        advice = _ADVICE.get(code)
+        advice = _ADVICE_OF_REASON.get(reason or "") or _ADVICE.get(code)
         words = f"code {code}: {remark or 'no words'}"
         super().__init__(
             f"{doing + ' was refused, ' if doing else ''}{words}{f' ({advice})' if advice else ''}"

@@ -13,11 +13,10 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.nameserver_client import NameserverClient
 from gantry_wire.bodies import BrokerData, TopicRouteData
 from gantry_wire.codes import ResponseCode
-from gantry_wire.names import AUTO_CREATE_TOPIC
+from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
+from gantry_wire.names import AUTO_CREATE_TOPIC, DLQ_PREFIX, RETRY_PREFIX
 
 log: logging.Logger = logging.getLogger("gantry")
-TEMPLATE_QUEUES = 4
-"""Queues of a topic that a broker creates at the first send (RocketMQ's `defaultTopicQueueNums`)."""
 
 
 class Routing:
@@ -105,9 +104,9 @@ class Routing:
             template = await self.route(AUTO_CREATE_TOPIC)
         except NoRoute as error:
             raise NoRoute(
-                f"no nameserver knows topic {topic}, and brokers do not create topics: create it first"
+                f"no nameserver knows topic {topic}, and brokers do not create topics: {how_it_comes(topic)}"
             ) from error
-        route = routes.template_route(template, TEMPLATE_QUEUES)
+        route = routes.template_route(template, TOPIC_QUEUES_DEFAULT)
         self._templates.add(topic)
         self._keep(topic, route)
         return route
@@ -134,9 +133,7 @@ class Routing:
             route = await self.nameservers.route(topic)
         except BrokerRefused as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                raise NoRoute(
-                    f"no nameserver knows topic {topic}: create it first, or check its name"
-                ) from error
+                raise NoRoute(f"no nameserver knows topic {topic}: {how_it_comes(topic)}") from error
             raise sdk_error(error, f"asking for the route of {topic}") from error
         except LinkError as error:
             raise ConnectionFailed(
@@ -161,3 +158,14 @@ class Routing:
         for question in asking:
             question.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
+
+
+def how_it_comes(topic: str) -> str:
+    """Return what makes a topic known, in words for who asked for it in vain."""
+    if topic.startswith(RETRY_PREFIX):
+        group = topic.removeprefix(RETRY_PREFIX)
+        return f"brokers create it when a consumer of group {group} joins; check the name of the group"
+    if topic.startswith(DLQ_PREFIX):
+        group = topic.removeprefix(DLQ_PREFIX)
+        return f"brokers create it with the first dead letter of group {group}: there is none, or the name is another"
+    return "create it first, or check its name"

@@ -76,7 +76,7 @@ def test_any_bytes_give_frames_or_the_documented_error(data):
         (head(100, kind=2), "serialize type 2"),
         (head(100, kind=255), "serialize type 255"),
         (head(10, header_size=7), "header of 7 bytes does not fit"),
-        (b"GET ", "frame length"),
+        (b"GET ", "an HTTP request"),
         (b"\x00\x00\x00\x03", "frame length"),
     ],
 )
@@ -107,3 +107,17 @@ def test_frames_before_a_bad_one_are_handed_over_with_the_error():
     assert caught.value.frames == [good]
     with pytest.raises(MalformedFrame):
         decoder.receive(frame_bytes(good))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "an HTTP answer: this is an HTTP port; the nameserver is on 9876"),
+        (b"HTTP", "an HTTP answer"),
+        (b"GET / HTTP/1.1\r\n\r\n", "an HTTP request: this is no HTTP port; the gateway is on 8080"),
+        (b"POST /v1/topics", "an HTTP request"),
+    ],
+)
+def test_http_is_called_by_its_name(data: bytes, words: str) -> None:
+    with pytest.raises(MalformedFrame, match=words):
+        FrameDecoder().receive(data)

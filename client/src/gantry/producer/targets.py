@@ -10,13 +10,11 @@ from gantry.errors import InvalidMessage, NoRoute
 from gantry.message import MessageQueue
 from gantry_link.send_pattern import SendPattern
 from gantry_wire.headers import SendHeaderV2
+from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 from gantry_wire.names import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
     from gantry.producer.send import Send
-
-DEFAULT_QUEUES = 4
-"""How many queues we ask for when a broker creates the topic."""
 
 
 class Target:
@@ -41,7 +39,7 @@ class Target:
             producer_group=self.group,
             topic=self.topic,
             default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=DEFAULT_QUEUES,
+            default_topic_queue_nums=TOPIC_QUEUES_DEFAULT,
             queue_id=self.queue.queue_id,
             sys_flag=sys_flag,
             born_timestamp=born_ms,

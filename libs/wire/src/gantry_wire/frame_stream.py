@@ -28,6 +28,9 @@ _LENGTH = Struct(">i")
 _LENGTH_MAX = FRAME_BYTES_MAX - _LENGTH.size
 _MARK_MAX = BINARY << 24 | HEADER_BYTES_MAX
 _AFTER_LENGTH = FRAME_HEAD_BYTES - _LENGTH.size
+_HTTP_ANSWER = b"HTTP"
+_HTTP_METHODS = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"PATC", b"OPTI"})
+"""How HTTP begins: as a frame length far beyond every limit."""
 
 
 class RawFrame(NamedTuple):
@@ -124,6 +127,13 @@ def _split(data: bytes, frames: list[RawFrame]) -> int:
 
 
 def _refuse(length: int, mark: int) -> None:
+    text = _LENGTH.pack(length)
+    if text == _HTTP_ANSWER:
+        words = "an HTTP answer: this is an HTTP port; the nameserver is on 9876, if not set otherwise"
+        raise MalformedFrame(words)
+    if text in _HTTP_METHODS:
+        words = "an HTTP request: this is no HTTP port; the gateway is on 8080, if not set otherwise"
+        raise MalformedFrame(words)
     if not _AFTER_LENGTH <= length <= _LENGTH_MAX:
         raise MalformedFrame(f"frame length {length} is outside {_AFTER_LENGTH}..{_LENGTH_MAX}")
     if mark >> 24 not in SERIALIZE_TYPES:

@@ -42,6 +42,8 @@ KEYS_PER_MESSAGE_MAX = 1024
 PULL_MESSAGES_MAX = 1024
 JSON_DEPTH_MAX = 64
 """Deepest nesting the tolerant JSON reader follows."""
+TOPIC_QUEUES_DEFAULT = 8
+"""Queues per broker of a topic for which nobody said a number: made by a first send, over HTTP, or on the command line."""
 INFLATED_BYTES_MAX = 64 * 1024 * 1024
 """Largest content of a compressed register body."""
 

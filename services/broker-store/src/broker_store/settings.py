@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from gantry_chassis.addresses import reachable_address
 from gantry_chassis.web_pages import AllowedHosts
+from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
 MIB = 1024 * 1024
 
@@ -128,7 +129,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     auto_create_groups: Annotated[Switch, _words("A consumer may create its group.")] = True
     topic_queues_default: Annotated[
         int, Meta(ge=1, le=1024), _words("Queues of the template topic TBW102.")
-    ] = 8
+    ] = TOPIC_QUEUES_DEFAULT
     broker_permission: Annotated[
         int, Meta(ge=0, le=6), _words("2 write, 4 read, 6 both; masks the topics' own.")
     ] = 6

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from gantry_wire.limits import INT32_MAX
+from gantry_wire.limits import INT32_MAX, TOPIC_QUEUES_DEFAULT
 
 QUEUES_MAX = 1024
 OFFSETS_MAX = 1024
@@ -49,8 +49,8 @@ class Shown(BaseModel):
 class TopicBody(Body):
     """How a topic shall be, on every broker."""
 
-    read_queues: Queues = 8
-    write_queues: Queues = 8
+    read_queues: Queues = TOPIC_QUEUES_DEFAULT
+    write_queues: Queues = TOPIC_QUEUES_DEFAULT
     perm: Perm = "rw"
 
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from gantry_chassis.web_pages import AllowedHosts
+from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
@@ -58,7 +59,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
     auto_create_queues: Annotated[
         int, Meta(ge=1, le=1024, description="Queues per broker of topics created at their first send.")
-    ] = 8
+    ] = TOPIC_QUEUES_DEFAULT
     client_messages_per_second: Annotated[
         int,
         Meta(

@@ -1,0 +1,60 @@
+"""What an error advises fits what happened."""
+
+import re
+from pathlib import Path
+
+import pytest
+from scripted_cluster import Broker, cluster
+
+from gantry import Message, NoRoute, Producer, PullConsumer, Refused
+from gantry.errors import _ADVICE_OF_REASON
+
+pytestmark = pytest.mark.anyio
+PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
+
+
+def test_each_of_our_reasons_has_advice_of_its_own() -> None:
+    line = next(
+        line for line in PROTOCOL.read_text().splitlines() if line.startswith("| answer to a refusal")
+    )
+    reasons = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", line))
+    assert "IDEMPOTENCY_CONFLICT" in reasons
+    assert reasons <= set(_ADVICE_OF_REASON)
+
+
+def test_a_conflict_of_keys_advises_a_new_key_and_a_message_too_large_a_shorter_one() -> None:
+    conflict = Refused(13, "the key was used", "sending to T", "IDEMPOTENCY_CONFLICT")
+    assert "give new content a new key" in str(conflict)
+    assert "shorten" not in str(conflict)
+    assert "shorten the message" in str(Refused(13, "the limit is 4194304", "sending to T"))
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        ("%RETRY%billing", "brokers create it when a consumer of group billing joins"),
+        ("%DLQ%billing", "brokers create it with the first dead letter of group billing"),
+        ("orders", "create it first"),
+    ],
+)
+async def test_a_topic_that_brokers_make_themselves_is_not_to_be_created(topic: str, words: str) -> None:
+    async with (
+        cluster(Broker("a"), topics=(), creates=False) as (_, address),
+        Producer("g", nameservers=address) as producer,
+        PullConsumer("audit", nameservers=address) as consumer,
+    ):
+        for ask in (producer.queues(topic), consumer.queues(topic), producer.send(Message(topic, b"x"))):
+            with pytest.raises(NoRoute) as refused:
+                await ask
+            assert words in str(refused.value)
+            assert ("create it first" in str(refused.value)) == (topic == "orders")
+
+
+async def test_a_topic_that_a_send_creates_gets_the_default_of_all_faces() -> None:
+    broker = Broker("a")
+    async with (
+        cluster(broker, topics=()) as (_, address),
+        Producer("g", nameservers=address) as producer,
+    ):
+        await producer.send(Message("New", b"x"))
+    assert broker.sends[0].ext["d"] == "8"

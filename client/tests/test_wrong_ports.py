@@ -1,0 +1,17 @@
+"""Who gives the port of a gateway as that of a nameserver reads what is wrong, from the gateway's own answer."""
+
+import pytest
+
+from gantry import ConnectionFailed, Message, Producer
+from gantry.testing import System
+
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+
+
+async def test_the_port_of_a_gateway_is_no_nameserver(gantry_broker: System) -> None:
+    gateway = gantry_broker.http.removeprefix("http://")
+    async with Producer("lost", nameservers=gateway) as producer:
+        with pytest.raises(
+            ConnectionFailed, match="an HTTP answer: this is an HTTP port; the nameserver is on 9876"
+        ):
+            await producer.send(Message("T", b"x"))
