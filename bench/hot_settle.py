@@ -58,7 +58,7 @@ class SettlingStore(Store):
         sending.appends.request_sync = self._want_sync
         parts = TransactionParts(
             sending.store, sending.appends, sending.settling, sending.halves.recent, sending.delays.levels,
-            sending.delays.horizon_ms, ClientTable(), self.classes["endTransaction"], _in_loop, ConnectionPool(),
+            ClientTable(), self.classes["endTransaction"], _in_loop, ConnectionPool(),
             "127.0.0.1:10911", lambda: None,
         )  # fmt: skip
         self.transactions = Transactions(parts)

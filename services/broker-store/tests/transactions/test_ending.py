@@ -320,3 +320,17 @@ async def test_a_committed_delay_is_due_when_it_was_under_another_list_of_levels
     due = due_ms(side)
     assert due == side.clock.now_ms() + 7_200_000
     assert due_ms(TransactionsSide(side.files.killed(), side.wall_s + 1, delay_levels="1s 5s")) == due
+
+
+@pytest.mark.parametrize("way", ["end", "by id"])
+async def test_a_delay_that_was_taken_can_be_committed_under_a_nearer_horizon(way):
+    side, peer = TransactionsSide(), ScriptedPeer()
+    half = await side.begin(peer, "K", TIMER_DELAY_SEC="864000")
+    side = TransactionsSide(side.files.killed(), side.wall_s + 1, delay_horizon_seconds=3600)
+    if way == "end":
+        answer = await side.end(peer, half)
+        assert answer.code == 0, answer.remark
+    else:
+        assert (await side.ask_json(peer, 9021, {"key": "K", "decision": "commit"}))[0] == 0
+    (waiting,) = side.records("rmq_sys_wheel_timer")
+    assert int(waiting.property_map()["TIMER_OUT_MS"]) == side.clock.now_ms() + 864_000_000

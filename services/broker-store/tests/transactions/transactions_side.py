@@ -28,7 +28,7 @@ class TransactionsSide(SendingSide):
         self.transactions = Transactions(
             TransactionParts(
                 self.store, self.appends, self.sending.settling, self.sending.halves.recent, self.sending.delays.levels,
-                self.sending.delays.horizon_ms, self.clients, self.classes["endTransaction"], self.in_loop,
+                self.clients, self.classes["endTransaction"], self.in_loop,
                 ConnectionPool(), f"{host}:{port}", lambda: None,
             )
         )  # fmt: skip

@@ -22,7 +22,7 @@ from broker_store.transactions.asking import Asking
 from broker_store.transactions.deciding import Deciding
 from broker_store.transactions.ending import EndFigures, Ending
 from broker_store.transactions.finding import Finding
-from broker_store.transactions.outputs import AUDIT_TOPIC, DelayRules
+from broker_store.transactions.outputs import AUDIT_TOPIC
 from broker_store.transactions.overtaken import Overtaken
 from broker_store.transactions.recent_halves import RecentHalves
 from broker_store.transactions.requests import TransactionRequests
@@ -41,7 +41,6 @@ class TransactionParts:
     settling: Settling
     recent: RecentHalves
     levels: LevelList
-    horizon_ms: int
     clients: ClientTable
     requests: RequestClass
     in_thread: InThread
@@ -56,7 +55,7 @@ class Transactions:
 
     def __init__(self, parts: TransactionParts) -> None:
         store, settling = parts.store, parts.settling
-        now_ms, delays = store.clock.now_ms, DelayRules(parts.levels, parts.horizon_ms)
+        now_ms, levels = store.clock.now_ms, parts.levels
         self.figures = EndFigures()
         self._later = Later(parts.requests, now_ms)
 
@@ -71,13 +70,13 @@ class Transactions:
             store.states.transactions,
             parts.in_thread,
         )
-        deciding = Deciding(finding, settling.settle, delays, lambda: _ensure_audit(store.topics), now_ms)
+        deciding = Deciding(finding, settling.settle, levels, lambda: _ensure_audit(store.topics), now_ms)
         asking = Asking(
             parts.clients, store.log, parts.in_thread, parts.pool, self._later, parts.address, now_ms
         )
         self._ending = Ending(
             store.log, store.queues, TurnBatch(settling, parts.appends),
-            UnseenHalves(parts.appends), parts.recent, deciding, delays, self._later,
+            UnseenHalves(parts.appends), parts.recent, deciding, levels, self._later,
             parts.in_thread, asking.relays, asking.relay, now_ms, self.figures,
         )  # fmt: skip
         self.overtaken = Overtaken(store.states.transactions, store.queues, settling.settle)
@@ -119,7 +118,7 @@ def build_transactions(
     """Return the part over both halves of a store."""
     transactions = Transactions(
         TransactionParts(
-            store, sending.appends, sending.settling, sending.halves.recent, sending.delays.levels, sending.delays.horizon_ms,
+            store, sending.appends, sending.settling, sending.halves.recent, sending.delays.levels,
             consuming.clients, around.classes["endTransaction"], _in_thread, around.pool, around.address,
             around.index_trouble,
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from broker_store.delays.levels import LevelList
 from broker_store.later import Later
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, LogReader, Peer
@@ -23,7 +24,6 @@ from broker_store.transactions.judging import check_end, not_found
 from broker_store.transactions.outputs import (
     COMMITTED,
     ROLLED_BACK,
-    DelayRules,
     message_output,
     op_output,
 )
@@ -84,7 +84,7 @@ class Ending:
     unseen: UnseenHalves
     recent: RecentHalves
     deciding: Deciding
-    delays: DelayRules
+    levels: LevelList
     later: Later
     in_thread: InThread
     relays: Relays
@@ -177,7 +177,7 @@ class Ending:
         offset = record.queue_offset
         outputs = [op_output(offset, OUTCOMES[decision])]
         if decision == "commit":
-            outputs.insert(0, message_output(named, self.delays, now_ms))
+            outputs.insert(0, message_output(named, self.levels, now_ms))
         item = SettleItem(offset, record.position, outputs, OUTCOMES[decision])
         transaction = transaction_of(record.properties)
         waiting = Waiting(peer, command, named.get(UNIQ_KEY, ""), transaction, decision)

@@ -1,10 +1,9 @@
 """What results from a decided half: the message itself, waiting once more where it has a delay, and the op message. Pure."""
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from broker_store.delays.instants import due_ms
-from broker_store.delays.levels import LevelList
+from broker_store.delays.levels import DURATION_MS_MAX, LevelList
 from broker_store.special_sends import DELAYS, TIMERS, level_of
 from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES, op_body
 from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -21,13 +20,6 @@ _NOT_ORDINARY = frozenset({*DELAYS, BEGUN_PROPERTY})
 _QUEUE_DIGITS_MAX = 9
 
 
-class DelayRules(NamedTuple):
-    """What a delay asked for means here."""
-
-    levels: LevelList
-    horizon_ms: int
-
-
 def op_output(offset: int, outcome: str = COMMITTED) -> SettleOutput:
     """Return the op message in RocketMQ's format: the half at this offset is done with."""
     named = ROLLBACK_OP_PROPERTIES if outcome == ROLLED_BACK else OP_PROPERTIES
@@ -36,11 +28,12 @@ def op_output(offset: int, outcome: str = COMMITTED) -> SettleOutput:
     )
 
 
-def message_output(named: dict[str, str], rules: DelayRules, now_ms: int) -> SettleOutput:
+def message_output(named: dict[str, str], levels: LevelList, now_ms: int) -> SettleOutput:
     """Return the message of a committed half, by its properties. Its delay, where it asks for one, begins now.
 
-    The property bytes stay as they lie, TRAN_MSG and REAL_TOPIC among them: RocketMQ does the same. Raises RefusedRequest for a
-    delay that cannot be had.
+    The property bytes stay as they lie, TRAN_MSG and REAL_TOPIC among them: RocketMQ does the same. Whether the delay is one that can
+    be had was decided when the half was sent: a horizon that is nearer since then does not keep it from being committed. Raises
+    RefusedRequest for one that no horizon would allow.
     """
     if _NOT_ORDINARY.isdisjoint(named):
         return _ordinary_output(named.get(REAL_TOPIC, ""), real_queue_id(named))
@@ -48,12 +41,12 @@ def message_output(named: dict[str, str], rules: DelayRules, now_ms: int) -> Set
     if not DELAYS.isdisjoint(named):
         level = level_of(named)
         if level > 0:
-            number = rules.levels.number(level)
-            wait = {GANTRY_DELAY_MS: str(rules.levels.duration_ms(number))}
+            number = levels.number(level)
+            wait = {GANTRY_DELAY_MS: str(levels.duration_ms(number))}
             return SettleOutput(
                 SCHEDULE_TOPIC, number - 1, set=wait, drop=(*drop, *TIMERS), transaction="commit"
             )
-        deliver_ms = due_ms(named, now_ms, rules.horizon_ms)
+        deliver_ms = due_ms(named, now_ms, DURATION_MS_MAX)
         if deliver_ms is not None:
             put = {TIMER_OUT_MS: str(deliver_ms)}
             return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, transaction="commit")
