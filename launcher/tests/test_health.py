@@ -60,6 +60,7 @@ def test_a_service_is_ready_when_it_says_so(answering, answer: bytes, ready: boo
 def test_nats_greets_and_redis_answers_a_ping(answering) -> None:
     assert ask(Check("nats", "127.0.0.1", answering(b"INFO {}\r\n", speaks_first=True)), 60).ready
     assert ask(Check("redis", "127.0.0.1", answering(b"+PONG\r\n")), 60).ready
+    assert ask(Check("redis", "127.0.0.1", answering(b"-NOAUTH Authentication required.\r\n")), 60).ready
     loading = ask(Check("redis", "127.0.0.1", answering(b"-LOADING wait\r\n")), 60)
     assert (loading.ready, loading.words) == (False, "-LOADING wait")
 

@@ -53,3 +53,26 @@ def _refused(data: DataDir, lock: int) -> bool:
     unclaim(data)
     os.close(lock)
     return False
+
+
+def test_a_new_data_directory_and_its_lock_are_for_their_owner_alone(tmp_path: Path) -> None:
+    old = os.umask(0o077)
+    try:
+        os.close(claim(DataDir(tmp_path / "data")))
+    finally:
+        os.umask(old)
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "data" / "gantry.lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_data_directory_that_others_could_read_is_closed_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o755)
+    os.close(claim(DataDir(tmp_path)))
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+    assert capsys.readouterr().err == (
+        f"gantry: other users could look into {tmp_path} (mode 0755); now its owner alone can\n"
+    )
+    os.close(claim(DataDir(tmp_path)))
+    assert capsys.readouterr().err == ""

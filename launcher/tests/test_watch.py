@@ -74,9 +74,10 @@ def test_a_process_that_listens_and_says_nothing_is_silent(selector) -> None:
         watch.forget()
 
 
-def test_a_process_that_does_not_listen_is_silent(selector) -> None:
+@pytest.mark.parametrize("kind", ["http", "nats", "redis"])
+def test_a_process_that_does_not_listen_is_silent(selector, kind) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        check = Check("http", "127.0.0.1", server.getsockname()[1])
+        check = Check(kind, "127.0.0.1", server.getsockname()[1])
     watch = Watch(check, selector)
     assert ask_for(watch, selector, 20) == 18
     assert not selector.get_map()

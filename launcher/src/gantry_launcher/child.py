@@ -79,7 +79,7 @@ class Child:
                 stdout=log,
                 stderr=log,
                 cwd=self.plan.folder,
-                env=child_environment(),
+                env=child_environment(self.plan.role),
                 pass_fds=(self._lock,),  # the data directory stays in use until the last child is gone
                 process_group=0,  # Ctrl-C in the terminal is for the launcher, which drains them in order
                 preexec_fn=partial(_end_with_launcher, os.getpid()),  # noqa: PLW1509 - one system call; the fork is of the main thread

@@ -66,6 +66,26 @@ class DataDir(NamedTuple):
         """What all processes logged, in one file, rotated."""
         return self.path / "logs" / "gantry.log"
 
+    @property
+    def nats_token(self) -> Path:
+        """What services show to NATS."""
+        return self.path / "secrets" / "nats_token"
+
+    @property
+    def redis_password(self) -> Path:
+        """What gateways show to Valkey."""
+        return self.path / "secrets" / "redis_password"
+
+    @property
+    def nats_config(self) -> Path:
+        """What NATS reads at its start."""
+        return self.path / "secrets" / "nats.conf"
+
+    @property
+    def redis_config(self) -> Path:
+        """What Valkey reads at its start."""
+        return self.path / "secrets" / "redis.conf"
+
     def log_of(self, process: str) -> Path:
         """Return the file one process logs into."""
         return self.path / "logs" / f"{process}.log"

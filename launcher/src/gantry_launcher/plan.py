@@ -19,6 +19,10 @@ WORKER_BLOCK = (0, 2)
 STORE_PORT_STEP = 100  # broker-b is 11011: 10921 and 10931 belong to other services
 ROLES = ("nats", "redis", "nameserver", "scheduler", "txn-checker", "gateway")
 LOOPBACK = "127.0.0.1"
+NATS_ADVICE = "Plaintext passwords detected"
+"""NATS would rather have a hash of its token; the file that holds it is for its user alone."""
+OWN_VARIABLES = ("NAMESERVER_", "BROKER_STORE_", "SCHEDULER_", "TXN_CHECKER_", "GATEWAY_", "GANTRY_")
+"""Beginnings of variables that are settings, and may be secrets: none reaches a process that it is not for."""
 
 
 @dataclass(frozen=True)
@@ -128,18 +132,26 @@ class _Planner:
         return SystemPlan(tuple(processes), http, address, nats_url, redis_url, plans, self._options.listen)
 
     def _nats(self, port: int) -> ProcessPlan:
-        command = (str(layout.nats_server()), "-a", LOOPBACK, "-p", str(port))
+        config = str(self._data.nats_config)
+        command = (str(layout.nats_server()), "-c", config, "-a", LOOPBACK, "-p", str(port))
         check = Check("nats", LOOPBACK, port)
         # Go writes its stacks at SIGQUIT, and ends.
         return ProcessPlan(
-            "nats", "nats", command, self._folder("nats"), check, 3, 4, self._log("nats"), ("[INF]",),
+            "nats", "nats", command, self._folder("nats"), check, 3, 4, self._log("nats"), ("[INF]", NATS_ADVICE),
             rolls_log=False, dump_signal=signal.SIGQUIT,
         )  # fmt: skip
 
     def _redis(self, port: int) -> ProcessPlan:
         # Nothing in it is worth a file: rate-limit buckets and caches that may be forgotten.
         words = f"--bind {LOOPBACK} --port {port} --save  --appendonly no --maxmemory 64mb --loglevel warning"
-        command = (str(layout.valkey_server()), *words.split(" "), "--maxmemory-policy", "volatile-lru")
+        config = str(self._data.redis_config)
+        command = (
+            str(layout.valkey_server()),
+            config,
+            *words.split(" "),
+            "--maxmemory-policy",
+            "volatile-lru",
+        )
         check = Check("redis", LOOPBACK, port)
         silent = ("Memory overcommit",)  # it never forks to save
         return ProcessPlan(
@@ -156,6 +168,7 @@ class _Planner:
             "http_port": http_port,
             "data_dir": self._folder("nameserver"),
             "nats_url": nats_url,
+            "nats_token_file": self._data.nats_token,
         }
         check = Check("http", self._near, http_port)
         log = self._log("nameserver")
@@ -181,6 +194,7 @@ class _Planner:
             "nameservers": nameserver,
             "flush": self._options.flush,
             "nats_url": nats_url,
+            "nats_token_file": self._data.nats_token,
         }
         check = Check("http", self._near, http_port)
         log = self._log(process)
@@ -203,6 +217,7 @@ class _Planner:
             **({"data_dir": self._folder(service)} if service == "scheduler" else {}),
             "nameservers": nameserver,
             "nats_url": nats_url,
+            "nats_token_file": self._data.nats_token,
         }
         log = self._log(service)
         command = self._python(module, {**settings, "log_file": log}, service)
@@ -217,7 +232,9 @@ class _Planner:
             "port": port,
             "nameservers": nameserver,
             "nats_url": nats_url,
+            "nats_token_file": self._data.nats_token,
             "redis_url": redis_url,
+            "redis_password_file": self._data.redis_password,
         }
         plans: list[ProcessPlan] = []
         for worker in range(count):
@@ -317,6 +334,13 @@ def _reachable_from_outside(listen: str) -> str:
         return LOOPBACK
 
 
-def child_environment() -> dict[str, str]:
-    """Return the environment of every process: unbuffered, and without an arena of memory for each thread."""
-    return {**os.environ, "PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "2"}
+def child_environment(role: str) -> dict[str, str]:
+    """Return the environment of a process: its own settings only, unbuffered, and without an arena of memory for each thread."""
+    service = "broker-store" if role == "broker" else role
+    own = service.upper().replace("-", "_") + "_"
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(own) or not name.startswith(OWN_VARIABLES)
+    }
+    return {**inherited, "PYTHONUNBUFFERED": "1", "MALLOC_ARENA_MAX": "2"}

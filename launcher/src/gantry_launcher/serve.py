@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import socket
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +17,14 @@ from gantry_launcher.options import UpOptions
 from gantry_launcher.output import Output
 from gantry_launcher.plan import SystemPlan, make_plan
 from gantry_launcher.ports import Ports
+from gantry_launcher.side_secrets import make_side_secrets
 from gantry_launcher.supervisor import Supervisor
 from gantry_launcher.terminal import say
 
 DYING_SECONDS_MAX = 45.0
 STARTING_SECONDS_MAX = 0.5
+OTHERS = 0o077
+"""The permissions of everybody but the owner."""
 LOOPBACKS = ("127.", "::1", "localhost")
 
 
@@ -49,7 +53,7 @@ def claim(data: DataDir) -> int:
             raise Refused(f"{data.path} lies inside the data directory of another system, {outer}")
     try:
         data.path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(data.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(data.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Refused(f"cannot use the data directory {data.path}: {why(error)}") from error
     until = time.monotonic() + DYING_SECONDS_MAX
@@ -62,10 +66,24 @@ def claim(data: DataDir) -> int:
             say("waiting for what is left of an earlier run in this data directory")
         told = True
         time.sleep(0.05)
+    _close_to_others(data.path)
     if not _is_in_place(lock, data):  # a start that was refused took it away meanwhile
         os.close(lock)
         return claim(data)
     return lock
+
+
+def _close_to_others(path: Path) -> None:
+    """Take from a data directory that is there what other users may do with it."""
+    with contextlib.suppress(OSError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & OTHERS:
+            return
+        try:
+            path.chmod(mode & ~OTHERS)
+            say(f"other users could look into {path} (mode {mode:04o}); now its owner alone can")
+        except OSError as error:
+            say(f"other users may look into {path} (mode {mode:04o}), and it cannot be changed: {why(error)}")
 
 
 def unclaim(data: DataDir) -> None:
@@ -83,6 +101,7 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
     output: Output | None = None
     try:
         plan = make_plan(options, ports)
+        make_side_secrets(DataDir(options.data))
         listener = _listen(options.data)
         output = Output(DataDir(options.data).log, echo=echo)
         supervisor = Supervisor(plan, output, lock, listener, options.asked_at, options.hung_seconds)

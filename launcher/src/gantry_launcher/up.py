@@ -7,7 +7,7 @@ from gantry_launcher import install
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
 from gantry_launcher.options import UpOptions
-from gantry_launcher.serve import claim, serve, unclaim
+from gantry_launcher.serve import OTHERS, claim, serve, unclaim
 from gantry_launcher.settings_check import refuse_wrong_sets
 from gantry_launcher.terminal import Terminal, say
 
@@ -17,6 +17,7 @@ def up(options: UpOptions) -> int:
     _let_signals_interrupt()
     install.ensure(install.RUN_LOCK, say)
     refuse_wrong_sets(options.sets)
+    os.umask(OTHERS)  # what the system keeps is for its user alone; .venv above need not be
     data = DataDir(options.data)
     is_new = not data.path.exists()
     lock = claim(data)

@@ -82,6 +82,7 @@ class Watch:
 
     def _connected(self, connection: socket.socket) -> None:
         try:
+            connection.getpeername()  # fails where nobody listens, also for what asks nothing
             connection.send(QUESTIONS[self._check.kind])
         except OSError:
             self._close(connection)  # it does not listen

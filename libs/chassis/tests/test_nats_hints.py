@@ -8,6 +8,9 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
+
+from gantry_chassis import nats_hints
 from gantry_chassis.nats_hints import Hints
 
 SERVER = Path(sys.executable).parent / "nats-server"
@@ -20,8 +23,8 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def nats_server(port: int):
-    words = [str(SERVER), "-a", "127.0.0.1", "-p", str(port), "-l", "/dev/null"]
+def nats_server(port: int, *more: str):
+    words = [str(SERVER), "-a", "127.0.0.1", "-p", str(port), "-l", "/dev/null", *more]
     process = subprocess.Popen(words)
     try:
         yield
@@ -136,5 +139,57 @@ def test_it_heals_after_the_server_refused_a_connection_in_words() -> None:
         async with running(hints):
             await until(lambda: greeted > 1 and hints.is_connected)
         server.close()
+
+    asyncio.run(scenario())
+
+
+NASTY_SUBJECTS = [
+    b"gantry.route.\xff\xfe",
+    b"gantry.route." + b"x" * 3000,
+    b"gantry.route.\xc3",
+    b"gantry.route.\x01",
+]
+
+
+@pytest.mark.parametrize("subject", NASTY_SUBJECTS, ids=repr)
+@pytest.mark.parametrize("payload", [b"", b"\xff" * 3, b"x" * 1_000_000], ids=len)
+def test_hints_go_on_after_any_subject_and_payload(
+    subject: bytes, payload: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nats_hints, "CHECK_SECONDS", 0.2)
+
+    async def scenario() -> None:
+        port, got = free_port(), list[str]()
+        hints, sender = Hints(f"nats://127.0.0.1:{port}", "a"), Hints(f"nats://127.0.0.1:{port}", "b")
+        hints.subscribe("gantry.route.*", lambda subject, _payload: got.append(subject))
+        with nats_server(port):
+            async with running(hints, sender):
+                await until(lambda: hints.is_connected and sender.is_connected)
+                await asyncio.sleep(0.1)
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"CONNECT {}\r\nPUB %b %d\r\n%b\r\n" % (subject, len(payload), payload))
+                await writer.drain()
+                await asyncio.sleep(0.1)
+                async with asyncio.timeout(60):
+                    while "gantry.route.orders" not in got:
+                        sender.publish("gantry.route.orders")
+                        await asyncio.sleep(0.02)
+                writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_hints_need_the_token_of_the_server_and_read_it_from_a_file(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        port = free_port()
+        (tmp_path / "nats.conf").write_text('authorization { token: "s3cret" }')
+        (tmp_path / "token").write_text("s3cret\n")
+        url = f"nats://127.0.0.1:{port}"
+        knows, does_not = Hints(url, "a", str(tmp_path / "token")), Hints(url, "b")
+        with nats_server(port, "-c", str(tmp_path / "nats.conf")):
+            async with running(knows, does_not):
+                await until(lambda: knows.is_connected)
+                await asyncio.sleep(0.5)
+                assert not does_not.is_connected
 
     asyncio.run(scenario())

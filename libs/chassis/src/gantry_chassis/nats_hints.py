@@ -5,11 +5,13 @@ Subjects: `gantry.route.<topic>`, `gantry.data`, `gantry.group`. The only file t
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gantry_chassis.logs import get_logger
+from gantry_chassis.private_files import read_secret
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 WAITING_HINTS_MAX = 1024
 RECONNECT_SECONDS = 1.0
 CONNECT_SECONDS_MAX = 2.0
+CHECK_SECONDS = 5.0
+"""How often a connection is asked whether it still takes what comes: the driver stops to read, and says nothing, at a subject that is no UTF-8."""
+ANSWER_SECONDS_MAX = 2.0
 
 Receive = Callable[[str, bytes], None]
 
@@ -27,9 +32,9 @@ _log = get_logger()
 class Hints:
     """One connection to NATS that heals by itself. While it is away, what is published is dropped."""
 
-    def __init__(self, url: str, service: str) -> None:
+    def __init__(self, url: str, service: str, token_file: str = "") -> None:
         """`url` may be empty: then there are no hints at all, and the slow polls do the work."""
-        self._url, self._service = url, service
+        self._url, self._service, self._token_file = url, service, token_file
         self._client: Client | None = None
         self._subscriptions: list[tuple[str, Receive]] = []
         self._waiting: dict[tuple[str, bytes], None] = {}
@@ -73,15 +78,37 @@ class Hints:
         """Receive, and send what is published, until the client is closed: after an error of the server it never comes back."""
         for subject, receive in self._subscriptions:
             await client.subscribe(subject, cb=self._receiver(receive))
+        echo = _Echo(client.new_inbox(), asyncio.Event())
+        await client.subscribe(echo.subject, cb=echo.receive)
+        loop = asyncio.get_running_loop()
+        check_at = loop.time() + CHECK_SECONDS
         while not client.is_closed:
-            await self._wake.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(check_at):
+                    await self._wake.wait()
+            if loop.time() >= check_at:
+                if client.is_connected and not await self._is_reading(client, echo):
+                    return
+                check_at = loop.time() + CHECK_SECONDS
             self._wake.clear()
             hints, self._waiting = self._waiting, {}
             await self._send(client, list(hints))
 
+    async def _is_reading(self, client: "Client", echo: "_Echo") -> bool:
+        try:
+            echo.came.clear()
+            await client.publish(echo.subject)
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                await echo.came.wait()
+        except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
+            _log.warning("hints stood still: connecting to NATS again", error=str(error) or repr(error))
+            return False
+        return True
+
     async def _connect(self) -> "Client":
         import nats
 
+        logging.getLogger("nats").setLevel(logging.CRITICAL)  # it logs tracebacks of what we mend ourselves
         while True:
             # An unknown state of the server at our start is not an error: it may come later.
             try:
@@ -89,6 +116,7 @@ class Hints:
                     return await nats.connect(
                         self._url,
                         name=self._service,
+                        token=read_secret(self._token_file) or None,
                         max_reconnect_attempts=-1,
                         reconnect_time_wait=RECONNECT_SECONDS,  # pyright: ignore[reportArgumentType]  # any number
                         connect_timeout=1,
@@ -122,6 +150,17 @@ class Hints:
             except Exception as error:  # noqa: BLE001 - a hint may be lost; the poll behind it stays
                 self.dropped += 1
                 _log.debug("hint lost", subject=subject, error=str(error))
+
+
+class _Echo(NamedTuple):
+    """A subject of our own: what we publish there comes back to us as long as the connection is read."""
+
+    subject: str
+    came: asyncio.Event
+
+    async def receive(self, _message: "Msg") -> None:
+        """Note that it came."""
+        self.came.set()
 
 
 async def _pause() -> None:

@@ -18,6 +18,7 @@ import uvloop
 
 from gantry_chassis.descriptors import raise_limit
 from gantry_chassis.logs import flush, get_logger
+from gantry_chassis.private_files import make_private
 from gantry_chassis.settings import EXIT_REFUSED
 
 BACKOFF_SECONDS_MIN = 0.1
@@ -94,6 +95,7 @@ def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
     at once, without drain. SIGUSR1 logs the stacks of all threads, also of a process that spins.
     """
     faulthandler.register(signal.SIGUSR1, file=STDERR)
+    make_private()
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     raise_limit()
     status = 0

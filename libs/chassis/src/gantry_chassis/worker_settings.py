@@ -37,6 +37,12 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     nats_url: Annotated[
         str, Meta(description="NATS for hints; empty: only the slow polls.", extra={"secret": True})
     ] = ""
+    nats_token_file: Annotated[
+        str,
+        Meta(
+            description="File that holds the token of NATS; empty: none is needed, or it stands in nats_url."
+        ),
+    ] = ""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="Least severe events that are logged.")
     ] = "info"

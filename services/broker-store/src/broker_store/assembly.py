@@ -40,6 +40,7 @@ from gantry_chassis.http import health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
+from gantry_chassis.private_files import private_directory
 from gantry_chassis.process import Life, StartRefused
 from gantry_link.peer import Peer
 from gantry_link.pool import ConnectionPool
@@ -68,7 +69,7 @@ class StoreProcess:
         routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
         self._doors = Doors(settings, routes, self._closed)
         self._pool = ConnectionPool()
-        self._hints = Hints(settings.nats_url, "broker-store")
+        self._hints = Hints(settings.nats_url, "broker-store", settings.nats_token_file)
         self._opening: Opening | None = None
         self._sending: Sending | None = None
         self._consuming: Consuming | None = None
@@ -93,6 +94,7 @@ class StoreProcess:
     def _lock(self) -> StoreLock:
         directory = str(self._settings.store_dir)
         try:
+            private_directory(self._settings.store_dir)
             return StoreLock(directory)
         except StoreInUse as error:
             raise StartRefused(str(error)) from error

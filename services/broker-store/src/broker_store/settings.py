@@ -44,6 +44,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         str, _words("host:port;host:port, or the http address of a list; empty = none.")
     ] = ""
     nats_url: Annotated[str, _words("NATS server for hints; empty = none.")] = ""
+    nats_token_file: Annotated[
+        str, _words("File that holds the token of NATS; empty: none is needed, or it stands in nats_url.")
+    ] = ""
     register_seconds: Annotated[
         float, Meta(ge=0.05, le=60), _words("Between registrations with the nameservers.")
     ] = 30.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gantry_chassis.addresses import joined
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.nats_hints import Hints
+from gantry_chassis.private_files import read_secret
 from gantry_chassis.process import Life, StartRefused, run
 from gantry_chassis.settings import masked, settings_or_exit
 from gantry_link import ConnectionPool, NameserverClient
@@ -48,7 +49,7 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
     pool = ConnectionPool()
     names = LinkNames(pool, NameserverClient(pool, settings.nameservers, timeout_seconds), timeout_seconds)
     stores = LinkStores(pool, clocks.wall_ms, timeout_seconds)
-    hints = Hints(settings.nats_url, "gateway")
+    hints = Hints(settings.nats_url, "gateway", settings.nats_token_file)
     limits = _limits(settings)
     ids = unique_ids(settings.listen)
     schedulers = LinkSchedulers(pool, timeout_seconds)
@@ -102,8 +103,15 @@ def _limits(settings: GatewaySettings) -> "RedisLimits | None":
     # The driver takes 18 MB and a third of a second: only who limits anything pays for it.
     from gateway.redis_limits import RedisLimits
 
+    try:
+        password = read_secret(settings.redis_password_file)
+    except OSError as error:
+        raise StartRefused(
+            f"cannot read redis_password_file {settings.redis_password_file}: {error.strerror}"
+        ) from error
     return RedisLimits(
         settings.redis_url,
+        password=password,
         client_rate=client_rate,
         topic_rate=topic_rate,
         burst_seconds=settings.rate_burst_seconds,

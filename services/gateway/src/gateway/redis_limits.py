@@ -58,11 +58,15 @@ class RedisLimits:
         client_rate: int,
         topic_rate: int,
         burst_seconds: float,
+        password: str = "",
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
         """Rates in messages per second; 0 means that there is no such limit."""
         self._redis = Redis.from_url(
-            url, socket_timeout=answer_seconds, socket_connect_timeout=answer_seconds
+            url,
+            socket_timeout=answer_seconds,
+            socket_connect_timeout=answer_seconds,
+            password=password or None,
         )
         self._take = cast("Callable[..., Awaitable[Any]]", self._redis.register_script(_TAKE))
         self._rates = {"client": client_rate, "topic": topic_rate}

@@ -36,9 +36,21 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     nats_url: Annotated[
         str, Meta(description="NATS for hints; empty: only the slow polls.", extra={"secret": True})
     ] = ""
+    nats_token_file: Annotated[
+        str,
+        Meta(
+            description="File that holds the token of NATS; empty: none is needed, or it stands in nats_url."
+        ),
+    ] = ""
     redis_url: Annotated[
         str,
         Meta(description="Redis for rate limits; needed only when one is set.", extra={"secret": True}),
+    ] = ""
+    redis_password_file: Annotated[
+        str,
+        Meta(
+            description="File that holds the password of Redis; empty: none is needed, or it stands in redis_url."
+        ),
     ] = ""
     token: Annotated[
         str,

@@ -12,6 +12,7 @@ from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
+from gantry_chassis.private_files import private_directory
 from gantry_chassis.process import Life, StartRefused
 from gantry_link.limits import LinkLimits
 from gantry_link.pool import ConnectionPool
@@ -39,7 +40,7 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     lock = _take_directory(settings)
     writer = ThreadPoolExecutor(1, "durable-file")
     pool, metrics, tables = ConnectionPool(), Metrics(), Tables()
-    hints = Hints(settings.nats_url, "nameserver")
+    hints = Hints(settings.nats_url, "nameserver", settings.nats_token_file)
     outside = Outside(hints, pool)
     parts = make_parts(settings, tables, outside, writer)
     server = make_server(settings, parts, Remoting(Commands(parts), metrics))
@@ -148,7 +149,7 @@ async def _listen(settings: NameserverSettings, server: RemotingServer, http: Ht
 def _take_directory(settings: NameserverSettings) -> IO[bytes]:
     """Make the data directory and hold its lock for as long as the file returned is open."""
     try:
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        private_directory(settings.data_dir)
         lock = (settings.data_dir / LOCK_FILE).open("ab")
     except OSError as error:
         raise StartRefused(f"cannot write to {settings.data_dir}: {error.strerror}; set data_dir") from error

@@ -15,6 +15,7 @@ from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
+from gantry_chassis.private_files import private_directory
 from gantry_chassis.process import Life, StartRefused
 from gantry_link.fleet import Fleet
 from gantry_link.nameserver_client import NameserverClient
@@ -50,7 +51,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     metrics = Metrics()
     figures, pool = Figures(metrics), ConnectionPool()
-    hints = Hints(settings.nats_url, "scheduler")
+    hints = Hints(settings.nats_url, "scheduler", settings.nats_token_file)
     keepers = Keepers(pool)
     door = ServiceDoor(
         routes_of(Orders(keepers.terms, figures), TaskOrders(keepers.terms)),
@@ -181,7 +182,7 @@ def _taken(host: str, port: int, error: OSError) -> StartRefused:
 def _take_directory(settings: SchedulerSettings) -> IO[bytes]:
     """Make the data directory and hold its lock for as long as the file returned is open."""
     try:
-        settings.data_dir.mkdir(parents=True, exist_ok=True)
+        private_directory(settings.data_dir)
         lock = (settings.data_dir / LOCK_FILE).open("ab")
     except OSError as error:
         raise StartRefused(f"cannot write to {settings.data_dir}: {error.strerror}; set data_dir") from error

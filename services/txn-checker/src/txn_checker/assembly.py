@@ -36,7 +36,7 @@ class CheckerProcess:
     def __init__(self, settings: CheckerSettings, life: Life) -> None:
         self._settings, self._life = settings, life
         self._pool = ConnectionPool()
-        self._hints = Hints(settings.nats_url, "txn-checker")
+        self._hints = Hints(settings.nats_url, "txn-checker", settings.nats_token_file)
         names = NameserverClient(self._pool, settings.nameservers)
         self._fleet = Fleet(names, self._joined, self._left, poll_seconds=settings.poll_seconds)
         self._watches: dict[str, StoreWatch] = {}
