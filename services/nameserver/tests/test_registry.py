@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from registrations import CLUSTER, World, holds, who
 
-from nameserver.registry import RegisterRefused
+from nameserver.registry import BrokerIsAlive, RegisterRefused
 from nameserver.tables import BROKER_IDS_MAX, EXPIRY_MS, Place
 
 MASTER, SLAVE = who(), who(number=1, address="10.0.0.2:10911")
@@ -131,22 +131,69 @@ def test_a_slave_is_told_its_master_and_brings_no_topics():
     assert world.register(MASTER).master_address is None
 
 
-def test_a_new_address_under_the_same_id_replaces_the_old():
+ELSEWHERE = who(address="10.0.0.9:10911")
+
+
+def test_a_new_address_over_the_same_connection_replaces_the_old():
     world = World()
     world.register()
-    change = world.register(who(address="10.0.0.9:10911"), channel=2).change
-    assert change.topics == {"A", "B"}
+    assert world.register(ELSEWHERE).change.topics == {"A", "B"}
     assert world.views.route("A").broker_datas[0].broker_addrs == {0: "10.0.0.9:10911"}
 
 
 def test_an_occupied_id_is_not_taken_by_an_older_state():
     world = World()
     world.register(body=holds("A", "B", state=5))
-    world.register(who(address="10.0.0.9:10911"), holds("A", "B", "C", state=4), channel=2)
+    world.register(ELSEWHERE, holds("A", "B", "C", state=4))
     assert world.views.route("A").broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
     assert Place(CLUSTER, "10.0.0.9:10911") not in world.tables.live
-    world.register(who(address="10.0.0.9:10911"), holds("A", "B", "C", state=5), channel=2)
+    world.register(ELSEWHERE, holds("A", "B", "C", state=5))
     assert world.views.route("C").broker_datas[0].broker_addrs == {0: "10.0.0.9:10911"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ELSEWHERE,
+        ELSEWHERE._replace(cluster="another"),
+        ELSEWHERE._replace(expiry_ms=3_600_000),
+        ELSEWHERE._replace(acting_master=True),
+    ],
+)
+def test_the_place_of_a_broker_that_is_alive_is_not_taken_over_another_connection(other):
+    world = World()
+    world.register(channel=1)
+    with pytest.raises(BrokerIsAlive, match=r"alive at 10\.0\.0\.1:10911"):
+        world.register(other, holds("A", "B", "C", version=10**6, state=9), channel=2)
+    assert world.views.route("A").broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
+    assert world.views.route("C") is None
+    assert list(world.tables.live) == [MASTER.place]
+    world.registry.channel_closed(2)
+    assert world.views.route("A") is not None
+
+
+@pytest.mark.parametrize("how", ["closed", "silent", "left"])
+def test_a_broker_that_comes_back_at_another_address_is_taken_in_when_the_old_one_is_gone(how):
+    world = World()
+    world.register(channel=1)
+    if how == "closed":
+        world.registry.channel_closed(1)
+    elif how == "left":
+        world.registry.leave(MASTER, 1)
+    else:
+        world.now_ms += EXPIRY_MS + 1
+    world.register(ELSEWHERE, channel=2)
+    assert world.views.route("A").broker_datas[0].broker_addrs == {0: "10.0.0.9:10911"}
+
+
+def test_nobody_else_makes_a_living_broker_leave():
+    world = World()
+    world.register(channel=1)
+    with pytest.raises(BrokerIsAlive, match="only it can leave"):
+        world.registry.leave(MASTER, 2)
+    world.registry.leave(ELSEWHERE, 2)  # who is not known has nothing to leave
+    assert world.views.route("A").broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
+    assert world.registry.leave(MASTER, 1).topics == {"A", "B"}
 
 
 def test_a_slave_that_becomes_master_stands_under_one_id_only():

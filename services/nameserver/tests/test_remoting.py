@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 from nameserver_parts import Desk
+from registrations import CLUSTER, holds, who
 
 from gantry_chassis.metrics import Metrics
 from gantry_wire.errors import RefusedRequest
@@ -77,3 +78,34 @@ async def test_a_value_that_cannot_be_kept_is_no_success():
     await asyncio.sleep(0.01)
     assert channel.sent[0].code == 1
     assert "not on disk: [Errno 28] No space left on device" in channel.sent[0].remark
+
+
+async def test_who_speaks_for_a_living_broker_is_logged_with_its_address(monkeypatch):
+    said = []
+
+    class Log:
+        def warning(self, words, **fields):
+            said.append((words, fields))
+
+    class Elsewhere(Channel):
+        id = 8
+        remote = ("10.0.0.9", 4711)
+
+    monkeypatch.setattr("nameserver.remoting._log", Log())
+    desk, _, receive = make()
+    register(desk, "10.0.0.1:10911", 7)
+    frame = encode_request(
+        104,
+        1,
+        {"brokerName": "broker-a", "brokerAddr": "10.0.0.1:10911", "clusterName": CLUSTER, "brokerId": "0"},
+    )
+    with pytest.raises(RefusedRequest, match="only it can leave"):
+        Remoting(desk.commands, Metrics()).receive(Elsewhere(), FrameDecoder().receive(frame)[0])
+    ((words, fields),) = said
+    assert words == "somebody else speaks for a broker that is alive"
+    assert fields["peer"] == "10.0.0.9:4711"
+    receive(frame)
+
+
+def register(desk, address, channel):
+    desk.parts.registry.register(who(address=address), holds("A", "B"), channel, 1_000)

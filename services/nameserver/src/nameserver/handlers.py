@@ -113,11 +113,14 @@ class Commands:
         reply = RegisterBrokerReplyHeader(ha_server_addr=answer.ha_address, master_addr=answer.master_address)
         return Reply(reply, self._order_config_for_brokers())
 
-    def unregister_broker(self, command: Command, _channel: int) -> Reply:
+    def unregister_broker(self, command: Command, channel: int) -> Reply:
         """104: a broker leaves."""
         header = command.read(BrokerIdentityHeader)
         who = BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
-        self._parts.act(self._parts.registry.unregister(who))
+        try:
+            self._parts.act(self._parts.registry.leave(who, channel))
+        except RegisterRefused as refused:
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(refused)) from refused
         return Reply()
 
     def query_data_version(self, command: Command, _channel: int) -> Reply:

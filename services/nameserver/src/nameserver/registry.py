@@ -52,6 +52,10 @@ class RegisterRefused(Exception):
     """The broker may not register so."""
 
 
+class BrokerIsAlive(RegisterRefused):
+    """Somebody else holds the place and is still there: whoever took it over would get what clients send to that broker."""
+
+
 class Registry:
     """The living brokers."""
 
@@ -62,12 +66,18 @@ class Registry:
     def register(
         self, who: BrokerIdentity, body: RegisterBrokerBody, channel: int, now_ms: int
     ) -> Registration:
-        """Take in that a broker lives and what it holds; RegisterRefused for a single topic of an unknown broker."""
+        """Take in that a broker lives and what it holds.
+
+        Raises RegisterRefused for a single topic of an unknown broker, BrokerIsAlive for the place of another one that is connected. A
+        broker that comes back at another address is taken in as soon as its old connection is closed, or has been silent for its time.
+        """
         tables = self._tables
         wrapper = body.topic_config_serialize_wrapper
         version, topics = wrapper.data_version, wrapper.topic_config_table
         data = tables.brokers.get(who.broker_name)
         known = data.broker_addrs if data is not None else {}
+        if data is not None:
+            self._refuse_takeover(who, data, channel, now_ms)
         if self._is_outdated(who, known, version):
             tables.forget(who.place)
             return Registration(Change())
@@ -101,6 +111,15 @@ class Registry:
         """Return the version of a broker's topics that is held, None when the broker is not known."""
         live = self._tables.live.get(place)
         return None if live is None else live.version
+
+    def leave(self, who: BrokerIdentity, channel: int) -> Change:
+        """Take out a broker that says it leaves, over the connection that it is known by. Raises BrokerIsAlive over another one."""
+        live = self._tables.live.get(who.place)
+        if live is not None and live.channel != channel:
+            raise BrokerIsAlive(
+                f"broker {who.broker_name} at {who.address} is connected, and this is not its connection: only it can leave"
+            )
+        return self.unregister(who)
 
     def unregister(self, who: BrokerIdentity) -> Change:
         """Take a broker out, and with the last broker of its name that name's queues."""
@@ -136,6 +155,18 @@ class Registry:
         change = self._remove([*late, *self._orphans()])
         change.lost_channels.update(late.values())
         return change
+
+    def _refuse_takeover(self, who: BrokerIdentity, data: BrokerData, channel: int, now_ms: int) -> None:
+        occupant = data.broker_addrs.get(who.broker_id)
+        if occupant is None or occupant == who.address:
+            return
+        live = self._tables.live.get(Place(data.cluster, occupant))
+        if live is None or live.channel == channel or now_ms - live.heard_at_ms > live.expiry_ms:
+            return
+        raise BrokerIsAlive(
+            f"broker {who.broker_name} with id {who.broker_id} is alive at {occupant} over another connection; {who.address} "
+            "can take its place when that connection is closed, or was silent for too long"
+        )
 
     def _is_outdated(self, who: BrokerIdentity, known: dict[int, str], version: DataVersion) -> bool:
         """Whether another address holds this broker id in a newer state: the one that registers was replaced."""

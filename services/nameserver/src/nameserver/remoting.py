@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
+from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Counter, Family, Metrics
 from gantry_link.peer import Peer
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frame import Command, RawFrame, decode_command, encode_response
 from nameserver.handlers import COMMANDS, Commands, Reply
+from nameserver.registry import BrokerIsAlive
 
 OTHER = "other"
+
+_log = get_logger()
 
 
 class Remoting:
@@ -36,7 +40,16 @@ class Remoting:
             words = f" request type {command.code} not supported"
             raise RefusedRequest(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, words)
         self._by_code[command.code].value += 1
-        reply = handler(self._commands, command, peer.id)
+        try:
+            reply = handler(self._commands, command, peer.id)
+        except RefusedRequest as refused:
+            if isinstance(refused.__cause__, BrokerIsAlive):
+                _log.warning(
+                    "somebody else speaks for a broker that is alive",
+                    peer="{}:{}".format(*peer.remote),
+                    reason=str(refused),
+                )
+            raise
         if reply.after is None:
             _send(peer, command, reply)
         else:
