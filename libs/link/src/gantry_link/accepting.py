@@ -16,10 +16,15 @@ ACCEPTS_MAX = 256
 
 
 class Accepting:
-    """The connections that wait at one listening socket, which does not block."""
+    """The connections that wait at one listening socket, which does not block.
 
-    def __init__(self, listener: socket.socket) -> None:
+    `has_descriptor(number)` says whether a connection may have its descriptor; one that may not is the last of its turn, and its
+    protocol has to refuse it: a crowd must not use up what is kept for files.
+    """
+
+    def __init__(self, listener: socket.socket, has_descriptor: Callable[[int], bool]) -> None:
         self._listener = listener
+        self._has_descriptor = has_descriptor
         self._begun: set[asyncio.Task[object]] = set()
 
     def close(self) -> None:
@@ -41,3 +46,5 @@ class Accepting:
             begun = loop.create_task(loop.connect_accepted_socket(make, connection), name="accepted")
             self._begun.add(begun)
             begun.add_done_callback(self._begun.discard)
+            if not self._has_descriptor(connection.fileno()):
+                return

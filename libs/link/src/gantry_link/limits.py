@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from gantry_wire.limits import FRAME_BYTES_MAX
 
 MIB = 1024 * 1024
+FREE_BYTES = 4 * 1024
+"""What a connection may hold of a half frame uncounted."""
+COUNTED_BYTES = 64 * 1024
+"""So many bytes of answers are counted at once: at that many more of a turn, and when they have waited for longer than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +25,14 @@ class LinkLimits:
     """Connections one server accepts; beyond, new ones are closed at once."""
     idle_seconds: float = 120.0
     """A connection without traffic either way is closed by the server after this time (RocketMQ's value)."""
+    frame_seconds: float = 60.0
+    """A frame that has begun must be whole after this time, or the server closes the connection."""
     client_idle_seconds: float = 100.0
     """A client closes first, so that no request crosses the server's closing."""
 
     def __post_init__(self) -> None:
         assert self.output_pause_bytes <= self.output_bytes_max
-        assert self.output_bytes_max >= 1
+        assert self.output_bytes_max >= COUNTED_BYTES
 
 
 assert LinkLimits().output_bytes_max > 2 * FRAME_BYTES_MAX

@@ -9,9 +9,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
+from gantry_link.budget import Account, Budget
 from gantry_link.calls import Calls
 from gantry_link.errors import ConnectionLost, LinkError, NotConnected
-from gantry_link.limits import JOIN_BYTES_MAX, LinkLimits
+from gantry_link.limits import COUNTED_BYTES, FREE_BYTES, JOIN_BYTES_MAX, LinkLimits
+from gantry_link.output_watch import OutputWatch
 from gantry_link.turn import Turn
 from gantry_wire.errors import WireError
 from gantry_wire.frame import Command, FrameDecoder, RawFrame, decode_command, encode_request
@@ -36,6 +38,16 @@ class PeerOwner(Protocol):
         """Bounds of a peer's output and of its calls."""
         ...
 
+    @property
+    def budget(self) -> Budget:
+        """What half frames and unread answers count in."""
+        ...
+
+    @property
+    def watch(self) -> OutputWatch:
+        """Looks at peers that much was written to."""
+        ...
+
     def connected(self, peer: Peer, /) -> None:
         """Hear that a transport is there; it may be refused (aborted) here."""
 
@@ -45,8 +57,11 @@ class PeerOwner(Protocol):
     def malformed(self, peer: Peer, error: WireError, /) -> None:
         """Hear that the stream is out of step."""
 
-    def overflowed(self, peer: Peer, /) -> None:
-        """Hear that the peer did not read what it asked for."""
+    def overflowed(self, peer: Peer, words: str, /) -> None:
+        """Hear that the peer did not read what it asked for; it is being cut."""
+
+    def hoarded(self, peer: Peer, words: str, /) -> None:
+        """Hear that others need the bytes of its half frame; it is being cut."""
 
     def failed(self, peer: Peer, frame: RawFrame, error: Exception, /) -> None:
         """Answer for the handler, which raised `error` for `frame`."""
@@ -59,11 +74,16 @@ class Peer(asyncio.Protocol):
         "_active",
         "_calls",
         "_closing",
+        "_completes",
+        "_counted_at",
         "_decoder",
         "_flush_bound",
         "_gathered_bytes",
+        "_half_since",
         "_handler",
         "_held",
+        "_input",
+        "_output",
         "_output_bytes_max",
         "_output_pause_bytes",
         "_parts",
@@ -73,6 +93,7 @@ class Peer(asyncio.Protocol):
         "_server",
         "_transport",
         "_turn",
+        "_uncounted_bytes",
         "attributes",
         "closed_here",
         "id",
@@ -106,6 +127,12 @@ class Peer(asyncio.Protocol):
         self._flush_bound = self._flush
         self._transport: asyncio.Transport | None = None
         self._calls: Calls | None = None
+        self._input: Account | None = None
+        self._output: Account | None = None
+        self._counted_at = COUNTED_BYTES
+        self._uncounted_bytes = 0
+        self._completes = False
+        self._half_since = 0.0
         self._active = True
         self._closing = False
         self._paused_by_output = False
@@ -116,6 +143,12 @@ class Peer(asyncio.Protocol):
     def is_closing(self) -> bool:
         """Whether nothing more will be sent to this peer."""
         return self._closing
+
+    @property
+    def descriptor(self) -> int:
+        """The number of its descriptor; -1 where there is none."""
+        sock = None if self._transport is None else self._transport.get_extra_info("socket")
+        return -1 if sock is None else int(sock.fileno())
 
     @property
     def buffered_bytes(self) -> int:
@@ -131,8 +164,8 @@ class Peer(asyncio.Protocol):
             self._turn.write_at_end(self._flush_bound)
         self._parts.append(data)
         self._gathered_bytes += len(data)
-        if self._gathered_bytes > self._output_bytes_max:
-            self._overflow()
+        if self._gathered_bytes > self._counted_at:
+            self._gathered_much()
 
     def send_parts(self, parts: Sequence[bytes]) -> None:
         """Queue several pieces that belong together, without copying them."""
@@ -142,8 +175,8 @@ class Peer(asyncio.Protocol):
             self._turn.write_at_end(self._flush_bound)
         self._parts += parts
         self._gathered_bytes += sum(map(len, parts))
-        if self._gathered_bytes > self._output_bytes_max:
-            self._overflow()
+        if self._gathered_bytes > self._counted_at:
+            self._gathered_much()
 
     def request(
         self,
@@ -188,6 +221,7 @@ class Peer(asyncio.Protocol):
         self._closing = True
         self._parts.clear()
         self._gathered_bytes = 0
+        self._close_accounts()
         if self._transport is not None:
             self._transport.abort()
 
@@ -212,7 +246,11 @@ class Peer(asyncio.Protocol):
             self._server.malformed(self, error)
             return
         if frames:
+            self._completes = True
             self._handle(frames)
+        held = self._decoder.buffered_bytes
+        if held > FREE_BYTES or self._input is not None:
+            self._count_input(held)
 
     def pause_writing(self) -> None:
         """Note that the other side does not read."""
@@ -233,6 +271,7 @@ class Peer(asyncio.Protocol):
         # The half frame and the held ones can be megabytes: free them now, not when the collector comes by.
         self._decoder = FrameDecoder()
         self._held = []
+        self._close_accounts()
         self._flush_bound = _nothing_to_flush  # the bound method keeps the peer in a reference cycle
         if self._calls is not None:
             self._calls.fail_all(_lost)
@@ -247,6 +286,57 @@ class Peer(asyncio.Protocol):
         if moved:
             self.last_active = now
         return not moved
+
+    def half_frame_seconds(self, now: float) -> float:
+        """Asked by the idle sweep: for how long the frame at hand has been seen half there. What we do not read cannot come."""
+        is_same = bool(self._decoder.buffered_bytes) and not self._completes and self._reading
+        self._completes = False
+        self._half_since = (self._half_since or now) if is_same else 0.0
+        return now - self._half_since if is_same else 0.0
+
+    def note_unsent(self) -> bool:
+        """Count what waits for this peer to read it; False when that is little."""
+        transport = self._transport
+        if self._closing or transport is None:
+            return False
+        unsent = transport.get_write_buffer_size()
+        is_much = unsent > COUNTED_BYTES
+        if is_much or self._output is not None:
+            self._count_output(unsent if is_much else 0)
+        return is_much
+
+    def _count_input(self, size: int) -> None:
+        if self._closing:
+            return
+        if self._input is None:
+            self._input = self._server.budget.account(self.remote[0], "a half request", self._cut_input)
+        self._input.hold(size if size > FREE_BYTES else 0)
+
+    def _count_output(self, size: int) -> None:
+        if self._output is None:
+            words = "answers it does not read"
+            self._output = self._server.budget.account(self.remote[0], words, self._overflow)
+        self._output.hold(size)
+
+    def _gathered_much(self) -> None:
+        """Look at the limits: much was gathered in this turn, or much more since the last look."""
+        size = self._gathered_bytes
+        if size > self._output_bytes_max:
+            self._overflow(f"{size} bytes of answers wait for it, at most {self._output_bytes_max} may")
+            return
+        self._counted_at = min(size + COUNTED_BYTES, self._output_bytes_max)
+        self._count_output(self.buffered_bytes)
+
+    def _cut_input(self, words: str) -> None:
+        self._server.hoarded(self, words)
+        self.abort()
+
+    def _close_accounts(self) -> None:
+        accounts = self._input, self._output
+        self._input = self._output = None  # they know this peer: a cycle otherwise
+        for account in accounts:
+            if account is not None:
+                account.close()
 
     def _handle(self, frames: list[RawFrame]) -> None:
         if self._calls:
@@ -310,10 +400,16 @@ class Peer(asyncio.Protocol):
             if self._held:
                 self._turn.at_end(self._go_on)
         elif transport.get_write_buffer_size() > self._output_bytes_max:
-            self._overflow()
+            self._overflow(f"more than {self._output_bytes_max} bytes of answers wait for it")
+            return
+        self._uncounted_bytes += size
+        if self._uncounted_bytes > COUNTED_BYTES:
+            self._uncounted_bytes = 0
+            self._counted_at = COUNTED_BYTES
+            self._server.watch.soon(self)
 
-    def _overflow(self) -> None:
-        self._server.overflowed(self)
+    def _overflow(self, words: str) -> None:
+        self._server.overflowed(self, words)
         self.abort()
 
     def _set_reading(self) -> None:

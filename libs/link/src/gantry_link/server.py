@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gantry_link.accepting import Accepting
+from gantry_link.budget import Budget, NoBudget
 from gantry_link.limits import LinkLimits
+from gantry_link.output_watch import OutputWatch
 from gantry_link.peer import Peer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
@@ -40,6 +42,8 @@ class ServerFigures:
     closed_idle: int = 0
     closed_stalled: int = 0
     closed_malformed: int = 0
+    closed_late: int = 0
+    closed_hoarding: int = 0
     failed_requests: int = 0
 
 
@@ -54,10 +58,16 @@ class RemotingServer:
         on_close: Callable[[Peer], None] | None = None,
         on_failure: Callable[[Peer, Exception], None] | None = None,
         limits: LinkLimits | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        """`on_failure` is told of every exception of the handler that is our own bug, not the client's."""
+        """`on_failure` is told of every exception of the handler that is our own bug, not the client's.
+
+        `budget` is that of the process; it hears of every connection that is refused or closed for what its peer did.
+        """
         self.handler = handler
         self.limits = limits or LinkLimits()
+        self.budget: Budget = budget or NoBudget()
+        self.watch = OutputWatch()
         self.figures = ServerFigures()
         self.peers: dict[int, Peer] = {}
         self._on_connect, self._on_close, self._on_failure = on_connect, on_close, on_failure
@@ -74,7 +84,7 @@ class RemotingServer:
         loop = asyncio.get_running_loop()
         listener = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
         self._listeners.append(listener)
-        self._accepting += map(_again, listener.sockets)
+        self._accepting += [Accepting(_again(one), self.budget.has_descriptor) for one in listener.sockets]
         if self._sweeper is None:
             self._sweeper = loop.call_later(self._sweep_seconds, self._sweep)
         return int(listener.sockets[0].getsockname()[1])
@@ -94,6 +104,7 @@ class RemotingServer:
             await self._wait_until_empty()
         for listener in self._listeners:
             await listener.wait_closed()
+        self.watch.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
 
@@ -109,8 +120,10 @@ class RemotingServer:
         if self._is_closing:  # it was being accepted: who closes would never hear of it
             peer.abort()
             return
-        if len(self.peers) >= self.limits.connections_max:
+        refusal = self._refusal(peer)
+        if refusal is not None:
             self.figures.refused += 1
+            self._tell(peer, *refusal)
             peer.abort()
             return
         self.figures.accepted += 1
@@ -122,6 +135,7 @@ class RemotingServer:
 
     def disconnected(self, peer: Peer) -> None:
         """Forget a connection and tell those who care."""
+        self.watch.forget(peer)
         if self.peers.pop(peer.id, None) is None:
             return
         if not self.peers:
@@ -133,14 +147,21 @@ class RemotingServer:
             except Exception as error:  # noqa: BLE001 - the other watchers must hear of it too
                 self._report(peer, error)
 
-    def malformed(self, peer: Peer, _error: WireError) -> None:
+    def malformed(self, peer: Peer, error: WireError) -> None:
         """End a stream that is out of step: answer what was whole, then close, as RocketMQ does."""
         self.figures.closed_malformed += 1
+        self._tell(peer, "malformed", f"what it sends is no frame: {error}")
         peer.close()
 
-    def overflowed(self, _peer: Peer) -> None:
+    def overflowed(self, peer: Peer, words: str) -> None:
         """Count a peer that does not read what it asked for; its connection is being cut."""
         self.figures.closed_stalled += 1
+        self._tell(peer, "stalled", words)
+
+    def hoarded(self, peer: Peer, words: str) -> None:
+        """Count a peer whose half frame others need the bytes of; its connection is being cut."""
+        self.figures.closed_hoarding += 1
+        self._tell(peer, "hoarding", words)
 
     def failed(self, peer: Peer, frame: RawFrame, error: Exception) -> None:
         """Answer what a handler raised: a refusal in its words, our own bug as code 1 in Java's manner."""
@@ -172,12 +193,28 @@ class RemotingServer:
 
     @property
     def _sweep_seconds(self) -> float:
-        return self.limits.idle_seconds / SWEEPS_PER_IDLE_TIME
+        return min(self.limits.idle_seconds, self.limits.frame_seconds) / SWEEPS_PER_IDLE_TIME
+
+    def _refusal(self, peer: Peer) -> tuple[str, str] | None:
+        """Return why a connection may not come in: in a word, and in words."""
+        if len(self.peers) >= self.limits.connections_max:
+            return "connections", f"{self.limits.connections_max} connections are open, more are not served"
+        if self.budget.has_descriptor(peer.descriptor):
+            return None
+        return "descriptors", self.budget.descriptor_refusal()
+
+    def _tell(self, peer: Peer, reason: str, words: str) -> None:
+        self.budget.refused(reason, f"{peer.remote[0]}:{peer.remote[1]}", words)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         for peer in list(self.peers.values()):
+            if peer.half_frame_seconds(now) >= self.limits.frame_seconds and not peer.is_closing:
+                self.figures.closed_late += 1
+                self._tell(peer, "late", f"a request did not come whole within {self.limits.frame_seconds} s")
+                peer.abort()
+                continue
             if not peer.is_idle(now):
                 continue
             silent_seconds = now - peer.last_active
@@ -201,11 +238,11 @@ class RemotingServer:
         asyncio.get_running_loop().call_exception_handler(context)
 
 
-def _again(listener: socket.socket) -> Accepting:
+def _again(listener: socket.socket) -> socket.socket:
     """Return the same listening socket by a descriptor of ours: the loop's own object accepts nothing for us."""
     again = socket.fromfd(listener.fileno(), listener.family, listener.type)
     again.setblocking(False)
-    return Accepting(again)
+    return again
 
 
 def _refusal(error: Exception) -> tuple[int, str, dict[str, str] | None]:

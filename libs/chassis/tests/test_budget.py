@@ -1,0 +1,101 @@
+"""The budget of bytes: exact whatever happens, never over its limits, and those go that have held their part longest."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantry_chassis.budget import Account, Budget, BudgetLimits, show_budget
+from gantry_chassis.metrics import Metrics
+
+
+class Connections:
+    """Accounts that remember who was cut, and why."""
+
+    def __init__(self, bytes_max: int = 100, address_bytes_max: int = 60) -> None:
+        self.budget = Budget(BudgetLimits(bytes_max, address_bytes_max, descriptors_max=10))
+        self.cut: list[tuple[str, str]] = []
+
+    def open(self, name: str, address: str = "a") -> Account:
+        return self.budget.account(address, "half requests", lambda words: self.cut.append((name, words)))
+
+
+def test_who_has_held_longest_goes_when_an_address_is_over_its_limit() -> None:
+    some = Connections()
+    first, second, third = (some.open(name) for name in "123")
+    first.hold(20)
+    second.hold(20)
+    first.hold(30)  # growing makes nobody younger: a trickle is no progress
+    third.hold(20)
+    assert [name for name, _ in some.cut] == ["1"]
+    assert some.cut[0][1] == (
+        "70 bytes are held for a, at most 60 may be: this connection has held its part longest, 30 bytes of half requests"
+    )
+    assert (first.held, some.budget.held) == (0, 40)
+    first.hold(50)  # bytes that were on their way
+    assert some.budget.held == 40
+
+
+def test_what_shrinks_makes_progress_and_counts_as_begun_now() -> None:
+    some = Connections()
+    first, second, third = (some.open(name) for name in "123")
+    first.hold(30)
+    second.hold(20)
+    first.hold(20)
+    third.hold(30)
+    assert [name for name, _ in some.cut] == ["2"]
+
+
+def test_one_that_alone_is_over_the_limit_goes_itself() -> None:
+    some = Connections()
+    some.open("1").hold(61)
+    assert [name for name, _ in some.cut] == ["1"]
+    assert some.budget.held == 0
+
+
+def test_over_the_limit_of_the_process_the_address_that_holds_most_pays() -> None:
+    some = Connections()
+    few, most, new = some.open("few", "a"), some.open("most", "b"), some.open("new", "c")
+    few.hold(10)
+    most.hold(55)
+    new.hold(50)
+    assert [name for name, _ in some.cut] == ["most"]
+    assert "for all clients, at most 100 may be" in some.cut[0][1]
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 70), st.booleans()), max_size=60)
+
+
+@given(STEPS)
+def test_the_books_are_exact_and_the_limits_hold_after_every_step(steps: list[tuple[int, int, bool]]) -> None:
+    some = Connections()
+    accounts = [some.open(str(number), "ab"[number % 2]) for number in range(6)]
+    for number, size, closes in steps:
+        account = accounts[number]
+        if closes:
+            account.close()
+        else:
+            account.hold(size)
+        of_a, of_b = (sum(one.held for one in accounts[first::2]) for first in (0, 1))
+        assert some.budget.held == of_a + of_b <= 100
+        assert max(of_a, of_b) <= 60
+        assert all(accounts[int(name)].is_closed for name, _ in some.cut)
+    for account in accounts:
+        account.close()
+    assert some.budget.held == 0
+
+
+@pytest.mark.parametrize(("number", "may"), [(9, True), (10, False)])
+def test_descriptors_from_the_limit_on_are_for_files(number: int, may: bool) -> None:
+    assert Connections().budget.has_descriptor(number) is may
+
+
+def test_refusals_are_told_and_counted_by_reason() -> None:
+    told: list[tuple[str, str]] = []
+    budget = Budget(told=lambda peer, words: told.append((peer, words)))
+    metrics = Metrics()
+    show_budget(metrics, "x", budget)
+    budget.refused("late", "1.2.3.4:5", "its request did not come whole")
+    assert told == [("1.2.3.4:5", "its request did not come whole")]
+    values = {family.name: family for family in metrics.collect()}
+    assert values["x_peers_refused"].samples[0].labels == {"reason": "late"}
+    assert values["x_peer_held_bytes"].samples[0].value == 0
