@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gantry_chassis.addresses import EVERYWHERE, joined, listening_socket, reachable_address, warn_if_open
+from gantry_chassis.budget import Budget
 from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.metrics import Metrics
 
@@ -39,7 +40,7 @@ def test_an_address_of_six_stands_in_brackets_before_its_port() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 def test_health_is_served_at_every_kind_of_address(host: str) -> None:
     async def scenario() -> None:
-        server = HttpServer(host, 0, health_routes(lambda: None, Metrics()))
+        server = HttpServer(host, 0, health_routes(lambda: None, Metrics()), Budget())
         port = await server.start()
         reader, writer = await asyncio.open_connection(host, port)
         head = f"GET /health/ready HTTP/1.1\r\nHost: {joined(host, port)}\r\nConnection: close\r\n\r\n"

@@ -62,6 +62,16 @@ def test_over_the_limit_of_the_process_the_address_that_holds_most_pays() -> Non
     assert "for all clients, at most 100 may be" in some.cut[0][1]
 
 
+def test_the_peak_is_the_most_that_was_held_since_it_was_taken() -> None:
+    some = Connections()
+    first = some.open("1")
+    for size in (10, 50, 20):
+        first.hold(size)
+    assert [some.budget.take_peak(), some.budget.take_peak()] == [50, 20]
+    first.close()
+    assert [some.budget.take_peak(), some.budget.take_peak()] == [20, 0]
+
+
 STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 70), st.booleans()), max_size=60)
 
 

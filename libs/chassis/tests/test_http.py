@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 
+from gantry_chassis.budget import Budget
 from gantry_chassis.http import (
     BODY_BYTES_MAX,
     HttpServer,
@@ -35,7 +36,7 @@ async def call(
 
 @contextlib.asynccontextmanager
 async def serving(routes: Routes) -> AsyncIterator[int]:
-    server = HttpServer("127.0.0.1", 0, routes)
+    server = HttpServer("127.0.0.1", 0, routes, Budget())
     try:
         yield await server.start()
     finally:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from gantry_chassis.http_connection import HttpConnection
+from gantry_chassis.budget import Budget
+from gantry_chassis.http_connection import Bounds, HttpConnection
 
 pytestmark = pytest.mark.anyio
 UPGRADE = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\n"
@@ -55,7 +56,10 @@ async def answers(pieces: list[bytes]) -> list[object]:
     """What a server answers to these pieces: what it read, or the status where it read nothing."""
     config = Config(echo, ws="none", lifespan="off", log_config=None, access_log=False)
     config.load()
-    connection, transport = HttpConnection(config, ServerState(), {}), MemoryTransport()
+    connection, transport = (
+        HttpConnection(Budget(), Bounds(75, 60), config, ServerState(), {}),
+        MemoryTransport(),
+    )
     connection.connection_made(transport)
     for piece in pieces:
         if not transport.closed:

@@ -135,7 +135,7 @@ async def test_only_what_is_left_of_a_half_frame_counts_however_the_stream_is_cu
         assert [len(answer.body) for answer in answers] == sizes
         await eventually(lambda: budget.held == 0)
     assert max(sizes) > FREE_BYTES
-    assert 0 < budget.most
+    assert budget.most > 0
 
 
 async def test_a_frame_that_trickles_without_an_end_is_closed_in_words_and_whole_ones_go_on():
@@ -158,7 +158,9 @@ async def test_a_frame_that_trickles_without_an_end_is_closed_in_words_and_whole
             whole.send(frame[700:])
             assert (await whole.receive()).opaque == 1
         assert await closing
-        assert len(server.peers) == 2, "the one that sends whole frames, and the silent one, which has its own time"
+        assert len(server.peers) == 2, (
+            "the one that sends whole frames, and the silent one, which has its own time"
+        )
     assert server.figures.closed_late == 1
     assert "did not come whole within 0.5 s" in budget.told[0][1]
 

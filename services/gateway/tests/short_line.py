@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager, suppress
 
+from gantry_chassis.budget import Budget
 from gateway.serving import HttpServer
 
 SEND = "/v1/topics/orders/messages"
@@ -60,7 +61,7 @@ async def ended(writer) -> None:
 @asynccontextmanager
 async def line_to(system, **options):
     gateway = system.gateway(**options)
-    http = HttpServer(gateway.app, drain_seconds=2)
+    http = HttpServer(gateway.app, Budget(), drain_seconds=2)
     port = await http.start("127.0.0.1", 0, reuse_port=False)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     one = Line(system, gateway, http, port, reader, writer)

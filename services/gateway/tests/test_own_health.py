@@ -7,6 +7,7 @@ import urllib.request
 import anyio
 import pytest
 
+from gantry_chassis.budget import Budget
 from gantry_chassis.process import StartRefused
 from gateway.own_health import serve_own_health
 
@@ -21,7 +22,7 @@ async def test_it_answers_at_its_own_port_until_it_is_closed():
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live", timeout=60) as answer:
             return json.load(answer)
 
-    close = await serve_own_health(port)
+    close = await serve_own_health(port, Budget())
     assert await anyio.to_thread.run_sync(ask) == {"status": "live"}
     await close()
     with pytest.raises(OSError, match="refused"):
@@ -32,9 +33,9 @@ async def test_a_taken_port_refuses_the_start_in_words():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StartRefused, match=f"127.0.0.1:{port}: .*; set another health_port"):
-            await serve_own_health(port)
+            await serve_own_health(port, Budget())
 
 
 async def test_without_a_port_there_is_nothing_to_close():
-    close = await serve_own_health(0)
+    close = await serve_own_health(0, Budget())
     await close()

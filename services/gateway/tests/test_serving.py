@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import socket
 
 import pytest
 
 from gantry_chassis.addresses import listening_socket
-from gateway.http_protocol import HEAD_BYTES_MAX, READ_SECONDS_MAX
-from gateway.serving import HttpServer
+from gantry_chassis.budget import Budget, BudgetLimits
+from gantry_chassis.http_connection import HEAD_BYTES_MAX
+from gateway import serving
+from gateway.http_protocol import READ_SECONDS_MAX
+from gateway.serving import PEAK_BYTES, HttpServer
 
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"
 
 
 @pytest.fixture
-async def server(system):
+async def server(system, request):
     gateway = system.gateway()
-    http = HttpServer(gateway.app, drain_seconds=2)
+    http = HttpServer(gateway.app, Budget(getattr(request, "param", None)), drain_seconds=2)
     port = await http.start("127.0.0.1", 0, reuse_port=False)
     yield gateway, http, port
     gateway.drain()
@@ -124,9 +126,12 @@ async def test_a_request_that_does_not_arrive_loses_its_connection_and_a_held_pu
     assert (await answers(stalled[3][0]))[0][0] == 200
     assert not any(one.at_eof() for one, _writer in stalled)
     http.cut_stalled(now + READ_SECONDS_MAX + 1)
-    for one, its_writer in stalled:
-        with contextlib.suppress(ConnectionResetError):
-            assert await asyncio.wait_for(one.read(), 60) == b""
+    for number, (one, its_writer) in enumerate(stalled):
+        if number:  # the first has begun no request
+            status, headers, body = (await answers(one))[0]
+            assert (status, headers["content-type"]) == (408, "application/problem+json")
+            assert (json.loads(body)["code"], json.loads(body)["retryable"]) == ("REQUEST_TIMEOUT", True)
+        assert await asyncio.wait_for(one.read(), 60) == b""
         its_writer.close()
     assert (await answers(reader))[0][0] == 200
     writer.close()
@@ -143,6 +148,48 @@ async def test_a_head_that_does_not_end_is_cut_off(server):
         await asyncio.sleep(0.005)
     assert (await reading)[0][0] == 431
     writer.close()
+
+
+@pytest.mark.parametrize("server", [BudgetLimits(address_bytes_max=3_000_000)], indirect=True)
+async def test_half_bodies_hold_a_bound_the_oldest_are_a_problem_and_honest_requests_pass(server):
+    _gateway, http, port = server
+    half = post(bytes(2_000_000))[:-1_100_000]
+    lines = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+    for _reader, writer in lines:
+        writer.write(half)
+        await asyncio.sleep(0.01)
+    body = json.dumps({"messages": [{"body": "x" * 700_000}]}).encode()
+    for _ in range(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        whole = post(body)
+        writer.write(whole[:400_000])
+        await asyncio.sleep(0.02)
+        assert http.budget.held <= 3_000_000
+        writer.write(whole[400_000:])
+        assert (await answers(reader))[0][0] == 200
+        writer.close()
+    status, headers, refused = (await answers(lines[0][0]))[0]
+    assert (status, headers["content-type"]) == (503, "application/problem+json")
+    problem = json.loads(refused)
+    assert (problem["code"], problem["retryable"]) == ("SERVICE_NOT_AVAILABLE", True)
+    assert "this connection has held its part longest" in problem["detail"]
+    assert await asyncio.wait_for(lines[0][0].read(), 60) == b""
+    assert http.budget.refusals["hoarding"] >= 5
+    for _reader, writer in lines:
+        writer.transport.abort()
+    while http.budget.held:
+        await asyncio.sleep(0.01)
+
+
+async def test_memory_is_given_back_once_much_more_was_held_than_is(server, monkeypatch):
+    _gateway, http, _port = server
+    calls = []
+    monkeypatch.setattr(serving, "give_back", lambda: calls.append(1))
+    account = http.budget.account("a", "x", lambda _words: None)
+    for held, count in ((PEAK_BYTES + 1, 0), (0, 1), (1_000, 1), (0, 1)):
+        account.hold(held)
+        http.sweep()
+        assert len(calls) == count
 
 
 async def test_a_large_body_in_the_read_of_its_head_is_no_large_head(server):

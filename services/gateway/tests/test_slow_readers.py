@@ -7,7 +7,8 @@ import socket
 
 import pytest
 
-from gateway import http_protocol
+from gantry_chassis.budget import Budget, BudgetLimits
+from gantry_chassis.http_connection import READ_BYTES_MAX
 from gateway.http_protocol import UNSENT_SECONDS_MAX, JoinedWrites
 from gateway.serving import HttpServer
 
@@ -18,11 +19,11 @@ ANSWER_BYTES = 12_000_000
 
 
 @pytest.fixture
-async def server(system):
+async def server(system, request):
     for _ in range(4):
         await system.stores["broker-a"].send("orders", 0, b"x" * (ANSWER_BYTES // 4), "")
     gateway = system.gateway()
-    http = HttpServer(gateway.app, drain_seconds=1)
+    http = HttpServer(gateway.app, Budget(getattr(request, "param", None)), drain_seconds=1)
     port = await http.start("127.0.0.1", 0, reuse_port=False)
     yield system.stores["broker-a"], http, port
     gateway.drain()
@@ -74,8 +75,8 @@ async def test_who_reads_nothing_for_long_is_cut(server):
     one.close()
 
 
-async def test_slow_readers_together_hold_a_bounded_number_of_bytes(server, monkeypatch):
-    monkeypatch.setattr(http_protocol, "UNSENT_BYTES_MAX", 3 * ANSWER_BYTES)
+@pytest.mark.parametrize("server", [BudgetLimits(bytes_max=3 * ANSWER_BYTES)], indirect=True)
+async def test_slow_readers_together_hold_a_bounded_number_of_bytes(server):
     _store, http, port = server
     slow = [connect(port) for _ in range(6)]
     for one in slow:
@@ -132,5 +133,5 @@ async def test_small_requests_in_one_go_are_not_read_ahead_without_bound(server,
     async with asyncio.timeout(200):
         while answered < count:
             answered += (await reader.read(1 << 20)).count(b"HTTP/1.1 200")
-    assert most < 2 * http_protocol.READ_BYTES_MAX // len(request)
+    assert most < 2 * READ_BYTES_MAX // len(request)
     writer.close()

@@ -63,6 +63,7 @@ class Budget:
         """`told(peer, words)` hears of every refusal."""
         self.limits = limits or BudgetLimits()
         self.held = 0
+        self._peak = 0
         self.refusals: Counter[str] = Counter()
         self._told = told
         self._addresses: dict[str, _Address] = {}
@@ -105,6 +106,12 @@ class Budget:
         self.held += growth
         if growth > 0:
             self._cut_oldest(account.address, place)
+            self._peak = max(self._peak, self.held)
+
+    def take_peak(self) -> int:
+        """Return the most that was held since the last call."""
+        peak, self._peak = self._peak, self.held
+        return peak
 
     def _cut_oldest(self, address: str, place: _Address) -> None:
         limits = self.limits

@@ -3,17 +3,19 @@
 Routes are a table {(method, "/path/{name}"): handler}; anything bigger belongs to the gateway.
 """
 
+import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from gantry_chassis.addresses import listening_socket
+from gantry_chassis.budget import Budget
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import CONTENT_TYPE, Metrics
 from gantry_chassis.web_pages import WebPages
@@ -21,9 +23,20 @@ from gantry_chassis.web_pages import WebPages
 if TYPE_CHECKING:
     import uvicorn
 
+    from gantry_chassis.http_connection import HttpConnection
+
 BODY_BYTES_MAX = 1024 * 1024
 BACKLOG = 128
 JSON = "application/json"
+READ_SECONDS = 10.0
+"""A request must be whole after this time, the first one from the beginning of its connection."""
+KEEP_ALIVE_SECONDS = 5
+"""A connection without a request is closed after this time."""
+UNSENT_SECONDS = 30.0
+"""So long may a client read nothing of an answer."""
+SWEEPS_PER_READ_TIME = 5
+DESCRIPTORS_MORE = 32
+"""Descriptors kept for files that this port may use: a process that others fill with connections still says that it lives."""
 
 _log = get_logger()
 
@@ -81,12 +94,23 @@ class _ClientGone(Exception):
 
 
 class HttpServer:
-    """Serves a table of routes on one port until closed."""
+    """Serves a table of routes on one port until closed. What clients make it hold counts in `budget`, that of the process."""
 
-    def __init__(self, host: str, port: int, routes: Routes, allowed_hosts: str = "") -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        routes: Routes,
+        budget: Budget,
+        allowed_hosts: str = "",
+        *,
+        read_seconds: float = READ_SECONDS,
+    ) -> None:
         """`allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are never taken."""
         self.host, self.port = host, port
         self._pages = WebPages(host, allowed_hosts)
+        self._budget, self._read_seconds = budget, read_seconds
+        self._sweeper: asyncio.TimerHandle | None = None
         self._routes = [(method, _pattern(path), handler) for (method, path), handler in routes.items()]
         self._server: uvicorn.Server | None = None
         self._sockets: list[socket.socket] = []
@@ -95,7 +119,13 @@ class HttpServer:
         """Listen, and return the port (useful where 0 was asked for). Raises OSError when it is taken."""
         from uvicorn import Config, Server
 
-        from gantry_chassis.http_connection import HttpConnection
+        from gantry_chassis.http_connection import Bounds, HttpConnection
+
+        bounds = Bounds(self._read_seconds, UNSENT_SECONDS, descriptors_more=DESCRIPTORS_MORE)
+
+        def accepted(**options: Any) -> HttpConnection:
+            self._sweep_later()
+            return HttpConnection(self._budget, bounds, **options)
 
         listener = listening_socket(self.host, self.port, backlog=BACKLOG)
         self.port = listener.getsockname()[1]
@@ -103,7 +133,7 @@ class HttpServer:
         config = Config(
             self._application,
             interface="asgi3",
-            http=HttpConnection,
+            http=cast("type[asyncio.Protocol]", accepted),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -111,6 +141,7 @@ class HttpServer:
             date_header=False,  # uvicorn's clock ticks ten times a second; we write the date into each answer
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=5,
         )
         config.load()
@@ -124,8 +155,27 @@ class HttpServer:
     async def close(self) -> None:
         """Stop listening and let running requests end (≤ 5 s)."""
         server, self._server = self._server, None
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         if server is not None:
             await server.shutdown(sockets=self._sockets)
+
+    def _sweep_later(self) -> None:
+        """Look at the connections after a while; an idle process has none, and is not woken."""
+        if self._sweeper is None:
+            seconds = self._read_seconds / SWEEPS_PER_READ_TIME
+            self._sweeper = asyncio.get_running_loop().call_later(seconds, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        if self._server is None:
+            return
+        connections = cast("list[HttpConnection]", list(self._server.server_state.connections))
+        now = asyncio.get_running_loop().time()
+        for connection in connections:
+            connection.cut_if_stalled(now)
+        if connections:
+            self._sweep_later()
 
     async def _application(
         self, scope: dict[str, Any], receive: Callable[[], Awaitable[Any]], send: _Send

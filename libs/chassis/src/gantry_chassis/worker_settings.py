@@ -5,17 +5,17 @@ A worker's own settings extend these. It gives `port` a default of its own.
 
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
 from gantry_chassis.addresses import reachable_address
+from gantry_chassis.peer_settings import PeerSettings
 from gantry_chassis.web_pages import AllowedHosts
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 HTTP_PORT_ABOVE = 2
 
 
-class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerSettings(PeerSettings, frozen=True, kw_only=True):
     """What all workers have. Read as any settings are, see `settings`."""
 
     listen: Annotated[str, Meta(min_length=1, description="Address to bind.")] = "127.0.0.1"

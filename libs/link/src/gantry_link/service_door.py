@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from gantry_link.budget import Budget
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.limits import LinkLimits
 from gantry_link.peer import Peer
@@ -51,11 +52,12 @@ class ServiceDoor:
         count: Callable[[str, int], None] | None = None,
         failed: Callable[[str, Exception], None] | None = None,
         limits: LinkLimits | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """`failed(route name, error)` is told of what is our own bug; the client gets code 1."""
         self._routes = routes
         self._count, self._failed = count, failed
-        self.server = RemotingServer(self._receive, on_close=self._peer_closed, limits=limits)
+        self.server = RemotingServer(self._receive, on_close=self._peer_closed, limits=limits, budget=budget)
 
     async def listen(self, host: str, port: int) -> int:
         """Listen on a port (0: any free one) and return it; OSError when it is taken."""

@@ -36,6 +36,7 @@ from broker_store.requests import request_classes
 from broker_store.sending import Sending
 from broker_store.settings import Settings
 from gantry_chassis.addresses import joined
+from gantry_chassis.budget import show_budget
 from gantry_chassis.http import health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -67,7 +68,9 @@ class StoreProcess:
         self._classes = request_classes()
         self._snapshot_routes = SnapshotRoutes(self._thread, self._clock.now_ms)
         routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
-        self._doors = Doors(settings, routes, self._closed)
+        budget = settings.make_budget()
+        show_budget(self._metrics, "gantry_store", budget)
+        self._doors = Doors(settings, routes, budget, self._closed)
         self._pool = ConnectionPool()
         self._hints = Hints(settings.nats_url, "broker-store", settings.nats_token_file)
         self._opening: Opening | None = None

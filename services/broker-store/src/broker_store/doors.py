@@ -5,6 +5,7 @@ from contextlib import suppress
 
 from broker_store.commands import NOT_ON_FAST_PORT, CommandTable
 from broker_store.settings import Settings
+from gantry_chassis.budget import Budget
 from gantry_chassis.http import HttpServer, Routes
 from gantry_chassis.process import StartRefused
 from gantry_link.limits import LinkLimits
@@ -20,7 +21,9 @@ CLOSE_SECONDS = 1.0
 class Doors:
     """All listeners of one store."""
 
-    def __init__(self, settings: Settings, routes: Routes, on_close: Callable[[Peer], None]) -> None:
+    def __init__(
+        self, settings: Settings, routes: Routes, budget: Budget, on_close: Callable[[Peer], None]
+    ) -> None:
         self._settings = settings
         self._main: CommandTable | None = None
         self._fast: CommandTable | None = None
@@ -33,9 +36,13 @@ class Doors:
             output_pause_bytes=min(LinkLimits().output_pause_bytes, settings.output_bytes_max),
             idle_seconds=settings.idle_seconds,
         )
-        self.server = RemotingServer(self._receive, on_close=on_close, limits=limits)
-        self._fast_server = RemotingServer(self._receive_fast, on_close=on_close, limits=limits)
-        self.http = HttpServer(settings.listen, settings.http_port_used, routes, settings.allowed_hosts)
+        self.server = RemotingServer(self._receive, on_close=on_close, limits=limits, budget=budget)
+        self._fast_server = RemotingServer(
+            self._receive_fast, on_close=on_close, limits=limits, budget=budget
+        )
+        self.http = HttpServer(
+            settings.listen, settings.http_port_used, routes, budget, settings.allowed_hosts
+        )
 
     async def listen(self) -> None:
         """Open all ports. Raises StartRefused when one cannot be opened."""

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from gantry_chassis.addresses import reachable_address
+from gantry_chassis.peer_settings import PeerSettings
 from gantry_chassis.web_pages import AllowedHosts
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
@@ -19,7 +20,7 @@ def _words(text: str) -> Meta:
     return Meta(description=text)
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class Settings(PeerSettings, frozen=True, kw_only=True):
     """Settings of one broker-store process."""
 
     # who and where

@@ -5,13 +5,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from gantry_chassis.addresses import joined
+from gantry_chassis.budget import show_budget
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.private_files import read_secret
 from gantry_chassis.process import Life, StartRefused, run
 from gantry_chassis.settings import masked, settings_or_exit
 from gantry_link import ConnectionPool, NameserverClient
-from gateway.assembly import Ports, assemble
+from gateway.assembly import Gateway, Ports, assemble
 from gateway.clocks import RequestIds, SystemClocks, unique_ids
 from gateway.link_histories import LinkHistories
 from gateway.link_leases import LinkLeaseStores
@@ -72,10 +73,10 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
             await gateway.routes.refresh(ROUTE_IDLE_SECONDS)
 
     life.supervise("route poll", poll_routes)
-    close_own_health = await serve_own_health(settings.health_port)
+    server = _server(settings, gateway)
+    close_own_health = await serve_own_health(settings.health_port, server.budget)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # the routes live as long as the process
-    server = HttpServer(gateway.app, drain_seconds=settings.drain_seconds)
     try:
         port = await server.start(settings.listen, settings.port, reuse_port=settings.reuse_port)
     except OSError as error:
@@ -94,6 +95,12 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
     await pool.close()
     if limits is not None:
         await limits.close()
+
+
+def _server(settings: GatewaySettings, gateway: Gateway) -> HttpServer:
+    budget = settings.make_budget()
+    show_budget(gateway.metrics, "gateway", budget)
+    return HttpServer(gateway.app, budget, drain_seconds=settings.drain_seconds)
 
 
 def _limits(settings: GatewaySettings) -> "RedisLimits | None":

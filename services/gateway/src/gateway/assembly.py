@@ -85,6 +85,7 @@ class Gateway(NamedTuple):
     routes: RouteCache
     puller: Puller
     drain: Callable[[], None]
+    metrics: Metrics
 
 
 def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
@@ -146,7 +147,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
         receiver.drain()
         transactions.drain()
 
-    return Gateway(app, routes, puller, drain)
+    return Gateway(app, routes, puller, drain, metrics)
 
 
 def _short_way(app: GatewayApp, ports: Ports, sends: QuickSends, leases: QuickLeases) -> ShortWay:

@@ -9,22 +9,30 @@ from typing import Any, cast
 from uvicorn import Config, Server
 
 from gantry_chassis.addresses import listening_socket
+from gantry_chassis.budget import Budget
+from gantry_chassis.memory import give_back
 from gantry_link.accepting import Accepting
-from gateway.http_protocol import GatewayProtocol
+from gateway.http_protocol import BOUNDS, GatewayProtocol
 from gateway.short_protocol import ShortProtocol
 from gateway.short_way import ShortWay
 
 BACKLOG = 2048
 KEEP_ALIVE_SECONDS = 75
 SWEEP_SECONDS = 15.0
+PEAK_BYTES = 32 * 1024 * 1024
+"""Where so much more was held since the last sweep than is held now, memory is given back to the machine."""
 
 
 class HttpServer:
-    """Serves an ASGI application on one port until closed."""
+    """Serves an ASGI application on one port until closed. What clients make it hold counts in `budget`, that of the process."""
 
-    def __init__(self, app: Callable[..., Any], *, drain_seconds: int) -> None:
+    def __init__(self, app: Callable[..., Any], budget: Budget, *, drain_seconds: int) -> None:
+        self.budget = budget
         short: ShortWay | None = getattr(app, "short_way", None)
-        self._protocol = partial(ShortProtocol, short) if short else GatewayProtocol
+        bounds = (budget, BOUNDS)
+        self._protocol = (
+            partial(ShortProtocol, short, *bounds) if short else partial(GatewayProtocol, *bounds)
+        )
         self._accepting: Accepting | None = None
         config = Config(
             app,
@@ -50,10 +58,10 @@ class HttpServer:
         """Listen; return the port. OSError when it is taken."""
         listener = listening_socket(host, port, backlog=BACKLOG, reuse_port=reuse_port)
         self._sockets = [listener]
-        self._accepting = Accepting(listener)
+        self._accepting = Accepting(listener, self.budget.has_descriptor)
         # Only its start and its end: uvicorn's own loop would wake an idle process and take the signals away.
         await self._server.startup(sockets=self._sockets)
-        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.sweep)
         return int(listener.getsockname()[1])
 
     async def close(self) -> None:
@@ -69,10 +77,15 @@ class HttpServer:
         self._accepting.soon(partial(self._protocol, **options))
         return self._protocol(**options)
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
+        """Cut who keeps us waiting, and give memory back when much is free; again after a while."""
         loop = asyncio.get_running_loop()
         self.cut_stalled(loop.time())
-        self._sweeper = loop.call_later(SWEEP_SECONDS, self._sweep)
+        if self.budget.take_peak() - self.budget.held > PEAK_BYTES:
+            give_back()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._sweeper = loop.call_later(SWEEP_SECONDS, self.sweep)
 
     def cut_stalled(self, now: float) -> None:
         """Close connections that have been awaited for too long at `now`."""

@@ -2,16 +2,16 @@
 
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta
 
+from gantry_chassis.peer_settings import PeerSettings
 from gantry_chassis.web_pages import AllowedHosts
 from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
-class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
+class GatewaySettings(PeerSettings, frozen=True, kw_only=True):
     """Settings, as TOML in the file of -c, GATEWAY_NAME in the environment, or --set name=value."""
 
     listen: Annotated[str, Meta(min_length=1, description="Address to bind.")] = "127.0.0.1"

@@ -106,8 +106,6 @@ class ShortCycle:
 class ShortProtocol(GatewayProtocol):
     """A connection that knows heads."""
 
-    _is_amid = False
-    """Bytes of a request were read whose end was not."""
     _head: bytes | None = None
     """The head that uvicorn's parser reads now, where it may become a known one."""
     _answered_at = 0.0
@@ -169,16 +167,6 @@ class ShortProtocol(GatewayProtocol):
             "gateway.is_lost": self._was_lost,
             "gateway.when_lost": self._when_lost,
         }
-
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        self._is_amid = True
-        super().on_message_begin()
-
-    def on_message_complete(self) -> None:
-        """Note that the request is whole."""
-        self._is_amid = False
-        super().on_message_complete()
 
     def on_headers_complete(self) -> None:
         """Begin the call, and keep what its head means."""

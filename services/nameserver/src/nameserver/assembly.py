@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 from gantry_chassis.addresses import joined
+from gantry_chassis.budget import Budget, show_budget
 from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -43,13 +44,16 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     hints = Hints(settings.nats_url, "nameserver", settings.nats_token_file)
     outside = Outside(hints, pool)
     parts = make_parts(settings, tables, outside, writer)
-    server = make_server(settings, parts, Remoting(Commands(parts), metrics))
+    budget = settings.make_budget()
+    show_budget(metrics, "nameserver", budget)
+    server = make_server(settings, parts, Remoting(Commands(parts), metrics), budget)
     outside.server = server
     add_figures(metrics, tables, server, hints)
     http = HttpServer(
         settings.listen,
         settings.http_port_or_next,
         health_routes(lambda: _ready(life), metrics),
+        budget,
         settings.allowed_hosts,
     )
     life.supervise("hints", hints.run)
@@ -92,13 +96,16 @@ def make_parts(
     )
 
 
-def make_server(settings: NameserverSettings, parts: Parts, remoting: Remoting) -> RemotingServer:
+def make_server(
+    settings: NameserverSettings, parts: Parts, remoting: Remoting, budget: Budget
+) -> RemotingServer:
     """Return the remoting server; a broker whose connection closes is taken out at once."""
     return RemotingServer(
         remoting.receive,
         on_close=lambda peer: parts.act(parts.registry.channel_closed(peer.id)),
         on_failure=lambda peer, error: _log.error("request failed", client=f"{peer.remote}", exc_info=error),
         limits=LinkLimits(idle_seconds=settings.idle_seconds),
+        budget=budget,
     )
 
 
@@ -122,6 +129,8 @@ def add_figures(metrics: Metrics, tables: Tables, server: RemotingServer, hints:
             ("idle",): figures.closed_idle,
             ("stalled",): figures.closed_stalled,
             ("malformed",): figures.closed_malformed,
+            ("late",): figures.closed_late,
+            ("hoarding",): figures.closed_hoarding,
             ("refused",): figures.refused,
         },
         ("reason",),

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from gantry_chassis.peer_settings import PeerSettings
 from gantry_chassis.settings import SettingsRefused
 from gantry_chassis.web_pages import AllowedHosts
 from gantry_wire.config_text import parse_config_text
@@ -17,7 +18,7 @@ from nameserver.switches import ScanMs, Switches, WaitSeconds
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
 
-class NameserverSettings(msgspec.Struct, frozen=True, kw_only=True):
+class NameserverSettings(PeerSettings, frozen=True, kw_only=True):
     """Settings, as `name=value` lines in the file of -c, NAMESERVER_NAME in the environment, or --set name=value."""
 
     listen: Annotated[str, Meta(min_length=1, description="Address to bind.")] = "127.0.0.1"

@@ -11,6 +11,7 @@ import time
 from typing import IO
 
 from gantry_chassis.addresses import joined
+from gantry_chassis.budget import show_budget
 from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -53,10 +54,13 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     figures, pool = Figures(metrics), ConnectionPool()
     hints = Hints(settings.nats_url, "scheduler", settings.nats_token_file)
     keepers = Keepers(pool)
+    budget = settings.make_budget()
+    show_budget(metrics, "scheduler", budget)
     door = ServiceDoor(
         routes_of(Orders(keepers.terms, figures), TaskOrders(keepers.terms)),
         count=lambda name, code: figures.requests.labels(name, str(code)).add(),
         failed=lambda name, error: _log.error("request failed", request=name, exc_info=error),
+        budget=budget,
     )
     port = await _listen(settings, door)
     keepers.ourselves = _ourselves(settings, port, figures, keepers)
@@ -72,6 +76,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         settings.listen,
         settings.http_port_or_next,
         health_routes(lambda: _unready(life, fleet, keepers), metrics),
+        budget,
         settings.allowed_hosts,
     )
     try:

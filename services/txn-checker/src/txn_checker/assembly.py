@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from gantry_chassis.addresses import joined
+from gantry_chassis.budget import show_budget
 from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -46,17 +47,17 @@ class CheckerProcess:
         self._answers = Answers(self._watches.values)
         self._metrics = Metrics()
         self._address = ""
-        self._door = ServiceDoor(self._routes(), failed=_failed)
+        self._budget = settings.make_budget()
+        self._door = ServiceDoor(self._routes(), failed=_failed, budget=self._budget)
 
     async def run(self) -> None:
         """Live until asked to stop. Raises StartRefused when a port cannot be had."""
         settings = self._settings
         self._show_figures()
+        show_budget(self._metrics, "txn_checker", self._budget)
+        routes = health_routes(self._not_ready, self._metrics)
         http = HttpServer(
-            settings.listen,
-            settings.http_port_or_next,
-            health_routes(self._not_ready, self._metrics),
-            settings.allowed_hosts,
+            settings.listen, settings.http_port_or_next, routes, self._budget, settings.allowed_hosts
         )
         port, http_port = await self._listen(http)
         self._address = joined(settings.advertised_host, port)
