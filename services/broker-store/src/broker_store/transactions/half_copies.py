@@ -144,11 +144,22 @@ class HalfCopies:
         """See ItemCopies."""
         if source[0] not in COPY_TOPICS:
             return
+        opened, copies, ended, not_alone = self._open, self._copies, self._decided, self._not_alone[source[0]]
+        is_half, order = source[0] == HALF_TOPIC, self._order
         for offset, decision in decided:
-            transaction = self._leave(_place(source[0], offset))
+            place = offset if is_half else ~offset
+            outcome = decision.outcome
+            if offset not in not_alone and outcome in _DECIDING and place in opened:  # nearly all
+                transaction = opened.pop(place)
+                del copies[transaction]
+                ended[transaction] = outcome
+                order.append(transaction)
+                if len(order) > DECIDED_KEPT:
+                    self._forget_oldest()
+                continue
+            transaction = self._leave(place)
             if transaction is None:
                 continue
-            outcome = decision.outcome
             if outcome in _DECIDING:
                 self._decide(transaction, outcome)
                 continue
@@ -269,11 +280,14 @@ class HalfCopies:
         for topic, offset in map(_copy, self._copies.get(transaction, ())):
             self._not_alone[topic].add(offset)
         if len(self._order) > DECIDED_KEPT:
-            oldest = self._order.popleft()
-            if oldest in self._copies:
-                self._order.append(oldest)  # a copy of it still waits to be done with
-            else:
-                del self._decided[oldest]
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = self._order.popleft()
+        if oldest in self._copies:
+            self._order.append(oldest)  # a copy of it still waits to be done with
+        else:
+            del self._decided[oldest]
 
     def _decide_if_none_is_left(self, transaction: Transaction) -> None:
         """Count a transaction as rolled back when its last copy is gone without a message."""
