@@ -1,4 +1,4 @@
-"""What a sender put on a message stays on it, whatever way it takes: committed, sent back, given back for long, dead.
+"""What a sender put on a message stays on it while it waits, is sent back, is given back for long, or is dead.
 
 What may change or come along is listed by way; anything else is a loss, or a leak.
 """
