@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from report_rows import START_MS, RowsLog
 
-from gantry_spark.reports.facts import Committed, Span
+from gantry_spark.reports.facts import Committed, Configured, Span
 from gantry_spark.reports.kinds import kind_of
 
 pytestmark = pytest.mark.cluster
@@ -91,6 +92,7 @@ def tables(spark: Any) -> dict[str, list[dict[str, Any]]]:
     facts = log.facts(
         Committed("billing", "a", "orders", 0, 4), Committed("billing", "a", "orders", 1, 4), now_ms=10_000
     )
+    facts = replace(facts, configured=tuple(Configured("a", "later", queue) for queue in range(4)))
     build = Build(spark, log, count(log, facts, Span()), facts, Span())
     for _, stage in build.stages():
         stage()
@@ -143,6 +145,12 @@ def test_skew_is_the_fullest_queue_over_the_mean(tables: Any) -> None:
         7,
         round(7 / 5.5, 2),
     )
+
+
+def test_queues_that_were_never_written_are_queues_of_their_topic(tables: Any) -> None:
+    later = one(tables["queues"], topic="later")
+    assert (later["queues"], later["emptyQueues"], later["skew"]) == (4, 3, 4.0)
+    assert not [row for row in tables["check"] if row["topic"] == "later" and row["difference"]]
 
 
 def test_sizes_fall_into_powers_of_two(tables: Any) -> None:

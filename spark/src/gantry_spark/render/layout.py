@@ -57,7 +57,7 @@ def _always_bad(_: Row) -> str:
 
 
 _QUANTILES: Final = (
-    Column("p50Ms", "50 %", "ms"), Column("p95Ms", "95 %", "ms"), Column("p99Ms", "99 %", "ms"),
+    Column("p50Ms", "Median", "ms"), Column("p95Ms", "95 %", "ms"), Column("p99Ms", "99 %", "ms"),
     Column("p999Ms", "99.9 %", "ms"), Column("maxMs", "Most", "ms"),
 )  # fmt: skip
 _TOPIC: Final = Column("topic", "Topic")
@@ -92,7 +92,7 @@ TABLES: Final[dict[str, Layout]] = {
     "delays": Layout("Delivered less due", (
         Column("kind", "Delay"), Column("asked", "Asked for", "count"), Column("delivered", "Delivered", "count"),
         Column("waiting", "Waiting", "count"), Column("cancelledOrMoved", "Cancelled or moved", "count"),
-        Column("overdue", "Overdue", "count"), Column("early", "Early", "count"), Column("p50Ms", "50 %", "ms"), Column("p99Ms", "99 %", "ms"),
+        Column("overdue", "Overdue", "count"), Column("early", "Early", "count"), Column("p50Ms", "Median", "ms"), Column("p99Ms", "99 %", "ms"),
         Column("p999Ms", "99.9 %", "ms"), Column("maxMs", "Most", "ms"), Column("lateOver1s", "Over 1 s", "count"),
     ), _delays),
     "delay_latest": Layout("Overdue and latest", (
@@ -111,7 +111,7 @@ TABLES: Final[dict[str, Layout]] = {
     "transactions": Layout("Transactions", (
         _TOPIC, Column("producerGroup", "Producer group"), Column("begun", "Begun", "count"), Column("committed", "Committed", "count"),
         Column("rolledBack", "Rolled back", "count"), Column("open", "Open", "count"), Column("parked", "Parked", "count"),
-        Column("p50Ms", "50 % decided in", "ms"), Column("p99Ms", "99 %", "ms"), Column("maxMs", "Most", "ms"),
+        Column("p50Ms", "Decided in (median)", "ms"), Column("p99Ms", "99 %", "ms"), Column("maxMs", "Most", "ms"),
         Column("oldestOpenMs", "Oldest open", "ms"), Column("checks", "Checks", "count"),
     ), _transactions),
     "lag": Layout("Lag of groups", (

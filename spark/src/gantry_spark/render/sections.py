@@ -90,7 +90,7 @@ def _latency(report: Report) -> Section:
     times = shapes.axis(found, report["parameters"]["chart_step"])
     drawn = ""
     if times:
-        names = (("p50Ms", "half"), ("p95Ms", "95 %"), ("p99Ms", "99 %"), ("p999Ms", "99.9 %"))
+        names = (("p50Ms", "50 % (median)"), ("p95Ms", "95 %"), ("p99Ms", "99 %"), ("p999Ms", "99.9 %"))
         series = shapes.columns_by_time(found, times, names)
         scale = scales.logarithmic([v for one in series for v in one.values if v is not None])
         drawn = charts.lines(
@@ -98,7 +98,7 @@ def _latency(report: Report) -> Section:
         )
     about = (
         "From the producer's clock to the store's. A message whose producer's clock runs ahead is counted, not measured; so is one that was "
-        "stored later than it was made (deshown, retried, committed): its age is no latency."
+        "stored later than it was made (delayed, retried, committed): its age is no latency."
     )
     return Section("latency", "Latency", about, drawn + _table(report, "latency"))
 

@@ -28,6 +28,9 @@ _TABLES_AT_ONCE: Final = 3
 COUNTED: Final = {"traffic": "traffic", "latency_bins": "latency", "words": "word", "hashes": "hash"}
 """Views of what the pass that counts left, and which of its rows they are made of."""
 KEPT: Final = ("traffic", "latency_bins", "items", "results", "op_bodies", "samples", "traces")
+CONFIGURED_SCHEMA: Final = pa.schema(
+    [("broker", pa.string()), ("topic", pa.string()), ("queueId", pa.int32())]
+)
 BOUNDS_SCHEMA: Final = pa.schema(
     [
         ("broker", pa.string()),
@@ -133,6 +136,7 @@ class Build:
 
     def _register_facts(self, spark: SparkSession) -> None:
         _local(spark, self._facts.bounds, BOUNDS_SCHEMA).createOrReplaceTempView("bounds")
+        _local(spark, self._facts.configured, CONFIGURED_SCHEMA).createOrReplaceTempView("configured")
         _local(spark, self._facts.committed, _COMMITTED_SCHEMA).createOrReplaceTempView("committed")
         levels = delay_levels.durations(self._facts.delay_levels)
         _local(spark, levels, _LEVELS_SCHEMA).createOrReplaceTempView("levels")

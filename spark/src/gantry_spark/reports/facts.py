@@ -61,6 +61,14 @@ class Damage(NamedTuple):
     why: str
 
 
+class Configured(NamedTuple):
+    """A queue that a topic has by its configuration."""
+
+    broker: str
+    topic: str
+    queue_id: int
+
+
 @dataclass(frozen=True)
 class Facts:
     """One look at some stores."""
@@ -78,6 +86,8 @@ class Facts:
     """In RocketMQ's syntax, as `1s 5s 1m`."""
     notes: tuple[str, ...] = field(default=())
     """What a reader must know, a sentence each."""
+    configured: tuple[Configured, ...] = field(default=())
+    """The queues that stores give their topics, also those that were never written and have no ConsumeQueue."""
 
 
 class Engine(NamedTuple):

@@ -13,9 +13,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
+from gantry_spark import store_files
 from gantry_spark.decode.schema import ddl
 from gantry_spark.reports import counting_job, delay_levels
-from gantry_spark.reports.facts import Bounds, Committed, Damage, Engine, Facts, Span
+from gantry_spark.reports.facts import Bounds, Committed, Configured, Damage, Engine, Facts, Span
 from gantry_spark.snapshot import Snapshot, StoreView
 from gantry_spark.store_directory import is_running
 
@@ -103,6 +104,12 @@ def facts(snapshot: Snapshot, levels: str = delay_levels.DEFAULT) -> Facts:
             f"may be missing. Name the address: --http {view.broker}=http://…"
             for view in views
             if not view.snapshot_id and is_running(view.directory)
+        ),
+        configured=tuple(
+            Configured(view.broker, topic, queue)
+            for view in views
+            for topic, queues in store_files.topics(view.directory).items()
+            for queue in range(queues)
         ),
     )
 

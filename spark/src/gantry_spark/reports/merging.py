@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from gantry_spark.reports import content
 from gantry_spark.reports.asked import NotPossible
-from gantry_spark.reports.build import BOUNDS_SCHEMA, TRACKED
+from gantry_spark.reports.build import BOUNDS_SCHEMA, CONFIGURED_SCHEMA, TRACKED
 from gantry_spark.reports.facts import CHART_STEPS, Facts, Span, step_for
 from gantry_spark.reports.progress import Progress
 from gantry_spark.reports.rounds import LAST_STAGE, Made
@@ -91,7 +91,8 @@ def merge(spark: SparkSession, rollups: dict[str, pa.Table], progress: Progress)
     progress.stage("merging")
     for name, view in ROLLUPS.items():
         sql.register(view, spark.createDataFrame(rollups[name]))
-    spark.createDataFrame(BOUNDS_SCHEMA.empty_table()).createOrReplaceTempView("bounds")
+    for name, schema in (("bounds", BOUNDS_SCHEMA), ("configured", CONFIGURED_SCHEMA)):
+        spark.createDataFrame(schema.empty_table()).createOrReplaceTempView(name)
     tables = {name: sql.table(name) for name in _TABLES}
     tables["damage"] = content.damage_table([])
     brokers = sorted(set(traffic["broker"].to_pylist()))

@@ -1,12 +1,12 @@
--- How evenly the messages of a topic lie over its queues. Skew: the fullest queue over the mean of all queues that the topic has.
+-- How evenly the messages of a topic lie over its queues. Skew: the fullest queue over the mean of all queues that the topic has, those that
+-- were never written among them: they stand in the configuration only.
 WITH counted AS (
   SELECT broker, topic, queueId, sum(messages) AS messages, sum(bytes) AS bytes FROM traffic GROUP BY ALL
+), known AS (
+  SELECT broker, topic, queueId FROM bounds UNION SELECT broker, topic, queueId FROM configured
 ), every AS (
-  SELECT
-    coalesce(counted.broker, bounds.broker) AS broker, coalesce(counted.topic, bounds.topic) AS topic,
-    coalesce(counted.queueId, bounds.queueId) AS queueId,
-    coalesce(messages, 0) AS messages, coalesce(bytes, 0) AS bytes
-  FROM counted FULL JOIN bounds USING (broker, topic, queueId)
+  SELECT broker, topic, queueId, coalesce(messages, 0) AS messages, coalesce(bytes, 0) AS bytes
+  FROM counted FULL JOIN known USING (broker, topic, queueId)
 )
 SELECT
   topic, count(*) AS queues, count_if(messages = 0) AS emptyQueues,
