@@ -329,3 +329,21 @@ def test_gzip_of_replies_is_real_gzip():
     from gateway.call import _gzip
 
     assert zlib.decompress(_gzip(b"abc" * 1000), 31) == b"abc" * 1000
+
+
+async def test_memory_is_given_back_after_large_calls_in_either_direction(system, connect, monkeypatch):
+    gateway = system.gateway()
+    noted = []
+    monkeypatch.setattr(gateway.app.large, "had", noted.append)
+    async with connect(gateway) as client:
+        big = {"messages": [{"body": "x" * MIB, "queueId": 0, "broker": "broker-a"}]}
+        assert (await client.post(ORDERS, json=big)).status_code == 200
+        assert noted[-1] > MIB
+        packed = gzip.compress(json.dumps(big).encode())
+        headers = {"content-type": "application/json", "content-encoding": "gzip"}
+        assert (await client.post(ORDERS, content=packed, headers=headers)).status_code == 200
+        assert noted[-1] > MIB
+        assert (await client.get("/v1/topics/orders/queues/broker-a/0/messages")).status_code == 200
+        assert noted[-1] > 2 * MIB
+        assert (await client.get("/health/live")).status_code == 200
+        assert noted[-1] < 1000

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from gantry_chassis.logs import get_logger
 from gantry_chassis.logs import request_id as log_request_id
+from gantry_chassis.memory import LargeThings
 from gateway.access import OPEN_PATHS, Access
 from gateway.call import JSON, Call, ClientGone, Event, Receive, Reply, Scope, Send
 from gateway.checks import query_of
@@ -68,6 +69,8 @@ class GatewayApp(FastAPI):
         self.short_way: ShortWay | None = None
         """The way of calls whose heads are known, for servers that have one."""
         self._new_request_id, self._gzip_bytes_min = new_request_id, gzip_bytes_min
+        self.large = LargeThings()
+        """What gives memory back after large calls."""
         for kind in (Problem, StoreRefused, PeerAway, RequestValidationError, HTTPException):
             self.add_exception_handler(kind, _hand_over)
 
@@ -91,6 +94,7 @@ class GatewayApp(FastAPI):
             call.status = 499  # nginx's number for it; only the figures see it
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets a problem
             await call.refuse(self._problem(call, error))
+        self.large.had(call.bytes_moved)
         self._figures.count(_route_name(call.scope), call.status, time.perf_counter() - started)
 
     def add_routes(self, router: APIRouter) -> None:

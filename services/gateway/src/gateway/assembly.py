@@ -1,6 +1,7 @@
 """Puts the gateway together from its ports: used by the process with real ones, by tests with ones in memory."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from gantry_chassis.metrics import Metrics
@@ -138,16 +139,19 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
-    answers = QuickAnswers(access, figures, ports.new_request_id, app.finish, settings.gzip_bytes_min)
+    answers = QuickAnswers(
+        access, figures, ports.new_request_id, app.finish, settings.gzip_bytes_min, app.large
+    )
     quick_leases = QuickLeases(leases, answers, is_limited=send.is_limited)
     app.short_way = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
 
-    def drain() -> None:
-        puller.drain()
-        receiver.drain()
-        transactions.drain()
+    return Gateway(app, routes, puller, partial(_drain, puller, receiver, transactions), metrics)
 
-    return Gateway(app, routes, puller, drain, metrics)
+
+def _drain(*held: Puller | Receiver | Transactions) -> None:
+    """Let what is held answer now."""
+    for one in held:
+        one.drain()
 
 
 def _short_way(app: GatewayApp, ports: Ports, sends: QuickSends, leases: QuickLeases) -> ShortWay:

@@ -85,7 +85,17 @@ def takes_gzip(headers: Mapping[bytes, bytes]) -> bool:
 class Call:
     """One request on its way through the gateway."""
 
-    __slots__ = ("_is_read", "_receive", "_send", "extra_headers", "headers", "request_id", "scope", "status")
+    __slots__ = (
+        "_is_read",
+        "_receive",
+        "_send",
+        "bytes_moved",
+        "extra_headers",
+        "headers",
+        "request_id",
+        "scope",
+        "status",
+    )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, new_id: Callable[[], str]) -> None:
         self.scope, self._receive, self._send = scope, receive, send
@@ -97,6 +107,8 @@ class Call:
         self.request_id = given.decode() if given is not None and is_usable else new_id()
         self.extra_headers: list[tuple[bytes, bytes]] = []
         self.status = 0
+        self.bytes_moved = 0
+        """Of the body and of the answer, unpacked."""
         self._is_read = False
 
     @property
@@ -125,10 +137,15 @@ class Call:
         if event.get("more_body", False):
             body = await self._rest(body, bytes_max)
         self._is_read = True
+        self.bytes_moved += len(body)
         if len(body) > bytes_max:
             raise too_large(bytes_max)
         encoding = self.headers.get(b"content-encoding")
-        return _unpacked(body, encoding, bytes_max) if encoding is not None else body
+        if encoding is None:
+            return body
+        unpacked = _unpacked(body, encoding, bytes_max)
+        self.bytes_moved += len(unpacked)
+        return unpacked
 
     async def _rest(self, first: bytes, bytes_max: int) -> bytes:
         parts = [first]
@@ -202,6 +219,7 @@ class Call:
 
     async def _write(self, reply: Reply, gzip_bytes_min: int) -> None:
         body = reply.body
+        self.bytes_moved += len(body)
         headers = [
             _date.header(),
             (b"content-type", reply.content_type.encode()),

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from gantry_chassis.memory import LargeThings
 from gateway.access import Access
 from gateway.call import Call, Reply, json_head
 from gateway.cycle import Cycle
@@ -32,10 +33,11 @@ class QuickAnswers:
         new_request_id: Callable[[], str],
         finish: Finish,
         gzip_bytes_min: int,
+        large: LargeThings,
     ) -> None:
         self.access = access
         self._figures, self._new_request_id, self._finish = figures, new_request_id, finish
-        self._gzip_bytes_min = gzip_bytes_min
+        self._gzip_bytes_min, self._large = gzip_bytes_min, large
         self._tasks: set[asyncio.Task[None]] = set()
 
     def write_json(self, cycle: Cycle, body: bytes, name: str, started: float, *, may_pack: bool) -> bool:
@@ -45,6 +47,7 @@ class QuickAnswers:
             return False
         head = json_head(self._new_request_id(), len(body), stays=cycle.keep_alive, varies=varies)
         cycle.write(head + body)
+        self._large.had(len(body))
         self._figures.count(name, 200, clock() - started)
         return True
 

@@ -10,7 +10,7 @@ from uvicorn import Config, Server
 
 from gantry_chassis.addresses import listening_socket
 from gantry_chassis.budget import Budget
-from gantry_chassis.memory import give_back
+from gantry_chassis.memory import forget_cycles, give_back
 from gantry_link.accepting import Accepting
 from gateway.http_protocol import BOUNDS, GatewayProtocol
 from gateway.short_protocol import ShortProtocol
@@ -82,6 +82,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         self.cut_stalled(loop.time())
         if self.budget.take_peak() - self.budget.held > PEAK_BYTES:
+            forget_cycles()
             give_back()
         if self._sweeper is not None:
             self._sweeper.cancel()

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gantry_chassis.logs import get_logger
+from gantry_chassis.memory import give_back
 from scheduler import far_rows, kept_rows
 from scheduler.entries import COPIES_MAX, Entry
 from scheduler.far_rows import Place, Row, Wanted
 from scheduler.kept_rows import Kept
 from scheduler.known_offsets import QueueState
-from scheduler.memory import give_back
 
 BATCH_ROWS = 16_384
 BACKLOG_ROWS_MAX = 65_536

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from gantry_chassis.logs import get_logger
+from gantry_chassis.memory import forget_cycles
 from gantry_link.claims import RELEASED, Claims, Held, QueueKey
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.fleet import StoreAt
@@ -18,7 +19,6 @@ from gantry_wire.codes import GantryCode
 from gantry_wire.settle_headers import StoreTimeReplyHeader
 from scheduler.entries import LEVELS_MAX
 from scheduler.levels import DEFAULT_LEVELS, level_durations_ms
-from scheduler.memory import forget_cycles
 from scheduler.term import StoreToServe, Surroundings, Term, claimed_queues
 
 AWAY_SECONDS = 0.5
