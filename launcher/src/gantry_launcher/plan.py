@@ -237,13 +237,15 @@ class _Planner:
             "redis_password_file": self._data.redis_password,
         }
         plans: list[ProcessPlan] = []
+        own_ports = [self._ports.free() for _ in range(count)] if count > 1 else []
         for worker in range(count):
             name = "gateway" if count == 1 else f"gateway-{worker + 1}"
             log, check, own_check = self._log(name), Check("http", self._near, port), None
             share: dict[str, Any] = {"log_file": log}
             if count > 1:
-                own_check = Check("http", LOOPBACK, self._ports.free())
+                own_check = Check("http", LOOPBACK, own_ports[worker])
                 share |= {"reuse_port": "true", "worker": worker, "health_port": own_check.port}
+                share["worker_ports"] = ",".join(map(str, own_ports))
             command = self._python("gateway", {**settings, **share}, "gateway")
             folder = self._folder("gateway")
             plans.append(
@@ -306,7 +308,7 @@ class _Planner:
             own = one.key in {"port", "http_port", "fast_port", "store_dir", "broker_name"}
             if own and one.service == "broker-store" and len(self._names) > 1:
                 raise Refused(f"--set broker-store.{one.key}: say which of {', '.join(self._names)} is meant")
-            if one.key in {"log_file", "health_port"}:
+            if one.key in {"log_file", "health_port", "worker_ports"}:
                 raise Refused(f"--set {one.service}.{one.key}: the launcher itself sets it")
             if one.service in {"nats", "redis"} and one.key != "port":
                 raise Refused(f"--set {one.service}.{one.key}: only {one.service}.port can be set")

@@ -7,7 +7,10 @@ import asyncio
 import importlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -73,13 +76,26 @@ class Family(Generic[Child]):
         self.children.pop(values, None)
 
 
+class FamilyShown(msgspec.Struct, array_like=True, frozen=True):
+    """One named figure as it was at a moment, in a form that goes from one process to another."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    name: str
+    words: str
+    label_names: Labels
+    bounds: tuple[float, ...]
+    """Of a histogram: the upper bounds of its buckets, but for the last one, which has none."""
+    samples: list[tuple[Labels, tuple[float, ...]]]
+    """Label values, and the number; of a histogram the counts of its buckets, each by itself, then the sum of all."""
+
+
 class Metrics:
     """All figures of one process."""
 
     def __init__(self) -> None:
         self._counters: list[Family[Counter]] = []
         self._histograms: list[Family[Histogram]] = []
-        self._gauges: list[tuple[str, str, Labels, Callable[[], Readings]]] = []
+        self._read: list[tuple[Literal["gauge", "counter"], str, str, Labels, Callable[[], Readings]]] = []
 
     def counter(self, name: str, words: str) -> Counter:
         """Add a counter without labels; Prometheus shows it as `name_total`."""
@@ -105,34 +121,67 @@ class Metrics:
 
     def gauge(self, name: str, words: str, read: Callable[[], Readings], label_names: Labels = ()) -> None:
         """Add a figure that is read when asked: a number, or one for each tuple of label values."""
-        self._gauges.append((name, words, label_names, read))
+        self._read.append(("gauge", name, words, label_names, read))
+
+    def counted(self, name: str, words: str, read: Callable[[], Readings], label_names: Labels = ()) -> None:
+        """Add counters that something else keeps, read as a gauge is; Prometheus shows them as `name_total`."""
+        self._read.append(("counter", name, words, label_names, read))
 
     async def text(self) -> bytes:
         """Return everything in Prometheus' text format."""
-        # The first import and the writing of the text run beside the loop; the numbers are read in it, because it
-        # is the loop that changes them.
-        await asyncio.to_thread(importlib.import_module, "prometheus_client.core")
-        return await asyncio.to_thread(_render, list(self.collect()))
+        return await text_of([({}, self.shown())])
 
-    def collect(self) -> Iterable["Metric"]:
-        """Yield every figure as it is now."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+    def shown(self) -> list[FamilyShown]:
+        """Return every figure as it is now. In the loop, because it is the loop that changes them."""
+        shown = [
+            FamilyShown(
+                "counter",
+                one.name,
+                one.help,
+                one.label_names,
+                (),
+                [(v, (c.value,)) for v, c in one.children.items()],
+            )
+            for one in self._counters
+        ]
+        for one in self._histograms:
+            samples = [(v, (*h.counts, h.total)) for v, h in one.children.items()]
+            bounds = next((h.bounds for h in one.children.values()), ())
+            shown.append(FamilyShown("histogram", one.name, one.help, one.label_names, bounds, samples))
+        for kind, name, words, label_names, read in self._read:
+            samples = [(values, (float(number),)) for values, number in _readings(read())]
+            shown.append(FamilyShown(kind, name, words, label_names, (), samples))
+        return shown
 
-        for counters in self._counters:
-            metric = CounterMetricFamily(counters.name, counters.help, labels=counters.label_names)
-            for values, counter in counters.children.items():
-                metric.add_metric(values, counter.value)
-            yield metric
-        for histograms in self._histograms:
-            metric = HistogramMetricFamily(histograms.name, histograms.help, labels=histograms.label_names)
-            for values, histogram in histograms.children.items():
-                metric.add_metric(values, _buckets(histogram), histogram.total)
-            yield metric
-        for name, words, label_names, read in self._gauges:
-            metric = GaugeMetricFamily(name, words, labels=label_names)
-            for values, number in _readings(read()):
-                metric.add_metric(values, number)
-            yield metric
+
+async def text_of(parts: Sequence[tuple[Mapping[str, str], list[FamilyShown]]]) -> bytes:
+    """Return figures in Prometheus' text format, each part with labels of its own: those of several processes, say.
+
+    Families are shown once, with the samples of all parts.
+    """
+    # The first import and the writing of the text run beside the loop.
+    return await asyncio.to_thread(_render, parts)
+
+
+def _families(parts: Sequence[tuple[Mapping[str, str], list[FamilyShown]]]) -> Iterable["Metric"]:
+    core = importlib.import_module("prometheus_client.core")
+    kinds = {
+        "counter": core.CounterMetricFamily, "gauge": core.GaugeMetricFamily, "histogram": core.HistogramMetricFamily,
+    }  # fmt: skip
+    families: dict[str, Any] = {}
+    for labels, shown in parts:
+        for one in shown:
+            family = families.get(one.name)
+            if family is None:
+                names = (*labels, *one.label_names)
+                family = families[one.name] = kinds[one.kind](one.name, one.words, labels=names)
+            for values, numbers in one.samples:
+                all_values = (*labels.values(), *values)
+                if one.kind == "histogram":
+                    family.add_metric(all_values, _buckets(one.bounds, numbers[:-1]), numbers[-1])
+                else:
+                    family.add_metric(all_values, numbers[0])
+    return families.values()
 
 
 class _Collected:
@@ -148,22 +197,17 @@ class _Collected:
         return self._families
 
 
-def _render(families: list["Metric"]) -> bytes:
+def _render(parts: Sequence[tuple[Mapping[str, str], list[FamilyShown]]]) -> bytes:
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collected(families))
+    registry.register(_Collected(list(_families(parts))))
     return generate_latest(registry)
 
 
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+def _buckets(bounds: Sequence[float], counts: Sequence[float]) -> list[tuple[str, float]]:
     """Return cumulative counts by upper bound, as Prometheus wants them."""
-    running = 0
-    buckets: list[tuple[str, float]] = []
-    for bound, count in zip((*map(str, histogram.bounds), "+Inf"), histogram.counts, strict=True):
-        running += count
-        buckets.append((bound, running))
-    return buckets
+    return list(zip((*map(str, bounds), "+Inf"), accumulate(counts), strict=True))
 
 
 def _readings(readings: Readings) -> Iterable[tuple[Labels, float]]:

@@ -74,7 +74,7 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
 
     life.supervise("route poll", poll_routes)
     server = _server(settings, gateway)
-    close_own_health = await serve_own_health(settings.health_port, server.budget)
+    close_own_health = await serve_own_health(settings.health_port, server.budget, gateway.workers.answer)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # the routes live as long as the process
     try:

@@ -59,6 +59,7 @@ from gateway.tasks import Tasks
 from gateway.topic_admin import TopicAdmin, perm_bits
 from gateway.transaction_ports import TransactionParties
 from gateway.transactions import Transactions
+from gateway.workers import Workers
 
 VERSION = "0.1.0"
 
@@ -87,6 +88,7 @@ class Gateway(NamedTuple):
     puller: Puller
     drain: Callable[[], None]
     metrics: Metrics
+    workers: Workers
 
 
 def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
@@ -110,6 +112,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     receiver = Receiver(routes, ports.leases, clocks.monotonic)
     leases = _lease_routes(ports, routes, receiver)
     figures = _figures(metrics := Metrics(), send, pull, puller, leases, receiver)
+    workers = Workers(metrics, settings.worker, settings.worker_ports)
     access = Access(settings.token, WebPages(settings.listen, settings.allowed_hosts, settings.cors_origins))
     app = GatewayApp(
         send=send,
@@ -129,7 +132,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     _add_message_routes(app, ports, fleet, routes, known)
     _add_cluster_routes(app, fleet, ClusterView(fleet, names, known), topics, groups, clocks.monotonic)
     app.add_routes(
-        health_routes(Probe(fleet, ports.ids, clocks.wall_ms), metrics, lambda: puller.is_draining)
+        health_routes(Probe(fleet, ports.ids, clocks.wall_ms), workers.text, lambda: puller.is_draining)
     )
     _add_scheduler_routes(app, settings, ports, fleet, groups, routes)
     checkers = Holding(
@@ -145,7 +148,7 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     quick_leases = QuickLeases(leases, answers, is_limited=send.is_limited)
     app.short_way = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
 
-    return Gateway(app, routes, puller, partial(_drain, puller, receiver, transactions), metrics)
+    return Gateway(app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers)
 
 
 def _drain(*held: Puller | Receiver | Transactions) -> None:

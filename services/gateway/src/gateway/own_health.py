@@ -3,17 +3,16 @@
 from collections.abc import Awaitable, Callable
 
 from gantry_chassis.budget import Budget
-from gantry_chassis.http import HttpServer, Request, Response, json_response
+from gantry_chassis.http import Handler, HttpServer, Request, Response, json_response
 from gantry_chassis.process import StartRefused
+from gateway.workers import HOST, PATH
 
-HOST = "127.0.0.1"
 
-
-async def serve_own_health(port: int, budget: Budget) -> Callable[[], Awaitable[None]]:
-    """Answer `GET /health/live` until the returned function is called; with port 0 there is nothing to ask."""
+async def serve_own_health(port: int, budget: Budget, figures: Handler) -> Callable[[], Awaitable[None]]:
+    """Answer `GET /health/live` and `GET /figures` until the returned function is called; with port 0 there is nothing to ask."""
     if not port:
         return _nothing
-    server = HttpServer(HOST, port, {("GET", "/health/live"): _live}, budget)
+    server = HttpServer(HOST, port, {("GET", "/health/live"): _live, ("GET", PATH): figures}, budget)
     try:
         await server.start()
     except OSError as error:

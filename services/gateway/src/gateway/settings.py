@@ -26,6 +26,12 @@ class GatewaySettings(PeerSettings, frozen=True, kw_only=True):
             description="Port on 127.0.0.1 at which this very process answers GET /health/live, where several share a port; 0: none."
         ),
     ] = 0
+    worker_ports: Annotated[
+        tuple[Port, ...],
+        Meta(
+            description="The health_port of every process that shares the port, by its number, divided by commas: /metrics then shows the figures of all, with the label worker."
+        ),
+    ] = ()
     worker: Annotated[
         int, Meta(ge=0, le=255, description="Number of this process among those that share a port.")
     ] = 0

@@ -1,13 +1,13 @@
 """Liveness, readiness, figures, and the page that shows the API."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from gantry_chassis.metrics import CONTENT_TYPE, Metrics
+from gantry_chassis.metrics import CONTENT_TYPE
 from gateway.models import Live, Ready
 from gateway.probe import Probe
 from gateway.problems import Problem
@@ -16,7 +16,9 @@ from gateway.routes.parameters import problems
 BROKERS_MAX = 1000
 
 
-def health_routes(probe: Probe, metrics: Metrics, is_draining: Callable[[], bool]) -> APIRouter:
+def health_routes(
+    probe: Probe, figures_text: Callable[[], Awaitable[bytes]], is_draining: Callable[[], bool]
+) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["health"])
 
@@ -51,7 +53,7 @@ def health_routes(probe: Probe, metrics: Metrics, is_draining: Callable[[], bool
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def figures() -> Response:
         """Figures in Prometheus' text format."""
-        return Response(await metrics.text(), headers={"content-type": CONTENT_TYPE})
+        return Response(await figures_text(), headers={"content-type": CONTENT_TYPE})
 
     @router.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

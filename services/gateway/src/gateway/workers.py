@@ -1,0 +1,79 @@
+"""The figures of all processes that share a port: whoever answers asks the others at the ports of their own.
+
+Each worker's series have the label `worker`. A sum would fall when one of them starts again, and Prometheus would take the rest of it
+for growth.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from gantry_chassis.addresses import joined
+from gantry_chassis.http import Request, Response
+from gantry_chassis.logs import get_logger
+from gantry_chassis.metrics import FamilyShown, Metrics, text_of
+
+PATH = "/figures"
+HOST = "127.0.0.1"
+ANSWER_SECONDS_MAX = 2.0
+"""A worker that does not answer within this time is shown as not up; a scrape has 10 s by default."""
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+
+_log = get_logger()
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[FamilyShown]).decode
+
+
+class Workers:
+    """The processes that share a port, this one among them."""
+
+    def __init__(self, metrics: Metrics, worker: int, ports: Sequence[int]) -> None:
+        """`ports` are those of every worker's own, by its number; empty: this process is alone."""
+        self._metrics, self._worker, self._ports = metrics, worker, ports
+
+    def answer(self, _request: Request) -> Response:
+        """Answer another worker with the figures of this one."""
+        return Response(200, _encode(self._metrics.shown()), "application/msgpack")
+
+    async def text(self) -> bytes:
+        """Return the figures of all in Prometheus' text format; those of a process that is alone have no label more."""
+        if not self._ports:
+            return await self._metrics.text()
+        asked = [self._figures_of(number) for number in range(len(self._ports))]
+        answers = dict(enumerate(await asyncio.gather(*asked)))
+        ups = [((str(number),), (float(shown is not None),)) for number, shown in answers.items()]
+        words = "Whether a worker of the gateway answered: 1, or 0 for one whose figures are not here."
+        up = FamilyShown("gauge", "gateway_worker_up", words, ("worker",), (), ups)
+        parts = [({"worker": str(number)}, shown) for number, shown in answers.items() if shown is not None]
+        return await text_of([({}, [up]), *parts])
+
+    async def _figures_of(self, number: int) -> list[FamilyShown] | None:
+        """Return the figures of a worker; None where it does not answer, as while it starts again."""
+        if number == self._worker:
+            return self._metrics.shown()
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                return _decode(await _get(self._ports[number]))
+        except (OSError, TimeoutError, msgspec.DecodeError, msgspec.ValidationError) as error:
+            _log.warning("a worker does not tell its figures", worker=number, error=repr(error))
+            return None
+
+
+async def _get(port: int) -> bytes:
+    """Return what a worker answers. Raises OSError, also where that is no answer of ours."""
+    reader, writer = await asyncio.open_connection(HOST, port, limit=ANSWER_BYTES_MAX)
+    try:
+        head = f"GET {PATH} HTTP/1.1\r\nhost: {joined(HOST, port)}\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode())
+        answer = bytearray()
+        while part := await reader.read(64 * 1024):
+            answer += part
+            if len(answer) > ANSWER_BYTES_MAX:
+                raise OSError(f"over {ANSWER_BYTES_MAX} bytes")
+    finally:
+        writer.close()
+    first, _, body = bytes(answer).partition(b"\r\n\r\n")
+    if not first.startswith(b"HTTP/1.1 200 "):
+        raise OSError(f"status {first[9:12].decode('ascii', 'replace')}")
+    return body
