@@ -6,8 +6,6 @@ import math
 import random
 from dataclasses import dataclass
 
-from .store_process import StoreProcess
-
 CHECKPOINT_SECONDS_MIN, CHECKPOINT_SECONDS_MAX = 0.05, 5.0
 """A life lasts about a second: with the longest interval recovery has the log alone, with the shortest a checkpoint of a moment ago."""
 
@@ -26,26 +24,26 @@ REBUILD = "gantry_store_recovery_rebuild{"
 
 @dataclass
 class Recoveries:
-    """Counts of starts."""
+    """Counts of the starts of one store after kills."""
 
     starts: int = 0
     from_last_life: int = 0
     """Starts that began at a checkpoint which the life just killed had taken: the others read all that life from the log."""
     _end: int = 0
 
-    def note(self, store: StoreProcess) -> None:
-        """Count a start that is over; AssertionError when it rebuilt, though a kill harms no file."""
-        start, end, reasons = read_recovery(store)
+    def note(self, metrics: bytes, *, was_killed: bool = True) -> None:
+        """Count a start that is over; AssertionError when it rebuilt, though neither a kill nor a stop harms a file."""
+        start, end, reasons = read_recovery(metrics)
         assert not reasons, f"start {self.starts} rebuilt everything, because of: {reasons}"
-        self.starts += 1
-        self.from_last_life += start > self._end
+        self.starts += was_killed
+        self.from_last_life += was_killed and start > self._end
         self._end = end
 
 
-def read_recovery(store: StoreProcess) -> tuple[int, int, list[str]]:
-    """Return from where the store read its log, where that ends now, and the reasons for which it rebuilt: none, or one."""
+def read_recovery(metrics: bytes) -> tuple[int, int, list[str]]:
+    """Return from where a store read its log, where that ends now, and the reasons for which it rebuilt: none, or one."""
     figures: dict[str, float] = {}
-    for line in store.get("/metrics")[1].decode().splitlines():
+    for line in metrics.decode().splitlines():
         name, _, value = line.rpartition(" ")
         if name.startswith(("gantry_store_recovery_", "gantry_store_log_end_position")):
             figures[name] = float(value)

@@ -44,7 +44,7 @@ async def run_cycles(directory: Path, cycles: int, seed: int) -> tuple[Verdict, 
                 await asyncio.sleep(dice.uniform(0.0, 0.5))
                 await asyncio.to_thread(store.kill)
             await asyncio.to_thread(store.start)
-            await asyncio.to_thread(recoveries.note, store)
+            recoveries.note((await asyncio.to_thread(store.get, "/metrics"))[1])
             await traffic.stop()
             if (cycle + 1) % check_every_cycles == 0 or cycle + 1 == cycles:
                 await read_everything(store.port, TOPIC, QUEUE_COUNT, history)

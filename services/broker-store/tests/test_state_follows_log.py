@@ -5,9 +5,13 @@ import asyncio
 import pytest
 from leasing_side import LeasingSide, bodies
 from sending_side import START_S, ScriptedPeer, SendingSide
+from settling_side import SettlingSide
 
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.headers import UpdateConsumerOffsetHeader
+from gantry_wire.names import HALF_TOPIC
+from gantry_wire.properties import index_key_hash
+from gantry_wire.settle_headers import SettleOutput
 
 pytestmark = pytest.mark.anyio
 RED = {"expression_type": "TAG", "expression": "red"}
@@ -180,3 +184,63 @@ async def test_a_note_of_deleted_topics_counts_nothing_that_a_power_cut_takes():
         cut = SendingSide(disk, START_S + 10, flush="async")
         assert cut.opening.rebuild_reason is None
         assert cut.records("short") == []
+
+
+async def test_a_half_that_waits_does_not_bring_its_deleted_topic_back():
+    side, peer = SettlingSide(), ScriptedPeer()
+    half = {"UNIQ_KEY": "H", "TRAN_MSG": "true", "PGROUP": "pg"}
+    side.send(peer, "short", body=b"half", sys_flag=4, properties=half)
+    side.flush()
+    side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "short"})
+    side.flush()
+    checked = SettleOutput(HALF_TOPIC, 0, set={"TRANSACTION_CHECK_TIMES": "1"})
+    assert side.settled([side.item(0, checked, topic=HALF_TOPIC)], topic=HALF_TOPIC)[0].status == "settled"
+    await side.sending.topics_saver.close()
+    again = side.reopen()
+    assert len(again.records(HALF_TOPIC)) == 2
+    assert again.topics.find("short") is None
+
+
+async def test_queues_of_a_topic_made_again_hold_nothing_of_the_deleted_one_after_a_power_cut():
+    side, peer = SendingSide(), ScriptedPeer()
+    for queue_id in (0, 1):
+        side.send(peer, "short", body=b"deleted", queue_id=queue_id)
+    side.flush()
+    await side.sending.checkpoints.take()
+    side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "short"})
+    side.flush()
+    side.ask(peer, RequestCode.UPDATE_AND_CREATE_TOPIC, ASYNC_TOPIC | {"topic": "short"})  # with one queue
+    side.send(peer, "short", body=b"new", queue_id=0)
+    side.flush()
+    await side.sending.topics_saver.close()
+    await side.sending.checkpoints.take()
+    for disk in side.files.crash_states(30, seed=2):
+        cut = SendingSide(disk, START_S + 10)
+        assert cut.opening.rebuild_reason is None
+        assert cut.queues.find("short", 1) is None
+        assert [record.body for record in cut.records("short", 0)] == [b"new"]
+
+
+async def test_a_deletion_does_not_hide_that_a_rebuild_of_the_index_was_cut_off():
+    side, peer = SendingSide(), ScriptedPeer()
+
+    def send(numbers):
+        for number in numbers:
+            side.send(peer, "orders", body=b"x", properties={"UNIQ_KEY": f"A{number}"})
+        side.flush()
+
+    side.send(peer, "short", body=b"x")
+    send(range(3))
+    await stop(side)
+    side = side.reopen()
+    send(range(3, 9))
+    side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "short"})
+    side.flush()
+    await side.sending._note_saver.close()
+    side = side.reopen(index_slots=128)
+    assert side.opening.is_rebuild
+    send(range(9, 40))
+    for disk in await disks_within_a_checkpoint(side):
+        again = SendingSide(disk, START_S + 10, index_slots=128)
+        for number in range(40):
+            assert again.store.index.lookup(index_key_hash("orders", f"A{number}"), 0, 1 << 62, 9), number

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...conftest import ROOT, run_gantry, start_system, stop_system  # noqa: TID252
+from ..recoveries import Recoveries, draw_life  # noqa: TID252
 from ..store_process import free_port_block  # noqa: TID252
 
 READY_SECONDS_MAX = 90.0
@@ -68,11 +70,19 @@ class MixedSystem:
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     seconds: list[Second] = field(default_factory=list[Second])
     kills: dict[str, int] = field(default_factory=dict[str, int])
+    recoveries: dict[str, Recoveries] = field(default_factory=dict[str, Recoveries])
+    """Of each store, by its name."""
+    _seen_pids: set[int] = field(default_factory=set[int])
+    """Processes of stores whose start was looked at."""
 
-    def start(self) -> None:
-        small = ("--set", "broker-store.segment_bytes=8388608")
-        self.state = start_system(self.data / "system", "--brokers", str(self.brokers), *small)
+    def start(self, dice: random.Random) -> None:
+        """Start on the directory as it is, with an interval of checkpoints and a flush mode that the dice choose."""
+        life = draw_life(dice)
+        words = ["--set", "broker-store.segment_bytes=8388608", "--flush", life["flush"]]
+        words += ["--set", f"broker-store.checkpoint_seconds={life['checkpoint_seconds']}"]
+        self.state = start_system(self.data / "system", "--brokers", str(self.brokers), *words)
         self.http = self.state["http"]
+        self._note_starts(was_killed=False)
         for service in MODULES:
             second = Second(service, self.state["nameserver"], self.data / f"second-{service}")
             second.start()
@@ -81,6 +91,7 @@ class MixedSystem:
     def stop(self) -> None:
         for second in self.seconds:
             second.kill()
+        self.seconds.clear()
         stop_system(self.data / "system")
 
     def kill_one(self, dice: random.Random) -> str:
@@ -88,6 +99,7 @@ class MixedSystem:
         kind = dice.choice(("store", "scheduler", "txn-checker"))
         self.kills[kind] = self.kills.get(kind, 0) + 1
         if kind == "store":
+            self._note_starts()
             self._kill_pid(dice.choice(self._status()["brokers"])["pid"])
         elif dice.random() < 0.5:
             second = next(one for one in self.seconds if one.service == kind)
@@ -104,9 +116,31 @@ class MixedSystem:
         while time.monotonic() < until:
             state = self._status()
             if state["ready"]:
+                self._note_starts()
                 return
             time.sleep(0.1)
         raise AssertionError(f"not whole again: {state.get('processes')}")
+
+    @property
+    def counts(self) -> str:
+        """Say how stores began after kills. None rebuilt: a start that does fails the run."""
+        starts = sum(one.starts for one in self.recoveries.values())
+        from_last = sum(one.from_last_life for one in self.recoveries.values())
+        return (
+            f"starts after kills {starts}, from a checkpoint of the life just killed {from_last}, rebuilds 0"
+        )
+
+    def _note_starts(self, *, was_killed: bool = True) -> None:
+        """Look how each store began that is ready; one that is killed while it recovers says nothing."""
+        for broker in self._status()["brokers"]:
+            pid, name = broker["pid"], broker["name"]
+            if pid is None or pid in self._seen_pids:
+                continue
+            with contextlib.suppress(OSError):
+                metrics = urllib.request.urlopen(f"{broker['http']}/metrics", timeout=30).read()
+                if b"gantry_store_recovery_rebuild{" in metrics:
+                    self.recoveries.setdefault(name, Recoveries()).note(metrics, was_killed=was_killed)
+                    self._seen_pids.add(pid)
 
     def _status(self) -> dict[str, Any]:
         return json.loads(run_gantry("status", "--data", str(self.data / "system"), "--json").stdout)

@@ -21,8 +21,8 @@ from .system import MixedSystem
 ACKNOWLEDGED_PER_KILL = 21
 """Fewer would say little: on a machine so busy that nothing starts between two kills, the next one waits for them."""
 PATIENCE_SECONDS = 120
-KILLS_PER_CHECK = 25
-"""After so many kills the load rests and everything is judged."""
+KILLS_PER_ROUND = 10
+"""After so many kills the load rests, everything is judged, and the stores go on with another interval of checkpoints and flush mode."""
 
 
 def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tuple[Count, MixedSystem]:
@@ -30,24 +30,29 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
     dice = random.Random(seed)
     system = MixedSystem(directory, brokers=brokers)
     books = Books()
-    system.start()
+    system.start(dice)
     http = Http(system.http)
     journeys: list[Journey] = []
     try:
         _prepare(http)
         done = 0
         while done < kills:
+            if done:  # with other settings: the launcher starts what is killed again with the same ones
+                http.close()
+                system.stop()
+                system.start(dice)
+                http = Http(system.http)
             journeys = [kind(system.http, books, dice.randrange(1 << 30), f"{done}") for kind in ALL]
             for journey in journeys:
                 journey.start()
-            for _ in range(min(KILLS_PER_CHECK, kills - done)):
+            for _ in range(min(KILLS_PER_ROUND, kills - done)):
                 time.sleep(dice.uniform(0.2, 2.5))
                 _until_acknowledged(books, ACKNOWLEDGED_PER_KILL * (done + 1))
                 system.kill_one(dice)
                 done += 1
             _rest(system, http, books, journeys)
             count = books.count()
-            print(f"after {done} kills {system.kills}: {count}")
+            print(f"after {done} kills {system.kills}: {count}; {system.counts}")
             assert count.holds, f"seed {seed}: {count} {_some(books)}"
         return books.count(), system
     finally:

@@ -25,7 +25,7 @@ from broker_store.log.files import SPACE_ERRORS, Files
 from broker_store.log.index import IndexFiles
 from broker_store.log.spare_descriptors import NO_DESCRIPTOR
 from broker_store.log.unit_journal import UnitJournal
-from broker_store.queue_note import encode_note, take_note
+from broker_store.queue_note import QueueNote, encode_note, take_note
 from broker_store.queue_saving import QueueSaving
 from broker_store.queues import QueueEnds, QueueTable
 from broker_store.settling.copies import KEPT_FILE
@@ -65,6 +65,8 @@ class CheckpointParts:
     states: DerivedStates
     snapshots: SnapshotFiles
     note_file: ConfigFile
+    note: QueueNote | None
+    """What `note_file` holds."""
     checkpoint: Checkpoint
     thread: Executor
     now_ms: Callable[[], int]
@@ -86,6 +88,8 @@ class Checkpoints:
             parts.files, parts.log.directory, parts.log.settings, parts.queues, parts.unit_journal, self._beside,
             self.position, is_whole=parts.is_whole,
         )  # fmt: skip
+        self.note = parts.note
+        """The note of the last checkpoint, from when its turn to be written comes."""
         self.count = 0
         self._broken = ""
         self._under_way: set[asyncio.Future[int]] = set()
@@ -171,7 +175,9 @@ class Checkpoints:
             await self._save_index(parts.index)
         await in_thread(lambda: parts.journal.append(keys, keys_end, position))
         await in_thread(lambda: self._save(states, position))
-        content = encode_note(note, parts.unit_journal.start)
+        note.units_from = parts.unit_journal.start
+        content = encode_note(note)
+        self.note = note
         await in_thread(lambda: parts.note_file.store_bytes(content))
         await in_thread(lambda: parts.journal.drop_before(oldest_ms))  # the note asks for none of them
         confirm, end = parts.log.confirm, parts.log.written_end

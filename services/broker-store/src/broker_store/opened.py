@@ -14,7 +14,7 @@ from broker_store.log.commit_log import CommitLog
 from broker_store.log.files import Files
 from broker_store.log.index import IndexFiles
 from broker_store.log.unit_journal import UnitJournal
-from broker_store.queue_note import Reason
+from broker_store.queue_note import QueueNote, Reason
 from broker_store.queues import QueueTable
 from broker_store.settings import Settings
 from broker_store.system_records import Preambles
@@ -52,6 +52,8 @@ class OpenedStore:
     """Why queues, index and tables were made again from the whole log; None when they were taken over."""
     recovery_start: int = 0
     """Log position from which recovery read."""
+    note: QueueNote | None = None
+    """The note that was found; None for a directory that has none, or was written by another broker."""
     is_whole: bool = False
     """Nothing had to be recovered: all units are in the files of their queues."""
 

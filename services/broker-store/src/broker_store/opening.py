@@ -99,6 +99,7 @@ class Opening:
             yield from self._recover(note)
         self._adopt_topics()
         self._open_again()
+        self.store.note = note
 
     def abandon(self) -> None:
         """Close everything in the middle of it: the next start begins like this one."""
@@ -249,13 +250,7 @@ class Opening:
         store, is_index_whole = self.store, True
         self._load_queues(recovery)
         if note is not None:
-            for topic, of_topic in note.retired.items():
-                for queue_id, offset in of_topic.items():
-                    store.queues.continue_at(topic, queue_id, offset)
-            # The unlink of a deleted topic's files is not synced: a power cut brings them back.
-            for topic in [name for name in store.queues.topics() if name in note.retired]:
-                if topic not in note.next_offsets:
-                    store.queues.remove(topic)
+            self._retire(note)
         if store.index is not None and not self.is_rebuild:
             times = self._checkpoint.last.times
             is_foreign_crash = bool(self._checkpoint.last.foreign) and not self._checkpoint.last.is_clean
@@ -263,6 +258,20 @@ class Opening:
         if not self.is_rebuild and self._is_ours:
             store.journal.load(store.window, recovery.start)
         return is_index_whole
+
+    def _retire(self, note: QueueNote) -> None:
+        """Take up the next offsets of deleted topics. The unlink of their files is not synced: a power cut brings them back."""
+        queues = self.store.queues
+        for topic, of_topic in note.retired.items():
+            for queue_id, offset in of_topic.items():
+                queue = queues.find(topic, queue_id)
+                if queue is not None and queue.min_offset < offset >= queue.max_offset:
+                    queues.remove_queue(queue, offset)  # also where the topic was made again
+                else:
+                    queues.continue_at(topic, queue_id, offset)
+        for topic in [name for name in queues.topics() if name in note.retired]:
+            if topic not in note.next_offsets:
+                queues.remove(topic)
 
     def _load_states(self, recovery: Recovery, note: QueueNote | None) -> list[Covered]:
         """Give the derived states their snapshots; none in a rebuild, or before the first checkpoint: the whole log is replayed to them."""

@@ -90,10 +90,15 @@ def take_note(
     return note
 
 
-def encode_note(note: QueueNote, units_from: int) -> bytes:
+def encode_note(note: QueueNote) -> bytes:
     """Return a note as it is saved."""
-    note.units_from = units_from
     return msgspec.json.encode(note)
+
+
+def with_retired(note: QueueNote, queues: QueueTable) -> QueueNote:
+    """Return a note that knows of the topics deleted since. It counts no more than it did: the files may not hold what came later."""
+    retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
+    return msgspec.structs.replace(note, retired=retired)
 
 
 def what_is_missing(

@@ -124,6 +124,16 @@ class QueueTable:
             queue.units.destroy()
         return of_topic
 
+    def remove_queue(self, queue: Queue, next_offset: int) -> None:
+        """Drop one queue and its files; what is made again under its name goes on at this offset."""
+        del self._queues[(queue.topic, queue.queue_id)]
+        of_topic = self._by_topic[queue.topic]
+        of_topic.remove(queue)
+        if not of_topic:
+            del self._by_topic[queue.topic]
+        queue.units.destroy()
+        self.continue_at(queue.topic, queue.queue_id, next_offset)
+
     def _make(self, topic: str, queue_id: int) -> Queue:
         units = self._open_units(topic, queue_id)
         next_offset = max(units.max_offset, self.retired.get(topic, {}).get(queue_id, 0))

@@ -12,7 +12,7 @@ from broker_store.idempotency import Remembered, Window, content_crc, key_digest
 from broker_store.log.scan import ScannedRecord
 from broker_store.message import IndexEntry, key_entries
 from broker_store.queues import Queue, QueueTable
-from broker_store.settling.mark import MARK
+from broker_store.settling.mark import MARK, read_mark
 from broker_store.system_records import SegmentOffsets, TopicDeleted
 from broker_store.topics import QUEUES_MAX, SEGMENT_TOPIC
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -197,7 +197,11 @@ class Restore:
         if queue.topic == SEGMENT_TOPIC:
             self._apply_system(position, size, store_ms)
         elif queue.topic in _WAITING_TOPICS:
-            self._await_topic(properties)
+            mark = read_mark(properties) if MARK in properties else None
+            if (
+                mark is None or mark.source[2]
+            ):  # a copy of what waits makes no topic: its own may be deleted by now
+                self._await_topic(properties)
         for state, covered in self._states:
             if position >= covered and state.wants(queue.topic, properties):
                 assert self._read is not None

@@ -1,7 +1,6 @@
 """The sending half of a store, put together: group commit, checks, topics, idempotency, and the loops behind them."""
 
 import asyncio
-import errno
 import os
 import random
 from concurrent.futures import Executor
@@ -22,8 +21,7 @@ from broker_store.log.errors import LogStopped
 from broker_store.opening import OpenedStore
 from broker_store.plain_sends import PlainSends
 from broker_store.ports import Commands, Handler
-from broker_store.queue_note import encode_note, take_note
-from broker_store.queues import QueueEnds
+from broker_store.queue_note import encode_note, with_retired
 from broker_store.requests import RequestClass
 from broker_store.retrying.retries import Retries
 from broker_store.saver import Saver
@@ -109,7 +107,7 @@ class Sending:
         self.checkpoints = Checkpoints(
             CheckpointParts(
                 store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms, store.journal, store.unit_journal,
-                store.states, store.snapshots, store.note_file, store.checkpoint, thread, store.clock.now_ms, store.is_whole,
+                store.states, store.snapshots, store.note_file, store.note, store.checkpoint, thread, store.clock.now_ms, store.is_whole,
                 settings.checkpoint_seconds,
             )
         )  # fmt: skip
@@ -225,22 +223,14 @@ class Sending:
             TopicConfigSerializeWrapper(data_version=topics.version.value, topic_config_table=topics.all())
         )
 
-    def _store_note(self, content: bytes) -> None:
-        """Save a note between two checkpoints. What it counts is durable first: a power cut must not look like a loss."""
-        try:
-            self.store.log.sync()
-        except LogStopped as error:
-            raise OSError(errno.EIO, f"the log cannot be synced: {error}") from error
-        self.store.note_file.store_bytes(content)
-
     def _encode_note(self) -> bytes:
-        """Return a note of this moment, between two checkpoints: topics were deleted."""
-        store, position = self.store, self.appends.appeared_end
-        ends = QueueEnds(position, is_all=store.log.visible_end <= position)
-        oldest_ms = store.clock.now_ms() - store.settings.idempotency_window_seconds * 1000
-        newest_key_ms = store.window.newest_ms if store.window.newest_ms >= oldest_ms else 0
-        note = take_note(store.queues, store.index, ends, store.log.min_position, newest_key_ms)
-        return encode_note(note, store.unit_journal.start)
+        """Return the note of the last checkpoint with the topics deleted since; nothing where there was none, and all is walked."""
+        note = self.checkpoints.note
+        return b"" if note is None else encode_note(with_retired(note, self.store.queues))
+
+    def _store_note(self, content: bytes) -> None:
+        if content:
+            self.store.note_file.store_bytes(content)
 
 
 def build_stamp(store: OpenedStore) -> Stamp:

@@ -11,6 +11,7 @@ from typing import Any
 
 from derived_state import DerivedState, LeaseState
 
+from broker_store.settling.mark import Source
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.record import Record
 
@@ -29,6 +30,8 @@ class Allowed:
     """The tags of each filter that a group had in a topic. What a filter passed over is done in a snapshot, and never noted in the log."""
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict[tuple[str, str, int], int])
     """The highest offset a client committed. It moves the leases, and a snapshot of them, before it is in consumerOffset.json."""
+    removed_below: int = 0
+    """Retention removed the log below this position once. Where a power cut brings the segment back, a snapshot has passed what it holds."""
 
 
 def differences(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> list[str]:
@@ -40,7 +43,7 @@ def differences(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -
         *_window(opened, rebuilt, allowed),
         *_tables("filter", opened.filters, rebuilt.filters),
         *_leases(opened, rebuilt, allowed),
-        *_tables("settled", opened.settled, rebuilt.settled),
+        *_tables("settled", _kept(opened, allowed), _kept(rebuilt, allowed)),
         *_tables("topic", opened.topics, rebuilt.topics),
         *_tables("committed offset", opened.offsets, rebuilt.offsets),
         *_tables("lock", {"all": opened.locks}, {"all": rebuilt.locks}),
@@ -105,7 +108,9 @@ def _leases(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
         passed = {
             offset
             for offset in other.undone - one.undone
-            if offset < allowed.committed.get(key, 0) or _is_passed_over(records[offset], wanted)
+            if offset < allowed.committed.get(key, 0)
+            or records[offset].position < allowed.removed_below
+            or _is_passed_over(records[offset], wanted)
         }
         if one.undone != other.undone - passed:
             yield f"undone of {key}: {sorted(one.undone)}, rebuilt {sorted(other.undone)}"
@@ -113,6 +118,15 @@ def _leases(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
             # A lease under way at a checkpoint counts in its snapshot; the log has it only once it ended in vain.
             if one.attempts.get(offset, 0) < other.attempts.get(offset, 0):
                 yield f"attempts of {key} {offset}: {one.attempts.get(offset)}, rebuilt {other.attempts.get(offset)}"
+
+
+def _kept(state: DerivedState, allowed: Allowed) -> dict[Source, tuple[int, ...]]:
+    """Return what is decided of the messages that retention never removed."""
+    kept = {
+        source: tuple(at for at in decided if state.queues[source[:2]].units[at][0] >= allowed.removed_below)
+        for source, decided in state.settled.items()
+    }
+    return {source: decided for source, decided in kept.items() if decided}
 
 
 def _is_passed_over(record: Record, wanted: list[set[str]]) -> bool:

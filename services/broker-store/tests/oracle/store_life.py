@@ -187,6 +187,7 @@ class StoreLife:
         if (side := self._opened) is not None:
             self.may_rebuild &= not side.sending.checkpoints.count
             window_ms = self.settings["idempotency_window_seconds"] * 1000
+            self.allowed.removed_below = max(self.allowed.removed_below, side.log.min_position)
             self.allowed.forgotten_ms = max(self.allowed.forgotten_ms, side.clock.now_ms() - window_ms)
         self.wall_s += self.dice.choice((0.5, 0.5, 5, 100, -1800, 7200))
         for disk in disks:
