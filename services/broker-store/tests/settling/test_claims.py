@@ -96,11 +96,56 @@ def test_every_start_has_epochs_above_all_before():
     counts = [raise_boot_count(files, "/store") for _ in range(3)]
     assert counts == [1, 2, 3]
     assert all(
-        claim(table(later)).epoch > claim(table(earlier)).epoch + 2**31
+        claim(table(later)).epoch > claim(table(earlier)).epoch
         for earlier, later in itertools.pairwise(counts)
     )
     disk = next(iter(files.crash_states(1, 0)))
     assert raise_boot_count(disk, "/store") == 4
+
+
+def test_epochs_of_a_start_cannot_be_guessed_from_those_of_another():
+    firsts = {claim(table()).epoch for _ in range(20)}
+    assert len(firsts) == 20
+    assert max(firsts) - min(firsts) > 2**32
+    claims = table()
+    epochs = [claim(claims, str(number), number * 3000).epoch for number in range(50)]
+    steps = [later - earlier for earlier, later in itertools.pairwise(epochs)]
+    assert min(steps) > 0
+    assert len(set(steps)) > 40
+
+
+@pytest.mark.parametrize("draw", [lambda below: 0, lambda below: below - 1, lambda below: below // 2])
+def test_epochs_only_rise_and_stay_below_those_of_the_next_start(draw):
+    claims = ClaimTable(1, draw)
+    epochs = [claim(claims, str(number % 2), number * 3000).epoch for number in range(10_000)]
+    assert all(later > earlier for earlier, later in itertools.pairwise(epochs))
+    assert epochs[-1] < claim(ClaimTable(2, lambda _: 0)).epoch
+    assert claim(ClaimTable(2**23 - 1, lambda below: below - 1)).epoch < 2**63
+
+
+@pytest.mark.parametrize(
+    ("owner", "shown"),
+    [
+        ("scheduler@h:1#7-0123456789abcdef0123456789abcdef", "scheduler@h:1#7"),
+        ("scheduler@h:1#7-0123456789abcdef0123456789abcdef task-1", "scheduler@h:1#7 task-1"),
+        ("a", "a"),
+    ],
+)
+def test_nobody_is_told_the_random_part_of_an_owner_which_could_renew_its_claim(owner, shown):
+    claims = table()
+    held = claim(claims, owner)
+    assert held.shown_owner == shown
+    for refused_call in (lambda: claim(claims, "b"), lambda: claims.check(KEY, 0, 0)):
+        with pytest.raises(RefusedRequest) as refused:
+            refused_call()
+        assert refused.value.fields["heldBy"] == shown
+        assert "0123456789abcdef" not in str(refused.value)
+
+
+def test_epochs_rise_over_those_of_the_layout_before():
+    assert all(
+        claim(ClaimTable(boot + 1, lambda _: 0)).epoch > (boot << 32 | 2**32 - 1) for boot in (0, 1, 7, 2**22)
+    )
 
 
 @pytest.fixture
@@ -124,7 +169,7 @@ async def test_claim_settle_state_and_holder_over_the_wire(peer):
     side.pass_time(2)
     claimed = side.claim(peer)
     assert (claimed.cursor, claimed.max_offset) == (0, 2)
-    assert claimed.epoch >> 32 == 1
+    assert claimed.epoch >> 40 == 1
     answer = settle(side, peer, claimed.epoch, [side.item(1, deliver(), outcome="delivered")])
     body = decode_json(answer.body, SettleReplyBody)
     assert (body.results[0].status, body.cursor) == ("settled", 0)

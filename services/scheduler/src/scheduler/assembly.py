@@ -136,7 +136,7 @@ def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
 def _ourselves(settings: SchedulerSettings, port: int, figures: Figures, keepers: Keepers) -> Ourselves:
     host = settings.advertised_host
     address = joined(host, port)
-    owner = f"scheduler@{address}#{os.getpid()}-{secrets.token_hex(4)}"
+    owner = f"scheduler@{address}#{os.getpid()}-{secrets.token_hex(16)}"
     pace = Pace(
         settings.settle_batch,
         settings.settles_in_flight,

@@ -103,7 +103,7 @@ class CheckerProcess:
         claims = Claims(
             store.calls,
             [HALF_QUEUE],
-            owner=f"txn-checker {self._address} {os.getpid()}-{secrets.token_hex(4)}",
+            owner=f"txn-checker {self._address} {os.getpid()}-{secrets.token_hex(16)}",
             address=self._address,
             acquired=partial(_acquired, watch),
             lost=partial(_lost, watch),

@@ -1,9 +1,13 @@
 """Who works on which system queue: at most one owner each, known by its epoch. Pure: told who asks and what time it is.
 
 A claim ends by its time, by its release, or with the connection it came over. Every claim granted anew has a higher epoch than any
-before, also over restarts of the store: boot count << 32 | counter. So what an owner that was replaced still sends is refused.
+before, also over restarts of the store: boot count << 40 | a number that grows by random steps. So what an owner that was replaced still
+sends is refused, and so is what somebody sends who guesses.
 """
 
+import re
+import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker_store.log.files import SPACE_ERRORS, Files, make_durable_dirs
@@ -15,8 +19,11 @@ from gantry_wire.settle_headers import FENCED, HELD
 QueueKey = tuple[str, int]
 """Topic and queue id."""
 
-_COUNTER_BITS = 32
-_BOOT_BITS = 31
+_RANDOM_PART = re.compile(r"-[0-9a-f]{8,}(?![0-9A-Za-z])")
+_EPOCH_BITS = 40
+_BOOT_BITS = 23
+_STEPS_BITS = 20
+"""A step is at most 2^-20 of the numbers that are left, so that a boot can grant a million claims by large steps, and more by smaller ones."""
 
 
 @dataclass(slots=True)
@@ -31,13 +38,20 @@ class Claim:
     """On the clock of `now_ms`, which only measures distances."""
     peer_id: int
 
+    @property
+    def shown_owner(self) -> str:
+        """The owner without its random part: whoever knows that may renew the claim, so nobody is told it."""
+        return _RANDOM_PART.sub("", self.owner)
+
 
 class ClaimTable:
     """All claims of this store. `now_ms` is a clock that no step of the wall clock moves."""
 
-    def __init__(self, boot_count: int) -> None:
-        self._base = boot_count << _COUNTER_BITS
-        self._counter = 0
+    def __init__(self, boot_count: int, draw: Callable[[int], int] = secrets.randbelow) -> None:
+        """`draw` returns a number from 0 to below its argument that nobody can foresee."""
+        self._draw = draw
+        self._base = boot_count << _EPOCH_BITS
+        self._number = draw(1 << (_EPOCH_BITS - 1))
         self._claims: dict[QueueKey, Claim] = {}
 
     def claim(self, key: QueueKey, owner: str, address: str, ttl_ms: int, peer_id: int, now_ms: int) -> Claim:
@@ -46,8 +60,9 @@ class ClaimTable:
         if found is not None and found.owner != owner and found.until_ms > now_ms:
             raise _held(key, found, now_ms)
         if found is None or found.owner != owner:
-            self._counter += 1
-            found = Claim(owner, address, self._base | self._counter, ttl_ms, 0, peer_id)
+            left = (1 << _EPOCH_BITS) - self._number
+            self._number += 1 + self._draw(max(1, left >> _STEPS_BITS))
+            found = Claim(owner, address, self._base | self._number, ttl_ms, 0, peer_id)
             self._claims[key] = found
         found.address, found.ttl_ms, found.peer_id = address, ttl_ms, peer_id
         found.until_ms = now_ms + ttl_ms
@@ -110,16 +125,16 @@ def _held(key: QueueKey, claim: Claim, now_ms: int) -> RefusedRequest:
     left_ms = claim.until_ms - now_ms
     return RefusedRequest(
         ResponseCode.SYSTEM_BUSY,
-        f"queue {key[1]} of topic[{key[0]}] is claimed by {claim.owner} at {claim.address} for {left_ms} ms more",
-        {"gantryCode": HELD, "heldBy": claim.owner, "address": claim.address, "leftMs": str(left_ms)},
+        f"queue {key[1]} of topic[{key[0]}] is claimed by {claim.shown_owner} at {claim.address} for {left_ms} ms more",
+        {"gantryCode": HELD, "heldBy": claim.shown_owner, "address": claim.address, "leftMs": str(left_ms)},
     )
 
 
 def _fenced(key: QueueKey, epoch: int, claim: Claim | None) -> RefusedRequest:
-    by = f"; {claim.owner} at {claim.address} holds it" if claim is not None else ""
+    by = f"; {claim.shown_owner} at {claim.address} holds it" if claim is not None else ""
     fields = {"gantryCode": FENCED}
     if claim is not None:
-        fields |= {"heldBy": claim.owner, "address": claim.address}
+        fields |= {"heldBy": claim.shown_owner, "address": claim.address}
     return RefusedRequest(
         ResponseCode.ILLEGAL_OPERATION,
         f"epoch {epoch} of queue {key[1]} of topic[{key[0]}] is over{by}: nothing was done, claim the queue again",

@@ -137,7 +137,9 @@ class SettlingHandlers:
         reply = ClaimHolderReplyHeader()
         if claim is not None:
             until_ms = self._now_ms() + claim.until_ms - now_ms
-            reply = ClaimHolderReplyHeader(held_by=claim.owner, address=claim.address, until_ms=until_ms)
+            reply = ClaimHolderReplyHeader(
+                held_by=claim.shown_owner, address=claim.address, until_ms=until_ms
+            )
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply)
 
     def time(self, _peer: Peer, command: Command) -> bytes:
