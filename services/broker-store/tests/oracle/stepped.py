@@ -110,8 +110,8 @@ class _StillTime:
         return 0.0
 
 
-def run_stepped(live: Callable[[Threads], Coroutine[Any, Any, None]]) -> None:
-    """Run a life whose store has stepped threads and a stepped clock."""
+def run_stepped(live: Callable[[Threads], Coroutine[Any, Any, None]], *, has_journal: bool) -> None:
+    """Run a life whose store has stepped threads and a stepped clock; `has_journal`: its few queues use the unit journal."""
     threads = Threads()
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -121,4 +121,6 @@ def run_stepped(live: Callable[[Threads], Coroutine[Any, Any, None]]) -> None:
             patch.setattr(name, threads.executor)
         patch.setattr("broker_store.checkpoints.time", _StillTime)
         patch.setattr("broker_store.beside_loop.time", _StillTime)
+        if has_journal:
+            patch.setattr("broker_store.queue_saving.QUEUES_WITHOUT_JOURNAL_MAX", 1)
         runner.run(live(threads))

@@ -30,7 +30,7 @@ class WholeSide(LeasingSide, SettlingSide):
         self.transactions = Transactions(
             TransactionParts(
                 store, self.appends, sending.settling, sending.halves.recent, sending.delays.levels,
-                sending.delays.horizon_ms, self.consuming.clients, self.classes["endTransaction"], self._at_once,
+                self.consuming.clients, self.classes["endTransaction"], self._at_once,
                 ConnectionPool(), "127.0.0.1:10911", lambda: None,
             )
         )  # fmt: skip

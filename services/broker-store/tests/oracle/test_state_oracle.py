@@ -13,7 +13,7 @@ TESTS = 20
 
 def live(seed: int, tally: Tally) -> None:
     try:
-        run_stepped(lambda threads: StoreLife(seed, threads, tally).live())
+        run_stepped(lambda threads: StoreLife(seed, threads, tally).live(), has_journal=seed % 2 == 1)
     except BaseException:
         print(f"to live it again: ./gantry test {__file__} -m soak --lives 1 --seed {seed}")  # noqa: T201
         raise
