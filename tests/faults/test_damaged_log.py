@@ -88,7 +88,7 @@ def test_a_byte_that_decayed_behind_a_clean_stop_is_found_at_its_first_read(
     with Client(store.port) as client:
         assert client.read_all(TOPIC, 1) == {n: body for n, body in filled.messages[1].items() if n != OLD}
         assert client.read_all(TOPIC, 0) == filled.messages[0]
-        assert metric(store, "gantry_store_damaged_records") >= 1
+        assert metric(store, "gantry_store_damaged_records_total") >= 1
         assert "damaged records are left out of a reply" in log_of(store)
 
 

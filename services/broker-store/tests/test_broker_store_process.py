@@ -214,7 +214,9 @@ def test_health_metrics_and_snapshots_answer_over_http(start):
     assert store.get("/health/live")[0] == 200
     status, text = store.get("/metrics")
     assert status == 200
-    assert b"gantry_store_append_records 2.0" in text  # the message, and the record its segment begins with
+    assert (
+        b"gantry_store_append_records_total 2.0" in text
+    )  # the message, and the record its segment begins with
     status, body = store.get("/snapshots?ttlSeconds=60", "POST")
     assert status == 201
     manifest = json.loads(body)

@@ -177,5 +177,5 @@ def test_request_classes_show_what_is_under_way_and_how_long_it_waits():
     classes["pull"].enter(4_200)
     text = asyncio.run(metrics.text()).decode()
     assert 'gantry_store_requests_in_flight{class="pull"} 1.0' in text
-    assert 'gantry_store_requests_head_wait_ms{class="pull"} 800.0' in text
-    assert 'gantry_store_requests_head_wait_ms{class="send"} 0.0' in text
+    assert 'gantry_store_requests_head_wait_seconds{class="pull"} 0.8' in text
+    assert 'gantry_store_requests_head_wait_seconds{class="send"} 0.0' in text

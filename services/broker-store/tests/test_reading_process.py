@@ -103,7 +103,7 @@ def test_a_reader_that_does_not_read_is_closed_and_slows_nobody(start):  # noqa:
         slowest = max(slowest, time.monotonic() - began)
     stalled.close()
     assert refused
-    assert "connections_closed_stalled 1.0" in store.get("/metrics")[1].decode()
+    assert "connections_closed_stalled_total 1.0" in store.get("/metrics")[1].decode()
     assert slowest < 2.0
 
 
@@ -117,6 +117,6 @@ def test_figures_of_reading_are_shown(start):  # noqa: F811
         'gantry_store_get_messages_total{group="TOOLS_CONSUMER",topic="orders"} 1.0',
         "gantry_store_held_pulls 0.0",
         "gantry_store_dispatch_behind_bytes 0.0",
-        'gantry_store_requests_head_wait_ms{class="pull"} 0.0',
+        'gantry_store_requests_head_wait_seconds{class="pull"} 0.0',
     ):
         assert line in text

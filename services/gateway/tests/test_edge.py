@@ -253,7 +253,7 @@ async def test_figures_count_calls_by_route_and_messages(client):
     assert 'gateway_calls_total{route="send",status="200"} 1.0' in text
     assert 'gateway_calls_total{route="/v1/topics/{topic}",status="404"} 1.0' in text
     assert 'gateway_calls_total{route="none",status="404"} 1.0' in text
-    assert "gateway_messages_sent 3.0" in text
+    assert "gateway_messages_sent_total 3.0" in text
 
 
 async def test_load_balancers_may_ask_for_the_health_with_head(client):

@@ -139,9 +139,9 @@ def show_budget(metrics: Metrics, prefix: str, budget: Budget) -> None:
         "Bytes held for clients: half requests, and answers that are not read.",
         lambda: budget.held,
     )
-    metrics.gauge(
+    metrics.counted(
         f"{prefix}_peers_refused",
-        "Connections refused or closed since the start, by reason.",
+        "Connections refused or closed, by reason.",
         lambda: {(reason,): count for reason, count in budget.refusals.items()},
         ("reason",),
     )

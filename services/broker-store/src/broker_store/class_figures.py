@@ -20,10 +20,14 @@ def watch_classes(metrics: Metrics, classes: dict[str, RequestClass], now_ms: Ca
     gauges: tuple[tuple[str, str, Callable[[RequestClass], float]], ...] = (
         ("in_flight", "Requests under way.", lambda requests: requests.in_flight),
         ("capacity", "Most requests that may be under way.", lambda requests: requests.capacity),
-        ("head_wait_ms", "Wait of the oldest request.", lambda requests: requests.head_wait_ms(now_ms())),
+        ("head_wait_seconds", "Wait of the oldest request.", lambda one: one.head_wait_ms(now_ms()) / 1000),
+    )
+    counted: tuple[tuple[str, str, Callable[[RequestClass], float]], ...] = (
         ("refused_full", "Requests refused: too many under way.", lambda requests: requests.refused_full),
         ("refused_late", "Requests refused: they waited too long.", lambda requests: requests.refused_late),
         ("oneway_dropped", "One-way requests dropped: a flood.", lambda requests: requests.oneway_dropped),
     )
     for name, words, read in gauges:
         metrics.gauge(f"gantry_store_requests_{name}", words, each(read), _NAME)
+    for name, words, read in counted:
+        metrics.counted(f"gantry_store_requests_{name}", words, each(read), _NAME)

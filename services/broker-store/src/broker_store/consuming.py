@@ -313,11 +313,9 @@ class Consuming:
             "Producer groups with a client.",
             lambda: len(self.clients.producers),
         )
-        watch(
-            "gantry_store_offsets_went_back",
-            "Commits below the known offset.",
-            lambda: self.offsets.went_back,
-        )
+        counted = self.figures.counted
+        words = "Commits below the known offset."
+        counted("gantry_store_offsets_went_back", words, lambda: self.offsets.went_back)
         self.figures.watch_lag(self._lags)
         watch_classes(self._parts.metrics, self._parts.classes, self._parts.now_ms)
 

@@ -106,7 +106,7 @@ class Figures:
                 lambda: self.damaged_records,
             ),
         ):
-            metrics.gauge(name, words, read)
+            metrics.counted(name, words, read)
         metrics.gauge(
             "gantry_store_group_behind_bytes",
             "Log bytes a group is behind its last read.",
@@ -244,6 +244,10 @@ class Figures:
     def watch(self, name: str, words: str, read: Callable[[], float]) -> None:
         """Show one number, read when asked."""
         self._metrics.gauge(name, words, read)
+
+    def counted(self, name: str, words: str, read: Callable[[], float]) -> None:
+        """Show one number that only grows, read when asked."""
+        self._metrics.counted(name, words, read)
 
     def forget_topic(self, topic: str) -> None:
         """Drop the figures of a topic that was deleted."""

@@ -55,10 +55,13 @@ def show_figures(
     def gauge(name: str, words: str, read: object) -> None:
         metrics.gauge(f"gantry_store_{name}", words, read)  # pyright: ignore[reportArgumentType]
 
-    gauge("append_batches", "Batches written to the log.", lambda: appends.batches)
-    gauge("append_records", "Entries written to the log.", lambda: appends.written)
-    gauge("append_refused", "Entries refused after they were taken.", lambda: appends.refused)
-    gauge("append_syncs", "Calls of fdatasync on the log.", lambda: appends.syncs)
+    def counted(name: str, words: str, read: object) -> None:
+        metrics.counted(f"gantry_store_{name}", words, read)  # pyright: ignore[reportArgumentType]
+
+    counted("append_batches", "Batches written to the log.", lambda: appends.batches)
+    counted("append_records", "Entries written to the log.", lambda: appends.written)
+    counted("append_refused", "Entries refused after they were taken.", lambda: appends.refused)
+    counted("append_syncs", "Calls of fdatasync on the log.", lambda: appends.syncs)
     gauge("sends_in_flight", "Sends taken and not yet visible.", lambda: appends.pending)
     gauge("log_end_position", "End of what is written.", lambda: log.written_end)
     gauge("log_visible_position", "End of what can be read.", lambda: log.visible_end)
@@ -69,27 +72,31 @@ def show_figures(
     )
     gauge("log_confirm_position", "End of what is durable and complete.", lambda: log.confirm)
     gauge("log_min_position", "Where the log begins.", lambda: log.min_position)
-    gauge("log_state", "0 running, 1 disk full, 2 stopped.", lambda: list(type(log.state)).index(log.state))
+    gauge(
+        "log_state",
+        "State of the log: 0 running, 1 disk full, 2 stopped.",
+        lambda: list(type(log.state)).index(log.state),
+    )
     gauge(
         "checkpoint_behind_bytes",
         "Log bytes a crash would have recovery read.",
         lambda: checkpoints.behind_bytes,
     )
-    gauge("checkpoints", "Checkpoints taken.", lambda: checkpoints.count)
+    counted("checkpoints", "Checkpoints taken.", lambda: checkpoints.count)
     gauge(
         "checkpoint_longest_turn_seconds",
         "The longest a checkpoint held the loop.",
         lambda: checkpoints.longest_turn_s,
     )
     gauge("idempotency_keys", "Keys remembered.", lambda: len(store.window))
-    gauge(
+    counted(
         "idempotency_forgotten_early", "Keys dropped before their time.", lambda: store.window.forgotten_early
     )
     gauge("disk_used_ratio", "Used part of the disk.", lambda: care.use().used_ratio)
     gauge("disk_free_bytes", "Free bytes of the disk.", lambda: care.use().free_bytes)
-    gauge("clock_steps", "Times the wall clock stepped.", lambda: care.wall.steps)
+    counted("clock_steps", "Times the wall clock stepped.", lambda: care.wall.steps)
     gauge("clock_step_seconds", "By how much it is off what retention believes.", lambda: care.wall.step_s)
-    gauge("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
+    counted("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
     gauge("recovery_holes", "Queue units left as holes.", lambda: store.holes)
     gauge("recovery_start_position", "Log position from which this start read.", lambda: store.recovery_start)
     metrics.gauge(
@@ -99,7 +106,7 @@ def show_figures(
         ("reason",),
     )
     gauge("connections", "Open connections.", lambda: len(server.peers))
-    gauge(
+    counted(
         "connections_closed_stalled",
         "Readers closed because they did not read.",
         lambda: server.figures.closed_stalled,

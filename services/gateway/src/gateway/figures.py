@@ -10,8 +10,8 @@ class Figures:
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
-        self._calls = metrics.counters("gateway_calls", "HTTP calls answered", ("route", "status"))
-        self._seconds = metrics.histograms("gateway_call_seconds", "Duration of HTTP calls", ("route",))
+        self._calls = metrics.counters("gateway_calls", "HTTP calls answered.", ("route", "status"))
+        self._seconds = metrics.histograms("gateway_call_seconds", "Duration of HTTP calls.", ("route",))
         self._hot: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def count(self, route: str, status: int, seconds: float) -> None:
@@ -27,16 +27,14 @@ class Figures:
 
     def show(self, *, sent: Callable[[], int], pulled: Callable[[], int], held: Callable[[], int]) -> None:
         """Add the figures that the routes keep themselves."""
-        self.metrics.gauge("gateway_messages_sent", "Messages acknowledged since the start", sent)
-        self.metrics.gauge("gateway_messages_pulled", "Messages answered to pulls since the start", pulled)
-        self.metrics.gauge("gateway_pulls_held", "Pulls that wait for a message", held)
+        self.metrics.counted("gateway_messages_sent", "Messages acknowledged.", sent)
+        self.metrics.counted("gateway_messages_pulled", "Messages answered to pulls.", pulled)
+        self.metrics.gauge("gateway_pulls_held", "Pulls that wait for a message.", held)
 
     def show_leases(
         self, *, received: Callable[[], int], settled: Callable[[], int], waiting: Callable[[], int]
     ) -> None:
         """Add the figures of receive and acknowledge."""
-        self.metrics.gauge(
-            "gateway_messages_received", "Messages given out on lease since the start", received
-        )
-        self.metrics.gauge("gateway_handles_settled", "Receipt handles answered since the start", settled)
-        self.metrics.gauge("gateway_receives_held", "Receives that wait for a message", waiting)
+        self.metrics.counted("gateway_messages_received", "Messages given out on lease.", received)
+        self.metrics.counted("gateway_handles_settled", "Receipt handles answered.", settled)
+        self.metrics.gauge("gateway_receives_held", "Receives that wait for a message.", waiting)

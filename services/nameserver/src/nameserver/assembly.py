@@ -120,11 +120,11 @@ def add_figures(metrics: Metrics, tables: Tables, server: RemotingServer, hints:
     metrics.gauge("nameserver_brokers", "Living brokers.", lambda: len(tables.live))
     metrics.gauge("nameserver_topics", "Topics with a route.", lambda: len(tables.topics))
     metrics.gauge("nameserver_connections", "Open connections.", lambda: len(server.peers))
-    metrics.gauge("nameserver_hints_sent", "Route hints sent since the start.", lambda: hints.sent)
-    metrics.gauge("nameserver_hints_dropped", "Route hints dropped since the start.", lambda: hints.dropped)
-    metrics.gauge(
+    metrics.counted("nameserver_hints_sent", "Route hints sent.", lambda: hints.sent)
+    metrics.counted("nameserver_hints_dropped", "Route hints dropped.", lambda: hints.dropped)
+    metrics.counted(
         "nameserver_connections_closed",
-        "Connections closed by us since the start, by reason.",
+        "Connections closed by us, by reason.",
         lambda: {
             ("idle",): figures.closed_idle,
             ("stalled",): figures.closed_stalled,

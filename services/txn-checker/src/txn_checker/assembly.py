@@ -138,15 +138,19 @@ class CheckerProcess:
         gauges: list[tuple[str, str, Callable[[StoreWatch], float]]] = [
             ("txn_checker_claim_held", "1 where the claim is ours.", lambda watch: watch.is_held),
             ("txn_checker_undecided", "Halves known as undecided.", lambda watch: len(watch.undecided)),
-            ("txn_checker_checked", "Checks since the start.", lambda watch: watch.checked),
-            ("txn_checker_parked", "Halves given up since the start.", lambda watch: watch.parked),
         ]
         for name, words, read in gauges:
             metrics.gauge(name, words, per_store(read), broker)
-        metrics.gauge("txn_checker_asked", "Producers asked since the start.", lambda: self._producers.asked)
-        metrics.gauge(
+        counted: list[tuple[str, str, Callable[[StoreWatch], float]]] = [
+            ("txn_checker_checked", "Checks.", lambda watch: watch.checked),
+            ("txn_checker_parked", "Halves given up.", lambda watch: watch.parked),
+        ]
+        for name, words, read in counted:
+            metrics.counted(name, words, per_store(read), broker)
+        metrics.counted("txn_checker_asked", "Producers asked.", lambda: self._producers.asked)
+        metrics.counted(
             "txn_checker_nobody_to_ask",
-            "Checks since the start that found no client of the producer group connected.",
+            "Checks that found no client of the producer group connected.",
             lambda: self._producers.nobody,
         )
 

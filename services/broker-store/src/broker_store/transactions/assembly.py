@@ -89,9 +89,9 @@ class Transactions:
     def show(self, metrics: Metrics) -> None:
         """Add what Prometheus sees."""
         figures = self.figures
-        metrics.gauge(
+        metrics.counted(
             "gantry_store_transactions",
-            "END_TRANSACTION requests since the start, by what came of them.",
+            "END_TRANSACTION requests, by what came of them.",
             lambda: {
                 ("committed",): figures.committed,
                 ("rolledBack",): figures.rolled_back,
