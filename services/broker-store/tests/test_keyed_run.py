@@ -2,6 +2,7 @@
 
 import errno
 
+import legal_input
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -123,6 +124,21 @@ steps = st.lists(
 @settings(max_examples=80, deadline=None)
 @given(steps)
 async def test_both_ways_lead_to_the_same(steps):
+    assert Replay(short_way=True).play(steps).outcome() == Replay(short_way=False).play(steps).outcome()
+
+
+ENDS = ("", "WAIT\x01true\x02")
+
+
+def keyed_text(draw):
+    """Properties of a keyed message; keys come again now and then."""
+    unique, key = draw(legal_input.names_of_keys), draw(st.one_of(st.sampled_from("kl"), legal_input.texts))
+    return f"UNIQ_KEY\x01{unique}\x02__GANTRY_KEY\x01{key}\x02{draw(st.sampled_from(ENDS))}"
+
+
+@settings(max_examples=60, deadline=None)
+@given(legal_input.scripts(keyed_text))
+async def test_both_ways_lead_to_the_same_for_all_legal_names(steps):
     assert Replay(short_way=True).play(steps).outcome() == Replay(short_way=False).play(steps).outcome()
 
 

@@ -2,6 +2,7 @@
 
 import errno
 
+import legal_input
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,6 +120,20 @@ class Replay:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(sends(), sends(), sends(), st.sampled_from(["end_turn", "flush"])), max_size=16))
 async def test_both_ways_lead_to_the_same(steps):
+    assert Replay(short_way=True).play(steps).outcome() == Replay(short_way=False).play(steps).outcome()
+
+
+def plain_text(draw):
+    """Properties of a plain message: a unique key, and now and then tags, keys and one of the sender's own."""
+    text = f"UNIQ_KEY\x01{draw(st.one_of(legal_input.names_of_keys, legal_input.texts))}\x02WAIT\x01true\x02"
+    for name in draw(st.lists(st.sampled_from(["TAGS", "KEYS", "own"]), max_size=2, unique=True)):
+        text += f"{name}\x01{draw(legal_input.texts)}\x02"
+    return text
+
+
+@settings(max_examples=60, deadline=None)
+@given(legal_input.scripts(plain_text))
+async def test_both_ways_lead_to_the_same_for_all_legal_names(steps):
     assert Replay(short_way=True).play(steps).outcome() == Replay(short_way=False).play(steps).outcome()
 
 

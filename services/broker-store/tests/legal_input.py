@@ -1,0 +1,41 @@
+"""All that a sender may legally write: names of topics, and text of keys, tags and properties, whatever separates or looks like something else."""
+
+from hypothesis import strategies as st
+
+LIKE_NUMBERS = ("1000000000001", "0", "-1", "7FFFFFFF", "00000000000000000000")
+"""What stands in frames, replies and file names beside a topic."""
+_letters = st.text("%|-_azAZ09", min_size=1, max_size=12)
+topic_names = st.builds(
+    "".join, st.lists(st.one_of(_letters, st.sampled_from(LIKE_NUMBERS)), min_size=1, max_size=3)
+)
+"""Legal names: of these characters only, and up to 127 of them."""
+texts = st.one_of(
+    st.text(
+        st.characters(exclude_categories=("Cs",), exclude_characters="\x00\x01\x02"), min_size=1, max_size=12
+    ),
+    st.sampled_from((*LIKE_NUMBERS, "\U0001f600" * 4, '"', "\\", "a:b", "{}", "é", "\x7f", "\r\n", " ")),
+)
+"""Values of properties: anything but what separates them."""
+names_of_keys = st.text("0123456789abcxyzABCXYZ", min_size=1, max_size=40)
+"""Unique keys as clients make them."""
+
+
+@st.composite
+def sends(draw, names, text_of):
+    """One send into a topic of `names`, with properties that `text_of(draw)` writes."""
+    return draw(st.integers(0, 1)), {
+        "topic": draw(st.sampled_from(names)),
+        "queue_id": draw(st.integers(0, 2)),
+        "text": text_of(draw),
+        "body": draw(st.binary(max_size=20)),
+        "kind": draw(st.integers(0, 1)),
+        "oneway": draw(st.sampled_from([False] * 7 + [True])),
+    }
+
+
+@st.composite
+def scripts(draw, text_of):
+    """A script of sends into a few topics, with ends of turns and flushes between."""
+    names = draw(st.lists(topic_names, min_size=1, max_size=3, unique=True))
+    step = st.one_of(sends(names, text_of), sends(names, text_of), st.sampled_from(["end_turn", "flush"]))
+    return draw(st.lists(step, max_size=12))
