@@ -210,7 +210,7 @@ def test_a_port_that_is_taken_is_refused_in_one_line(tmp_path):
 def test_health_metrics_and_snapshots_answer_over_http(start):
     store = start()
     Client(store.port).send(b"x")
-    assert store.get("/health/ready") == (200, b'{"ready":true,"reason":null}')
+    assert store.get("/health/ready") == (200, b'{"ready":true,"reason":null}\n')
     assert store.get("/health/live")[0] == 200
     status, text = store.get("/metrics")
     assert status == 200
