@@ -19,7 +19,7 @@ from typing import Literal
 
 from figures import figure
 
-from broker_store.clock import StoreClock
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.commands import CommandTable
 from broker_store.log.files import RealFiles
 from broker_store.opening import Opening

@@ -66,10 +66,6 @@ class LeasingSide(SendingSide):
         self.table.add_all({**self.consuming.commands(), **self.leasing.commands()})
         self.client = ScriptedPeer(port=41000)
 
-    def reopen(self, **settings: Any) -> "LeasingSide":
-        chosen = {"segment_bytes": self.settings.segment_bytes, **settings}
-        return LeasingSide(self.files, self.wall_s + 1, **chosen)
-
     def set_group(self, group: str = "g", **changes: Any) -> None:
         self.consuming.groups.put(SubscriptionGroupConfig(group_name=group, **changes))
 

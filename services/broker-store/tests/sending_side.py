@@ -2,9 +2,11 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from broker_store.clock import StoreClock
+from broker_store.clocks.clock_note import load_clock_note
+from broker_store.clocks.opening import clock_file
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.commands import CommandTable
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.opening import Opening
@@ -57,14 +59,24 @@ class ScriptedPeer:
 class SendingSide:
     """An open store. Build it inside a running loop; nothing happens by itself."""
 
-    def __init__(self, files: SimulatedFiles | None = None, wall_s: float = START_S, **settings: Any) -> None:
+    def __init__(
+        self,
+        files: SimulatedFiles | None = None,
+        wall_s: float = START_S,
+        monotonic_s: float | None = None,
+        boot: str = "the first boot",
+        **settings: Any,
+    ) -> None:
+        """`monotonic_s` is as far as the wall clock where nothing else is given: no clock has stepped."""
         self.files = files or SimulatedFiles()
         self.wall_s = wall_s
-        self.monotonic_s = 0.0
+        self.monotonic_s = wall_s - START_S if monotonic_s is None else monotonic_s
+        self.boot = boot
         for name, value in SMALL.items():
             settings.setdefault(name, value)
         self.settings = Settings(store_dir=Path(DIRECTORY), **settings)
-        self.clock = StoreClock(lambda: self.wall_s, lambda: self.monotonic_s)
+        note = load_clock_note(clock_file(self.files, DIRECTORY))
+        self.clock = StoreClock(lambda: self.wall_s, lambda: self.monotonic_s, boot, note)
         self.opening = Opening(self.settings, self.files, self.clock, HOST)
         for _ in self.opening.run():
             pass
@@ -164,10 +176,10 @@ class SendingSide:
                 records.append(decode_record(self.log.read(position, size)))
         return records
 
-    def reopen(self, **settings: Any) -> "SendingSide":
+    def reopen(self, **settings: Any) -> Self:
         """Open the same disk again, as after a kill: nothing was closed."""
-        chosen = {"segment_bytes": self.settings.segment_bytes, **settings}
-        return SendingSide(self.files, self.wall_s + 1, **chosen)
+        chosen = {"segment_bytes": self.settings.segment_bytes, "flush": self.settings.flush, **settings}
+        return type(self)(self.files, self.wall_s + 1, self.monotonic_s + 1, self.boot, **chosen)
 
 
 def send_header(topic: str, queue_id: int = 0, **more: Any) -> SendHeaderV2:

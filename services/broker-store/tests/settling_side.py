@@ -121,10 +121,6 @@ class SettlingSide(SendingSide):
             for record in self.records(topic, queue_id)
         ]
 
-    def reopen(self, **settings: Any) -> "SettlingSide":
-        chosen = {"segment_bytes": self.settings.segment_bytes, "flush": self.settings.flush, **settings}
-        return SettlingSide(self.files, self.wall_s + 1, **chosen)
-
 
 def deliver(topic: str = "orders", queue_id: int = 0, **more: Any) -> SettleOutput:
     """The output of a delayed message that is due."""

@@ -56,6 +56,8 @@ async def test_old_segments_go_with_their_units_and_never_the_last(monkeypatch):
     side = SendingSide(segment_bytes=MIB, reserved_hours=1, delete_when=every_hour)
     peer = ScriptedPeer()
     for number in range(14):
+        if number == 9:
+            side.pass_time(3601)
         side.send(peer, body=b"x" * 250_000, properties={"UNIQ_KEY": f"U{number}"})
         side.flush()
     old = [segment.path for segment in side.log.segments]
@@ -85,7 +87,9 @@ async def test_an_order_deletes_what_is_expired_at_any_hour_by_the_time_set_now(
         segment_bytes=MIB, reserved_hours=3, delete_when=str((datetime.now().astimezone().hour + 12) % 24)
     )
     peer = ScriptedPeer()
-    for _ in range(10):
+    for number in range(10):
+        if number == 5:
+            side.pass_time(2 * 3600)
         side.send(peer, body=b"x" * 250_000)
         side.flush()
     oldest = side.log.segments[0].path

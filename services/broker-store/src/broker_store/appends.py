@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker_store.append_refusals import disk_full, no_room, stopped, unknown
-from broker_store.clock import StoreClock
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.dispatch import Dispatch
 from broker_store.flush_pace import GATHER_S_MAX, FlushPace
 from broker_store.log.commit_log import CommitLog, LogState

@@ -12,7 +12,8 @@ from broker_store.behaviours import Behaviour, all_commands, all_loops, build_be
 from broker_store.broker_conf import describe_values
 from broker_store.broker_config import BrokerConfig
 from broker_store.building import Surroundings, build_consuming, build_hooks, build_registration
-from broker_store.clock import StoreClock
+from broker_store.clocks.clock_care import ClockCare
+from broker_store.clocks.opening import clock_file, open_clock
 from broker_store.commands import CommandTable
 from broker_store.config_files import DataVersionCounter
 from broker_store.consuming import Consuming
@@ -63,7 +64,7 @@ class StoreProcess:
         self._life = life
         self._files = RealFiles()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="disk")
-        self._clock = StoreClock(time.time, time.monotonic)
+        self._clock = open_clock(self._files, str(settings.store_dir))
         self._metrics = Metrics()
         self._classes = request_classes()
         self._snapshot_routes = SnapshotRoutes(self._thread, self._clock.now_ms)
@@ -213,6 +214,7 @@ class StoreProcess:
         sending.appends.on_disk_full = care.disk_full_met
         show_figures(self._metrics, store, sending, self._doors.server, care)
         loops: dict[str, Callable[[], Awaitable[None]]] = {
+            "clocks": ClockCare(self._clock, clock_file(self._files, store.directory), self._thread).run,
             "flushes": sending.look_after_flushes,
             "checkpoints": sending.take_checkpoints,
             "space": care.watch_space,

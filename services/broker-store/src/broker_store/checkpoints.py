@@ -69,7 +69,8 @@ class CheckpointParts:
     """What `note_file` holds."""
     checkpoint: Checkpoint
     thread: Executor
-    now_ms: Callable[[], int]
+    ago_ms: Callable[[int], int]
+    """Store time so many milliseconds ago."""
     is_whole: bool
     """All units were in the files of their queues at the opening."""
     interval_s: float
@@ -164,7 +165,7 @@ class Checkpoints:
         position, newest_ms = parts.appends.appeared_end, parts.appends.appeared_ms
         ends = QueueEnds(position, is_all=parts.log.visible_end <= position)
         plan = self._saving.plan(ends, with_files=with_files)
-        oldest_ms = parts.now_ms() - parts.window_ms
+        oldest_ms = parts.ago_ms(parts.window_ms)
         newest_key_ms = parts.window.newest_ms if parts.window.newest_ms >= oldest_ms else 0
         note = take_note(parts.queues, parts.index, ends, parts.log.min_position, newest_key_ms)
         keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end

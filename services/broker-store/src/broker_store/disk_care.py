@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from broker_store.broker_config import BrokerConfig, read_number
-from broker_store.clock import StoreClock
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.files import Files
 from broker_store.log.index import IndexFiles
@@ -16,8 +16,8 @@ from broker_store.log.segment import Segment
 from broker_store.log.snapshot import Snapshots
 from broker_store.log.space import Space
 from broker_store.queues import QueueTable
+from broker_store.searching import store_ms_at
 from broker_store.settings import Settings
-from broker_store.steady_wall import STEP_LASTS_SECONDS, SteadyWall
 from gantry_chassis.logs import get_logger
 
 SPACE_SECONDS = 1.0
@@ -74,13 +74,9 @@ class DiskCare:
         self._index = index
         self._snapshots = snapshots
         self._thread = thread
-        self._now_ms = clock.now_ms
-        self.wall = SteadyWall(clock.wall_s, clock.monotonic)
-        """The time by which segments grow old."""
-        self._monotonic_s = clock.monotonic
-        self._filled_s: dict[int, float] = {}
-        """When segments of this run were seen to be full, by the monotonic clock: their age needs no wall clock."""
-        self._newest_start = log.segments[-1].start if log.segments else 0
+        self._clock = clock
+        self._filled_ms: tuple[int, int] = -1, 0
+        """A segment, and the store time of the first message behind it: it was full by then."""
         self.held_from: Callable[[], int | None] = lambda: None
         """Lowest log position of what is undecided, None when nothing is."""
         self._space = Space(files, self._directory, log)
@@ -125,7 +121,7 @@ class DiskCare:
                 if not await self._delete_oldest():
                     break
             expire = self._snapshots.expire
-            await asyncio.get_running_loop().run_in_executor(self._thread, expire, self._now_ms())
+            await asyncio.get_running_loop().run_in_executor(self._thread, expire, self._clock.now_ms())
 
     async def delete_expired(self) -> int:
         """Delete expired segments whatever the hour; returns how many."""
@@ -138,31 +134,32 @@ class DiskCare:
         """Delete what queues and index still hold of deleted segments."""
         await self._forget_before(self._log.min_position)
 
-    def _look_at_clocks(self) -> int:
-        """Note which segments are full since the last look; return the time that is believed."""
-        steps, now_s = self.wall.steps, self._monotonic_s()
-        for segment in self._log.segments[:-1]:
-            if segment.start >= self._newest_start:
-                self._filled_s.setdefault(segment.start, now_s)
-        now_ms = self.wall.now_ms()
-        if self.wall.steps > steps:
-            _log.warning(
-                "the wall clock stepped: retention does not follow before it has stayed there",
-                seconds=round(self.wall.step_s), after_seconds=STEP_LASTS_SECONDS,
-            )  # fmt: skip
-        return now_ms
+    def _ages(self, now_ms: int) -> list[SegmentAge]:
+        """Return the two oldest segments with the latest times at which they can have been written, by the believed wall clock.
 
-    def _age(self, segment: Segment, now_ms: int) -> SegmentAge:
-        """Return a segment with the latest time at which it can have been written, by either clock."""
-        modified_ms = self._files.modified_ms(segment.path)
-        filled_s = self._filled_s.get(segment.start)
-        if filled_s is not None:
-            modified_ms = max(modified_ms, now_ms - int((self._monotonic_s() - filled_s) * 1000))
-        return SegmentAge(segment.start, segment.end, modified_ms)
+        The file of the oldest may have been stamped by a clock that was wrong; the store time of what came behind it never was.
+        """
+        segments, files = self._log.segments[:2], self._files
+        ages = [
+            SegmentAge(segment.start, segment.end, files.modified_ms(segment.path)) for segment in segments
+        ]
+        if len(segments) > 1 and (filled_ms := self._filled(segments[1])) > 0:
+            age_ms = self._clock.since_ms(filled_ms)
+            if age_ms >= 0:
+                modified_ms = ages[0].modified_ms if ages[0].modified_ms <= now_ms else 0
+                ages[0] = ages[0]._replace(modified_ms=max(modified_ms, now_ms - age_ms))
+        return ages
+
+    def _filled(self, behind: Segment) -> int:
+        """Return the store time of the first record of a segment, 0 or less where there is none yet."""
+        start, filled_ms = self._filled_ms
+        if start != behind.start or filled_ms <= 0:
+            self._filled_ms = behind.start, store_ms_at(self._log, behind.start)
+        return self._filled_ms[1]
 
     async def _delete_oldest(self, *, any_hour: bool = False) -> bool:
-        now_ms = self._look_at_clocks()
-        ages = [self._age(segment, now_ms) for segment in self._log.segments[:2]]
+        now_ms = self._clock.believed_ms()
+        ages = self._ages(now_ms)
         hour = datetime.now().astimezone().hour
         if any_hour:
             hour = min(self.retention.value.delete_hours)
@@ -177,7 +174,6 @@ class DiskCare:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._files.remove, path)
         minimum = self._log.min_position
         _log.info("segment deleted", start=oldest.start, why=verdict.value, minimum=minimum)
-        self._filled_s.pop(oldest.start, None)
         self.deleted_segments += 1
         await self._forget_before(minimum)
         return True

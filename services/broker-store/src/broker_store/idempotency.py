@@ -5,6 +5,7 @@ plus at most 16 bytes in a table of ring places. Both tables are allocated whole
 as they fill: nothing is ever moved, so no send waits for a table to grow.
 """
 
+from collections.abc import Callable
 from enum import Enum
 from hashlib import blake2b
 from struct import Struct
@@ -18,6 +19,9 @@ _DIGEST_BYTES = 16
 _STORE_MS, _STORE_MS_AT = Struct(">q"), 20
 _EMPTY = 0
 _SLOTS_PER_KEY = 2
+
+Before = Callable[[int, int], int]
+"""The store time that lies so many milliseconds before another one."""
 
 IGNORED_IN_CONTENT = frozenset(
     {
@@ -78,8 +82,9 @@ def content_crc(body_crc: int, properties: dict[str, str]) -> int:
 class Window:
     """Keys of the last `window_ms`, at most `keys_max` of them: when more come, the oldest is forgotten."""
 
-    def __init__(self, window_ms: int, keys_max: int) -> None:
+    def __init__(self, window_ms: int, keys_max: int, before: Before = int.__sub__) -> None:
         self._window_ms = window_ms
+        self._before = before
         self._keys_max = keys_max
         self._ring = bytearray()
         self._slots = memoryview(bytearray(4)).cast("I")
@@ -103,7 +108,7 @@ class Window:
         if slot < 0:
             return None
         found = self._read(self._slots[slot] - 1)
-        return found if now_ms - found.store_ms < self._window_ms else None
+        return found if found.store_ms > self._before(now_ms, self._window_ms) else None
 
     def may_hold(self, digest: bytes) -> bool:
         """Whether a key is remembered, however old it is."""
@@ -118,7 +123,7 @@ class Window:
 
     def remember(self, entry: Remembered) -> None:
         """Take in a stored message; entries come in the order of their store time. Replay may repeat one: no effect."""
-        self._forget_before(entry.store_ms - self._window_ms)
+        self._forget_before(self._before(entry.store_ms, self._window_ms))
         if not self._ring:
             self._allocate()
         slot = self._place_of(entry.digest)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker_store.clock import StoreClock
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.config_files import ConfigFile
 from broker_store.delays.levels import LevelList
 from broker_store.derived import SnapshotFiles

@@ -6,7 +6,9 @@ In slices, so that the loop serves reads meanwhile. Nothing here accepts a send.
 import os
 from collections.abc import Generator
 
-from broker_store.clock import StoreClock
+from broker_store.clocks.clock_note import store_clock_note
+from broker_store.clocks.opening import clock_file
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.config_files import ConfigFile
 from broker_store.delays.levels import parse_levels
 from broker_store.derived import Covered, SnapshotFiles
@@ -100,6 +102,15 @@ class Opening:
         self._adopt_topics()
         self._open_again()
         self.store.note = note
+        self._keep_clock()
+
+    def _keep_clock(self) -> None:
+        """Write down where store time goes on: the next start need not believe the wall clock."""
+        file = clock_file(self._files, self._directory)
+        try:
+            store_clock_note(file, self._clock.note())
+        except OSError as error:
+            _log.warning("what is known of the clocks cannot be kept", path=file.path, error=str(error))
 
     def abandon(self) -> None:
         """Close everything in the middle of it: the next start begins like this one."""
@@ -164,7 +175,9 @@ class Opening:
             index=IndexFiles(files, f"{directory}/index", log_settings) if settings.index_enable else None,
             topics=load_topics(topics_file, settings, self._clock),
             topics_file=topics_file,
-            window=Window(settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max),
+            window=Window(
+                settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max, self._clock.before
+            ),
             journal=KeyJournal(files, f"{directory}/gantry/keys"),
             unit_journal=UnitJournal(files, f"{directory}/gantry/units"),
             note_file=ConfigFile(files, f"{directory}/gantry/queues.json"),

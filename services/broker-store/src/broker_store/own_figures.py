@@ -94,8 +94,10 @@ def show_figures(
     )
     gauge("disk_used_ratio", "Used part of the disk.", lambda: care.use().used_ratio)
     gauge("disk_free_bytes", "Free bytes of the disk.", lambda: care.use().free_bytes)
-    counted("clock_steps", "Times the wall clock stepped.", lambda: care.wall.steps)
-    gauge("clock_step_seconds", "By how much it is off what retention believes.", lambda: care.wall.step_s)
+    clock = store.clock
+    counted("clock_steps", "Times the wall clock stepped.", lambda: clock.wall.steps)
+    gauge("clock_step_seconds", "By how much it is off what is believed.", lambda: clock.wall.step_s)
+    gauge("clock_difference_seconds", "The wall clock less store time.", clock.difference_s)
     counted("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
     gauge("recovery_holes", "Queue units left as holes.", lambda: store.holes)
     gauge("recovery_start_position", "Log position from which this start read.", lambda: store.recovery_start)

@@ -95,10 +95,11 @@ def position_of(queue: QueueReader | None, offset: int) -> int | None:
 
 
 def _times(log: LogReader, positions: Sequence[int | None]) -> list[int]:
-    return [UNKNOWN_MS if position is None else _time(log, position) for position in positions]
+    return [UNKNOWN_MS if position is None else store_ms_at(log, position) for position in positions]
 
 
-def _time(log: LogReader, position: int) -> int:
+def store_ms_at(log: LogReader, position: int) -> int:
+    """Return the store time (ms) of the record at a position; UNKNOWN_MS where it cannot be read."""
     try:
         head = log.read_unchecked(position, _TIME_BYTES)
     except (LogError, OSError):

@@ -80,8 +80,8 @@ class Sending:
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
             self.delays.told_of,
         )  # fmt: skip
-        now_ms, horizon_ms, copies = store.clock.now_ms, self.delays.horizon_ms, store.states.transactions
-        self.halves = halves = HalfSends(store.queues, self.appends, copies, now_ms, horizon_ms)
+        now_ms, copies = store.clock.now_ms, store.states.transactions
+        self.halves = halves = HalfSends(store.queues, self.appends, copies, self.delays.check)
         self.special = SpecialSends(self.delays.prepare, halves.prepare, halves.take, halves.take_known)
         self.internal = InternalSends(store.topics, self.targets, store.queues, self.appends, stamp, now_ms)
         self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)
@@ -107,7 +107,7 @@ class Sending:
         self.checkpoints = Checkpoints(
             CheckpointParts(
                 store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms, store.journal, store.unit_journal,
-                store.states, store.snapshots, store.note_file, store.note, store.checkpoint, thread, store.clock.now_ms, store.is_whole,
+                store.states, store.snapshots, store.note_file, store.note, store.checkpoint, thread, store.clock.ago_ms, store.is_whole,
                 settings.checkpoint_seconds,
             )
         )  # fmt: skip

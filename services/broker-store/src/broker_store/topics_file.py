@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from broker_store.clock import StoreClock
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.config_files import ConfigFile, DataVersionCounter
 from broker_store.delays.levels import parse_levels
 from broker_store.settings import Settings

@@ -10,7 +10,7 @@ from comparison import Allowed, differences
 from derived_state import state_of
 from sending_side import DIRECTORY, HOST
 
-from broker_store.clock import StoreClock
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.opening import Opening
 from broker_store.settings import Settings

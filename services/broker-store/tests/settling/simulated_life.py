@@ -67,6 +67,8 @@ class Life:
         self.random = random.Random(seed)
         self.files = SimulatedFiles()
         self.wall_s = START_S
+        self.steady_s = 0.0
+        self.boot = "boot 0"
         self.side: SettlingSide = None  # pyright: ignore[reportAttributeAccessIssue]
         self.owners = [Owner(name, self.random) for name in ("a", "b")]
         self.newest: dict[tuple[str, int], int] = {}
@@ -214,7 +216,7 @@ class Life:
         self.side.pass_time(self.random.choice((0.05, 0.5, 1, 3.1)))
         if self.random.random() < 0.1:
             self.side.wall_s += self.random.choice((-3600, 3600))
-        self.wall_s = self.side.wall_s
+        self.wall_s, self.steady_s = self.side.wall_s, self.side.monotonic_s
 
     def _arm(self) -> None:
         if self.crashes < CRASHES_MAX:
@@ -232,6 +234,7 @@ class Life:
                     self._tear(disk)
             else:
                 disk = self.random.choice(list(self.files.crash_states(4, self.random.randrange(1 << 30))))
+                self.steady_s, self.boot = 0.0, f"boot {self.crashes}"
             if self.crashes < CRASHES_MAX and self.random.random() < 0.3:
                 disk.crash_after = self.random.randint(0, 120)
             try:
@@ -256,12 +259,14 @@ class Life:
         for owner in self.owners:
             owner.reconnect()
         self.producer, self.asked = ScriptedPeer(), {}
-        self.side = SettlingSide(disk, self.wall_s + 0.5, segment_bytes=1024 * 1024)
+        self.side = SettlingSide(
+            disk, self.wall_s + 0.5, self.steady_s + 0.5, self.boot, segment_bytes=1024 * 1024
+        )
         self.ends = TurnBatch(self.side.settling, self.side.appends)
         self.side.settling.slices.items_min = self.random.choice(
             (1, 2, 32)
         )  # requests are done in several turns, too
-        self.wall_s = self.side.wall_s
+        self.wall_s, self.steady_s = self.side.wall_s, self.side.monotonic_s
         disk.crash_after, left = None, disk.crash_after  # the file of topics is no part of this story
         self.side.topics.ensure("orders", 4)
         await self.side.sending.topics_saver.close()
@@ -292,7 +297,7 @@ class Life:
                 break
         await self.side.sending.checkpoints.take()
         self._account(self.side)
-        self.wall_s = self.side.wall_s
+        self.wall_s, self.steady_s = self.side.wall_s, self.side.monotonic_s
         self.side.thread.shutdown()
         await self._begin_anew(self.files.killed())
         self._account(self.side)

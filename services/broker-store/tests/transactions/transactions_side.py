@@ -38,10 +38,6 @@ class TransactionsSide(SendingSide):
         """Read at once: the simulated disk never makes anybody wait."""
         return function(*arguments)
 
-    def reopen(self, **settings):
-        chosen = {"segment_bytes": self.settings.segment_bytes, **settings}
-        return TransactionsSide(self.files, self.wall_s + 1, **chosen)
-
     async def settled(self):
         """Let everything that was asked for come to its end: turns, flushes, coroutines."""
         for _ in range(12):

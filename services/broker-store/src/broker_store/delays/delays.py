@@ -1,9 +1,9 @@
 """Delayed and timed sends: swapped into their system queue, as RocketMQ does it. Waits for nothing: the scheduler does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from broker_store.delays.delayed_message import DelayedMessage, Wait, told_fields
-from broker_store.delays.instants import due_ms
+from broker_store.delays.instants import Now, due_ms
 from broker_store.delays.levels import LevelList
 from broker_store.delays.recall_handle import RecallHandle
 from broker_store.message import Message
@@ -18,6 +18,7 @@ from gantry_wire.properties import (
     GANTRY_DELAY_MS,
     REAL_QUEUE_ID,
     REAL_TOPIC,
+    TIMER_DELAY_MS,
     TIMER_OUT_MS,
     UNIQ_KEY,
     edit_properties,
@@ -26,6 +27,7 @@ from gantry_wire.properties import (
 from gantry_wire.record import Record
 
 OpenQueue = Callable[[str, int], Queue]
+_NOTHING: Mapping[str, str] = {}
 
 
 class Delays:
@@ -37,13 +39,13 @@ class Delays:
         horizon_ms: int,
         broker_name: str,
         open_queue: OpenQueue,
-        now_ms: Callable[[], int],
+        now: Callable[[], Now],
     ) -> None:
         self.levels = levels
         self.horizon_ms = horizon_ms
         self.broker_name = broker_name
         self._open_queue = open_queue
-        self._now_ms = now_ms
+        self._now = now
 
     def prepare(self, message: Message, properties: dict[str, str]) -> Message:
         """Return what is stored for a message: itself where it asks for no delay. Raises RefusedRequest.
@@ -54,7 +56,7 @@ class Delays:
         level = level_of(properties)
         if level > 0:
             return self._by_level(message, properties, level)
-        deliver_ms = due_ms(properties, self._now_ms(), self.horizon_ms)
+        deliver_ms = due_ms(properties, self._now(), self.horizon_ms)
         return message if deliver_ms is None else self._by_instant(message, deliver_ms)
 
     def by_level(self, message: Message, level: int) -> Message:
@@ -65,7 +67,12 @@ class Delays:
         """Return what is stored for a message that waits so long, itself for no wait at all."""
         if wait_ms <= 0:
             return message
-        return self._by_instant(message, self._now_ms() + min(wait_ms, self.horizon_ms))
+        wait_ms = min(wait_ms, self.horizon_ms)
+        return self._by_instant(message, self._now().store_ms + wait_ms, {TIMER_DELAY_MS: str(wait_ms)})
+
+    def check(self, properties: Mapping[str, str]) -> None:
+        """Raise RefusedRequest for a delay that cannot be had."""
+        due_ms(properties, self._now(), self.horizon_ms)
 
     def told_of(self, record: Record) -> tuple[int, dict[str, str]]:
         """Return what the sender of a stored message is told again: queue, and of a delayed one when it is due."""
@@ -95,8 +102,8 @@ class Delays:
         raw = _real_place(message, put, drop)
         return DelayedMessage(message, queue, raw, Wait(0, wait_ms))
 
-    def _by_instant(self, message: Message, deliver_ms: int) -> Message:
-        raw = _real_place(message, {TIMER_OUT_MS: str(deliver_ms)}, ())
+    def _by_instant(self, message: Message, deliver_ms: int, put: Mapping[str, str] = _NOTHING) -> Message:
+        raw = _real_place(message, {**put, TIMER_OUT_MS: str(deliver_ms)}, ())
         handle = self._handle(message.queue.topic, deliver_ms, message.unique_key)
         return DelayedMessage(message, self._open_queue(TIMER_TOPIC, 0), raw, Wait(deliver_ms, 0, handle))
 

@@ -1,6 +1,7 @@
 """When a timed message is due, from its properties TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS (RocketMQ 5's order). Pure."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -15,7 +16,14 @@ from gantry_wire.properties import (
 _DIGITS_MAX = 19
 
 
-def due_ms(properties: Mapping[str, str], now_ms: int, horizon_ms: int) -> int | None:
+class Now(NamedTuple):
+    """The moment at which a delay begins."""
+
+    store_ms: int
+    wall_ms: int
+
+
+def due_ms(properties: Mapping[str, str], now: Now, horizon_ms: int) -> int | None:
     """Return when a message is due, None when it asks for no time or for one that is not in the future: then it is delivered at once.
 
     RocketMQ rounds down to `timerPrecisionMs`, a second; here the millisecond asked for is kept. Raises RefusedRequest for
@@ -23,13 +31,16 @@ def due_ms(properties: Mapping[str, str], now_ms: int, horizon_ms: int) -> int |
     """
     if TIMER_OUT_MS in properties:
         return None  # it was taken from the timer's topic: RocketMQ does not time it again
-    deliver_ms = _asked_ms(properties, now_ms)
+    deliver_ms = _asked_ms(properties, now.store_ms)
     if deliver_ms is None:
         if TIMER_DEL_UNIQKEY in properties:
             raise _illegal(
                 f"a message that cancels ({TIMER_DEL_UNIQKEY}) must name the instant of the other one in {TIMER_DELIVER_MS}"
             )
         return None
+    # An instant is reached when both clocks have reached it, and is too far ahead when it is for both.
+    is_relative = TIMER_DELAY_SEC in properties or TIMER_DELAY_MS in properties
+    now_ms = now.store_ms if is_relative else min(now)
     if deliver_ms <= now_ms:
         if TIMER_DEL_UNIQKEY in properties:
             raise _illegal(
@@ -37,6 +48,7 @@ def due_ms(properties: Mapping[str, str], now_ms: int, horizon_ms: int) -> int |
                 f"which was {now_ms - deliver_ms} ms ago"
             )
         return None
+    now_ms = now.store_ms if is_relative else max(now)
     if deliver_ms - now_ms > horizon_ms:
         raise RefusedRequest(
             ResponseCode.MESSAGE_ILLEGAL,

@@ -93,7 +93,7 @@ class Acker:
         items = list(unpack_items(command.body))
         request = Request(len(items))
         reasons = read_reasons(header.reasons)
-        now_ms = self._parts.now_ms()
+        now_ms = self._parts.steady_ms()
         for one, leases, of_queue in self._queues(header, items, request):
             _note_reasons(leases, of_queue, reasons)
             self._judge_all(one, leases, of_queue, request, now_ms)
@@ -206,7 +206,7 @@ class Acker:
             run = leases.table.runs.find(offset)
             if failure == SettleStatus.ALREADY and run is not None:
                 # It was sent on before the group was set back, and an item is settled once: this time it waits in its place.
-                due_ms = self._parts.now_ms() + delay_ms
+                due_ms = self._parts.steady_ms() + delay_ms
                 self._write_changes(
                     one, [Change(one, leases, offset, 1, True, due_ms, run.attempt)], answered
                 )
@@ -237,7 +237,7 @@ class Acker:
             told(error)
 
     def _appear(self, one: Subscription, changes: list[Change]) -> None:
-        now_ms = self._parts.now_ms()
+        now_ms = self._parts.steady_ms()
         tries = attempts_max(self._parts.groups.find(one.group))
         is_due = False
         for _one, leases, first, mask, is_nack, due_ms, _attempt in changes:
@@ -267,7 +267,7 @@ class Acker:
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
         items = list(unpack_items(command.body))
         request = Request(len(items))
-        now_ms = self._parts.now_ms()
+        now_ms = self._parts.steady_ms()
         for one, leases, of_queue in self._queues(header, items, request):
             for offset, lease, place, _kind, _delay in of_queue:
                 standing = leases.table.standing(offset, lease, now_ms, self._receiver.is_ours)
@@ -278,7 +278,7 @@ class Acker:
                 request.statuses[place] = _DONE if standing is Standing.HELD else _EXPIRED
                 if standing is Standing.HELD:
                     leases.table.extend(offset, 1, lease, now_ms + invisible_ms)
-        reply = ExtendReplyHeader(until_ms=now_ms + invisible_ms)
+        reply = ExtendReplyHeader(until_ms=self._parts.now_ms() + invisible_ms)
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply, bytes(request.statuses))
 
     def _queues(

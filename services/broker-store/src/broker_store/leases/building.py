@@ -30,6 +30,7 @@ def build_leasing(
         later=Later(around.classes["pull"], around.now_ms),
         in_thread=consuming.in_thread,
         now_ms=around.now_ms,
+        steady_ms=store.clock.steady_ms,
         chance=random.random,
         boot=store.boot_count,
     )

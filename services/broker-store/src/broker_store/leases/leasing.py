@@ -237,7 +237,7 @@ class Leasing:
     def tick(self) -> None:
         """Let time pass: end leases and delays, note what ended, offer what is due, end waits."""
         self._ticks += 1
-        now_ms = self._parts.now_ms()
+        now_ms = self._parts.steady_ms()
         active = self._receiver.active
         for leases, one in list(active.items()):
             table = leases.table

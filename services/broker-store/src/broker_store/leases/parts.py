@@ -39,6 +39,8 @@ class LeaseParts:
     in_thread: InThread
     now_ms: Callable[[], int]
     """Store time."""
+    steady_ms: Callable[[], int]
+    """The clock by which leases and waits end: nothing moves it ahead."""
     chance: Callable[[], float]
     """Numbers from 0 to 1, for delays that vary."""
     boot: int

@@ -134,9 +134,9 @@ class Receiver:
         *,
         may_wait: bool,
     ) -> bytes:
-        now_ms = self._parts.now_ms()
+        now_ms = self._parts.steady_ms()
         if header.max_messages == 0:
-            nothing = ReceiveReplyHeader(runs=0, until_ms=now_ms, more=False)
+            nothing = ReceiveReplyHeader(runs=0, until_ms=self._parts.now_ms(), more=False)
             return encode_response(ResponseCode.SUCCESS, command.opaque, nothing)
         self._leases += 1
         batch = Batch(header.max_messages, self._leases, now_ms + header.invisible_ms)
@@ -146,7 +146,9 @@ class Receiver:
         except Exception:
             batch.give_back()
             raise
-        reply = ReceiveReplyHeader(runs=len(batch.runs), until_ms=batch.until_ms, more=more)
+        reply = ReceiveReplyHeader(
+            runs=len(batch.runs), until_ms=self._parts.now_ms() + header.invisible_ms, more=more
+        )
         body = b"".join([pack_runs(batch.runs), *batch.parts])
         count = sum([run.records for run in batch.runs])
         self.messages += count

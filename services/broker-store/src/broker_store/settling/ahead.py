@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 
-from broker_store.clock import StoreClock
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.requests import OVERLOAD
 from broker_store.settling.entry import Done
 from broker_store.settling.slices import SettleSlice

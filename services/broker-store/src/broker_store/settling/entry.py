@@ -11,6 +11,7 @@ from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
 from broker_store.message import Arrivals, IndexEntry, Mode, Placement
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import Source
+from broker_store.settling.moved_time import put_off
 from broker_store.settling.outcomes import SUPERSEDED, Outcomes, Rules
 from broker_store.settling.placed import text_of, unit_code
 from broker_store.settling.planning import CannotPlan, Plan, Planner
@@ -75,8 +76,10 @@ class SettleEntry:
         straight = Straight(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
         is_settled, not_alone = rules.table.decided_of(source), rules.copies.not_alone(source)
-        wall_ms, waits = rules.wall_ms(), False
+        wall_ms, waits = rules.clock.wall_ms(), False
         now_ms = min(at.store_ms, wall_ms)
+        if rules.clock.shifts.all:
+            put_off(source, self._items, rules.clock.shifts, rules.levels)
         for gathered in self._items:
             offset = gathered.item.offset
             if (

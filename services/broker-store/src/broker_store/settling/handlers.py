@@ -146,7 +146,7 @@ class SettlingHandlers:
         """Tell the store's time, and whether something is to be rolled forward."""
         reply = StoreTimeReplyHeader(
             store_time_ms=self._now_ms(),
-            wall_time_ms=self._settling.wall_ms(),
+            wall_time_ms=self._settling.clock.wall_ms(),
             roll_below=self._settling.roll_below(),
             delay_queues=self._settling.delay_queues(),
         )

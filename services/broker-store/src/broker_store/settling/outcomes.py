@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.delays.levels import LevelList
 from broker_store.message import Arrivals, Entry, IndexEntry, Mode, Placement
 from broker_store.queues import Queue
@@ -55,7 +56,7 @@ class Rules(Protocol):
     mode_expected: Mode
     """How most outputs are flushed: SYNC lets a request that waits to be placed share the next flush with the sends beside it."""
     levels: LevelList
-    wall_ms: Callable[[], int]
+    clock: StoreClock
     add_part: Callable[[Entry], None]
     """Takes a further entry into the batch that is being placed."""
 

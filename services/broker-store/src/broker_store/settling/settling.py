@@ -10,7 +10,7 @@ from functools import partial
 
 from broker_store.append_refusals import stopped
 from broker_store.appends import Appends, AtTurnEnd
-from broker_store.clock import StoreClock
+from broker_store.clocks.store_clock import StoreClock
 from broker_store.delays.levels import LevelList
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.message import Entry, Message
@@ -61,7 +61,7 @@ class Settling:
         self.table = parts.table
         self.copies = parts.copies
         self.levels = parts.levels
-        self.wall_ms = parts.clock.wall_ms
+        self.clock = parts.clock
         self.add_part: Callable[[Entry], None] = parts.appends.placed
         self.deciding: dict[Source, dict[int, Decided]] = {}
         self.mode_expected = parts.targets.mode

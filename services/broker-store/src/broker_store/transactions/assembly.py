@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from broker_store.appends import Appends
 from broker_store.building import Surroundings
 from broker_store.clients import ClientTable
 from broker_store.consuming import Consuming
+from broker_store.delays.building import now_of
 from broker_store.delays.levels import LevelList
 from broker_store.later import Later
 from broker_store.opened import OpenedStore
@@ -22,7 +24,7 @@ from broker_store.transactions.asking import Asking
 from broker_store.transactions.deciding import Deciding
 from broker_store.transactions.ending import EndFigures, Ending
 from broker_store.transactions.finding import Finding
-from broker_store.transactions.outputs import AUDIT_TOPIC
+from broker_store.transactions.outputs import AUDIT_TOPIC, DelayRules
 from broker_store.transactions.overtaken import Overtaken
 from broker_store.transactions.recent_halves import RecentHalves
 from broker_store.transactions.requests import TransactionRequests
@@ -55,7 +57,7 @@ class Transactions:
 
     def __init__(self, parts: TransactionParts) -> None:
         store, settling = parts.store, parts.settling
-        now_ms, levels = store.clock.now_ms, parts.levels
+        now_ms, delays = store.clock.now_ms, DelayRules(parts.levels, partial(now_of, store.clock))
         self.figures = EndFigures()
         self._later = Later(parts.requests, now_ms)
 
@@ -70,13 +72,13 @@ class Transactions:
             store.states.transactions,
             parts.in_thread,
         )
-        deciding = Deciding(finding, settling.settle, levels, lambda: _ensure_audit(store.topics), now_ms)
+        deciding = Deciding(finding, settling.settle, delays, lambda: _ensure_audit(store.topics), now_ms)
         asking = Asking(
             parts.clients, store.log, parts.in_thread, parts.pool, self._later, parts.address, now_ms
         )
         self._ending = Ending(
             store.log, store.queues, TurnBatch(settling, parts.appends),
-            UnseenHalves(parts.appends), parts.recent, deciding, levels, self._later,
+            UnseenHalves(parts.appends), parts.recent, deciding, delays, self._later,
             parts.in_thread, asking.relays, asking.relay, now_ms, self.figures,
         )  # fmt: skip
         self.overtaken = Overtaken(store.states.transactions, store.queues, settling.settle)

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import msgspec
 
-from broker_store.delays.levels import LevelList
 from broker_store.settling.entry import Done
 from broker_store.transactions.finding import ROUNDS_MAX, Finding, Found, on_the_move
 from broker_store.transactions.half_copies import Transaction
@@ -16,6 +15,7 @@ from broker_store.transactions.outputs import (
     COMMITTED,
     RESUMED,
     ROLLED_BACK,
+    DelayRules,
     message_output,
     op_output,
 )
@@ -71,7 +71,7 @@ class Deciding:
 
     finding: Finding
     settle: Settle
-    levels: LevelList
+    delays: DelayRules
     ensure_audit: Callable[[], None]
     """Makes the topic of audit records when it is missing."""
     now_ms: Callable[[], int]
@@ -110,7 +110,7 @@ class Deciding:
         record = found.record
         outputs: list[SettleOutput] = []
         if order.decision == "commit":
-            outputs.append(message_output(found.named, self.levels, self.now_ms()))
+            outputs.append(message_output(found.named, self.delays))
         if found.state == "parked" or order.reason:
             self.ensure_audit()
             outputs.append(self._audit(found, order))

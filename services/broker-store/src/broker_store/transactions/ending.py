@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker_store.delays.levels import LevelList
 from broker_store.later import Later
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, LogReader, Peer
@@ -24,6 +23,7 @@ from broker_store.transactions.judging import check_end, not_found
 from broker_store.transactions.outputs import (
     COMMITTED,
     ROLLED_BACK,
+    DelayRules,
     message_output,
     op_output,
 )
@@ -84,7 +84,7 @@ class Ending:
     unseen: UnseenHalves
     recent: RecentHalves
     deciding: Deciding
-    levels: LevelList
+    delays: DelayRules
     later: Later
     in_thread: InThread
     relays: Relays
@@ -169,15 +169,15 @@ class Ending:
         if record is None:
             self.later.answer(peer, command, self._look_up(command, header, decision))
             return
-        named, now_ms = record.property_map(), self.now_ms()
-        check_end(header, record, named, now_ms)
+        named = record.property_map()
+        check_end(header, record, named, self.now_ms())
         half = ordinary_half(record, named) if is_ordinary else None
         if half is not None and self.batch.add(Ordinary(half, decision == "commit", peer, command), self):
             return
         offset = record.queue_offset
         outputs = [op_output(offset, OUTCOMES[decision])]
         if decision == "commit":
-            outputs.insert(0, message_output(named, self.levels, now_ms))
+            outputs.insert(0, message_output(named, self.delays))
         item = SettleItem(offset, record.position, outputs, OUTCOMES[decision])
         transaction = transaction_of(record.properties)
         waiting = Waiting(peer, command, named.get(UNIQ_KEY, ""), transaction, decision)

@@ -7,7 +7,6 @@ queue: RocketMQ's layout. Its sender is told the queue it asked for.
 from collections.abc import Callable
 
 from broker_store.appends import Appends
-from broker_store.delays.instants import due_ms
 from broker_store.message import Arrivals, IndexEntry, Message, Mode
 from broker_store.plain_sends import BORN_HOST, born_host
 from broker_store.ports import Peer
@@ -46,17 +45,16 @@ class HalfSends:
         queues: QueueTable,
         appends: Appends,
         copies: HalfCopies,
-        now_ms: Callable[[], int],
-        horizon_ms: int,
+        check_delay: Callable[[dict[str, str]], None],
     ) -> None:
+        """`check_delay` raises RefusedRequest for a delay that cannot be had."""
         self.recent = RecentHalves()
         self._copies = copies
         self._appends = appends
         self._run: HalfRun | None = None
         self._known = KnownHalves()
         self._queues = queues
-        self._now_ms = now_ms
-        self._horizon_ms = horizon_ms
+        self._check_delay = check_delay
 
     def take_known(self, peer: Peer, command: Command, header: SendHeader, target: Target, text: str) -> bool:
         """Store a half like earlier ones, whose properties came as `text`; False where they have to be read. Raises RefusedRequest."""
@@ -125,7 +123,7 @@ class HalfSends:
             )
         if not DELAYS.isdisjoint(properties) and level_of(properties) <= 0:
             # The delay begins at the commit, but one that cannot be had is refused before anything depends on it.
-            due_ms(properties, self._now_ms(), self._horizon_ms)
+            self._check_delay(properties)
         raw = _half_properties(message)
         if len(raw) > HALF_PROPERTIES_BYTES_MAX:
             words = (

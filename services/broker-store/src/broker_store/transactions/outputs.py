@@ -1,8 +1,10 @@
 """What results from a decided half: the message itself, waiting once more where it has a delay, and the op message. Pure."""
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
-from broker_store.delays.instants import due_ms
+from broker_store.delays.instants import Now, due_ms
 from broker_store.delays.levels import DURATION_MS_MAX, LevelList
 from broker_store.special_sends import DELAYS, TIMERS, level_of
 from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES, op_body
@@ -20,6 +22,13 @@ _NOT_ORDINARY = frozenset({*DELAYS, BEGUN_PROPERTY})
 _QUEUE_DIGITS_MAX = 9
 
 
+class DelayRules(NamedTuple):
+    """What a delay asked for means here."""
+
+    levels: LevelList
+    now: Callable[[], Now]
+
+
 def op_output(offset: int, outcome: str = COMMITTED) -> SettleOutput:
     """Return the op message in RocketMQ's format: the half at this offset is done with."""
     named = ROLLBACK_OP_PROPERTIES if outcome == ROLLED_BACK else OP_PROPERTIES
@@ -28,7 +37,7 @@ def op_output(offset: int, outcome: str = COMMITTED) -> SettleOutput:
     )
 
 
-def message_output(named: dict[str, str], levels: LevelList, now_ms: int) -> SettleOutput:
+def message_output(named: dict[str, str], rules: DelayRules) -> SettleOutput:
     """Return the message of a committed half, by its properties. Its delay, where it asks for one, begins now.
 
     The property bytes stay as they lie, TRAN_MSG and REAL_TOPIC among them: RocketMQ does the same. Whether the delay is one that can
@@ -41,12 +50,12 @@ def message_output(named: dict[str, str], levels: LevelList, now_ms: int) -> Set
     if not DELAYS.isdisjoint(named):
         level = level_of(named)
         if level > 0:
-            number = levels.number(level)
-            wait = {GANTRY_DELAY_MS: str(levels.duration_ms(number))}
+            number = rules.levels.number(level)
+            wait = {GANTRY_DELAY_MS: str(rules.levels.duration_ms(number))}
             return SettleOutput(
                 SCHEDULE_TOPIC, number - 1, set=wait, drop=(*drop, *TIMERS), transaction="commit"
             )
-        deliver_ms = due_ms(named, now_ms, DURATION_MS_MAX)
+        deliver_ms = due_ms(named, rules.now(), DURATION_MS_MAX)
         if deliver_ms is not None:
             put = {TIMER_OUT_MS: str(deliver_ms)}
             return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, transaction="commit")

@@ -1,0 +1,100 @@
+"""Looks at the clocks once a second, says when the wall clock stepped, and keeps what the next start goes on from."""
+
+import asyncio
+from concurrent.futures import Executor
+
+from broker_store.clocks.clock_note import ClockNote, store_clock_note
+from broker_store.clocks.shifts import Shift
+from broker_store.clocks.steady_wall import STEP_SECONDS_MIN
+from broker_store.clocks.store_clock import StoreClock
+from broker_store.config_files import ConfigFile
+from gantry_chassis.logs import get_logger
+
+LOOK_SECONDS = 1.0
+KEEP_SECONDS = 60.0
+"""How often it is written down without a reason. A start of the machine goes on from there."""
+
+_log = get_logger()
+
+
+class ClockKeeping:
+    """Decides when what is known of the clocks is written down. Pure."""
+
+    def __init__(self, clock: StoreClock) -> None:
+        self._clock = clock
+        self._kept_s = clock.monotonic()
+        self._believed_s = clock.wall.offset_s
+        self._planned: Shift | None = None
+        self._is_open = False
+        """A shift is written down that has not happened yet."""
+
+    def due(self) -> ClockNote | None:
+        """Return what is to be written down now, None while what is written is good."""
+        clock = self._clock
+        now_s, believed_s = clock.monotonic(), clock.wall.offset_s
+        self._planned = planned = clock.plan()
+        is_over = self._is_open and not clock.is_planned  # it happened, or the wall clock has stepped again
+        has_moved = abs(believed_s - self._believed_s) >= STEP_SECONDS_MIN
+        if planned is None and not is_over and not has_moved and now_s - self._kept_s < KEEP_SECONDS:
+            return None
+        self._kept_s, self._believed_s, self._is_open = now_s, believed_s, planned is not None
+        return clock.note(planned)
+
+    def written(self) -> None:
+        """Go on from there: the last note is durable."""
+        if self._planned is not None:
+            self._clock.confirm(self._planned)
+
+
+class ClockCare:
+    """The loop around the store's clock."""
+
+    def __init__(self, clock: StoreClock, file: ConfigFile, thread: Executor) -> None:
+        self._clock = clock
+        self._file = file
+        self._thread = thread
+        self._keeping = ClockKeeping(clock)
+        self._steps = clock.wall.steps
+        self._believed_s = clock.wall.offset_s
+        self._is_said = False
+
+    async def run(self) -> None:
+        """Look for ever. Supervised."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once."""
+        self._clock.now_ms()
+        self._say()
+        note = self._keeping.due()
+        if note is None:
+            return
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, store_clock_note, self._file, note)
+        except OSError as error:
+            _log.warning("what is known of the clocks cannot be kept", path=self._file.path, error=str(error))
+        else:
+            self._keeping.written()
+
+    def _say(self) -> None:
+        wall = self._clock.wall
+        if wall.steps > self._steps:
+            _log.warning(
+                "the wall clock stepped: store time does not follow before it has stayed there",
+                seconds=round(wall.step_s, 1), after_seconds=wall.lasts_s,
+            )  # fmt: skip
+        elif wall.is_stepping and not wall.is_known and not self._is_said:
+            _log.warning(
+                "the machine was started again, and the wall clock is off the last time known: it is believed after a while",
+                seconds=round(wall.step_s, 1), after_seconds=wall.lasts_s,
+            )  # fmt: skip
+            self._is_said = True
+        moved_s, self._believed_s = wall.offset_s - self._believed_s, wall.offset_s
+        if abs(moved_s) >= 1:
+            _log.warning(
+                "the wall clock is believed again", moved_seconds=round(moved_s, 1),
+                store_time_ahead_seconds=round(-self._clock.difference_s(), 1),
+            )  # fmt: skip
+        self._steps = wall.steps

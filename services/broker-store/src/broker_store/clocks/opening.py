@@ -1,0 +1,19 @@
+"""Opens the clock of a store: it goes on from what the last life kept."""
+
+import time
+
+from broker_store.clocks.clock_note import boot_name, load_clock_note, steady_clock
+from broker_store.clocks.store_clock import StoreClock
+from broker_store.config_files import ConfigFile
+from broker_store.log.files import Files
+
+
+def clock_file(files: Files, directory: str) -> ConfigFile:
+    """Return where a store keeps what it knows of the clocks."""
+    return ConfigFile(files, f"{directory}/gantry/clock.json")
+
+
+def open_clock(files: Files, directory: str) -> StoreClock:
+    """Return the clock of the store in a directory."""
+    note = load_clock_note(clock_file(files, directory))
+    return StoreClock(time.time, steady_clock(), boot_name(), note)

@@ -1,0 +1,186 @@
+"""Store time: never goes back, and goes as fast as time does, whatever the wall clock does. Knows nothing of messages."""
+
+from collections.abc import Callable
+
+from broker_store.clocks.clock_note import ClockNote
+from broker_store.clocks.shifts import Shift, Shifts
+from broker_store.clocks.steady_wall import STEP_SECONDS_MIN, SteadyWall
+
+AHEAD_SECONDS_MAX = 0.5
+"""Store time that is so little ahead of the wall clock stays there: two readings are never made at once."""
+CLOSE_SECONDS = 0.00005
+SLOWER_RATE = 1 / 16
+"""By how much store time goes slower while it is ahead of the wall clock: what lasts an hour then lasts up to four minutes more."""
+FASTER_RATE = 1 / 2000
+"""By how much it goes faster while it is behind: as fast as systems let clocks run."""
+READ_SECONDS_MAX = 0.1
+"""When reading both clocks takes longer than that, their distance says nothing."""
+PLAN_MS = 3000
+"""A shift is written down so long before it happens."""
+
+
+class StoreClock:
+    """Store time in milliseconds, by the steady clock. It follows the wall clock as far as that is believed (steady_wall.py).
+
+    A small difference is followed little by little. A step ahead that has lasted moves store time at once; what was begun before is
+    not over any sooner (shifts.py). After a step back, store time goes slower until both agree.
+    """
+
+    def __init__(
+        self,
+        wall_s: Callable[[], float],
+        monotonic_s: Callable[[], float],
+        boot: str = "",
+        note: ClockNote | None = None,
+    ) -> None:
+        """`boot` names the run of the machine, `note` is what the last life of the store kept."""
+        self.wall_s = wall_s
+        """Seconds since 1970 by the wall clock, which may step."""
+        self.monotonic = monotonic_s
+        """Seconds on a clock that only measures distances."""
+        self._boot = boot
+        self._seen_s = now_s = monotonic_s()
+        self._planned: Shift | None = None
+        if note is None:
+            self._offset_s = offset_s = max(wall_s() - monotonic_s() for _ in range(3))
+            self.shifts, self.wall = Shifts(), SteadyWall(offset_s, is_known=True)
+        elif boot and note.boot == boot and note.steady_ms <= now_s * 1000:
+            self._offset_s, self.shifts, wall_offset_s = _gone_on(note, now_s)
+            self.wall = SteadyWall(wall_offset_s, is_known=note.is_known)
+        else:
+            self._offset_s = note.store_ms / 1000 - now_s
+            self.shifts = _shifts_until(note, note.store_ms)
+            self.wall = SteadyWall(note.wall_ms / 1000 - now_s, is_known=False)
+
+    def now_ms(self) -> int:
+        """Store time in milliseconds since 1970."""
+        wall_s = self.wall_s()
+        steady_s = self.monotonic()
+        gap_s = wall_s - steady_s - self._offset_s
+        if -AHEAD_SECONDS_MAX < gap_s < CLOSE_SECONDS and not self.wall.is_stepping:
+            self._seen_s = steady_s
+        else:
+            steady_s = self._look(wall_s - steady_s, steady_s)
+        return int((steady_s + self._offset_s) * 1000)
+
+    def steady_ms(self) -> int:
+        """As `now_ms`, but nothing moves it ahead: what leases and the like end by."""
+        return self.now_ms() - self.shifts.total_ms
+
+    def since_ms(self, store_ms: int) -> int:
+        """Return how many milliseconds ago store time was `store_ms`."""
+        return self.now_ms() - store_ms - self.shifts.since(store_ms)
+
+    def before(self, store_ms: int, passed_ms: int) -> int:
+        """Return what store time was `passed_ms` before it was `store_ms`."""
+        return self.shifts.before(store_ms, passed_ms)
+
+    def ago_ms(self, passed_ms: int) -> int:
+        """Return what store time was `passed_ms` ago."""
+        return self.shifts.before(self.now_ms(), passed_ms)
+
+    def seconds_until(self, store_ms: int) -> float:
+        """Return how long it takes at least until `now_ms` answers so much; below 0 when it does already."""
+        return store_ms / 1000 - self._offset_s - self.monotonic()
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970 by the wall clock, which may step: what an absolute instant waits for beside store time."""
+        return int(self.wall_s() * 1000)
+
+    def believed_ms(self) -> int:
+        """Milliseconds since 1970 by the wall clock as far as it is believed: by what files grow old."""
+        self.now_ms()
+        return int((self.monotonic() + self.wall.offset_s) * 1000)
+
+    def difference_s(self) -> float:
+        """By how much the wall clock is ahead of store time now, in seconds."""
+        return self.wall_s() - self.monotonic() - self._offset_s
+
+    def advance_to(self, store_ms: int) -> None:
+        """Never answer less than `store_ms` from now on: what recovery found as the newest store timestamp."""
+        offset_s = (store_ms + 0.5) / 1000 - self.monotonic()
+        self._offset_s = max(self._offset_s, offset_s)
+
+    # What is kept
+
+    def note(self, planned: Shift | None = None) -> ClockNote:
+        """Return what a next life of the store goes on from, when `planned` is to happen."""
+        store_ms, steady_s = self.now_ms(), self.monotonic()
+        shifts = self.shifts.plus(planned) if planned is not None else self.shifts
+        wall_ms = int((steady_s + self.wall.offset_s) * 1000)
+        return ClockNote(self._boot, int(steady_s * 1000), store_ms, wall_ms, self.wall.is_known, shifts.all)
+
+    def plan(self) -> Shift | None:
+        """Return by how much store time is to be moved, and when: the wall clock stepped ahead, and that has lasted.
+
+        It happens once it is written down (`confirm`): else a crash behind it would deliver early what was begun before it.
+        """
+        now_ms = self.now_ms()
+        wall = self.wall
+        by_s = wall.offset_s + wall.step_s - self._offset_s
+        if self._planned is not None or not wall.has_lasted(self._seen_s) or by_s < STEP_SECONDS_MIN:
+            return None
+        return Shift(now_ms + PLAN_MS, int(by_s * 1000))
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether a shift is confirmed and still to come."""
+        return self._planned is not None
+
+    def confirm(self, planned: Shift) -> bool:
+        """Have it happen: `planned` is durable. False when that took too long, or the wall clock has stepped again."""
+        is_in_time = self.now_ms() < planned.at_ms and self.wall.has_lasted(self._seen_s)
+        self._planned = planned if is_in_time else None
+        return is_in_time
+
+    # Following the wall clock
+
+    def _look(self, offset_s: float, steady_s: float) -> float:
+        """Follow the wall clock; returns when it was read, on the steady clock."""
+        wall = self.wall
+        if abs(offset_s - wall.offset_s) >= STEP_SECONDS_MIN:
+            before_s, wall_s, steady_s = self.monotonic(), self.wall_s(), self.monotonic()
+            offset_s = wall_s - steady_s
+            if steady_s - before_s > READ_SECONDS_MAX:
+                return steady_s
+        wall.look(offset_s, steady_s)
+        if wall.has_lasted(steady_s):
+            self._believe(steady_s)
+        elif self._planned is not None:
+            self._planned = None
+        passed_s, self._seen_s = steady_s - self._seen_s, steady_s
+        lead_s = wall.offset_s - self._offset_s
+        if lead_s > 0:
+            self._offset_s += min(lead_s, passed_s * FASTER_RATE)
+        elif lead_s < -AHEAD_SECONDS_MAX:
+            self._offset_s -= min(-lead_s, passed_s * SLOWER_RATE)
+        return steady_s
+
+    def _believe(self, steady_s: float) -> None:
+        """Follow a step that has lasted: move store time if that lies behind, once that is written down."""
+        wall, planned = self.wall, self._planned
+        offset_s = wall.offset_s + wall.step_s
+        if not wall.is_known or offset_s - self._offset_s < STEP_SECONDS_MIN:
+            if not wall.is_known:  # so long it was off: time has passed
+                self._offset_s = max(self._offset_s, offset_s)
+            wall.believe()
+        elif planned is not None and (steady_s + self._offset_s) * 1000 >= planned.at_ms:
+            self._offset_s += planned.by_ms / 1000
+            self.shifts, self._planned = self.shifts.plus(planned), None
+            wall.believe()
+
+
+def _gone_on(note: ClockNote, now_s: float) -> tuple[float, Shifts, float]:
+    """Return the offset of store time, its shifts, and the believed offset of the wall clock, in the same run of the machine."""
+    ahead_s = (note.store_ms - note.wall_ms) / 1000 - AHEAD_SECONDS_MAX
+    slower_s = min(max(ahead_s, 0.0), (now_s - note.steady_ms / 1000) * SLOWER_RATE)
+    offset_s = (note.store_ms - note.steady_ms) / 1000 - slower_s
+    shifts = _shifts_until(note, (now_s + offset_s) * 1000)
+    if shifts.all and shifts.all[-1].at_ms > note.store_ms:  # it was planned, and its time came
+        offset_s += shifts.all[-1].by_ms / 1000
+        return offset_s, shifts, offset_s
+    return offset_s, shifts, (note.wall_ms - note.steady_ms) / 1000
+
+
+def _shifts_until(note: ClockNote, store_ms: float) -> Shifts:
+    return Shifts(shift for shift in note.shifts if shift.at_ms <= store_ms)
