@@ -79,6 +79,8 @@ class Appends:
         self._turn_s: float | None = None
         """When the first entry of this turn came, None before it."""
         self._open: list[Entry] = []
+        self._own: list[Entry] = []
+        """Those of the open batch that no client may send again."""
         self._open_bytes = 0
         self._may_hold = True
         """Whether all that is open waits for a flush anyway."""
@@ -120,10 +122,14 @@ class Appends:
         if self.is_crowded:
             self.sends.refused_full += 1
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
-        self.enqueue(entry, body_bytes)
+        self._take(entry, body_bytes)
 
     def enqueue(self, entry: Entry, body_bytes: int = 0) -> None:
-        """As `submit`, for the store's own records: never refused for load."""
+        """As `submit`, for the store's own records and decisions: never refused for load, nor because their turn came late."""
+        self._own.append(entry)
+        self._take(entry, body_bytes)
+
+    def _take(self, entry: Entry, body_bytes: int) -> None:
         if self._turn_s is None:
             self._begin_turn()
         if entry.mode != Mode.SYNC:
@@ -201,10 +207,14 @@ class Appends:
 
     def _take_open(self) -> list[Entry]:
         entries, self._open, self._open_bytes, self._may_hold = self._open, [], 0, True
+        self._own = []
         return entries
 
     def _refuse_late(self, waited_ms: int) -> None:
-        entries = self._take_open()
+        """Refuse the sends of the open batch; what is the store's own stays in it."""
+        own = {id(entry) for entry in self._own}
+        entries = [entry for entry in self._open if id(entry) not in own]
+        self._open = [entry for entry in self._open if id(entry) in own]
         count = messages_of(entries)
         self.sends.refused_late += count
         self._refuse(entries, RefusedRequest(ResponseCode.SYSTEM_BUSY, waited_too_long(waited_ms, count)))

@@ -15,8 +15,8 @@ from gantry_wire.settle_headers import SettleResult
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 ENTRY_ITEMS_MAX = 4096
 TRIES_MAX = 16
-"""A batch that waited too long is refused as a whole, for the sake of its sends. Decisions may wait longer (3 s in RocketMQ):
-nobody repeats a one-way one, and its producer would have to be asked."""
+"""A batch is refused as busy where the next segment cannot be opened. A decision is tried again: nobody repeats a one-way one, and its
+producer would have to be asked."""
 
 Done = Callable[[SettleResult | RefusedRequest], None]
 

@@ -71,6 +71,6 @@ class _AfterFlush:
             if refusal.code == ResponseCode.SYSTEM_BUSY:
                 self._go_on(
                     peer, command
-                )  # only the batch waited too long; what was written before it goes on
+                )  # only what came with it was refused; what was written before goes on
             else:
                 self._refuse(peer, command, refusal)
