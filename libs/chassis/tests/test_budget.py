@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_chassis.budget import Account, Budget, BudgetLimits, show_budget
+from gantry_chassis.budget import MIB, Account, Budget, BudgetLimits, show_budget
 from gantry_chassis.metrics import Metrics
 
 
@@ -70,6 +70,21 @@ def test_the_peak_is_the_most_that_was_held_since_it_was_taken() -> None:
     assert [some.budget.take_peak(), some.budget.take_peak()] == [50, 20]
     first.close()
     assert [some.budget.take_peak(), some.budget.take_peak()] == [20, 0]
+
+
+def test_what_came_to_nothing_is_told_by_its_size_and_what_came_whole_is_not() -> None:
+    sizes: list[int] = []
+    budget = Budget(BudgetLimits(10 * MIB, 6 * MIB), abandoned=sizes.append)
+    whole, left, cut = (budget.account("a", "x", lambda _words: None) for _ in range(3))
+    whole.hold(3 * MIB)
+    whole.hold(0)
+    whole.close()
+    left.hold(MIB - 1)
+    left.close()
+    left.close()
+    assert sizes == []
+    cut.hold(6 * MIB + 1)
+    assert sizes == [7 * MIB]
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 70), st.booleans()), max_size=60)

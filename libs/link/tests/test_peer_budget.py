@@ -202,7 +202,7 @@ async def test_a_stream_that_is_no_frame_is_told_with_the_peer():
     budget = Watched()
     async with serving(budget=budget) as (_, port), RawClient.connected(port) as client:
         name = client.writer.get_extra_info("sockname")
-        client.send(b"GET / HTTP/1.1\r\n\r\n")
+        client.send(b"\x7f\xff\xff\xff" + bytes(40))
         assert await client.is_closed()
     assert budget.told[0][0] == f"127.0.0.1:{name[1]}"
     assert "frame length" in budget.told[0][1]

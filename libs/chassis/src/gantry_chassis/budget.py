@@ -40,9 +40,12 @@ class Account:
             self._budget.change(self, size)
 
     def close(self) -> None:
-        """Hold nothing any more."""
+        """Hold nothing any more: the connection is gone, and what it held is free at once."""
+        held = self.held
         self.hold(0)
         self.is_closed = True
+        if held:
+            self._budget.abandon(held)
 
 
 class _Address:
@@ -58,19 +61,34 @@ class Budget:
     """Bytes in all and by address; and what was refused, which is counted and told here."""
 
     def __init__(
-        self, limits: BudgetLimits | None = None, told: Callable[[str, str], None] | None = None
+        self,
+        limits: BudgetLimits | None = None,
+        told: Callable[[str, str], None] | None = None,
+        abandoned: Callable[[int], None] | None = None,
     ) -> None:
-        """`told(peer, words)` hears of every refusal."""
+        """`told(peer, words)` hears of every refusal.
+
+        `abandoned(size)` hears of bytes whose connections went before they were used, each time they are a MiB together.
+        """
         self.limits = limits or BudgetLimits()
         self.held = 0
         self._peak = 0
         self.refusals: Counter[str] = Counter()
         self._told = told
+        self._abandoned = abandoned
+        self._abandoned_bytes = 0
         self._addresses: dict[str, _Address] = {}
 
     def account(self, address: str, what: str, cut: Callable[[str], None]) -> Account:
         """Open the account of a connection from `address`; `cut(words)` has to close it and to free what is held. `what` is that, in words."""
         return Account(self, address, what, cut)
+
+    def abandon(self, size: int) -> None:
+        """Note bytes that came to nothing: their connection is gone."""
+        self._abandoned_bytes += size
+        if self._abandoned is not None and self._abandoned_bytes >= MIB:
+            self._abandoned(self._abandoned_bytes)
+            self._abandoned_bytes = 0
 
     def has_descriptor(self, number: int) -> bool:
         """Whether a connection may have the descriptor of this number."""

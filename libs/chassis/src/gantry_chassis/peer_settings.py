@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from gantry_chassis.budget import MIB, Budget, BudgetLimits
 from gantry_chassis.descriptors import for_connections
+from gantry_chassis.memory import LargeThings
 from gantry_chassis.peer_log import PeerLog
 
 
@@ -31,6 +32,6 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 320 * MIB
 
     def make_budget(self) -> Budget:
-        """Return the budget of this process, which says in the log whom it refuses."""
+        """Return the budget of this process. It says in the log whom it refuses, and gives back the memory of much that came to nothing."""
         limits = BudgetLimits(self.peer_bytes_max, self.address_bytes_max, for_connections())
-        return Budget(limits, PeerLog())
+        return Budget(limits, PeerLog(), LargeThings().had)
