@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gantry_spark import render as rendering
 from gantry_spark.render import formats, scales
 from gantry_spark.render.listing import Entry
 from gantry_spark.render.listing import render as render_list
 from gantry_spark.render.page import render
 
+STYLE = Path(rendering.__file__).with_name("style.css")
 EVIL = "<script>alert(1)</script> http://evil.example/x?a=1&b=\"2\" 'https://evil.example'"
 TIMES = ["2026-11-22T10:00:00.000Z", "2026-11-22T10:00:10.000Z", "2026-11-22T10:00:40.000Z"]
 
@@ -203,3 +206,20 @@ def test_an_axis_holds_its_values_and_ends_round(most: float) -> None:
     logarithmic = scales.logarithmic([most])
     assert 0 <= logarithmic.place(most) <= 1
     assert logarithmic.ticks()[-1].place == pytest.approx(1)
+
+
+def test_tables_wrap_their_words_and_cut_nothing() -> None:
+    """At the width of a desk every column is to be seen; only numbers keep to one line, and what is still too wide scrolls in its box."""
+    rules = re.findall(r"([^{}]+)\{([^{}]*)\}", STYLE.read_text(encoding="utf-8"))
+    of_cells = [(names, body) for names, body in rules if re.search(r"\b(th|td|thead button)\b", names)]
+    assert len(of_cells) > 5
+    assert [names.strip() for names, body in of_cells if "nowrap" in body] == ["td.n"]
+    assert not [names for names, body in of_cells if re.search(r"overflow:hidden|text-overflow", body)]
+    assert any(names.strip() == ".table" and "overflow-x:auto" in body for names, body in rules)
+
+
+def test_headings_and_words_are_plain() -> None:
+    text = " ".join(Read(render(full(), {})).texts)
+    assert "Median" in text
+    assert "50 % (median)" in text
+    assert "(delayed, retried, committed)" in text
