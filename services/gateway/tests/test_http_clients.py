@@ -1,7 +1,11 @@
-"""The first message of every common HTTP client: the bytes that each one sends with its defaults, recorded from the client itself."""
+"""The first request of every common HTTP client: the bytes that each one sends with its defaults, recorded from the client itself.
+
+The clients that are installed make such calls themselves in `tests/contracts/test_http_clients.py`.
+"""
 
 import asyncio
 import json
+import re
 
 import pytest
 from gateway_short_line import line_to
@@ -52,6 +56,8 @@ CLIENTS = {
         "Host: 127.0.0.1:18999\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\nUser-Agent: Python/3.11 aiohttp/3.14.5\r\n"
         "Content-Length: 28\r\nContent-Type: application/json"
     ),
+    # Not recorded here: as HttpClient's documentation and source have it, which is not installed.
+    ".NET 8 HttpClient": "Host: 127.0.0.1:18999\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 28",
     "wget 1.21": (
         f"Host: 127.0.0.1:18999\r\nUser-Agent: Wget/1.21.3\r\nAccept: */*\r\nAccept-Encoding: identity\r\nConnection: Keep-Alive\r\n{TYPE}\r\n"
         "Content-Length: 28"
@@ -81,6 +87,25 @@ async def test_the_first_message_of_a_client_is_stored_as_it_was_sent(system, cl
     stored = system.stores["broker-a"].queues
     bodies = [decode_record(record).body for queue in stored.values() for record in queue]
     assert bodies == [b"hi"] * (1 if "close" in CLIENTS[client] else 2)
+
+
+@pytest.mark.parametrize("in_pieces", [False, True])
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_an_optional_body_of_a_client_is_read(system, client, in_pieces):
+    """A redrive whose body is lost would be a real one."""
+    body = b'{"dryRun":true}'
+    head = re.sub(r"(?i)(content-length:) 28", rf"\1 {len(body)}", CLIENTS[client])
+    assert head != CLIENTS[client]
+    request = f"POST /v1/groups/g1/deadLetters:redrive HTTP/1.1\r\n{head}\r\n\r\n".encode()
+    async with line_to(system) as line:
+        for piece in [request, body] if in_pieces else [request + body]:
+            line.writer.write(piece)
+            await asyncio.sleep(0.01)
+        status, _headers, answer = await line.answer()
+    assert status == 200, answer
+    ((_, task),) = [one for one in system.schedulers.one.calls if one[0] == "create_task"]
+    assert task.dry_run is True
+    assert json.loads(answer)["dryRun"] is True
 
 
 async def test_a_body_with_an_upgrade_is_never_the_next_request(system):

@@ -1,6 +1,7 @@
 """The sending half's figures: read when asked, so that counting costs the hot path nothing."""
 
 import asyncio
+from collections.abc import Callable
 
 from broker_store.disk_care import DiskCare
 from broker_store.figures import Figures
@@ -50,14 +51,38 @@ def show_figures(
     metrics: Metrics, store: OpenedStore, sending: Sending, server: RemotingServer, care: DiskCare
 ) -> None:
     """Name what can be read of the sending half."""
+    _show_log(_Naming(metrics), store, sending)
+    _show_disk(_Naming(metrics), store, care)
+    metrics.gauge(
+        "gantry_store_recovery_rebuild",
+        "1 for the reason why this start made queues, index and tables again from the whole log.",
+        lambda: {(reason.value,): int(reason is store.rebuild_reason) for reason in Reason},
+        ("reason",),
+    )
+    metrics.gauge("gantry_store_connections", "Open connections.", lambda: len(server.peers))
+    metrics.counted(
+        "gantry_store_connections_closed_stalled",
+        "Readers closed because they did not read.",
+        lambda: server.figures.closed_stalled,
+    )
+
+
+class _Naming:
+    """Adds figures without labels under the names of a store."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def gauge(self, name: str, words: str, read: Callable[[], float]) -> None:
+        self._metrics.gauge(f"gantry_store_{name}", words, read)
+
+    def counted(self, name: str, words: str, read: Callable[[], float]) -> None:
+        self._metrics.counted(f"gantry_store_{name}", words, read)
+
+
+def _show_log(names: _Naming, store: OpenedStore, sending: Sending) -> None:
     appends, log, checkpoints = sending.appends, store.log, sending.checkpoints
-
-    def gauge(name: str, words: str, read: object) -> None:
-        metrics.gauge(f"gantry_store_{name}", words, read)  # pyright: ignore[reportArgumentType]
-
-    def counted(name: str, words: str, read: object) -> None:
-        metrics.counted(f"gantry_store_{name}", words, read)  # pyright: ignore[reportArgumentType]
-
+    gauge, counted = names.gauge, names.counted
     counted("append_batches", "Batches written to the log.", lambda: appends.batches)
     counted("append_records", "Entries written to the log.", lambda: appends.written)
     counted("append_refused", "Entries refused after they were taken.", lambda: appends.refused)
@@ -92,6 +117,10 @@ def show_figures(
     counted(
         "idempotency_forgotten_early", "Keys dropped before their time.", lambda: store.window.forgotten_early
     )
+
+
+def _show_disk(names: _Naming, store: OpenedStore, care: DiskCare) -> None:
+    gauge, counted = names.gauge, names.counted
     gauge("disk_used_ratio", "Used part of the disk.", lambda: care.use().used_ratio)
     gauge("disk_free_bytes", "Free bytes of the disk.", lambda: care.use().free_bytes)
     clock = store.clock
@@ -101,15 +130,3 @@ def show_figures(
     counted("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
     gauge("recovery_holes", "Queue units left as holes.", lambda: store.holes)
     gauge("recovery_start_position", "Log position from which this start read.", lambda: store.recovery_start)
-    metrics.gauge(
-        "gantry_store_recovery_rebuild",
-        "1 for the reason why this start made queues, index and tables again from the whole log.",
-        lambda: {(reason.value,): int(reason is store.rebuild_reason) for reason in Reason},
-        ("reason",),
-    )
-    gauge("connections", "Open connections.", lambda: len(server.peers))
-    counted(
-        "connections_closed_stalled",
-        "Readers closed because they did not read.",
-        lambda: server.figures.closed_stalled,
-    )
