@@ -1,17 +1,21 @@
 """Rows as messages: what a row becomes, what is repeated and what is refused; and the whole way through Spark into a topic."""
 
+import base64
 import json
 import threading
+import urllib.parse
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pyarrow as pa
 import pytest
 from http_calls import call
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from pyspark.sql.types import StringType, StructField, StructType
 
 from gantry_spark import sink
-from gantry_spark.gateway_send import Gateway, SendRefused
+from gantry_spark.gateway_send import Gateway, SendRefused, encoded, request_of
 from gantry_spark.options import BadOption
 
 ADDRESS = {"gateway": "http://127.0.0.1:1"}
@@ -26,7 +30,8 @@ def requests_of(rows, **given):
         {**ADDRESS, **given},
         schema("body", "topic", "a", "b") if "idempotencyColumns" in given else schema("body", "topic"),
     )
-    return list(sink._requests(iter([pa.RecordBatch.from_pylist(rows)]), options))
+    requests = sink._requests(iter([pa.RecordBatch.from_pylist(rows)]), options)
+    return [(topic, [json.loads(message) for message in messages]) for topic, messages in requests]
 
 
 def test_a_row_becomes_a_message_with_all_it_holds():
@@ -34,8 +39,8 @@ def test_a_row_becomes_a_message_with_all_it_holds():
         "topic": "orders", "body": b"\x00\xff", "tags": "a", "keys": "k-1 k-2", "properties": {"region": "north"},
         "shardingKey": "s", "queueId": 2, "brokerName": "broker-a", "idempotencyKey": "i", "deliverAt": datetime.fromtimestamp(5, UTC),
     }  # fmt: skip
-    topic, message, size = sink._message(row, sink.parse({**ADDRESS}, schema("body", "topic")))
-    assert (topic, size) == ("orders", 2)
+    topic, message = sink._message(row, sink.parse({**ADDRESS}, schema("body", "topic")))
+    assert topic == "orders"
     assert message == {
         "bodyBase64": "AP8=", "tag": "a", "keys": ["k-1", "k-2"], "properties": {"region": "north"}, "shardingKey": "s",
         "queueId": 2, "broker": "broker-a", "idempotencyKey": "i", "deliverAt": 5000,
@@ -115,7 +120,7 @@ def test_only_what_may_succeed_is_sent_again(scripted):
         (200, {"results": [ok]}),
     ]
     with Gateway(address, "secret", 60) as gateway:
-        results = gateway.send("orders", [{"body": "1"}, {"body": "2"}, {"body": "3"}])
+        results = gateway.send("orders", [encoded({"body": body}) for body in "123"])
     assert results == [ok] * 3
     assert [[message["body"] for message in one["messages"]] for one in asked] == [
         ["1", "2", "3"],
@@ -141,7 +146,7 @@ def test_what_is_refused_for_good_is_told_with_its_field(scripted):
         Gateway(address, None, 60) as gateway,
         pytest.raises(SendRefused, match=r"MESSAGE_ILLEGAL no such topic \(field messages\[0\].tag\)"),
     ):
-        gateway.send("orders", [{"body": "1"}])
+        gateway.send("orders", [encoded({"body": "1"})])
 
 
 def test_a_gateway_that_is_not_there_is_tried_until_the_time_is_over():
@@ -149,7 +154,7 @@ def test_a_gateway_that_is_not_there_is_tried_until_the_time_is_over():
         Gateway("http://127.0.0.1:1", None, 0.2) as gateway,
         pytest.raises(SendRefused, match=r"http://127.0.0.1:1: .*until retrySeconds"),
     ):
-        gateway.send("orders", [{"body": "1"}])
+        gateway.send("orders", [encoded({"body": "1"})])
 
 
 @pytest.mark.cluster
@@ -194,6 +199,104 @@ def test_a_frame_and_a_stream_reach_their_topic_and_a_repeat_adds_nothing(spark,
     assert (
         spark.read.format("gantry").options(path=system["data"], topic="sink-stream").load().count() == 1000
     )
+
+
+REQUEST_BYTES_MAX = 16 * 1024 * 1024
+"""What a gateway takes."""
+BODY_BYTES_MAX = 4 * 1024 * 1024 - 1
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x01\x02"))
+WORDS = TEXT.filter(bool)
+KEYS = st.lists(WORDS.filter(lambda key: key.split() == [key]), max_size=4)
+TAGS = WORDS.filter(lambda tag: tag != "*" and "||" not in tag)
+PROPERTIES = st.dictionaries(WORDS.map(lambda name: f"p {name}"), WORDS, max_size=4)
+TOPICS = ["sink-any", "sink_ANY-2", "%sink%7Cany|"]
+"""Names may hold what addresses give a meaning to."""
+
+
+def rows_of_text(bodies):
+    return st.lists(
+        st.fixed_dictionaries(
+            {"topic": st.sampled_from(TOPICS), "body": bodies},
+            optional={
+                "tags": TAGS,
+                "keys": KEYS.map(" ".join),
+                "properties": PROPERTIES,
+                "shardingKey": WORDS,
+            },
+        ),
+        max_size=8,
+    )
+
+
+def grown(text, size):
+    """A text so often after itself that it has about so many bytes of UTF-8."""
+    return text * (size // len(text.encode()))
+
+
+@given(
+    st.lists(
+        st.builds(grown, WORDS, st.integers(1, 1 << 20) | st.just(BODY_BYTES_MAX)), min_size=1, max_size=12
+    )
+)
+@settings(max_examples=60)
+@example(["中" * 9000] * 600)
+@example(["\x00" * BODY_BYTES_MAX, '"' * BODY_BYTES_MAX, "\U0001f600" * (BODY_BYTES_MAX // 4)])
+def test_no_request_is_larger_than_a_gateway_takes_whatever_the_text(bodies):
+    options = sink.parse({**ADDRESS, "topic": "t"}, schema("body"))
+    found = []
+    for _, messages in sink._requests(iter([pa.RecordBatch.from_pydict({"body": bodies})]), options):
+        content = request_of(messages)
+        assert len(content) <= (REQUEST_BYTES_MAX if len(messages) == 1 else sink.BATCH_BYTES + 64)
+        found += json.loads(content)["messages"]
+    assert [content_of(message) for message in found] == [body.encode() for body in bodies]
+
+
+def content_of(message):
+    return message["body"].encode() if "body" in message else base64.b64decode(message["bodyBase64"])
+
+
+@pytest.fixture(scope="session")
+def any_topics(system):
+    """The address of a system, and how far each topic's one queue was read."""
+    for topic in TOPICS:
+        path = f"/v1/topics/{urllib.parse.quote(topic, safe='')}"
+        call(system["http"], "PUT", path, {"readQueues": 1, "writeQueues": 1})
+    return system["http"], {}
+
+
+@pytest.mark.cluster
+@given(rows_of_text(TEXT | st.builds(grown, WORDS, st.integers(1, 200_000))))
+@settings(max_examples=40)
+def test_any_text_comes_out_of_its_topic_as_it_was_in_its_row(any_topics, rows):
+    http, read = any_topics
+    broker = "broker-a"
+    options = sink.parse({"gateway": http, "batchMessages": "3"}, schema("body", "topic"))
+    placed = [{**row, "brokerName": broker, "queueId": 0} for row in rows]
+    batches = [pa.RecordBatch.from_pylist(placed, schema=ROWS)] if placed else []
+    assert sink.BatchWriter(options).write(iter(batches)).messages == len(rows)
+    for topic in TOPICS:
+        wanted = [row for row in rows if row["topic"] == topic]
+        path = f"/v1/topics/{urllib.parse.quote(topic, safe='')}/queues/{broker}/0/messages"
+        found = []
+        while len(found) < len(wanted):
+            answer = call(http, "GET", f"{path}?offset={read.get(topic, 0)}&max=32&waitSeconds=10")
+            assert answer["messages"], "what was stored does not come"
+            found += answer["messages"]
+            read[topic] = answer["nextOffset"]
+        assert [content_of(message) for message in found] == [row["body"].encode() for row in wanted]
+        for message, row in zip(found, wanted, strict=True):
+            assert message.get("tag") == row.get("tags")
+            assert message.get("keys", []) == row.get("keys", "").split()
+            assert message.get("properties", {}) == row.get("properties", {})
+            assert message.get("shardingKey") == row.get("shardingKey")
+
+
+ROWS = pa.schema(
+    {
+        "topic": pa.string(), "body": pa.string(), "tags": pa.string(), "keys": pa.string(),
+        "properties": pa.map_(pa.string(), pa.string()), "shardingKey": pa.string(), "brokerName": pa.string(), "queueId": pa.int32(),
+    }
+)  # fmt: skip
 
 
 def test_a_row_without_a_body_is_no_empty_message():

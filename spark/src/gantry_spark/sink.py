@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from gantry_spark.gateway_send import Gateway
+from gantry_spark.gateway_send import Gateway, encoded
 from gantry_spark.options import BadOption
 
 if TYPE_CHECKING:
@@ -46,8 +46,11 @@ _OF_SPARK: Final = {"path", "checkpointlocation", "queryname"}
 KEY_BYTES_MAX: Final = 100
 """A longer idempotency key is refused by the gateway: its hash stands for it."""
 MESSAGES_MAX: Final = 1000
+BASE64_GROWTH: Final = 4 / 3
+JSON_GROWTH_MAX: Final = 6
+"""JSON writes a control character in six bytes; no character takes more."""
 BATCH_BYTES: Final = 4 * 1024 * 1024
-"""A request is sent when its bodies reach this: a gateway takes 16 MiB, and JSON makes bodies longer."""
+"""A request of several messages has at most so many bytes as it is sent; one larger message goes alone. A gateway takes 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,28 +166,26 @@ class StreamWriter(_Sending, DataSourceStreamArrowWriter):
         self._say(messages, f"batch {batchId} failed, but sent before that")
 
 
-def _requests(
-    iterator: Iterator[pa.RecordBatch], options: SinkOptions
-) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield requests: messages of one topic that follow each other."""
-    held: list[dict[str, Any]] = []
+def _requests(iterator: Iterator[pa.RecordBatch], options: SinkOptions) -> Iterator[tuple[str, list[bytes]]]:
+    """Yield requests: messages of one topic that follow each other, as they are sent."""
+    held: list[bytes] = []
     held_topic, held_bytes = "", 0
     for batch in iterator:
         for row in batch.to_pylist():
-            topic, message, size = _message(row, options)
-            if held and (
-                topic != held_topic or len(held) >= options.batch_messages or held_bytes + size > BATCH_BYTES
-            ):
+            topic, fields = _message(row, options)
+            message = encoded(fields)
+            is_full = len(held) >= options.batch_messages or held_bytes + len(message) > BATCH_BYTES
+            if held and (topic != held_topic or is_full):
                 yield held_topic, held
                 held, held_bytes = [], 0
             held.append(message)
-            held_topic, held_bytes = topic, held_bytes + size
+            held_topic, held_bytes = topic, held_bytes + len(message) + 1  # and a comma
     if held:
         yield held_topic, held
 
 
-def _message(row: Mapping[str, Any], options: SinkOptions) -> tuple[str, dict[str, Any], int]:
-    """Return the topic of a row, its message as the gateway takes it, and the size of its body in bytes."""
+def _message(row: Mapping[str, Any], options: SinkOptions) -> tuple[str, dict[str, Any]]:
+    """Return the topic of a row, and its message as the gateway takes it."""
     found = {name.lower(): value for name, value in row.items() if value is not None}
     topic = found.get("topic", options.topic)
     if topic is None:
@@ -194,9 +195,7 @@ def _message(row: Mapping[str, Any], options: SinkOptions) -> tuple[str, dict[st
             f"the column body of a row for topic {topic} is NULL, and a message needs a body: drop such rows (where body is not null), "
             "or send empty messages with coalesce(body, '')"
         )
-    message: dict[str, Any] = (
-        {"body": body} if isinstance(body, str) else {"bodyBase64": base64.b64encode(body).decode("ascii")}
-    )
+    message = _body(body)
     if keys := found.get("keys"):
         message["keys"] = keys.split() if isinstance(keys, str) else list(keys)
     if properties := found.get("properties"):
@@ -214,7 +213,19 @@ def _message(row: Mapping[str, Any], options: SinkOptions) -> tuple[str, dict[st
     message |= {name: found[column] for column, name in renamed.items() if column in found}
     if (key := idempotency_key(found, options.idempotency_columns)) is not None:
         message["idempotencyKey"] = key
-    return topic, message, len(body)
+    return topic, message
+
+
+def _body(body: str | bytes) -> dict[str, Any]:
+    """Return the field of a body: a large text of which JSON escapes much goes as its bytes, which become a third longer at most."""
+    if isinstance(body, str):
+        if len(body) * JSON_GROWTH_MAX <= BATCH_BYTES:
+            return {"body": body}
+        content = body.encode()
+        if len(encoded({"body": body})) <= len(content) * BASE64_GROWTH:
+            return {"body": body}
+        body = content
+    return {"bodyBase64": base64.b64encode(body).decode("ascii")}
 
 
 def idempotency_key(row: Mapping[str, Any], columns: tuple[str, ...]) -> str | None:
