@@ -26,6 +26,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from broker_store.send_batch import ItemResult
+from gantry_chassis.budget import Budget
 from gantry_link.connection import Connection
 from gantry_wire.batch import decode_columns
 from gantry_wire.codes import GantryCode, RequestCode
@@ -38,6 +39,7 @@ from gantry_wire.properties import UNIQ_KEY, parse_properties
 from gantry_wire.record import build_record
 from gateway.assembly import Ports, assemble
 from gateway.clocks import RequestIds, SystemClocks, unique_ids
+from gateway.http_protocol import BOUNDS
 from gateway.link_leases import LinkLeaseStores
 from gateway.link_store import LinkStores
 from gateway.ports import Broker, QueueData, RouteData
@@ -216,7 +218,9 @@ class Gateway:
         config.load()
         self.lines: list[tuple[ShortProtocol, Collecting]] = []
         for _ in range(CONNECTIONS):
-            line = ShortProtocol(self.app.short_way, config=config, server_state=ServerState(), app_state={})
+            line = ShortProtocol(
+                self.app.short_way, Budget(), BOUNDS, config=config, server_state=ServerState(), app_state={}
+            )
             line.connection_made(transport := Collecting())
             self.lines.append((line, transport))
 
