@@ -267,8 +267,8 @@ def test_lost_queues_are_rebuilt_and_served_meanwhile_or_refused(start, tmp_path
 
 def test_settings_can_be_changed_while_it_runs(start):
     client = Client(start().port)
-    assert client.ask(25, None, b"maxMessageSize=4\nautoCreateTopicEnable=false\n").code == 0
-    assert client.send(b"12345", "DefaultCluster").code == 13
+    assert client.ask(25, None, b"maxMessageSize=1024\nautoCreateTopicEnable=false\n").code == 0
+    assert client.send(b"1" * 1025, "DefaultCluster").code == 13
     assert client.send(b"1", "unknown").code == 17
     assert client.ask(25, None, b"flushDiskType=ASYNC_FLUSH\n").code == 16
 

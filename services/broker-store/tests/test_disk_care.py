@@ -84,23 +84,23 @@ async def test_old_segments_go_with_their_units_and_never_the_last(monkeypatch):
 
 async def test_an_order_deletes_what_is_expired_at_any_hour_by_the_time_set_now():
     side = SendingSide(
-        segment_bytes=MIB, reserved_hours=3, delete_when=str((datetime.now().astimezone().hour + 12) % 24)
+        segment_bytes=MIB, reserved_hours=48, delete_when=str((datetime.now().astimezone().hour + 12) % 24)
     )
     peer = ScriptedPeer()
     for number in range(10):
         if number == 5:
-            side.pass_time(2 * 3600)
+            side.pass_time(25 * 3600)
         side.send(peer, body=b"x" * 250_000)
         side.flush()
     oldest = side.log.segments[0].path
     for segment in side.log.segments:
         side.files.set_modified_ms(segment.path, side.clock.now_ms())
-    side.files.set_modified_ms(oldest, side.clock.now_ms() - 2 * 3_600_000)
+    side.files.set_modified_ms(oldest, side.clock.now_ms() - 25 * 3_600_000)
     care = care_of(side)
     config = BrokerConfig({}, DataVersionCounter(side.clock.now_ms))
     care.retention.bind(config)
     assert await care.delete_expired() == 0
-    config.update({"fileReservedTime": "1", "deleteWhen": "04;05", "diskMaxUsedSpaceRatio": "80"})
+    config.update({"fileReservedTime": "24", "deleteWhen": "04;05", "diskMaxUsedSpaceRatio": "80"})
     assert await care.delete_expired() == 1
     assert not side.files.exists(oldest)
     await care.forget_deleted()

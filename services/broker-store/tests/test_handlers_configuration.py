@@ -2,17 +2,24 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from reading_side import ReadingSide
 
+from broker_store.broker_config import NUMBERS, BrokerConfig
+from broker_store.config_files import DataVersionCounter
+from broker_store.disk_care import read_hours
 from broker_store.handlers.configuration import ConfigurationHandlers
 from broker_store.kept_config import KeptConfig
 from broker_store.log.files import RealFiles
 from gantry_wire.codes import ResponseCode
 from gantry_wire.config_text import parse_config_text
+from gantry_wire.errors import RefusedRequest
 
 pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -135,3 +142,55 @@ async def test_a_change_that_cannot_be_saved_is_in_force_and_says_so(side):
     (side.directory / "config" / "broker.properties").rmdir()
     async with asyncio.timeout(60):
         await side.kept.close()
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERS))
+async def test_a_number_is_taken_within_its_bounds_only_and_the_refusal_names_them(side, name):
+    config, taken = BrokerConfig({}, DataVersionCounter(side.now_ms)), []
+    config.bind_number(name, taken.append)
+    low, high = NUMBERS[name]
+    config.update({name: str(low)})
+    config.update({name: f" {high} "})
+    assert taken == [low, high]
+    for value in (low - 1, high + 1, "9" * 5000, "1.5", "1_000", "\u0663\u0663\u0663", "+99", "", "x" * 9000):
+        with pytest.raises(RefusedRequest, match=f"write a whole number from {low} to {high}") as refused:
+            config.update({name: str(value)})
+        assert len(refused.value.remark) < 200
+    assert taken == [low, high]
+
+
+@pytest.mark.parametrize(
+    ("name", "destroys_or_stops"),
+    [
+        ("fileReservedTime", range(-1, 24)),
+        ("diskMaxUsedSpaceRatio", (-1, 0, 9, 96, 100)),
+        ("maxMessageSize", (-1, 0, 1)),
+        ("sendThreadPoolQueueCapacity", (-1, 0, 1)),
+        ("waitTimeMillsInSendQueue", (-1, 0, 1)),
+    ],
+)
+async def test_no_request_sets_what_destroys_messages_or_stops_sends(name, destroys_or_stops):
+    for value in destroys_or_stops:
+        assert not NUMBERS[name].low <= value <= NUMBERS[name].high
+
+
+async def test_a_number_without_bounds_cannot_be_bound(side):
+    with pytest.raises(KeyError, match="madeUp has no bounds"):
+        side.config.bind_number("madeUp", print)
+
+
+async def test_a_value_of_the_start_that_no_request_may_set_comes_back_when_a_change_beside_it_is_refused(
+    side,
+):
+    config, sizes = BrokerConfig({"maxMessageSize": "4"}, DataVersionCounter(side.now_ms)), []
+    config.bind_number("maxMessageSize", sizes.append)
+    config.bind("deleteWhen", read_hours)
+    with pytest.raises(RefusedRequest, match="hours from 0 to 23"):
+        config.update({"maxMessageSize": "2048", "deleteWhen": "99"})
+    assert sizes == [2048, 4]
+
+
+async def test_the_operations_manual_says_the_bounds_of_every_number():
+    manual = (ROOT / "docs" / "operations.md").read_text()
+    for name, (low, high) in NUMBERS.items():
+        assert f"| `{name}` | {low:,} | {high:,} |" in manual

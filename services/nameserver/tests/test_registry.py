@@ -156,7 +156,7 @@ def test_an_occupied_id_is_not_taken_by_an_older_state():
     [
         ELSEWHERE,
         ELSEWHERE._replace(cluster="another"),
-        ELSEWHERE._replace(expiry_ms=3_600_000),
+        ELSEWHERE._replace(expiry_ms=600_000),
         ELSEWHERE._replace(acting_master=True),
     ],
 )
@@ -170,6 +170,14 @@ def test_the_place_of_a_broker_that_is_alive_is_not_taken_over_another_connectio
     assert list(world.tables.live) == [MASTER.place]
     world.registry.channel_closed(2)
     assert world.views.route("A") is not None
+
+
+@pytest.mark.parametrize("asked", [-(1 << 62), -1, 0, 499, 600_001, 1 << 62])
+def test_a_broker_that_asks_for_a_time_out_of_bounds_is_told_the_bounds_and_changes_nothing(asked):
+    world = World()
+    with pytest.raises(RegisterRefused, match="lies from 500 to 600000"):
+        world.register(MASTER._replace(expiry_ms=asked), holds("A", "B"))
+    assert (world.tables.live, world.tables.brokers, world.tables.topics) == ({}, {}, {})
 
 
 @pytest.mark.parametrize("how", ["closed", "silent", "left"])

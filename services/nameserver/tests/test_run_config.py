@@ -1,9 +1,11 @@
+import msgspec
 import pytest
 
 from gantry_wire.config_text import parse_config_text
 from gantry_wire.errors import RefusedRequest
 from nameserver.run_config import RunConfig
 from nameserver.settings import NameserverSettings
+from nameserver.switches import Switches
 
 
 def make(**settings):
@@ -42,7 +44,7 @@ def test_a_change_takes_effect_and_only_changes_are_kept():
         ("\xff=\xfe", 1, "string2Properties error"),
         ("listenPort=1\norderMessageEnable=true", 1, "only the start can set this"),
         ("orderMessageEnable=maybe", 1, "orderMessageEnable=maybe"),
-        ("scanNotActiveBrokerInterval=1", 1, "scanNotActiveBrokerInterval=1"),
+        ("orderMessageEnable=true\nenableTopicList=2", 1, "enableTopicList=2: write true or false"),
     ],
 )
 def test_a_refused_change_changes_nothing(text, code, words):
@@ -56,3 +58,28 @@ def test_a_refused_change_changes_nothing(text, code, words):
 
 def test_credentials_are_not_shown():
     assert b"secret" not in make(nats_url="nats://user:secret@host:4222").text()
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("waitSecondsForService", 0, 600), ("scanNotActiveBrokerInterval", 50, 60_000)],
+)
+def test_every_number_is_taken_within_its_bounds_only_and_the_refusal_names_them(name, low, high):
+    config = make()
+    for value in (low, high):
+        config.update(f"{name}={value}\n".encode())
+        assert config.values()[name] == str(value)
+    for value in (low - 1, high + 1, 10**30, -(10**30), "1.5", "x" * 9000, ""):
+        with pytest.raises(RefusedRequest, match=f"write a whole number from {low} to {high}") as refused:
+            config.update(f"{name}={value}\n".encode())
+        assert len(refused.value.remark) < 200
+        assert config.values()[name] == str(high)
+
+
+def test_the_numbers_whose_bounds_are_tested_are_all_that_can_be_changed():
+    numbers = [
+        field.encode_name
+        for field in msgspec.structs.fields(Switches)
+        if isinstance(msgspec.inspect.type_info(field.type), msgspec.inspect.IntType)
+    ]
+    assert numbers == ["waitSecondsForService", "scanNotActiveBrokerInterval"]

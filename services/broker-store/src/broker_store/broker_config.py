@@ -4,14 +4,39 @@ Pure. Parts bind the keys they can change; every other key is refused in words i
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from broker_store.config_files import DataVersionCounter
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
+from gantry_wire.limits import BODY_BYTES_MAX
 
+DIGITS_MAX = 19
+"""Digits of a number: those of 64 bits."""
 BLACKLIST = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 """Keys nobody may change over the wire (RocketMQ's own list)."""
+
+
+class Bounds(NamedTuple):
+    """The least and the greatest value that a number may be given."""
+
+    low: int
+    high: int
+
+
+NUMBERS: Mapping[str, Bounds] = {
+    "brokerPermission": Bounds(0, 6),
+    "consumerFallbehindThreshold": Bounds(1 << 20, 1 << 50),
+    "diskMaxUsedSpaceRatio": Bounds(10, 95),
+    "fileReservedTime": Bounds(24, 24 * 3650),
+    "maxMessageSize": Bounds(1024, BODY_BYTES_MAX),
+    "maxTransferBytesOnMessageInMemory": Bounds(1024, 1 << 24),
+    "sendThreadPoolQueueCapacity": Bounds(64, 1_000_000),
+    "shortPollingTimeMills": Bounds(1, 60_000),
+    "waitTimeMillsInSendQueue": Bounds(50, 60_000),
+}
+"""Every number that code 25 may change. Anybody may send code 25: what destroys messages or stops the service can be set at a start only."""
 
 Change = Callable[[str], None]
 """Takes a new value as text. Raises ValueError, with words, for one that it cannot take."""
@@ -52,6 +77,12 @@ class BrokerConfig:
         """Let `change` hear of new values of a key. Several parts may bind one key."""
         self._changes.setdefault(key, []).append(change)
 
+    def bind_number(self, key: str, change: Callable[[int], None]) -> None:
+        """Let `change` hear of new values of a number of NUMBERS, within its bounds."""
+        if key not in NUMBERS:
+            raise KeyError(f"{key} has no bounds")
+        self.bind(key, partial(_hand_on, change))
+
     def update(self, changes: Mapping[str, str]) -> None:
         """Change settings: all of them, or none when one of them may not be changed. Raises RefusedRequest."""
         for key in changes:
@@ -66,6 +97,7 @@ class BrokerConfig:
                     else "is no setting of this broker"
                 )
                 raise RefusedRequest(ResponseCode.NO_PERMISSION, f"{key} {why}")
+        self._check_bounds(changes)
         before = {key: self._values[key] for key in changes if key in self._values}
         try:
             self._apply(changes)
@@ -96,15 +128,22 @@ class BrokerConfig:
         else:
             self.keeper.when_saved(answer)
 
+    def _check_bounds(self, changes: Mapping[str, str]) -> None:
+        """Raise RefusedRequest for a number out of bounds. What a start set may lie outside, and is put back unchecked."""
+        for key, value in changes.items():
+            if key in NUMBERS:
+                try:
+                    read_number(value, *NUMBERS[key])
+                except ValueError as error:
+                    raise _not_taken(key, value, error) from error
+
     def _apply(self, changes: Mapping[str, str]) -> None:
         for key, value in changes.items():
             try:
                 for change in self._changes[key]:
                     change(value)
             except ValueError as error:
-                raise RefusedRequest(
-                    ResponseCode.INVALID_PARAMETER, f"{key}={value[:64]}: {error}"
-                ) from error
+                raise _not_taken(key, value, error) from error
 
 
 def read_switch(value: str) -> bool:
@@ -117,10 +156,16 @@ def read_switch(value: str) -> bool:
 
 def read_number(value: str, low: int, high: int) -> int:
     """Return a number within bounds. Raises ValueError."""
-    try:
-        number = int(value.strip())
-    except ValueError:
-        raise ValueError(f"write a whole number from {low} to {high}") from None
-    if not low <= number <= high:
+    digits = value.strip()
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= DIGITS_MAX
+    if not is_number or not low <= int(digits) <= high:
         raise ValueError(f"write a whole number from {low} to {high}")
-    return number
+    return int(digits)
+
+
+def _hand_on(change: Callable[[int], None], value: str) -> None:
+    change(int(value))
+
+
+def _not_taken(key: str, value: str, error: ValueError) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.INVALID_PARAMETER, f"{key}={value[:64]}: {error}")

@@ -130,13 +130,13 @@ def build_registration(
     registration.broker_permission = settings.broker_permission
     sending.targets.set_broker_permission(settings.broker_permission)
 
-    def set_permission(value: str) -> None:
-        registration.broker_permission = int(value)
-        sending.targets.set_broker_permission(int(value))
+    def set_permission(value: int) -> None:
+        registration.broker_permission = value
+        sending.targets.set_broker_permission(value)
         store.topics.version.bump()
         registration.topic_changed("")
 
-    config.bind("brokerPermission", set_permission)
+    config.bind_number("brokerPermission", set_permission)
     store.topics.on_change.append(registration.topic_changed)
     sending.topic_commands.when_known = registration.when_known
     return registration

@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from datetime import datetime
 
-from broker_store.broker_config import BrokerConfig, read_number
+from broker_store.broker_config import BrokerConfig
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.files import Files
@@ -22,7 +22,6 @@ from gantry_chassis.logs import get_logger
 
 SPACE_SECONDS = 1.0
 HOUR_MS = 3_600_000
-RESERVED_HOURS_MAX = 24 * 3650
 RETENTION_SECONDS = 10.0
 SEGMENTS_PER_ROUND = 10
 QUEUES_PER_SLICE = 16
@@ -39,18 +38,18 @@ class LiveRetention:
     def bind(self, config: BrokerConfig) -> None:
         """Let code 25 change it."""
 
-        def set_time(value: str) -> None:
-            self.value = replace(self.value, keep_ms=read_number(value, 1, RESERVED_HOURS_MAX) * HOUR_MS)
+        def set_time(hours: int) -> None:
+            self.value = replace(self.value, keep_ms=hours * HOUR_MS)
 
         def set_hours(value: str) -> None:
             self.value = replace(self.value, delete_hours=read_hours(value))
 
-        def set_ratio(value: str) -> None:
-            self.value = replace(self.value, full_ratio=read_number(value, 10, 95) / 100)
+        def set_ratio(percent: int) -> None:
+            self.value = replace(self.value, full_ratio=percent / 100)
 
-        config.bind("fileReservedTime", set_time)
+        config.bind_number("fileReservedTime", set_time)
         config.bind("deleteWhen", set_hours)
-        config.bind("diskMaxUsedSpaceRatio", set_ratio)
+        config.bind_number("diskMaxUsedSpaceRatio", set_ratio)
 
 
 class DiskCare:

@@ -1,13 +1,11 @@
 """What the reading side lets be changed while it runs. One plain object; code 25 writes it, handlers read it."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from broker_store.broker_conf import SHORT_POLLING_MS
-from broker_store.broker_config import BrokerConfig, read_number, read_switch
+from broker_store.broker_config import BrokerConfig, read_switch
 from broker_store.groups import GroupTable
 from broker_store.pull import BatchLimits, PullLimits
 
@@ -51,25 +49,22 @@ class ReadSettings:
 def bind_settings(config: BrokerConfig, settings: ReadSettings, groups: GroupTable) -> None:
     """Let code 25 change what the reading side can change."""
 
-    def set_value(name: str, read: Callable[[str], Any], value: str) -> None:
-        setattr(settings, name, read(value))
+    def set_number(name: str, value: int) -> None:
+        setattr(settings, name, value)
+
+    def set_switch(name: str, value: str) -> None:
+        setattr(settings, name, read_switch(value))
 
     def set_auto_create(value: str) -> None:
         groups.auto_create = read_switch(value)
 
-    def number(low: int, high: int) -> Callable[[str], int]:
-        return lambda value: read_number(value, low, high)
-
-    def set_pull_bytes_max(value: str) -> None:
-        settings.set_pull_bytes_max(read_number(value, 1024, 1 << 24))
-
-    bind = config.bind
-    bind("brokerPermission", partial(set_value, "broker_permission", number(0, 6)))
-    bind("longPollingEnable", partial(set_value, "long_polling_enable", read_switch))
-    bind("shortPollingTimeMills", partial(set_value, "short_polling_ms", number(1, 60_000)))
-    bind("disableConsumeIfConsumerReadSlowly", partial(set_value, "protect_broker", read_switch))
-    bind("consumerFallbehindThreshold", partial(set_value, "fallbehind_bytes_max", number(1 << 20, 1 << 50)))
-    bind("enablePropertyFilter", partial(set_value, "property_filter_enable", read_switch))
-    bind("useServerSideResetOffset", partial(set_value, "server_side_reset", read_switch))
-    bind("maxTransferBytesOnMessageInMemory", set_pull_bytes_max)
+    bind, bind_number = config.bind, config.bind_number
+    bind_number("brokerPermission", partial(set_number, "broker_permission"))
+    bind("longPollingEnable", partial(set_switch, "long_polling_enable"))
+    bind_number("shortPollingTimeMills", partial(set_number, "short_polling_ms"))
+    bind("disableConsumeIfConsumerReadSlowly", partial(set_switch, "protect_broker"))
+    bind_number("consumerFallbehindThreshold", partial(set_number, "fallbehind_bytes_max"))
+    bind("enablePropertyFilter", partial(set_switch, "property_filter_enable"))
+    bind("useServerSideResetOffset", partial(set_switch, "server_side_reset"))
+    bind_number("maxTransferBytesOnMessageInMemory", settings.set_pull_bytes_max)
     bind("autoCreateSubscriptionGroup", set_auto_create)

@@ -6,7 +6,7 @@ import random
 from concurrent.futures import Executor
 
 from broker_store.appends import Appends, AtTurnEnd
-from broker_store.broker_config import BrokerConfig, read_number, read_switch
+from broker_store.broker_config import BrokerConfig, read_switch
 from broker_store.checkpoints import CheckpointParts, Checkpoints
 from broker_store.delays.building import build_delays, build_recalls
 from broker_store.dispatch import Dispatch, Readers
@@ -37,7 +37,6 @@ from broker_store.transactions.half import HalfSends
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body
 from gantry_wire.ids import UniqueIds, unpack_host
-from gantry_wire.limits import BODY_BYTES_MAX
 
 LATE_CHECK_SECONDS = 0.1
 CHECKPOINT_LOOK_SECONDS = 0.25
@@ -131,21 +130,21 @@ class Sending:
         sends = self.appends.sends
         policy = self.store.topics
 
-        def set_capacity(value: str) -> None:
-            sends.capacity = read_number(value, 1, 1_000_000)
+        def set_capacity(value: int) -> None:
+            sends.capacity = value
 
-        def set_wait(value: str) -> None:
-            sends.wait_ms_max = read_number(value, 1, 60_000)
+        def set_wait(value: int) -> None:
+            sends.wait_ms_max = value
 
-        def set_body(value: str) -> None:
-            self.plain.body_bytes_max = read_number(value, 1, BODY_BYTES_MAX)
+        def set_body(value: int) -> None:
+            self.plain.body_bytes_max = value
 
         def set_auto_create(value: str) -> None:
             policy.set_auto_create(enable=read_switch(value))
 
-        config.bind("sendThreadPoolQueueCapacity", set_capacity)
-        config.bind("waitTimeMillsInSendQueue", set_wait)
-        config.bind("maxMessageSize", set_body)
+        config.bind_number("sendThreadPoolQueueCapacity", set_capacity)
+        config.bind_number("waitTimeMillsInSendQueue", set_wait)
+        config.bind_number("maxMessageSize", set_body)
         config.bind("autoCreateTopicEnable", set_auto_create)
 
     def start(self, readers: Readers | None) -> None:

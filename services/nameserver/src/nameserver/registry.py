@@ -10,6 +10,8 @@ from typing import NamedTuple
 from gantry_wire.bodies import BrokerData, DataVersion, QueueData, RegisterBrokerBody, TopicConfig
 from nameserver.switches import Switches
 from nameserver.tables import (
+    ASKED_EXPIRY_MS_MAX,
+    ASKED_EXPIRY_MS_MIN,
     BROKER_IDS_MAX,
     EXPIRY_MS,
     MASTER_ID,
@@ -68,9 +70,10 @@ class Registry:
     ) -> Registration:
         """Take in that a broker lives and what it holds.
 
-        Raises RegisterRefused for a single topic of an unknown broker, BrokerIsAlive for the place of another one that is connected. A
+        Raises RegisterRefused for a single topic of an unknown broker and for a time out of bounds, BrokerIsAlive for the place of another one that is connected. A
         broker that comes back at another address is taken in as soon as its old connection is closed, or has been silent for its time.
         """
+        _check_expiry(who)
         tables = self._tables
         wrapper = body.topic_config_serialize_wrapper
         version, topics = wrapper.data_version, wrapper.topic_config_table
@@ -287,4 +290,12 @@ class Registry:
         tell = tuple(a for a in members if offline is not None or a != data.broker_addrs[lowest])
         change.notices.append(
             MinIdChanged(data.broker_name, lowest, data.broker_addrs[lowest], offline, ha_address, tell)
+        )
+
+
+def _check_expiry(who: BrokerIdentity) -> None:
+    asked = who.expiry_ms
+    if asked is not None and not ASKED_EXPIRY_MS_MIN <= asked <= ASKED_EXPIRY_MS_MAX:
+        raise RegisterRefused(
+            f"heartbeatTimeoutMillis of broker {who.broker_name} is {asked}: it lies from {ASKED_EXPIRY_MS_MIN} to {ASKED_EXPIRY_MS_MAX}"
         )

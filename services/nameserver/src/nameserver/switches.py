@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-WaitSeconds = Annotated[int, Meta(ge=0, le=3600)]
+WaitSeconds = Annotated[int, Meta(ge=0, le=600)]
 ScanMs = Annotated[int, Meta(ge=50, le=60_000)]
 
 
@@ -42,5 +42,12 @@ def changed_switches(switches: Switches, values: dict[str, str]) -> dict[str, bo
         try:
             found[info.name] = msgspec.convert(text, info.type, strict=False)
         except msgspec.ValidationError as error:
-            raise ValueError(f"{info.encode_name}={text}: {error}") from error
+            raise ValueError(f"{info.encode_name}={text[:64]}: {_wanted(info.type)}") from error
     return found
+
+
+def _wanted(kind: object) -> str:
+    described = msgspec.inspect.type_info(kind)
+    if isinstance(described, msgspec.inspect.IntType):
+        return f"write a whole number from {described.ge} to {described.le}"
+    return "write true or false"

@@ -14,6 +14,8 @@ MASTER_ID = 0
 PERM_READ, PERM_WRITE = 4, 2
 EXPIRY_MS = 120_000
 """A broker that was not heard of for so long is gone, unless it said another time when it registered."""
+ASKED_EXPIRY_MS_MIN, ASKED_EXPIRY_MS_MAX = 500, 600_000
+"""The times a broker may ask for. After a longer one, a broker that fell silent would keep its place, and get what clients send to it."""
 BROKER_IDS_MAX = 128
 """Broker ids of one broker name: a master and its slaves. One more is refused."""
 
