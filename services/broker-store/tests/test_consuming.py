@@ -90,6 +90,14 @@ async def test_a_group_too_far_behind_is_paused_only_where_the_broker_is_to_be_p
     assert (await side.ask(11, pull_fields(0))).code == 16
 
 
+async def test_pulls_for_no_group_pause_no_group_however_old_what_they_read_is(side):
+    side.put(b"m")
+    side.settings.protect_broker, side.settings.fallbehind_bytes_max = True, 1
+    await side.ask(11, pull_fields(0, gantryBrowse="true"))
+    side.consuming._expire()
+    assert side.consuming.groups.find_or_create("readers").consume_enable
+
+
 async def test_a_deleted_topic_leaves_no_offsets(side):
     side.consuming.offsets.commit("g", "orders", 0, 3)
     side.consuming.topic_deleted("orders")

@@ -96,12 +96,64 @@ async def test_permissions_are_checked_from_the_broker_down_to_the_topic(side):
     )
 
 
-async def test_internal_topics_are_read_by_gateways_only(side):
+@pytest.mark.parametrize("group", ["readers", GATEWAY_GROUP])
+async def test_internal_topics_are_read_by_pulls_for_no_group_only_whatever_group_they_name(side, group):
     side.store.topics.ensure("GANTRY_SYS_PROBE", 1, 6)
     side.put(b"probe", topic="GANTRY_SYS_PROBE")
-    assert (await side.ask(11, pull_fields(topic="GANTRY_SYS_PROBE"))).code == ResponseCode.NO_PERMISSION
-    fields = pull_fields(topic="GANTRY_SYS_PROBE", consumerGroup=GATEWAY_GROUP)
-    assert bodies_of((await side.ask(11, fields)).body) == [b"probe"]
+    fields = pull_fields(topic="GANTRY_SYS_PROBE", consumerGroup=group)
+    assert (await side.ask(11, fields)).code == ResponseCode.NO_PERMISSION
+    assert (await side.ask(11, {**fields, "gantryBrowse": "false"})).code == ResponseCode.NO_PERMISSION
+    assert bodies_of((await side.ask(11, {**fields, "gantryBrowse": "true"})).body) == [b"probe"]
+
+
+@pytest.mark.parametrize("ours", [{}, {"gantryWide": "true"}, {"gantryBrowse": "true"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"maxMsgNums": 100},
+        {"maxMsgNums": 5000, "offset": 3},
+        {"offset": 50},
+        {"offset": 51},
+        {"offset": -1},
+        {"topic": "GANTRY_SYS_PROBE"},
+        {"topic": "nowhere"},
+        {"topic": "closed"},
+        {"queueId": 9},
+        {"subscription": "red"},
+        {"expressionType": "SQL92", "subscription": "TAGS = 'red'", "maxMsgNums": 100},
+        {"sysFlag": 0},
+        {"sysFlag": 12},
+    ],
+)
+async def test_the_name_of_the_gateways_opens_nothing_that_another_group_may_not_have(side, changes, ours):
+    side.store.topics.ensure("GANTRY_SYS_PROBE", 1, 6)
+    side.store.topics.ensure("closed", 4, 2)
+    for topic in ("orders", "GANTRY_SYS_PROBE", "closed"):
+        for number in range(50):
+            side.put(b"%d" % number, topic=topic, tags="red" if number % 2 else "blue")
+    answers = []
+    for group in ("TOOLS_CONSUMER", GATEWAY_GROUP):
+        side.store.internal.clear()
+        reply = await side.ask(11, pull_fields(**changes, **ours, consumerGroup=group))
+        moved = [event[0] for event in side.store.internal]
+        answers.append((reply.code, (reply.remark or "").replace(group, "G"), reply.ext, reply.body, moved))
+    assert answers[0] == answers[1]
+
+
+async def test_a_pull_for_no_group_needs_none_makes_none_and_leaves_no_trace_of_one(side):
+    side.put(b"m")
+    fields = pull_fields(0, commitOffset=7, sysFlag=WITH_SUBSCRIPTION | COMMIT, gantryBrowse="true")
+    side.consuming.groups.auto_create = False
+    assert (await side.ask(11, {**fields, "consumerGroup": "unknown"})).code == ResponseCode.SUCCESS
+    side.consuming.groups.auto_create = True
+    side.consuming.resets.assign("readers", "orders", 0, 5)
+    assert bodies_of((await side.ask(11, fields)).body) == [b"m"]
+    assert "readers" not in side.consuming.groups.names()
+    assert side.consuming.offsets.find("readers", "orders", 0) is None
+    assert (await side.ask(11, pull_fields(9, gantryBrowse="true"))).code == ResponseCode.PULL_OFFSET_MOVED
+    assert side.store.internal == []
+    assert side.consuming.resets.is_pending("readers", "orders", 0)
 
 
 async def test_without_its_own_subscription_a_pull_uses_that_of_the_heartbeat(side):
@@ -208,7 +260,7 @@ async def test_stopping_answers_everything_held(tmp_path):
     assert side.peer.answer().code == ResponseCode.PULL_NOT_FOUND
 
 
-async def test_offsets_come_with_pulls_only_when_marked_and_never_from_gateways(side):
+async def test_offsets_come_with_pulls_only_when_marked_and_never_in_the_name_of_gateways(side):
     side.put(b"m")
     await side.ask(11, pull_fields(0, commitOffset=7))
     assert side.consuming.offsets.find("readers", "orders", 0) is None

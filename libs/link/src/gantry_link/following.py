@@ -125,6 +125,8 @@ class Follower:
             sys_flag=FLAG_SUSPEND | FLAG_SUBSCRIPTION,
             suspend_timeout_millis=self._hold_ms,
             subscription="*",
+            wide=True,
+            browse=True,
         )
         return asyncio.get_running_loop().create_task(self._store.pull(header), name=f"pull {self._topic}")
 

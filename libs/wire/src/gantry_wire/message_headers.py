@@ -112,6 +112,8 @@ class PullHeader(Header, kw_only=True, rename="camel", gc=False):
     max_msg_bytes: Int32 | None = None
     wide: bool | None = msgspec.field(default=None, name="gantryWide")
     """Ours: more messages than RocketMQ's 32 are welcome, if `max_msg_nums` says so."""
+    browse: bool | None = msgspec.field(default=None, name="gantryBrowse")
+    """Ours: reads for no group. It needs none and makes none, commits nothing, takes no reset, and may read our own topics."""
     wait_id: Int64 | None = msgspec.field(default=None, name="gantryWaitId")
     """Ours: a number by which 9035 ends this pull while it is held."""
 

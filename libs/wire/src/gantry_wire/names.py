@@ -26,7 +26,7 @@ REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
 """The topic of a cluster's replies is `<cluster>_REPLY_TOPIC`."""
 
 GATEWAY_GROUP = "GANTRY_GATEWAY"
-"""Consumer group of pulls on behalf of HTTP clients; preset, never listed, commits no offsets."""
+"""Group of what our services send and pull; preset, never listed, commits no offsets. Anybody may send the name: it opens nothing."""
 
 REDRIVE_GROUP = "GANTRY_REDRIVE"
 """For which dead letters are settled that are sent again: each once for ever."""

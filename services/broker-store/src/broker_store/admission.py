@@ -11,11 +11,10 @@ from broker_store.filters.table import FilterTable
 from broker_store.groups import GroupTable
 from broker_store.ports import Peer, TopicTable
 from broker_store.read_settings import PERM_READ, ReadSettings
-from gantry_wire.bodies import MessageModel, SubscriptionData
+from gantry_wire.bodies import MessageModel, SubscriptionData, SubscriptionGroupConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import MalformedExpression, RefusedRequest
 from gantry_wire.headers import PullHeader
-from gantry_wire.names import GATEWAY_GROUP
 from gantry_wire.sql92 import SqlFilter
 from gantry_wire.subscription import EVERYTHING, TAG, TagFilter
 
@@ -69,17 +68,12 @@ class Admission:
         header, group, topic = request.header, request.group, request.topic
         if not self._settings.broker_permission & PERM_READ:
             raise _forbidden(f"the broker[{self._broker_ip}] pulling message is forbidden")
-        group_config = self._find_group(group)
-        if group_config is None:
-            words = f"subscription group [{group}] does not exist, {FAQ}"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
-        if not group_config.consume_enable:
-            raise _forbidden(f"subscription group no permission, {group}")
+        may_broadcast = True if header.browse else self._check_group(group).consume_broadcast_enable
         topic_config = self._find_topic(topic)
         if topic_config is None:
             words = f"topic[{topic}] not exist, apply first please! {FAQ}"
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, words)
-        is_internal = self._topics.is_internal(topic) and group != GATEWAY_GROUP
+        is_internal = self._topics.is_internal(topic) and not header.browse
         if not topic_config.perm & PERM_READ or is_internal:
             raise _forbidden(f"the topic[{topic}] pulling message is forbidden")
         if not 0 <= header.queue_id < topic_config.read_queue_nums:
@@ -88,7 +82,16 @@ class Admission:
                 f"[{topic_config.read_queue_nums}] consumer:[{request.peer.remote[0]}]"
             )
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
-        self._set_filter(request, may_broadcast=group_config.consume_broadcast_enable)
+        self._set_filter(request, may_broadcast=may_broadcast)
+
+    def _check_group(self, group: str) -> SubscriptionGroupConfig:
+        config = self._find_group(group)
+        if config is None:
+            words = f"subscription group [{group}] does not exist, {FAQ}"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+        if not config.consume_enable:
+            raise _forbidden(f"subscription group no permission, {group}")
+        return config
 
     def _set_filter(self, request: PullRequest, *, may_broadcast: bool) -> None:
         """Set what is wanted: as the pull says itself, or as the group's heartbeats said."""

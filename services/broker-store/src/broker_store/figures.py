@@ -155,12 +155,13 @@ class Figures:
         self.flush_time.observe(us / 1e6)
         self.flush_batch.observe(batch_count)
 
-    def on_get(self, topic: str, group: str, count: int, size: int, behind_bytes: int) -> None:
-        """Count messages read by a group; `behind_bytes` lie between the last of them and the log's end."""
+    def on_get(self, topic: str, group: str, count: int, size: int, behind_bytes: int | None) -> None:
+        """Count messages read by a group; `behind_bytes` lie between the last of them and the log's end, None: they are not its reading on."""
         figures = self.groups.get((topic, group)) or self._add_group(topic, group)
         figures.messages.value += count
         figures.bytes.value += size
-        figures.behind_bytes = behind_bytes
+        if behind_bytes is not None:
+            figures.behind_bytes = behind_bytes
         figures.pulls += 1
         self.get_found += 1
 

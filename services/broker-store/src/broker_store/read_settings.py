@@ -29,8 +29,8 @@ class ReadSettings:
     """Off: a pull that may be held waits `short_polling_ms` only."""
     short_polling_ms: int = SHORT_POLLING_MS
     limits: PullLimits = field(default_factory=default_limits)
-    gateway_limits: PullLimits = field(default_factory=lambda: default_limits().with_count(1024, 1024 * 1024))
-    """HTTP clients may ask for more messages at once than RocketMQ's."""
+    wide_limits: PullLimits = field(default_factory=lambda: default_limits().with_count(1024, 1024 * 1024))
+    """Those of pulls that ask for more messages at once than RocketMQ's (`gantryWide`)."""
     property_filter_enable: bool = True
     """Whether SQL92 filters are served (RocketMQ: off unless set)."""
     server_side_reset: bool = True

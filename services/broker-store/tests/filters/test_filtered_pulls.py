@@ -10,7 +10,6 @@ from broker_store.filters.scanning import SCAN_UNITS_MAX
 from gantry_wire.bodies import ConsumerData, HeartbeatData, SubscriptionData, encode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.headers import PullReplyHeader
-from gantry_wire.names import GATEWAY_GROUP
 
 pytestmark = pytest.mark.anyio
 GENEROUS_SECONDS = 60
@@ -262,9 +261,9 @@ async def test_a_client_may_ask_first_whether_its_subscription_is_served(side, b
     assert words in (reply.remark or "")
 
 
-async def test_gateways_filter_with_their_own_limits(side):
+async def test_wide_pulls_filter_with_their_own_limits(side):
     put(side, *range(200))
-    reply = await side.ask(11, sql(consumerGroup=GATEWAY_GROUP, maxMsgNums=150))
+    reply = await side.ask(11, sql(gantryWide="true", maxMsgNums=150))
     assert len(bodies_of(reply.body)) == 150
 
 

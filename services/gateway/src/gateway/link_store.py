@@ -160,6 +160,8 @@ class LinkStore:
             suspend_timeout_millis=wait_ms,
             subscription=sql or tags or "*",
             expression_type=SQL92 if sql else TAG,
+            wide=True,
+            browse=True,
             wait_id=next(self._wait_ids) if wait_ms else None,
         )
         with self._translated():

@@ -63,6 +63,8 @@ async def _read(store: StoreClient, entry: Entry, level_ms: Sequence[int]) -> En
         max_msg_nums=1,
         sys_flag=FLAG_SUBSCRIPTION,
         subscription="*",
+        wide=True,
+        browse=True,
     )
     try:
         items = list(scan_items((await store.pull(header)).records))

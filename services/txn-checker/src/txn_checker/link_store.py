@@ -46,6 +46,8 @@ class LinkStore:
             max_msg_nums=min(count, PULL_MESSAGES_MAX),
             sys_flag=PULL_HAS_FILTER,
             subscription="*",
+            wide=True,
+            browse=True,
         )
         with _translated():
             pulled = await self.calls.pull(header)

@@ -91,7 +91,7 @@ class Pulls:
         request = PullRequest(peer, command.opaque, header)
         self._admit(request)
         group, flags = request.group, header.sys_flag
-        if group != GATEWAY_GROUP:
+        if group != GATEWAY_GROUP and not header.browse:
             is_reset = self._resets and self._resets.is_pending(group, request.topic, header.queue_id)
             if flags & FLAG_COMMIT and not is_reset:
                 self._parts.offsets.commit(group, request.topic, header.queue_id, header.commit_offset)
@@ -164,11 +164,10 @@ class Pulls:
         header = request.header
         queue = self._find_queue(request.topic, header.queue_id)
         settings = self._settings
-        is_wide = header.wide or request.group == GATEWAY_GROUP
-        limits = settings.gateway_limits if is_wide else settings.limits
+        limits = settings.wide_limits if header.wide else settings.limits
         ask = Ask(offset, header.max_msg_nums, request.wanted, limits)
         selection = select(queue, self._log, ask)
-        if self._resets:
+        if self._resets and not header.browse:
             reset = self._resets.take(request.group, request.topic, header.queue_id, header.queue_offset)
             if reset is not None:
                 ends = selection.min_offset, selection.max_offset
@@ -235,7 +234,7 @@ class Pulls:
             size,
         )
         request.peer.send_parts([head, *parts])
-        behind = self._log.end - selection.spans[-1][0]
+        behind = None if request.header.browse else self._log.end - selection.spans[-1][0]
         self._parts.figures.on_get(request.topic, request.group, selection.count, size, behind)
 
     def _not_found(self, request: PullRequest, selection: Selection, offset: int, *, may_hold: bool) -> None:
@@ -253,7 +252,7 @@ class Pulls:
             code, request.opaque, next_offset, selection.min_offset, selection.max_offset, 0, remark, 0
         )
         request.peer.send(head)
-        if code is ResponseCode.PULL_OFFSET_MOVED and request.group != GATEWAY_GROUP:
+        if code is ResponseCode.PULL_OFFSET_MOVED and not header.browse:
             event = moved_event(header, self._parts.broker_name, next_offset)
             self._parts.append_internal(OFFSET_MOVED_TOPIC, 0, event, tags=request.group, keys=request.group)
 

@@ -233,5 +233,7 @@ async def _pull(queue: _Queue, offset: int) -> Pulled:
         max_msg_nums=BATCH_MESSAGES,
         sys_flag=FLAG_SUBSCRIPTION,
         subscription="*",
+        wide=True,
+        browse=True,
     )
     return await queue.store.pull(header)
