@@ -100,7 +100,9 @@ class Sending:
         )
         self.settling = build_settling(store, self.appends, self.targets, at_turn_end)
         self.removal.on_removed.append(store.states.topic_deleted)
-        self.settling_handlers = SettlingHandlers(self.settling, store.clock.now_ms)
+        self.settling_handlers = SettlingHandlers(
+            self.settling, store.clock.now_ms, any_host=settings.claim_any_host
+        )
         self._recalls = build_recalls(store, self.delays, self.targets, self.appends)
         window_ms = settings.idempotency_window_seconds * 1000
         self.checkpoints = Checkpoints(

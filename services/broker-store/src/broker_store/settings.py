@@ -29,6 +29,12 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
     fast_port: Annotated[Port, _words("Port for sends only; 0 = port - 2.")] = 0
     http_port: Annotated[Port, _words("Health, metrics and snapshots; 0 = port + 2.")] = 0
     allowed_hosts: AllowedHosts = ""
+    claim_any_host: Annotated[
+        Switch,
+        _words(
+            "A scheduler or txn-checker may name any host as its own to gateways; off: the host that its connection comes from. For networks that change addresses."
+        ),
+    ] = False
     advertise: Annotated[
         str,
         _words(

@@ -255,3 +255,27 @@ async def test_a_queue_that_does_not_exist_cannot_be_claimed(peer, topic, queue_
     side = SettlingSide()
     assert side.claim(peer, topic, queue_id).code == ResponseCode.TOPIC_NOT_EXIST
     assert side.state(peer, topic, queue_id).cursor == 0
+
+
+@pytest.mark.parametrize(
+    ("remote", "named", "told", "any_host"),
+    [
+        ("10.0.0.7", "10.0.0.7:10921", "10.0.0.7:10921", False),
+        ("10.0.0.7", "10.0.0.99:22", "10.0.0.7:22", False),
+        ("10.0.0.7", "metadata.internal:80", "10.0.0.7:80", False),
+        ("127.0.0.1", "mq.example:10921", "mq.example:10921", False),
+        ("172.18.0.1", "172.18.0.9:10921", "172.18.0.9:10921", True),
+    ],
+)
+async def test_gateways_are_sent_to_the_host_that_claimed_and_to_no_other_unless_the_store_is_set_so(
+    remote, named, told, any_host
+):
+    side = SettlingSide(claim_any_host=any_host)
+    side.topics.ensure(SCHEDULE_TOPIC, 1)
+    header = ClaimHeader(topic=SCHEDULE_TOPIC, queue_id=0, owner="a", address=named, ttl_ms=3000)
+    peer = ScriptedPeer(remote)
+    for _ in range(2):  # granted, then renewed
+        side.ask(peer, GantryCode.CLAIM_QUEUE, header)
+        assert peer.answers[-1].code == ResponseCode.SUCCESS
+        side.ask(peer, GantryCode.CLAIM_HOLDER, ClaimHolderHeader(topic=SCHEDULE_TOPIC, queue_id=0))
+        assert peer.answers[-1].read(ClaimHolderReplyHeader).address == told

@@ -7,6 +7,7 @@ import msgspec
 
 from broker_store.ports import Commands, Peer
 from broker_store.settling.settling import Settling
+from gantry_link.vouching import vouched_address
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.command import Command
 from gantry_wire.encode import encode_response
@@ -47,7 +48,9 @@ _encode = msgspec.json.Encoder().encode
 class SettlingHandlers:
     """Handlers of this family. Other parts of the store add to `events` what they know of single messages."""
 
-    def __init__(self, settling: Settling, now_ms: Callable[[], int]) -> None:
+    def __init__(self, settling: Settling, now_ms: Callable[[], int], *, any_host: bool) -> None:
+        """With `any_host` a claim may name the address of any host as its owner's."""
+        self._any_host = any_host
         self._settling = settling
         self._now_ms = now_ms
         self.events: list[GiveEvents] = [self._settled_events]
@@ -65,7 +68,7 @@ class SettlingHandlers:
         }
 
     def claim(self, peer: Peer, command: Command) -> bytes:
-        """Grant or renew a claim; HELD names who has it."""
+        """Grant or renew a claim; HELD names who has it. Others are told the host that the claim came from, whatever it names."""
         header = command.read(ClaimHeader)
         key = _queue(header)
         if not 0 < len(header.owner) <= NAME_CHARS_MAX or len(header.address) > NAME_CHARS_MAX:
@@ -79,9 +82,15 @@ class SettlingHandlers:
             raise RefusedRequest(
                 ResponseCode.TOPIC_NOT_EXIST, f"topic[{key[0]}] not exist, or has no queue {key[1]}"
             )
+        address = header.address if self._any_host else vouched_address(header.address, peer.remote[0])
         try:
             claim = settling.claims.claim(
-                key, header.owner, header.address, header.ttl_ms, peer.id, settling.mono_ms()
+                key,
+                header.owner,
+                address,
+                header.ttl_ms,
+                peer.id,
+                settling.mono_ms(),
             )
         except RefusedRequest as refusal:
             fields = refusal.fields or {}
