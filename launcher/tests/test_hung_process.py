@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 from gantry_chassis.http import HttpServer, json_response
 from gantry_chassis.logs import configure
+from gantry_chassis.budget import Budget
 from gantry_chassis.process import run
 
 spin, reason = Path("spin"), Path("reason")
@@ -36,7 +37,7 @@ def health(request):
     return json_response({"ready": True})
 
 async def main(life):
-    server = HttpServer("127.0.0.1", int(sys.argv[1]), {("GET", f"/health/{one}"): health for one in ("live", "ready")})
+    server = HttpServer("127.0.0.1", int(sys.argv[1]), {("GET", f"/health/{one}"): health for one in ("live", "ready")}, Budget())
     await server.start()
     await life.stopping.wait()
     await server.close()
@@ -119,7 +120,7 @@ def test_a_stopped_process_is_killed_and_started_again(system: System) -> None:
 def test_a_process_that_spins_logs_where_and_is_killed_and_started_again(system: System) -> None:
     (system.folder / "trial" / "spin").touch()
     system.turn_until(lambda: system.child.restarts == 1 and system.child.ready)
-    assert 'File "<string>", line 13 in health' in (system.folder / "logs" / "trial.log").read_text()
+    assert 'File "<string>", line 14 in health' in (system.folder / "logs" / "trial.log").read_text()
     system.turn_until(lambda: "in health" in system.log())
 
 

@@ -30,6 +30,11 @@ class KeyJournal:
         self.saved_end = 0
         """Number of the window's first entry that is not saved."""
 
+    @property
+    def newest_ms(self) -> int:
+        """Store time of the newest key in the files; 0 when they hold none."""
+        return max(self._newest_ms.values(), default=0)
+
     def load(self, window: Window, below: int) -> int:
         """Fill an empty window with the keys of records below a position: what lies above is replayed, in its order.
 

@@ -339,7 +339,10 @@ class Opening:
     def _what_is_missing(self, note: QueueNote) -> list[Loss]:
         store = self.store
         losses = what_is_missing(note, store.queues, store.index, store.log.min_position)
-        if store.window.newest_ms < note.newest_key_ms:
+        # What the walk brought says nothing of the keys below its start: only the files do.
+        is_walked_whole = self.is_rebuild or not self._is_ours
+        newest_ms = store.window.newest_ms if is_walked_whole else store.journal.newest_ms
+        if newest_ms < note.newest_key_ms:
             losses.append(Loss(Reason.KEYS, "the journal of idempotency keys lost entries"))
         return losses
 
