@@ -99,6 +99,33 @@ async def test_notes_of_a_group_that_were_on_their_way_at_its_deletion_go_with_i
     assert bodies(rebuilt.lease()) == ["a", "b"]
 
 
+async def test_a_deleted_group_is_forgotten_in_checkpoints_once_the_log_says_so():
+    side = LeasingSide()
+    side.put("red", TAGS="red")
+    side.ack(*side.lease(**RED))
+    side.ask(side.client, RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "false"})
+    await side.sending.checkpoints.take()
+    assert side.reopen().store.states.leases.find("g", "orders").filter.expression == "red"
+    side.flush()
+    assert side.store.states.leases.find("g", "orders") is None
+    assert side.reopen().store.states.leases.find("g", "orders") is None
+
+
+async def test_a_key_that_is_visible_beyond_a_checkpoint_is_not_missed_after_it():
+    side, peer = SendingSide(), ScriptedPeer()
+    side.ask(peer, 17, ASYNC_TOPIC)
+    side.send(peer, "orders", body=b"waits")
+    side.end_turn()
+    side.pass_time(1)
+    side.send(peer, "quick", body=b"visible", properties={"UNIQ_KEY": "Q", "__GANTRY_KEY": "q"})
+    side.end_turn()
+    await side.sending.checkpoints.take()
+    side.flush()
+    again = side.reopen()
+    assert again.opening.rebuild_reason is None
+    assert len(again.store.window) == 1
+
+
 async def test_the_store_time_of_a_checkpoint_does_not_go_back_to_a_message_that_waited():
     side, peer = SendingSide(), ScriptedPeer()
     side.ask(peer, 17, ASYNC_TOPIC)

@@ -166,7 +166,8 @@ class Checkpoints:
         ends = QueueEnds(position, is_all=parts.log.visible_end <= position)
         plan = self._saving.plan(ends, with_files=with_files)
         oldest_ms = parts.ago_ms(parts.window_ms)
-        newest_key_ms = parts.window.newest_ms if parts.window.newest_ms >= oldest_ms else 0
+        key_ms = parts.window.newest_below(position)
+        newest_key_ms = key_ms if key_ms >= oldest_ms else 0
         note = take_note(parts.queues, parts.index, ends, parts.log.min_position, newest_key_ms)
         keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
         states = await self._snapshots(position)

@@ -98,6 +98,16 @@ class Window:
         """Store time of the newest entry, 0 when there is none."""
         return self._read((self.end - 1) % self._keys_max).store_ms if self.end > self.first else 0
 
+    def newest_below(self, position: int) -> int:
+        """Return the store time of the newest entry of a record below a log position, 0 when there is none."""
+        for number in range(
+            self.end - 1, self.first - 1, -1
+        ):  # few lie above: what is visible before an earlier flush
+            entry = self._read(number % self._keys_max)
+            if entry.position < position:
+                return entry.store_ms
+        return 0
+
     def __len__(self) -> int:
         """Return how many keys are remembered."""
         return self.end - self.first

@@ -55,6 +55,8 @@ def _scalars(opened: DerivedState, rebuilt: DerivedState) -> Iterator[str]:
         one, other = getattr(opened, name), getattr(rebuilt, name)
         if one != other:
             yield f"{name}: {one}, rebuilt {other}"
+    if opened.index_end >= opened.end:
+        yield f"the index has a record at {opened.index_end}, the log ends at {opened.end}"
     # Files of the index go as a whole: after retention older entries may be left.
     if opened.min_position == 0 and opened.index_entries != rebuilt.index_entries:
         yield f"entries of the index: {opened.index_entries}, rebuilt {rebuilt.index_entries}"

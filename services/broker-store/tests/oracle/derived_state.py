@@ -64,6 +64,8 @@ class DerivedState:
     index: dict[int, list[int]]
     """Positions by the hash of every key of the log, newest first."""
     index_entries: int
+    index_end: int
+    """Position of the newest record in it, -1 for none."""
     window: dict[bytes, Remembered]
     filters: dict[tuple[str, str], tuple[str, str]]
     """Those that are not the default, which asks for everything."""
@@ -109,6 +111,7 @@ def state_of(opening: Opening, disk: SimulatedFiles) -> DerivedState:
     return DerivedState(
         min_position=store.log.min_position, end=store.log.end, now_ms=now_ms, queues=queues, retired=retired,
         index=index, index_entries=0 if store.index is None else store.index.entries,
+        index_end=-1 if store.index is None else store.index.end_position,
         window=_window(opening, now_ms),
         filters={
             (one.group, one.topic): (one.filter.kind, one.filter.expression)

@@ -97,7 +97,7 @@ class StoreLife:
         self.acts.begin(side)
         side.sending.topics_saver.changed()
         around: dict[Callable[[], Awaitable[None] | None], int] = {
-            self._flush: 22, self._end_turn: 8, self._step: 20, self._settle_down: 5, self._take_checkpoint: 4,
+            self._flush: 12, self._end_turn: 14, self._step: 20, self._settle_down: 6, self._take_checkpoint: 6,
             self._save_offsets: 2, self._pass_time: 4, self._delete_old: 1,
         }  # fmt: skip
         choices = {**around, **self.weights}
@@ -122,11 +122,18 @@ class StoreLife:
     def _end_turn(self) -> None:
         self.side.end_turn()
 
-    def _step(self) -> None:
-        self.threads.step()
+    async def _step(self) -> None:
+        """Let threads do a few jobs."""
+        for _ in range(self.dice.randint(1, 8)):
+            self.threads.step()
+            await asyncio.sleep(0)
 
     async def _settle_down(self) -> None:
-        self.side.flush()
+        """Let threads come to rest, as they may before the next flush of an async store, too."""
+        if self.dice.random() < 0.5:
+            self.side.flush()
+        else:
+            self.side.end_turn()
         await self.threads.settle()
 
     def _take_checkpoint(self) -> None:

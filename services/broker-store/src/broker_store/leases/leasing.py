@@ -273,20 +273,22 @@ class Leasing:
     # Groups
 
     def _group_changed(self, name: str) -> None:
-        """Forget a group that was deleted, in the log too; let others see at once what their new settings allow."""
+        """Have the log forget a group that was deleted; let others see at once what their new settings allow."""
         groups, subscriptions = self._parts.groups, self._parts.subscriptions
         config = groups.find(name)
         if config is None:
             if subscriptions.of_group(name):
-                subscriptions.drop_group(name)
-                active = self._receiver.active
-                for leases in [leases for leases, one in active.items() if one.group == name]:
-                    del active[leases]
-                # Again once the note is visible: notes of the group that were on their way lie before it in the log.
-                self._notes.tell(LeaseNote(name, "", gone=True), lambda: subscriptions.drop_group(name))
+                # Forgotten once the log has it: notes of the group that are on their way lie before this one.
+                self._notes.tell(LeaseNote(name, "", gone=True), lambda: self._forget_group(name))
         elif not config.consume_enable:
             waiters = self._waiters
             self._answer(waiters.take_if(key for key in waiters.keys_now() if key[0] == name), is_ready=True)
+
+    def _forget_group(self, name: str) -> None:
+        self._parts.subscriptions.drop_group(name)
+        active = self._receiver.active
+        for leases in [leases for leases, one in active.items() if one.group == name]:
+            del active[leases]
 
     def _state(self, _peer: Peer, command: Command) -> bytes:
         """9033: what a group has in each queue."""
