@@ -249,7 +249,7 @@ async def test_a_token_is_asked_for_on_a_known_head_too(system):
                 assert (status, dict(headers)["connection"]) == (401, "close")
                 assert await asyncio.wait_for(line.reader.read(), 60) == b""
                 await line.reconnect()
-        assert line.short == 3
+        assert line.short == 6
 
 
 async def test_known_requests_behind_each_other_are_answered_in_order(line):

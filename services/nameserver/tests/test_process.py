@@ -128,7 +128,7 @@ async def test_a_broker_whose_connection_closes_is_gone_at_once(tmp_path):
 async def test_nobody_takes_the_place_of_a_broker_that_is_connected(tmp_path):
     async with running(tmp_path) as node, client_of(node) as client, client_of(node) as other:
         await client.register_broker(broker(), holds("A", "B"))
-        elsewhere = broker(address="10.0.0.9:10911", heartbeat_timeout_millis=3_600_000)
+        elsewhere = broker(address="10.0.0.9:10911", heartbeat_timeout_millis=600_000)
         (answer,) = (await other.register_broker(elsewhere, holds("A", "B", "C"))).values()
         assert isinstance(answer, BrokerRefused)
         assert "is alive at 10.0.0.1:10911" in str(answer)

@@ -152,7 +152,7 @@ def test_what_is_decided_in_time_is_never_asked_about(system):
     until(lambda: len(producer.bodies()) == 25, "commits are delivered")
     last = producer.begin("last")
     assert producer.push().read(CheckTransactionHeader).msg_id == "last"
-    assert metric(checker, "txn_checker_checked{") == 1
+    assert metric(checker, "txn_checker_checked_total{") == 1
     producer.end(ROLLBACK, offset=last.queue_offset, position=int(last.msg_id[-16:], 16), key="last")
     until(lambda: metric(checker, "txn_checker_undecided{") == 0, "the checker hears of it")
 
