@@ -25,6 +25,7 @@ from broker_store.queue_note import encode_note, with_retired
 from broker_store.requests import RequestClass
 from broker_store.retrying.retries import Retries
 from broker_store.saver import Saver
+from broker_store.settings import Settings
 from broker_store.settling.handlers import SettlingHandlers
 from broker_store.settling.settling import build_settling
 from broker_store.special_sends import SpecialSends
@@ -54,12 +55,10 @@ class Sending:
         self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor
     ) -> None:
         settings = store.settings
-        classes["send"].capacity = settings.send_pending_max
-        classes["send"].wait_ms_max = settings.send_wait_ms_max
         self.store = store
         self.dispatch = Dispatch(store.index)
         self.appends = Appends(
-            store.log, self.dispatch, store.clock, at_turn_end, classes["send"], store.store_host,
+            store.log, self.dispatch, store.clock, at_turn_end, _bounded(classes["send"], settings), store.store_host,
             settings.flush_timeout_ms / 1000, store.recovered_ms,
         )  # fmt: skip
         store.preambles.placed = self.appends.placed
@@ -232,6 +231,12 @@ class Sending:
     def _store_note(self, content: bytes) -> None:
         if content:
             self.store.note_file.store_bytes(content)
+
+
+def _bounded(sends: RequestClass, settings: Settings) -> RequestClass:
+    """Return the class of sends with the limits of the settings."""
+    sends.capacity, sends.wait_ms_max = settings.send_pending_max, settings.send_wait_ms_max
+    return sends
 
 
 def build_stamp(store: OpenedStore) -> Stamp:
