@@ -62,7 +62,7 @@ def test_half_frames_of_a_crowd_hold_a_bound_and_their_memory_comes_back(new_sto
             for number in range(50):
                 honest.send(b"%d" % number * 10_000)
             assert figures(store)["gantry_store_peer_held_bytes"] <= 8 * MIB
-            assert figures(store)['gantry_store_peers_refused{reason="hoarding"}'] >= CROWD // 2
+            assert figures(store)['gantry_store_peers_refused_total{reason="hoarding"}'] >= CROWD // 2
         end = time.monotonic() + HEALS_SECONDS_MAX
         while figures(store)["gantry_store_peer_held_bytes"]:
             assert time.monotonic() < end, "bytes of connections that are gone are held"

@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.queue_note import load_note
+from broker_store.queue_note import Reason, encode_note, load_note, save_note
 from broker_store.system_records import DELETED_TAG, OFFSETS_TAG, read_system_record
 from broker_store.topics import SEGMENT_TOPIC
 from gantry_wire.codes import RequestCode
@@ -342,6 +343,49 @@ async def test_store_time_never_goes_back_over_a_restart(peer):
 async def test_the_note_of_a_checkpoint_names_the_end_of_every_queue(peer):
     side = await filled(peer, 8)
     await side.sending.checkpoints.take()
-    note = load_note(side.store.note_file)
+    note = load_note(side.store.note_file, side.log.end)
     assert note.next_offsets["orders"] == {0: 2, 1: 2, 2: 2, 3: 2}
     assert note.position == side.log.end
+
+
+async def between_note_and_checkpoint(peer):
+    """A crash after the note of the second checkpoint was written, and before the checkpoint itself."""
+    side = await filled(peer, 12)
+    await side.sending.checkpoints.take()
+    in_force = {path: side.files.read_bytes(path) for path in ("/store/checkpoint", "/store/gantry/log.note")}
+    for number in range(12):
+        side.send(peer, body=b"later %d" % number, queue_id=number % 4)
+    side.flush()
+    await side.sending.checkpoints.take()
+    for path, content in in_force.items():
+        side.files.replace_atomically(path, content)
+    return side
+
+
+async def test_a_cut_queue_file_is_noticed_where_a_note_is_newer_than_the_checkpoint(peer):
+    side = await between_note_and_checkpoint(peer)
+    path = f"/store/consumequeue/orders/2/{0:020d}"
+    file = side.files.open(path)
+    file.truncate(30)
+    file.close()
+    again = side.reopen()
+    assert again.opening.rebuild_reason is Reason.QUEUES
+    assert bodies(again) == bodies(side)
+
+
+async def test_a_note_newer_than_the_checkpoint_is_no_reason_to_rebuild(peer):
+    side = await between_note_and_checkpoint(peer)
+    again = side.reopen()
+    assert not again.opening.is_rebuild
+    assert bodies(again) == bodies(side)
+
+
+async def test_the_note_of_the_checkpoint_in_force_outlives_rewrites_of_a_newer_one(peer):
+    side = await between_note_and_checkpoint(peer)
+    covered = side.reopen().store.checkpoint.position
+    newest = load_note(side.store.note_file, None)
+    assert covered < newest.position
+    for retired in ({"a": {0: 1}}, {"a": {0: 1}, "b": {0: 2}}):  # a deletion while the checkpoint is written
+        save_note(side.store.note_file, encode_note(structs.replace(newest, retired=retired)), covered)
+    chosen = load_note(side.store.note_file, covered)
+    assert (chosen.position, chosen.retired) == (covered, {"a": {0: 1}, "b": {0: 2}})

@@ -111,6 +111,24 @@ async def test_a_deleted_group_is_forgotten_in_checkpoints_once_the_log_says_so(
     assert side.reopen().store.states.leases.find("g", "orders") is None
 
 
+async def test_an_acknowledgement_that_follows_the_deletion_of_its_group_counts_as_the_log_says():
+    side = LeasingSide()
+    side.put("a", "b", "c")
+    first, second, _ = side.lease()
+    side.ask(side.client, RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "false"})
+    side.lease_raw()  # makes the group again
+    side.ack(first, second)  # in one batch with the deletion, and behind it
+    await side.sending.checkpoints.take()
+    from_checkpoint = side.reopen()
+    side.files.remove("/store/gantry/leases.snapshot")
+    rebuilt = side.reopen()
+    assert rebuilt.opening.is_rebuild
+    assert not from_checkpoint.opening.is_rebuild
+    known = [opened.store.states.leases.find("g", "orders") for opened in (from_checkpoint, rebuilt)]
+    undone = [None if one is None else list(one.queues[0].table.undone()) for one in known]
+    assert undone[0] == undone[1] is not None
+
+
 async def test_a_key_that_is_visible_beyond_a_checkpoint_is_not_missed_after_it():
     side, peer = SendingSide(), ScriptedPeer()
     side.ask(peer, 17, ASYNC_TOPIC)

@@ -25,7 +25,7 @@ from broker_store.log.files import SPACE_ERRORS, Files
 from broker_store.log.index import IndexFiles
 from broker_store.log.spare_descriptors import NO_DESCRIPTOR
 from broker_store.log.unit_journal import UnitJournal
-from broker_store.queue_note import QueueNote, encode_note, take_note
+from broker_store.queue_note import QueueNote, encode_note, save_note, take_note
 from broker_store.queue_saving import QueueSaving
 from broker_store.queues import QueueEnds, QueueTable
 from broker_store.settling.copies import KEPT_FILE
@@ -180,7 +180,7 @@ class Checkpoints:
         note.units_from = parts.unit_journal.start
         content = encode_note(note)
         self.note = note
-        await in_thread(lambda: parts.note_file.store_bytes(content))
+        await in_thread(lambda: save_note(parts.note_file, content, self.position))
         await in_thread(lambda: parts.journal.drop_before(oldest_ms))  # the note asks for none of them
         confirm, end = parts.log.confirm, parts.log.written_end
         files_ms = self._saving.files_ms

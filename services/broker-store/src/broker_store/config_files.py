@@ -26,30 +26,35 @@ class ConfigFile:
 
         Both being damaged is no reason to refuse the start: what the log knows is made again from it.
         """
-        for path, is_backup in ((self.path, False), (f"{self.path}.bak", True)):
-            content = self._files.read_bytes(path)
-            if content is None:
-                continue
-            try:
-                value = fastjson.loads(content)
-            except (WireError, ValueError) as error:
-                _log.error("configuration file is damaged", path=path, error=str(error))
-                continue
-            if is_backup:
-                _log.warning("configuration read from its backup", path=path)
-            return value
-        return None
+        value = self._load(self.path)
+        if value is None and (value := self.load_backup()) is not None:
+            _log.warning("configuration read from its backup", path=self.path)
+        return value
+
+    def load_backup(self) -> object | None:
+        """Return the content of the .bak; None when there is none that can be read."""
+        return self._load(f"{self.path}.bak")
+
+    def _load(self, path: str) -> object | None:
+        content = self._files.read_bytes(path)
+        if content is None:
+            return None
+        try:
+            return fastjson.loads(content)
+        except (WireError, ValueError) as error:
+            _log.error("configuration file is damaged", path=path, error=str(error))
+            return None
 
     def store(self, value: object) -> None:
         """Write `value`; durable on return. Blocks: call it in a thread. A failure is an OSError and leaves the old content."""
         self.store_bytes(fastjson.dumps(value))
 
-    def store_bytes(self, content: bytes) -> None:
-        """As `store`, for content that is JSON already."""
+    def store_bytes(self, content: bytes, is_backup: Callable[[bytes], bool] | None = None) -> None:
+        """As `store`, for content that is JSON already. The previous content becomes the backup where `is_backup` says so, or where it is whole."""
         with self._lock:
             self._files.make_dirs(str(PurePath(self.path).parent))
             previous = self._files.read_bytes(self.path)
-            if previous is not None and previous != content and _is_whole(previous):
+            if previous is not None and previous != content and (is_backup or _is_whole)(previous):
                 self._files.replace_atomically(f"{self.path}.bak", previous)
             self._files.replace_atomically(self.path, content)
 

@@ -80,7 +80,7 @@ class Opening:
 
     def run(self) -> Slices:
         """Recover; rebuild what the note of the last checkpoint misses. Raises LogError when the log cannot be opened."""
-        note = load_note(self.store.note_file) if self._is_ours else None
+        note = load_note(self.store.note_file, self._checkpoint.last.position) if self._is_ours else None
         has_log = bool(self.store.log.segments)
         if not self._is_ours:
             keep_foreign_cursors(self._files, self.store.config_dir, f"{self._directory}/{KEPT_FILE}")

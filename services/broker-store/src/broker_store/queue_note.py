@@ -50,9 +50,43 @@ class QueueNote(msgspec.Struct, rename="camel"):
     """Next offsets of topics at their deletion."""
 
 
-def load_note(file: ConfigFile) -> QueueNote | None:
-    """Return the note; None when there is none that can be read."""
-    content = file.load()
+def load_note(file: ConfigFile, covered: int | None) -> QueueNote | None:
+    """Return the note of the checkpoint that covers `covered`; the newest one where there is none; None when none can be read.
+
+    A note is written before its checkpoint. Where a crash came between the two, the backup has the note of the checkpoint in force.
+    """
+    newest = _convert(file.load())
+    if newest is None or newest.position == covered:
+        return newest
+    before = _convert(file.load_backup())
+    if before is None or before.position != covered:
+        return newest
+    # What the newest note says of deletions and of files holds already: those were made durable before it.
+    return msgspec.structs.replace(
+        before,
+        retired=newest.retired,
+        units_from=newest.units_from,
+        newest_key_ms=min(before.newest_key_ms, newest.newest_key_ms),
+    )
+
+
+def save_note(file: ConfigFile, note: bytes, covered: int) -> None:
+    """Write an encoded note. The backup keeps that of the checkpoint in force, which covers `covered`. Blocks; raises OSError."""
+
+    def is_in_force(content: bytes) -> bool:
+        try:
+            return msgspec.json.decode(content, type=_Place).position == covered
+        except msgspec.DecodeError:
+            return False
+
+    file.store_bytes(note, is_in_force)
+
+
+class _Place(msgspec.Struct):
+    position: int = -1
+
+
+def _convert(content: object | None) -> QueueNote | None:
     if not isinstance(content, dict):
         return None
     try:

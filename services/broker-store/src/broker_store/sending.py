@@ -21,7 +21,7 @@ from broker_store.log.errors import LogStopped
 from broker_store.opening import OpenedStore
 from broker_store.plain_sends import PlainSends
 from broker_store.ports import Commands, Handler
-from broker_store.queue_note import encode_note, with_retired
+from broker_store.queue_note import encode_note, save_note, with_retired
 from broker_store.requests import RequestClass
 from broker_store.retrying.retries import Retries
 from broker_store.saver import Saver
@@ -230,7 +230,7 @@ class Sending:
 
     def _store_note(self, content: bytes) -> None:
         if content:
-            self.store.note_file.store_bytes(content)
+            save_note(self.store.note_file, content, self.checkpoints.position)
 
 
 def _bounded(sends: RequestClass, settings: Settings) -> RequestClass:
