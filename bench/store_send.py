@@ -56,7 +56,7 @@ def counted(http_port: int, name: str) -> float:
     """Read one figure of the store."""
     with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/metrics", timeout=5) as answer:
         text = answer.read().decode()
-    return float(re.search(rf"^gantry_store_{name} (\S+)", text, re.MULTILINE)[1])  # type: ignore[index]
+    return float(re.search(rf"^gantry_store_{name}(?:_total)? (\S+)", text, re.MULTILINE)[1])  # type: ignore[index]
 
 
 async def make_topic(port: int, queues: int) -> None:
