@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
+from structlog.testing import capture_logs
 
 from broker_store import disk_care
 from broker_store.broker_config import BrokerConfig
@@ -107,6 +108,43 @@ async def test_an_order_deletes_what_is_expired_at_any_hour_by_the_time_set_now(
     assert side.queues.find("orders", 0).min_offset > 0
     with pytest.raises(RefusedRequest, match="hours from 0 to 23"):
         config.update({"deleteWhen": "24"})
+
+
+@pytest.mark.parametrize("removed", [0, 1], ids=["oldest", "second"])
+async def test_a_segment_that_another_program_removed_is_reported_once_and_makes_no_other_expire(removed):
+    side = SendingSide(segment_bytes=MIB, reserved_hours=48)
+    peer = ScriptedPeer()
+    for _ in range(14):
+        side.send(peer, body=b"x" * 250_000)
+        side.flush()
+    side.pass_time(24 * 3600)
+    paths = [segment.path for segment in side.log.segments]
+    for path in paths:
+        side.files.set_modified_ms(path, side.clock.now_ms())
+    side.files.remove(paths[removed])
+    care = care_of(side)
+    with capture_logs() as lines:
+        for _ in range(3):
+            assert await care.delete_expired() == 0
+    assert [line["path"] for line in lines] == [paths[removed]]
+    assert lines[0]["event"].startswith("another program removed a segment: put the file back")
+    assert [segment.path for segment in side.log.segments] == paths
+
+
+async def test_a_removed_oldest_segment_expires_by_the_store_time_of_the_message_behind_it():
+    side = SendingSide(segment_bytes=MIB, reserved_hours=48)
+    peer = ScriptedPeer()
+    for _ in range(14):
+        side.send(peer, body=b"x" * 250_000)
+        side.flush()
+    paths = [segment.path for segment in side.log.segments]
+    side.files.remove(paths[0])
+    side.pass_time(49 * 3600)
+    for path in paths[1:]:
+        side.files.set_modified_ms(path, side.clock.now_ms())
+    assert await care_of(side).delete_expired() == 1
+    assert [segment.path for segment in side.log.segments] == paths[1:]
+    assert all(side.files.exists(path) for path in paths[1:])
 
 
 async def test_a_disk_that_fills_refuses_sends_and_heals_by_itself(monkeypatch):

@@ -76,6 +76,8 @@ class DiskCare:
         self._clock = clock
         self._filled_ms: tuple[int, int] = -1, 0
         """A segment, and the store time of the first message behind it: it was full by then."""
+        self._removed: set[str] = set()
+        """Segments whose files another program removed: each is reported once."""
         self.held_from: Callable[[], int | None] = lambda: None
         """Lowest log position of what is undecided, None when nothing is."""
         self._space = Space(files, self._directory, log)
@@ -138,16 +140,35 @@ class DiskCare:
 
         The file of the oldest may have been stamped by a clock that was wrong; the store time of what came behind it never was.
         """
-        segments, files = self._log.segments[:2], self._files
+        segments = self._log.segments[:2]
         ages = [
-            SegmentAge(segment.start, segment.end, files.modified_ms(segment.path)) for segment in segments
+            SegmentAge(segment.start, segment.end, self._modified_ms(segment, now_ms)) for segment in segments
         ]
         if len(segments) > 1 and (filled_ms := self._filled(segments[1])) > 0:
             age_ms = self._clock.since_ms(filled_ms)
             if age_ms >= 0:
-                modified_ms = ages[0].modified_ms if ages[0].modified_ms <= now_ms else 0
+                is_believed = ages[0].modified_ms <= now_ms and segments[0].path not in self._removed
+                modified_ms = ages[0].modified_ms if is_believed else 0
                 ages[0] = ages[0]._replace(modified_ms=max(modified_ms, now_ms - age_ms))
         return ages
+
+    def _modified_ms(self, segment: Segment, now_ms: int) -> int:
+        """Return when a segment's file was written last. A file that another program removed counts as written now: it never expires by it.
+
+        The log itself watches over removed files and stops where a flush would be lost.
+        """
+        try:
+            modified_ms = self._files.modified_ms(segment.path)
+        except (FileNotFoundError, NotADirectoryError):
+            if segment.path not in self._removed:
+                self._removed.add(segment.path)
+                _log.error(
+                    "another program removed a segment: put the file back, or restart the store when it is gone for good",
+                    path=segment.path,
+                )
+            return now_ms
+        self._removed.discard(segment.path)
+        return modified_ms
 
     def _filled(self, behind: Segment) -> int:
         """Return the store time of the first record of a segment, 0 or less where there is none yet."""
@@ -170,6 +191,7 @@ class DiskCare:
         if oldest.end > self._log.visible_end:
             return False
         path = self._log.drop_first_segment()
+        self._removed.discard(path)
         await asyncio.get_running_loop().run_in_executor(self._thread, self._files.remove, path)
         minimum = self._log.min_position
         _log.info("segment deleted", start=oldest.start, why=verdict.value, minimum=minimum)
