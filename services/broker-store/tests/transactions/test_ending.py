@@ -250,6 +250,23 @@ async def test_an_instant_that_has_passed_is_delivered_at_once(side, peer):
     assert len(side.records("orders", 2)) == 1
 
 
+@pytest.mark.parametrize("is_checked", [False, True])
+async def test_a_cancellation_committed_after_its_instant_ends_its_transaction(side, peer, is_checked):
+    instant = int(side.wall_s * 1000) + 5_000
+    half = await side.begin(peer, TIMER_DELIVER_MS=str(instant), TIMER_DEL_UNIQKEY="orders+U9")
+    if is_checked:
+        await side.check(peer, half.queue_offset)
+    side.pass_time(10)
+    assert (await side.end(peer, half)).code == 0
+    (record,) = side.records(TIMER_TOPIC)
+    named = record.property_map()
+    assert (named["TIMER_OUT_MS"], named["TIMER_DEL_UNIQKEY"]) == (str(instant), "orders+U9")
+    assert side.records("orders", 2) == [], "no consumer gets a cancellation"
+    assert (await side.end(peer, half)).code == 0
+    assert len(side.records(TIMER_TOPIC)) == 1
+    assert (await side.end(peer, half, ROLLBACK)).code == ResponseCode.ILLEGAL_OPERATION
+
+
 async def test_a_commit_into_a_deleted_topic_leaves_the_transaction_open(side, peer):
     half = await side.begin(peer)
     side.topics.delete("orders")

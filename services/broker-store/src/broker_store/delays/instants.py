@@ -23,11 +23,14 @@ class Now(NamedTuple):
     wall_ms: int
 
 
-def due_ms(properties: Mapping[str, str], now: Now, horizon_ms: int) -> int | None:
+def due_ms(
+    properties: Mapping[str, str], now: Now, horizon_ms: int, *, is_committed: bool = False
+) -> int | None:
     """Return when a message is due, None when it asks for no time or for one that is not in the future: then it is delivered at once.
 
     RocketMQ rounds down to `timerPrecisionMs`, a second; here the millisecond asked for is kept. Raises RefusedRequest for
-    what is not a number, for an instant beyond the horizon, and for a cancellation that comes too late.
+    what is not a number, for an instant beyond the horizon, and for a cancellation that comes too late. `is_committed`: the message
+    was accepted as a half in time. Its cancellation keeps its instant then, and finds nothing to cancel where it comes too late.
     """
     if TIMER_OUT_MS in properties:
         return None  # it was taken from the timer's topic: RocketMQ does not time it again
@@ -43,6 +46,8 @@ def due_ms(properties: Mapping[str, str], now: Now, horizon_ms: int) -> int | No
     now_ms = now.store_ms if is_relative else min(now)
     if deliver_ms <= now_ms:
         if TIMER_DEL_UNIQKEY in properties:
+            if is_committed:
+                return deliver_ms
             raise _illegal(
                 "timer message illegal: a message that cancels must come before the other one is due, "
                 f"which was {now_ms - deliver_ms} ms ago"

@@ -41,8 +41,8 @@ def message_output(named: dict[str, str], rules: DelayRules) -> SettleOutput:
     """Return the message of a committed half, by its properties. Its delay, where it asks for one, begins now.
 
     The property bytes stay as they lie, TRAN_MSG and REAL_TOPIC among them: RocketMQ does the same. Whether the delay is one that can
-    be had was decided when the half was sent: a horizon that is nearer since then does not keep it from being committed. Raises
-    RefusedRequest for one that no horizon would allow.
+    be had was decided when the half was sent: neither a nearer horizon nor a cancellation whose instant has passed keeps it from being
+    committed. Raises RefusedRequest for a delay that no horizon would allow.
     """
     if _NOT_ORDINARY.isdisjoint(named):
         return _ordinary_output(named.get(REAL_TOPIC, ""), real_queue_id(named))
@@ -55,7 +55,7 @@ def message_output(named: dict[str, str], rules: DelayRules) -> SettleOutput:
             return SettleOutput(
                 SCHEDULE_TOPIC, number - 1, set=wait, drop=(*drop, *TIMERS), transaction="commit"
             )
-        deliver_ms = due_ms(named, rules.now(), DURATION_MS_MAX)
+        deliver_ms = due_ms(named, rules.now(), DURATION_MS_MAX, is_committed=True)
         if deliver_ms is not None:
             put = {TIMER_OUT_MS: str(deliver_ms)}
             return SettleOutput(TIMER_TOPIC, 0, set=put, drop=drop, transaction="commit")
