@@ -8,7 +8,9 @@ HOST = pack_host("127.0.0.1", 10911)
 V6 = pack_host("::1", 10911)
 
 
-def record(topic, queue_id, offset, position=0, store_ms=1000, body=b"hello", born=HOST, **properties):
+def record(
+    topic, queue_id, offset, position=0, store_ms=1000, body=b"hello", born=HOST, host=HOST, **properties
+):
     return build_record(
         topic.encode(),
         queue_id,
@@ -21,5 +23,5 @@ def record(topic, queue_id, offset, position=0, store_ms=1000, body=b"hello", bo
         1,
         born,
         store_ms,
-        HOST,
+        host,
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from gantry_link.connection import split_address
+from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import ResponseCode
-from gantry_wire.errors import RefusedRequest
-from gantry_wire.ids import offset_message_id, pack_host
+from gantry_wire.errors import MalformedRecord, RefusedRequest
 from gantry_wire.limits import INT64_MAX
+from gantry_wire.record import decode_record
 from gantry_wire.scheduler_bodies import PAGE_MAX, ListParked, ListSchedules, Schedule, SchedulesPage
 from scheduler.entries import PARKED, TIMER, Entry, queue_of
 from scheduler.far_rows import Place, Wanted
@@ -56,7 +56,12 @@ class Listing:
             found = {row[1].key: row for row in (*far, *near_rows(term, wanted, place))}.values()
             rows += [(at_ms, term.broker, entry.key, entry, term) for at_ms, entry in found]
         rows.sort(key=lambda row: row[:3])
-        page.schedules = [_schedule(entry, term) for *_, entry, term in rows[:limit]]
+        for _, broker_name, _, entry, term in rows[:limit]:
+            message_id = await _message_id(entry, term)
+            if message_id is not None:
+                page.schedules.append(_schedule(entry, term, message_id))
+            elif broker_name not in page.incomplete:
+                page.incomplete.append(broker_name)
         if len(rows) > limit:
             at_ms, last_broker, key, *_ = rows[limit - 1]
             page.next = f"{at_ms}:{key}:{last_broker}"
@@ -95,12 +100,25 @@ def _is_wanted(entry: Entry, wanted: Wanted) -> bool:
     return wanted.message_key is None or wanted.message_key.encode() in entry.keys.split(b" ")
 
 
-def _schedule(entry: Entry, term: Term) -> Schedule:
+async def _message_id(entry: Entry, term: Term) -> str | None:
+    """Return the unique key of a message, or the offset message id of one that has none; None when its store cannot show it.
+
+    The offset message id is read from the record: the address in it is the one that the store had when it wrote the record, as an IP
+    address, whatever name it advertises now.
+    """
+    if entry.uniq:
+        return entry.uniq.decode("utf-8", "replace")
+    try:
+        return decode_record(await term.client.view_message(entry.position)).message_id
+    except (BrokerRefused, LinkError, MalformedRecord):
+        return None
+
+
+def _schedule(entry: Entry, term: Term, message_id: str) -> Schedule:
     source = entry.source
     failure = next((f for lane in term.lanes.due.values() if (f := lane.failures.get(entry.key))), None)
-    host, port = split_address(term.client.address)
     return Schedule(
-        id=entry.uniq.decode("utf-8", "replace") or offset_message_id(pack_host(host, port), entry.position),
+        id=message_id,
         broker=term.broker,
         topic=entry.topic,
         queue_id=entry.queue_id,
