@@ -175,7 +175,6 @@ class CommitLog(LogReader):
                 segment.file.sync()
             if names:
                 self._sync_names()
-            self._stop_if_removed(segments)
         except OSError as error:
             self._stop_on(error)
             raise LogStopped(self.stop_reason) from error
@@ -197,32 +196,37 @@ class CommitLog(LogReader):
                 f"no descriptor to sync the names of new segments in {self.directory}"
             ) from error
 
-    def _stop_if_removed(self, synced: set[Segment]) -> None:
-        """Stop when a synced segment has lost its name: the device holds it only as long as this process has it open.
-
-        Retention takes a segment out of `segments` before it removes the file.
-        """
-        for segment in synced:
-            if not segment.file.lies_at(segment.path) and segment in self.segments:
-                self.stop_for(
-                    f"{segment.path} was removed, moved or replaced by another program while the store ran: what it holds can be "
-                    "read until the store ends; save what is needed, put the file back, then restart the store"
-                )
-
     def set_visible(self, position: int) -> None:
         """Allow reads below this position."""
         assert self.visible_end <= position <= self.written_end
         self.visible_end = position
 
     def set_confirm(self, position: int) -> None:
-        """Note that everything below is durable and complete. Raises LogStopped if it cannot be noted."""
+        """Note that everything below is durable and complete. Raises LogStopped if it cannot be noted, or if a file has lost its name."""
         assert self.confirm <= position <= self.durable_end
+        self._stop_if_removed(position)
         self.confirm = position
         try:
             self._confirm_file.write_confirm(position)
         except OSError as error:
             self._stop_on(error)
             raise LogStopped(self.stop_reason) from error
+
+    def _stop_if_removed(self, position: int) -> None:
+        """Stop when a segment of what was just flushed has lost its name: the device holds it only as long as this process has it open.
+
+        In the loop, not in the thread that flushes: that one would wait for the interpreter once more before each answer.
+        Retention takes a segment out of `segments` before it removes the file.
+        """
+        for segment in reversed(self.segments):
+            if segment.end <= self.confirm:
+                break
+            if segment.start < position and not segment.file.lies_at(segment.path):
+                self.stop_for(
+                    f"{segment.path} was removed, moved or replaced by another program while the store ran: what it holds can be "
+                    "read until the store ends; save what is needed, put the file back, then restart the store"
+                )
+                raise LogStopped(self.stop_reason)
 
     def close(self) -> None:
         """End the background work. What is written but not synced stays so."""
