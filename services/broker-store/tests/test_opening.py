@@ -8,7 +8,7 @@ from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.queue_note import Reason, encode_note, load_note, save_note
 from broker_store.system_records import DELETED_TAG, OFFSETS_TAG, read_system_record
-from broker_store.topics import SEGMENT_TOPIC
+from broker_store.topics import SEGMENT_TOPIC, queue_count
 from gantry_wire.codes import RequestCode
 from gantry_wire.headers import CreateTopicHeader, SendReplyHeader
 from gantry_wire.properties import index_key_hash
@@ -100,6 +100,17 @@ async def test_a_lost_note_is_made_again_by_a_rebuild(peer):
     again = side.reopen()
     assert again.opening.is_rebuild
     assert bodies(again) == bodies(side)
+
+
+async def test_a_topic_known_to_the_log_only_has_the_queues_that_its_delayed_messages_go_to(peer):
+    side = SendingSide()
+    side.send(peer, body=b"now", queue_id=0)
+    side.send(peer, body=b"later", queue_id=3, properties={"TIMER_DELAY_MS": "60000"})
+    side.flush()
+    side.files.remove("/store/config/topics.json")
+    side.files.remove("/store/config/topics.json.bak")
+    again = side.reopen()
+    assert queue_count(again.store.topics.find("orders")) == 4
 
 
 async def test_lost_topic_configuration_is_made_again_from_the_queues(peer):

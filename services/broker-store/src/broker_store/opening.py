@@ -373,14 +373,16 @@ class Opening:
 
     def _adopt_topics(self) -> None:
         """Make the configuration of topics that only the log knows: topics.json was lost, or a crash came before it."""
-        queues = self.store.queues
+        queues, counts = self.store.queues, dict[str, int]()
         for topic in queues.topics():
-            has_messages = any(queue.max_offset > queue.min_offset for queue in queues.of_topic(topic))
-            if has_messages:
-                self._adopt(topic, max(queue.queue_id for queue in queues.of_topic(topic)) + 1)
+            of_topic = list(queues.of_topic(topic))
+            if any(queue.max_offset > queue.min_offset for queue in of_topic):
+                counts[topic] = max(queue.queue_id for queue in of_topic) + 1
         if self._is_ours:  # RocketMQ deletes a topic without a word in the log
             for topic, count in self._awaited.items():
-                self._adopt(topic, count)
+                counts[topic] = max(count, counts.get(topic, 0))
+        for topic, count in counts.items():
+            self._adopt(topic, count)
 
     def _adopt(self, topic: str, count: int) -> None:
         if topic == SCHEDULE_TOPIC:
