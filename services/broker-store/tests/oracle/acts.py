@@ -238,6 +238,8 @@ class Acts:
 
     def delete_group(self) -> None:
         fields = {"groupName": self.dice.choice(GROUPS), "cleanOffset": self.dice.choice(("true", "false"))}
+        if fields["cleanOffset"] == "false":
+            self.allowed.deleted_with_offsets.add(fields["groupName"])
         self.side.ask(self.peer, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
 
     def lock(self) -> None:

@@ -30,6 +30,8 @@ class Allowed:
     """The tags of each filter that a group had in a topic. What a filter passed over is done in a snapshot, and never noted in the log."""
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict[tuple[str, str, int], int])
     """The highest offset a client committed. It moves the leases, and a snapshot of them, before it is in consumerOffset.json."""
+    deleted_with_offsets: set[str] = field(default_factory=set[str])
+    """Groups that were deleted, but not their offsets: these count as committed for the group of that name made again."""
     removed_below: int = 0
     """Retention removed the log below this position once. Where a power cut brings the segment back, a snapshot has passed what it holds."""
 

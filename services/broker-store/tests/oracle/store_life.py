@@ -195,6 +195,7 @@ class StoreLife:
             self.may_rebuild &= not side.sending.checkpoints.count
             window_ms = self.settings["idempotency_window_seconds"] * 1000
             self.allowed.removed_below = max(self.allowed.removed_below, side.log.min_position)
+            self._note_kept_offsets(side)
             self.allowed.forgotten_ms = max(self.allowed.forgotten_ms, side.clock.now_ms() - window_ms)
         self.wall_s += self.dice.choice((0.5, 0.5, 5, 100, -1800, 7200))
         for disk in disks:
@@ -202,6 +203,13 @@ class StoreLife:
                 disk, self.settings, self.wall_s, self.allowed, self.tally, may_rebuild=self.may_rebuild
             )
         self.files = self.dice.choice(disks)
+
+    def _note_kept_offsets(self, side: WholeSide) -> None:
+        for topic, group, offsets in side.consuming.offsets.all():
+            if group in self.allowed.deleted_with_offsets:
+                for queue_id, offset in offsets.items():
+                    key = group, topic, queue_id
+                    self.allowed.committed[key] = max(offset, self.allowed.committed.get(key, 0))
 
     async def _drop_tasks(self) -> None:
         self.threads.drop()
