@@ -38,6 +38,18 @@ def test_what_was_saved_is_loaded_with_the_position_it_covers():
     assert covered == 550
 
 
+def test_a_run_whose_first_checkpoint_covers_as_much_as_the_last_one_keeps_the_keys_of_the_run_before():
+    files, window = SimulatedFiles(), filled(5)
+    save(KeyJournal(files, DIRECTORY), window, 450)
+    again = Window(1 << 40, 1024)
+    journal = KeyJournal(files, DIRECTORY)
+    journal.load(again, EVERYTHING)
+    again.remember(Remembered(key_digest("t", "5"), 1, 5, 500, 5, 0))  # visible beyond what is covered
+    save(journal, again, 450)
+    loaded, _ = load(files)
+    assert loaded.packed(0) == again.packed(0)
+
+
 def test_only_what_is_new_is_written():
     files, window = SimulatedFiles(), filled(500)
     journal = KeyJournal(files, DIRECTORY)

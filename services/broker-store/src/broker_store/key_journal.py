@@ -66,7 +66,7 @@ class KeyJournal:
     def _write(self, body: bytes, count: int, covered: int) -> None:
         if not self._path or self._entries_in_file >= FILE_ENTRIES_MAX:
             self._files.make_dirs(self._directory)
-            self._path = f"{self._directory}/{covered:0{_NAME_DIGITS}d}"
+            self._path = f"{self._directory}/{self._next_number(covered):0{_NAME_DIGITS}d}"
             self._entries_in_file = self._bytes_in_file = 0
         chunk = _CHUNK.pack(_MAGIC, count, _crc(body, covered), covered) + body
         file = self._files.open(self._path, create_bytes=0)
@@ -82,6 +82,11 @@ class KeyJournal:
         self._bytes_in_file += len(chunk)
         self._entries_in_file += count
         self._newest_ms[self._path] = ENTRY.unpack_from(body, len(body) - ENTRY_BYTES)[2]
+
+    def _next_number(self, covered: int) -> int:
+        """Return the number of a new file: `covered`, unless an earlier run has a file of that number or a higher one."""
+        used = [int(name) for name in self._files.listdir(self._directory) if name.isdecimal()]
+        return max(covered, max(used, default=-1) + 1)
 
     def drop_before(self, oldest_ms: int) -> None:
         """Remove files with nothing younger than `oldest_ms`."""
