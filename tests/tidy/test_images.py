@@ -9,12 +9,25 @@ from typing import Any
 import pytest
 import yaml
 
+from gantry_launcher.layout import DataDir
+
 from .settings_tables import SERVICES
 
 ROOT = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+FILE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+COMPOSE: dict[str, Any] = FILE["services"]
 ONCE = {"load-master", "load-worker", "spark-job"}
 """Run once, and only when they are asked for: nobody watches them, and they do not start again."""
+SECRETS = {"nats-secret": "/secrets/nats", "redis-secret": "/secrets/redis"}
+"""Volumes that hold what opens a server, and where those that may read it find it."""
+NO_NETWORK = {"secrets": {"network_mode"}}
+READERS = {
+    "nats-secret": {
+        "nats", "nameserver-1", "nameserver-2", "broker-a", "broker-b", "scheduler-1", "scheduler-2", "txn-checker-1", "txn-checker-2",
+        "gateway",
+    },
+    "redis-secret": {"redis", "gateway"},
+}  # fmt: skip
 PUBLISHED = {"gateway", "nameserver-1", "nameserver-2", "broker-a", "broker-b"}
 
 
@@ -31,6 +44,15 @@ def test_every_container_is_watched_limited_and_can_write_only_its_data(name: st
     assert service["cap_drop"] == ["ALL"]
     assert service["mem_limit"]
     assert service["cpus"]
+    assert service["init"] is True  # nobody else reaps what a service leaves, nor passes a signal on
+    assert service["pids_limit"]
+    assert set(service["logging"]["options"]) == {
+        "max-size",
+        "max-file",
+    }  # else a log grows until the disk is full
+    assert not {"privileged", "network_mode", "pid", "ipc", "devices", "cap_add"} & set(
+        service
+    ) - NO_NETWORK.get(name, set())
     if "build" in service:
         dockerfile = (ROOT / service["build"]["dockerfile"]).read_text()
         assert re.findall(r"^USER (.*)$", dockerfile, re.MULTILINE)[-1] == "10001:10001"
@@ -52,6 +74,82 @@ def test_spark_runs_only_when_asked_for_and_reads_the_stores_without_writing() -
 def test_what_runs_once_runs_only_when_it_is_asked_for() -> None:
     assert {name for name, service in COMPOSE.items() if service["restart"] == "no"} == ONCE
     assert all(COMPOSE[name]["profiles"] for name in ONCE)
+
+
+@pytest.mark.parametrize("volume", SECRETS)
+def test_a_secret_is_written_by_one_container_and_read_only_by_those_that_need_it(volume: str) -> None:
+    mounts = {name: mount for name in COMPOSE if (mount := mount_of(name, volume))}
+    assert mounts.pop("secrets") == f"/data{SECRETS[volume]}"
+    assert mounts == dict.fromkeys(READERS[volume], f"{SECRETS[volume]}:ro")
+
+
+@pytest.mark.parametrize("name", sorted(set().union(*READERS.values())))
+def test_what_asks_for_a_secret_or_shows_it_starts_when_it_is_there(name: str) -> None:
+    """By way of NATS or Redis, which wait for it."""
+    for volume, server in (("nats-secret", "nats"), ("redis-secret", "redis")):
+        if name == server:
+            assert COMPOSE[name]["depends_on"] == {"secrets": {"condition": "service_healthy"}}
+        elif name in READERS[volume]:
+            assert server in COMPOSE[name]["depends_on"]
+
+
+def test_nats_and_redis_ask_for_the_secrets_that_the_launcher_writes(tmp_path: Path) -> None:
+    data = DataDir(tmp_path)
+    inside = {
+        path: f"/secrets/{path.relative_to(tmp_path / 'secrets')}"
+        for path in (data.nats_config, data.redis_config)
+    }
+    nats, redis = COMPOSE["nats"]["command"], COMPOSE["redis"]["command"]
+    assert nats[1:3] == ["-c", inside[data.nats_config]]
+    assert redis[1] == inside[data.redis_config]
+    assert "--protected-mode" not in redis  # it refuses others as long as no password is set
+    assert "-m" not in nats  # it would show everybody who is connected
+    assert COMPOSE["secrets"]["command"] == ["/data", "--stay", "--nats-health", "127.0.0.1:8222"]
+
+
+@pytest.mark.parametrize("name", sorted(set().union(*READERS.values()) - {"nats", "redis"}))
+def test_a_service_is_given_the_files_of_the_secrets_that_it_shows(name: str) -> None:
+    files = {
+        "_NATS_URL": ("_NATS_TOKEN_FILE", "/secrets/nats/token"),
+        "_REDIS_URL": ("_REDIS_PASSWORD_FILE", "/secrets/redis/password"),
+    }
+    variables: dict[str, str] = COMPOSE[name]["environment"]
+    assert any(variable.endswith("_NATS_URL") for variable in variables)
+    for variable in variables:
+        for url, (file, path) in files.items():
+            if variable.endswith(url):
+                assert variables[variable.removesuffix(url) + file] == path
+
+
+def test_no_container_leaves_a_volume_without_a_name_behind() -> None:
+    for name, service in COMPOSE.items():
+        targets = {one.split(":")[1] for one in service.get("volumes", [])} | {
+            one.split(":")[0] for one in service.get("tmpfs", [])
+        }
+        assert declared_volumes(name) <= targets
+
+
+def test_every_named_volume_is_used_and_declared() -> None:
+    used = {one.split(":")[0] for service in COMPOSE.values() for one in service.get("volumes", [])}
+    assert used == set(FILE["volumes"])
+
+
+def mount_of(name: str, volume: str) -> str | None:
+    """Where a container sees a volume, and how."""
+    found = [
+        one.removeprefix(f"{volume}:")
+        for one in COMPOSE[name].get("volumes", [])
+        if one.startswith(f"{volume}:")
+    ]
+    return found[0] if found else None
+
+
+def declared_volumes(name: str) -> set[str]:
+    """What the image of a container asks a volume for."""
+    if "build" not in COMPOSE[name]:
+        return {"/data"} if name == "redis" else set()
+    dockerfile = (ROOT / COMPOSE[name]["build"]["dockerfile"]).read_text()
+    return set(re.findall(r"^VOLUME (\S+)$", dockerfile, re.MULTILINE))
 
 
 def test_only_what_clients_talk_to_is_published_and_on_this_machine_by_default() -> None:

@@ -69,22 +69,22 @@ class DataDir(NamedTuple):
     @property
     def nats_token(self) -> Path:
         """What services show to NATS."""
-        return self.path / "secrets" / "nats_token"
+        return self.path / "secrets" / "nats" / "token"
 
     @property
     def redis_password(self) -> Path:
         """What gateways show to Valkey."""
-        return self.path / "secrets" / "redis_password"
+        return self.path / "secrets" / "redis" / "password"
 
     @property
     def nats_config(self) -> Path:
         """What NATS reads at its start."""
-        return self.path / "secrets" / "nats.conf"
+        return self.path / "secrets" / "nats" / "nats.conf"
 
     @property
     def redis_config(self) -> Path:
         """What Valkey reads at its start."""
-        return self.path / "secrets" / "redis.conf"
+        return self.path / "secrets" / "redis" / "redis.conf"
 
     def log_of(self, process: str) -> Path:
         """Return the file one process logs into."""

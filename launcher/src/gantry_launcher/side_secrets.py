@@ -1,37 +1,88 @@
-"""The secrets of NATS and Valkey: made at each start, kept in files that only their user may read.
+"""The secrets of NATS and Valkey, in files that only their user may read, and the configuration files that name them.
 
-Every local user reaches their ports. No secret is an argument or in an environment, where `ps` or another process would show it.
+Every local user, and every container beside them, reaches their ports. No secret is an argument or in an environment, where `ps`,
+`docker inspect` or another process would show it. The launcher makes new ones at each start. With docker-compose, a container runs
+this module; it keeps the secrets that are there, because servers and services that run already know them.
 """
 
+import argparse
 import os
 import secrets
+import signal
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from gantry_launcher.errors import Refused
+from gantry_launcher.errors import EXIT_REFUSED, Refused
 from gantry_launcher.layout import DataDir
 
 SECRET_BYTES = 32
+STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
-def make_side_secrets(data: DataDir) -> None:
-    """Write new secrets, and the configuration of the two servers that names them. Raises Refused."""
-    nats, redis = secrets.token_urlsafe(SECRET_BYTES), secrets.token_urlsafe(SECRET_BYTES)
-    texts = {
-        data.nats_token: nats,
-        data.nats_config: f'authorization {{ token: "{nats}" }}\n',
-        data.redis_password: redis,
-        data.redis_config: f"requirepass {redis}\n",
-    }
-    for path, text in texts.items():
-        try:
-            _write_private(path, text)
-        except OSError as error:
-            raise Refused(f"cannot write {path}: {error.strerror or error}") from error
+def make_side_secrets(data: DataDir, *, keep: bool = False, nats_health: str = "") -> None:
+    """Write secrets, and the configuration of the two servers that names them. Raises Refused.
+
+    `keep` leaves a secret that is there. `nats_health` is where NATS answers health checks over HTTP: host:port, or empty for nowhere.
+    """
+    nats, redis = _secret(data.nats_token, keep=keep), _secret(data.redis_password, keep=keep)
+    health = f'http: "{nats_health}"\n' if nats_health else ""
+    _write_private(data.nats_config, f'authorization {{ token: "{nats}" }}\n{health}')
+    _write_private(data.redis_config, f"requirepass {redis}\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make the secrets that are missing in a data directory, and return the exit status."""
+    parser = argparse.ArgumentParser(prog="side_secrets", description=main.__doc__)
+    parser.add_argument("data", type=Path, help="data directory: the files go into its folder secrets/")
+    parser.add_argument(
+        "--nats-health", default="", metavar="HOST:PORT", help="where NATS answers health checks"
+    )
+    parser.add_argument(
+        "--stay",
+        action="store_true",
+        help="end only at SIGTERM: a container that ends makes some commands of compose stop all",
+    )
+    options = parser.parse_args(arguments)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPS if options.stay else ())
+    try:
+        make_side_secrets(DataDir(options.data), keep=True, nats_health=options.nats_health)
+    except Refused as refused:
+        sys.stderr.write(f"side_secrets: {refused}\n")
+        return EXIT_REFUSED
+    if options.stay:
+        signal.sigwait(STOPS)
+    return 0
+
+
+def _secret(path: Path, *, keep: bool) -> str:
+    """Return the secret of a file; where it holds none, or none is to be kept, write a new one. Raises Refused."""
+    try:
+        kept = path.read_text(encoding="utf-8").strip() if keep and path.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if kept:
+        return kept
+    secret = secrets.token_urlsafe(SECRET_BYTES)
+    _write_private(path, secret)
+    return secret
 
 
 def _write_private(path: Path, text: str) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # a file that was there may be open for others
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+    """Put a new file in place of the one that is there: that one may be open for others. Raises Refused."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new.unlink(missing_ok=True)  # of a run that was killed
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        new.replace(path)
+    except OSError as error:
+        raise Refused(f"cannot write {path}: {error.strerror or error}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
