@@ -193,3 +193,32 @@ def test_hints_need_the_token_of_the_server_and_read_it_from_a_file(tmp_path: Pa
                 assert not does_not.is_connected
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("content", ["guess", None])
+def test_a_token_that_is_refused_or_cannot_be_read_is_logged_once_and_works_as_soon_as_it_is_right(
+    tmp_path: Path, content: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        port, token = free_port(), tmp_path / "token"
+        (tmp_path / "nats.conf").write_text('authorization { token: "s3cret" }')
+        if content is not None:
+            token.write_text(content)
+        hints = Hints(f"nats://127.0.0.1:{port}", "a", str(token))
+        with nats_server(port, "-c", str(tmp_path / "nats.conf")):
+            async with running(hints):
+                await until(lambda: warnings)
+                await asyncio.sleep(3)  # several attempts
+                assert not hints.is_connected
+                token.write_text("s3cret")
+                await until(lambda: hints.is_connected)
+
+    warnings: list[dict[str, str]] = []
+    monkeypatch.setattr(
+        nats_hints._log, "warning", lambda event, **more: warnings.append({"event": event, **more})
+    )
+    asyncio.run(scenario())
+    assert [warning["event"] for warning in warnings] == ["no hints, only slow polls"]
+    assert ("refuses the token" if content else "cannot read nats_token_file") in warnings[0]["why"]
+    assert "s3cret" not in str(warnings)
+    assert "guess" not in str(warnings)

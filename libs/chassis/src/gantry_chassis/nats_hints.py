@@ -39,6 +39,7 @@ class Hints:
         self._subscriptions: list[tuple[str, Receive]] = []
         self._waiting: dict[tuple[str, bytes], None] = {}
         self._wake = asyncio.Event()
+        self._refusal = ""
         self.sent = 0
         self.received = 0
         self.dropped = 0
@@ -113,21 +114,42 @@ class Hints:
             # An unknown state of the server at our start is not an error: it may come later.
             try:
                 async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                    return await nats.connect(
+                    client = await nats.connect(
                         self._url,
                         name=self._service,
-                        token=read_secret(self._token_file) or None,
+                        token=self._read_token(),
                         max_reconnect_attempts=-1,
                         reconnect_time_wait=RECONNECT_SECONDS,  # pyright: ignore[reportArgumentType]  # any number
                         connect_timeout=1,
                         allow_reconnect=True,
-                        error_cb=_quiet,
+                        error_cb=self._failed,
                         closed_cb=self._closed,
                         pending_size=256 * 1024,
                     )
             except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
-                _log.debug("no hints yet: NATS is away", url=self._url, error=str(error))
+                _log.debug("no hints yet: NATS is away", error=str(error))
                 await _pause()
+            else:
+                self._refusal = ""
+                return client
+
+    def _read_token(self) -> str | None:
+        try:
+            return read_secret(self._token_file) or None
+        except (OSError, UnicodeDecodeError) as error:
+            self._warn(f"cannot read nats_token_file: {error}")
+            raise
+
+    async def _failed(self, error: Exception) -> None:
+        if "authorization" in str(error).lower():
+            self._warn("NATS refuses the token: nats_token_file must hold the one that NATS was given")
+        _log.debug("nats", error=str(error))
+
+    def _warn(self, refusal: str) -> None:
+        """Say why there are no hints: once, not at each attempt."""
+        if refusal != self._refusal:
+            self._refusal = refusal
+            _log.warning("no hints, only slow polls", why=refusal, nats_token_file=self._token_file)
 
     async def _closed(self) -> None:
         self._wake.set()
@@ -165,7 +187,3 @@ class _Echo(NamedTuple):
 
 async def _pause() -> None:
     await asyncio.sleep(RECONNECT_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
-
-
-async def _quiet(error: Exception) -> None:
-    _log.debug("nats", error=str(error))
