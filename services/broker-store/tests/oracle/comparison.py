@@ -118,7 +118,10 @@ def _leases(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
         }
         if one.undone != other.undone - passed:
             yield f"undone of {key}: {sorted(one.undone)}, rebuilt {sorted(other.undone)}"
-        for offset in one.undone & other.undone:
+        committed = allowed.committed.get(
+            key, 0
+        )  # what lies below was passed once, and given again by a commit back
+        for offset in {at for at in one.undone & other.undone if at >= committed}:
             # A lease under way at a checkpoint counts in its snapshot; the log has it only once it ended in vain.
             if one.attempts.get(offset, 0) < other.attempts.get(offset, 0):
                 yield f"attempts of {key} {offset}: {one.attempts.get(offset)}, rebuilt {other.attempts.get(offset)}"
