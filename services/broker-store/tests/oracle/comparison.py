@@ -32,6 +32,8 @@ class Allowed:
     """The highest offset a client committed. It moves the leases, and a snapshot of them, before it is in consumerOffset.json."""
     deleted_with_offsets: set[str] = field(default_factory=set[str])
     """Groups that were deleted, but not their offsets: these count as committed for the group of that name made again."""
+    released: set[tuple[str, str, int, int]] = field(default_factory=set[tuple[str, str, int, int]])
+    """(group, topic, queue, offset) given back as never given: after a restart that takes back an attempt that the log has."""
     removed_below: int = 0
     """Retention removed the log below this position once. Where a power cut brings the segment back, a snapshot has passed what it holds."""
 
@@ -122,6 +124,8 @@ def _leases(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
             key, 0
         )  # what lies below was passed once, and given again by a commit back
         for offset in {at for at in one.undone & other.undone if at >= committed}:
+            if (*key, offset) in allowed.released:
+                continue
             # A lease under way at a checkpoint counts in its snapshot; the log has it only once it ended in vain.
             if one.attempts.get(offset, 0) < other.attempts.get(offset, 0):
                 yield f"attempts of {key} {offset}: {one.attempts.get(offset)}, rebuilt {other.attempts.get(offset)}"
