@@ -195,7 +195,9 @@ class Acts:
         kind = dice.choices((ItemKind.ACK, ItemKind.NACK, ItemKind.RELEASE), (6, 3, 1))[0]
         if kind is ItemKind.RELEASE:
             records = [one.record for _, _, one in chosen]
-            self.allowed.released |= {(group, it.topic, it.queue_id, it.queue_offset) for it in records}
+            self.allowed.released |= {
+                (group, it.topic.decode(), it.queue_id, it.queue_offset) for it in records
+            }
         delay_ms = dice.choice((0, 2000, 60_000)) if kind is ItemKind.NACK else 0
         body = pack_items([item(one, kind, delay_ms) for _, _, one in chosen])
         self.side.ask(self.side.client, GantryCode.ACK, LeaseItemsHeader(group=group, topic=topic), body)
