@@ -1,6 +1,8 @@
 """What the checker answers fits into what the wire can carry."""
 
 import asyncio
+from collections import Counter
+from time import monotonic
 
 import msgspec
 import pytest
@@ -19,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 async def test_checks_of_large_messages_come_in_answers_that_a_frame_holds():
     store = CheckerMemoryStore()
-    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None)
+    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
     watch.hold(store.epoch)
     for number in range(5):
         store.begin(f"U{number}", body=bytes(BODY_BYTES_MAX))
@@ -39,9 +41,54 @@ async def test_checks_of_large_messages_come_in_answers_that_a_frame_holds():
     assert sorted(seen) == [f"U{number}" for number in range(5)]
 
 
+@pytest.mark.parametrize(
+    ("count", "page", "body_bytes"), [(7, 2, 3), (7, 3, 3), (5, 1, 3), (5, CHECKS_MAX, BODY_BYTES_MAX)]
+)
+@pytest.mark.parametrize("stores", [1, 2])
+async def test_every_check_has_its_turn_though_none_is_decided(count, page, body_bytes, stores):
+    memory = [CheckerMemoryStore(f"broker-{n}", f"127.0.0.1:{10911 + 10 * n}") for n in range(stores)]
+    watches = [
+        StoreWatch(store, Policy(), Producers(lambda: memory), 1.0, lambda: None, monotonic)
+        for store in memory
+    ]
+    for store, watch in zip(memory, watches, strict=True):
+        watch.hold(store.epoch)
+        for number in range(count):
+            store.begin(f"{store.broker}-U{number}", body=bytes(body_bytes))
+        store.now_ms += 7_000
+        await watch.turn()
+    answers = Answers(lambda: watches)
+    handed = Counter()
+    asked = 0
+    while sum(handed.values()) < 3 * count * stores:
+        answer = await answers.receive_checks(ReceiveChecks(producer_group="pg", max=page))
+        assert answer.checks
+        handed.update(check.key for check in answer.checks)
+        asked += 1
+    assert len(handed) == count * stores
+    assert max(handed.values()) - min(handed.values()) <= 1
+    assert asked <= 3 * count * stores
+
+
+async def test_a_group_goes_on_behind_its_own_last_check():
+    store = CheckerMemoryStore()
+    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
+    watch.hold(store.epoch)
+    for number in range(3):
+        for group in ("pg", "other"):
+            store.begin(f"{group}{number}", group)
+    store.now_ms += 7_000
+    await watch.turn()
+    answers = Answers(lambda: [watch])
+    for number in (0, 1, 2, 0):
+        for group in ("pg", "other"):
+            page = await answers.receive_checks(ReceiveChecks(producer_group=group, max=1))
+            assert [check.key for check in page.checks] == [f"{group}{number}"]
+
+
 async def test_a_check_ends_a_held_request_once_and_what_is_decided_is_listed_no_more():
     store = CheckerMemoryStore()
-    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None)
+    watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
     watch.hold(store.epoch)
     for number in range(2):
         store.begin(f"U{number}")

@@ -22,9 +22,9 @@ class Scene:
     def __init__(self):
         self.store = CheckerMemoryStore()
         self.other = CheckerMemoryStore("broker-b", "127.0.0.1:10921")
-        self.news = 0
+        self.news, self.steady_s = 0, 50.0
         producers = Producers(lambda: [self.store, self.other])
-        self.watch = StoreWatch(self.store, POLICY, producers, 1.0, self._told)
+        self.watch = StoreWatch(self.store, POLICY, producers, 1.0, self._told, lambda: self.steady_s)
         self.watch.hold(7)
 
     def _told(self):
@@ -53,6 +53,17 @@ async def test_a_check_is_written_before_the_producer_is_asked(scene):
     assert scene.store.outcomes == [(0, "checked")]
     assert scene.store.ops == [b"0"], "the old copy is done with, also for RocketMQ's own broker"
     assert scene.news == 1
+
+
+async def test_between_two_answers_the_time_of_the_store_goes_on_by_the_clock_that_is_given(scene):
+    scene.store.begin("U1")
+    await scene.after(1_000)
+    answered_ms = scene.store.now_ms
+    assert scene.watch.now_ms() == answered_ms
+    scene.steady_s += 4.5
+    assert scene.watch.now_ms() == answered_ms + 4_500
+    await scene.after(1_000)
+    assert scene.watch.now_ms() == answered_ms + 1_000, "an answer of the store counts more"
 
 
 async def test_after_the_last_check_it_is_parked_and_not_rolled_back(scene):

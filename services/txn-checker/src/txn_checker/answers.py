@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from gantry_wire.limits import FRAME_BYTES_MAX, RECORD_BYTES_MAX
 from gantry_wire.names import TRANS_CHECK_MAX_TIME_TOPIC
@@ -18,7 +20,7 @@ from gantry_wire.transaction_bodies import (
     TransactionView,
 )
 from txn_checker.half_message import Half, read_half
-from txn_checker.ports import StoreFailed
+from txn_checker.ports import Store, StoreFailed
 from txn_checker.store_watch import StoreWatch
 from txn_checker.undecided import gaps
 
@@ -27,10 +29,25 @@ AGAIN_SECONDS = 1.0
 """A check that was just handed out ends no other held request for so long: who polls while he decides would spin."""
 HANDED_MAX = 10_000
 """As many hand-outs are remembered; then those are forgotten that count no more."""
+GROUPS_MAX = 10_000
+"""For so many producer groups the place behind the last answer is remembered; the one unused for longest starts at its oldest half again."""
 RECORDS_BYTES_MAX = FRAME_BYTES_MAX // 2
 """What the records of one answer may have together: as base64 they are a third longer, and must fit into one frame."""
 
 assert RECORDS_BYTES_MAX >= RECORD_BYTES_MAX
+
+_Place = tuple[int, str, str]
+"""Begin, broker and key: the order in which the halves of a group are handed out."""
+_FIRST: _Place = (-1, "", "")
+
+
+class _Waiting(NamedTuple):
+    half: Half
+    store: Store
+
+
+def _place(waiting: _Waiting) -> _Place:
+    return waiting.half.begun_ms, waiting.store.broker, waiting.half.key
 
 
 class Answers:
@@ -42,6 +59,8 @@ class Answers:
         self._is_stopping = False
         self._handed_s: dict[str, float] = {}
         """Loop time of the last hand-out, by the key of the transaction."""
+        self._last: dict[str, _Place] = {}
+        """The last half that was handed out, by producer group: the next answer goes on behind it, so that each half has its turn."""
 
     def news(self) -> None:
         """Wake who waits for a check: a half was asked about."""
@@ -74,12 +93,13 @@ class Answers:
         end_s = loop.time() + min(max(ask.wait_ms / 1000, 0.0), HOLD_SECONDS_MAX)
         while True:
             news = self._news
-            page = await self._checks(ask)
+            page, last = await self._checks(ask)
             now_s = loop.time()
             again_s = min([self._handed_s.get(check.key, 0.0) for check in page.checks], default=end_s)
             until_s = min(end_s, again_s + AGAIN_SECONDS)
             if until_s <= now_s or self._is_stopping:
                 self._note(page, now_s)
+                self._go_on_behind(ask.producer_group, last)
                 return page
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(until_s - now_s):
@@ -92,29 +112,50 @@ class Answers:
             }
         self._handed_s.update((check.key, now_s) for check in page.checks)
 
-    async def _checks(self, ask: ReceiveChecks) -> ChecksPage:
-        """Return what is to be decided, as much of it as one answer holds: the rest is listed once this is decided."""
-        page = ChecksPage()
+    def _go_on_behind(self, group: str, last: _Place) -> None:
+        self._last.pop(group, None)
+        if last != _FIRST:
+            self._last[group] = last
+        if len(self._last) > GROUPS_MAX:
+            del self._last[next(iter(self._last))]
+
+    async def _checks(self, ask: ReceiveChecks) -> tuple[ChecksPage, _Place]:
+        """Return what is to be decided, as much of it as one answer holds, from behind the last half that was handed out; and its last one."""
+        page, last = ChecksPage(), _FIRST
+        waiting = await self._waiting(ask.producer_group, page)
+        start = bisect_right(waiting, self._last.get(ask.producer_group, _FIRST), key=_place)
         count_max = min(max(ask.max, 1), CHECKS_MAX)
         bytes_left = RECORDS_BYTES_MAX
+        away: set[str] = set()
+        for half, store in waiting[start:] + waiting[:start]:
+            if store.broker in away:
+                continue
+            try:
+                record = await store.record_at(half.position)
+            except StoreFailed:
+                away.add(store.broker)  # its checks are listed when it is back
+                continue
+            bytes_left -= len(record) + len(half.key)
+            if bytes_left < 0:
+                break
+            page.checks.append(
+                PendingCheck(key=half.key, broker=store.broker, attempt=half.checks, record=record)
+            )
+            last = half.begun_ms, store.broker, half.key
+            if len(page.checks) == count_max:
+                break
+        return page, last
+
+    async def _waiting(self, group: str, page: ChecksPage) -> list[_Waiting]:
+        """Return the halves of a group that somebody has to decide, the oldest first; `page` is given the brokers asked."""
+        waiting: list[_Waiting] = []
         for watch in self._held(None):
             page.brokers.append(watch.store.broker)
-            if watch.undecided.asked(ask.producer_group):
+            if watch.undecided.asked(group):
                 with contextlib.suppress(StoreFailed):
                     await watch.look()  # what was decided just now is listed no more
-            for half in watch.undecided.asked(ask.producer_group)[: count_max - len(page.checks)]:
-                try:
-                    record = await watch.store.record_at(half.position)
-                except StoreFailed:
-                    break  # that store is away: its checks are listed when it is back
-                bytes_left -= len(record) + len(half.key)
-                if bytes_left < 0:
-                    return page
-                check = PendingCheck(
-                    key=half.key, broker=watch.store.broker, attempt=half.checks, record=record
-                )
-                page.checks.append(check)
-        return page
+            waiting += [_Waiting(half, watch.store) for half in watch.undecided.asked(group)]
+        return sorted(waiting, key=_place)
 
     def _held(self, broker: str | None) -> list[StoreWatch]:
         return [watch for watch in self._watches() if watch.is_held and broker in (None, watch.store.broker)]

@@ -98,7 +98,12 @@ class CheckerProcess:
         settings = self._settings
         store = LinkStore(self._pool, at.broker, at.address)
         watch = StoreWatch(
-            store, settings.policy(), self._producers, settings.poll_ms / 1000, self._answers.news
+            store,
+            settings.policy(),
+            self._producers,
+            settings.poll_ms / 1000,
+            self._answers.news,
+            asyncio.get_running_loop().time,
         )
         claims = Claims(
             store.calls,

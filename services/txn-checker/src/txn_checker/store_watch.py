@@ -36,9 +36,18 @@ class StoreWatch:
     """One store. `run` ends only when cancelled; `hold` and `release` say whether the claim is ours."""
 
     def __init__(
-        self, store: Store, policy: Policy, asker: Asker, poll_seconds: float, due: Callable[[], None]
+        self,
+        store: Store,
+        policy: Policy,
+        asker: Asker,
+        poll_seconds: float,
+        due: Callable[[], None],
+        monotonic_s: Callable[[], float],
     ) -> None:
-        """`due` is told whenever a half was asked about: who waits for one over HTTP looks again."""
+        """`due` is called whenever a half was asked about: requests over HTTP that wait for one look again.
+
+        `monotonic_s` is the steady clock by which the store's time goes on between two of its answers.
+        """
         self.store = store
         self.undecided = Undecided(policy)
         self.parked = 0
@@ -48,6 +57,7 @@ class StoreWatch:
         self.failed: Callable[[str], None] = _ignore
         """Told why the claim is no longer ours, when the store says so."""
         self._policy, self._asker, self._poll_seconds, self._due = policy, asker, poll_seconds, due
+        self._monotonic_s = monotonic_s
         self._epoch: int | None = None
         self._next = 0
         self._term = 0
@@ -118,7 +128,7 @@ class StoreWatch:
             state = await self.store.settled(HALF_TOPIC)
             if term != self._term:
                 return state
-            self._store_ahead_ms = state.store_time_ms - _monotonic_ms()
+            self._store_ahead_ms = state.store_time_ms - self._monotonic_s() * 1000
             self.undecided.settled(state.cursor, state.ranges)
             end = self._end_of_old(state, all_of_it=all_of_it or not self.is_whole)
             reached = end
@@ -134,8 +144,8 @@ class StoreWatch:
             return state
 
     def now_ms(self) -> int:
-        """Return the store's time, as it goes on since the store told it."""
-        return int(_monotonic_ms() + self._store_ahead_ms)
+        """Return the store's time: what its last answer said, and what passed since by the steady clock."""
+        return int(self._monotonic_s() * 1000 + self._store_ahead_ms)
 
     def _end_of_old(self, state: Settled, *, all_of_it: bool) -> int:
         """Return the offset below which halves are so old that their first check comes near."""
@@ -245,10 +255,6 @@ def _op(half: Half) -> SettleOutput:
     """Return the op message that tells RocketMQ's own broker, should it open these files, that this copy is done with."""
     body = op_body(half.offset)
     return SettleOutput(OP_HALF_TOPIC, 0, body=None, body_base64=body, set=OP_PROPERTIES, properties="none")
-
-
-def _monotonic_ms() -> float:
-    return asyncio.get_running_loop().time() * 1000
 
 
 def _ignore(_why: str) -> None:
