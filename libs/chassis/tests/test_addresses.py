@@ -37,10 +37,19 @@ def test_an_address_of_six_stands_in_brackets_before_its_port() -> None:
     assert joined("mq.example", 80) == "mq.example:80"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
-def test_health_is_served_at_every_kind_of_address(host: str) -> None:
+@pytest.mark.parametrize(
+    ("listen", "host"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("::1", "::1"),
+        ("localhost", "localhost"),
+        ("::", "::1"),
+        ("::", "127.0.0.1"),
+    ],
+)
+def test_health_is_served_at_every_kind_of_address(listen: str, host: str) -> None:
     async def scenario() -> None:
-        server = HttpServer(host, 0, health_routes(lambda: None, Metrics()), Budget())
+        server = HttpServer(listen, 0, health_routes(lambda: None, Metrics()), Budget())
         port = await server.start()
         reader, writer = await asyncio.open_connection(host, port)
         head = f"GET /health/ready HTTP/1.1\r\nHost: {joined(host, port)}\r\nConnection: close\r\n\r\n"

@@ -4,6 +4,7 @@ import itertools
 import pytest
 from scripted_link import BULK, ECHO, RAISE, SILENT, RawClient, answer_echo, eventually, serving
 
+from gantry_link.connection import connect
 from gantry_link.limits import LinkLimits
 from gantry_link.server import RemotingServer
 from gantry_wire.codes import ResponseCode
@@ -20,6 +21,30 @@ async def test_oneway_requests_get_no_answer():
         client.ask(3)
         assert (await client.receive()).opaque == 3
         assert next(iter(server.peers.values())).attributes["told"] == b"told"
+
+
+@pytest.mark.parametrize(
+    ("listen", "asked"),
+    [
+        ("::", "::1"),
+        ("::", "127.0.0.1"),
+        ("::1", "::1"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("127.0.0.1", "127.0.0.1"),
+    ],
+)
+async def test_every_kind_of_address_is_listened_on_and_two_colons_mean_all(listen, asked):
+    server = RemotingServer(answer_echo)
+    port = await server.listen(listen, 0)
+    try:
+        connection = await connect(f"[{asked}]:{port}")
+        answer = await connection.request(ECHO, {}, b"well")
+        connection.close()
+        assert answer.body == b"well"
+        with pytest.raises(OSError, match="in use"):
+            await RemotingServer(answer_echo).listen(listen, port)
+    finally:
+        await server.close()
 
 
 async def test_a_failing_handler_answers_code_1_and_harms_no_other_request():

@@ -5,6 +5,8 @@ import socket
 from gantry_chassis.logs import get_logger
 
 EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared only
+EVERY_ADDRESS = "::"
+"""IPv4 and IPv6, whatever the system's default for IPv6 sockets is."""
 LOOPBACK = "127.0.0.1"
 LOOPBACKS = ("127.", "::1", "localhost")
 
@@ -24,6 +26,8 @@ def listening_socket(host: str, port: int, *, backlog: int, reuse_port: bool = F
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse_port:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if host == EVERY_ADDRESS:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         listener.bind((host, port))
         listener.listen(backlog)
     except OSError:

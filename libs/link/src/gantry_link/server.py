@@ -27,6 +27,8 @@ It decodes the frame itself and drops answers (`Command.is_response`) that nobod
 """
 
 BACKLOG = 1024
+EVERY_ADDRESS = "::"
+"""IPv4 and IPv6, as for HTTP."""
 SWEEPS_PER_IDLE_TIME = 12
 CLOSING_SECONDS_MAX = 10.0
 """A closed peer that does not take its last bytes is cut off after this time."""
@@ -79,10 +81,16 @@ class RemotingServer:
         self._is_closing = False
 
     async def listen(self, host: str, port: int) -> int:
-        """Accept connections on one more port (0: any free one) and return its number; OSError when it is taken."""
+        """Accept connections on one more port (0: any free one) and return its number; OSError when it is taken.
+
+        `::` accepts IPv4 too.
+        """
         self._is_closing = False
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
+        if host == EVERY_ADDRESS:
+            listener = await loop.create_server(self._accepted, sock=_on_every_address(port), backlog=BACKLOG)
+        else:
+            listener = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
         self._listeners.append(listener)
         self._accepting += [Accepting(_again(one), self.budget.has_descriptor) for one in listener.sockets]
         if self._sweeper is None:
@@ -236,6 +244,19 @@ class RemotingServer:
             return
         context = {"message": f"handler failed for {peer.remote[0]}:{peer.remote[1]}", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
+
+
+def _on_every_address(port: int) -> socket.socket:
+    """Return a bound socket for IPv6 and IPv4: the event loop makes its own for IPv6 alone. Raises OSError."""
+    listener = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        listener.bind((EVERY_ADDRESS, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def _again(listener: socket.socket) -> socket.socket:
