@@ -236,11 +236,12 @@ def test_members_are_told_of_another_lowest_id_only_when_asked_for():
         each.register(SLAVE, channel=2)
     assert not quiet.registry.unregister(MASTER).notices
     (notice,) = world.registry.unregister(MASTER).notices
-    assert notice.tell == ("10.0.0.2:10911",)
+    assert [member.address for member in notice.members] == ["10.0.0.2:10911"]
     assert (notice.min_id, notice.min_address) == (1, "10.0.0.2:10911")
     assert notice.offline_address == "10.0.0.1:10911"
     (notice,) = world.register(MASTER).change.notices
-    assert (notice.min_id, notice.offline_address, notice.tell) == (0, None, ("10.0.0.2:10911",))
+    assert (notice.min_id, notice.offline_address) == (0, None)
+    assert [member.address for member in notice.members] == ["10.0.0.2:10911"]
 
 
 def test_filter_servers_are_shown_with_the_route_until_they_leave():

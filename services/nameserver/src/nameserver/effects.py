@@ -9,6 +9,7 @@ from gantry_chassis.nats_hints import Hints
 from gantry_link.errors import LinkError
 from gantry_link.pool import ConnectionPool
 from gantry_link.server import RemotingServer
+from gantry_link.vouching import names_itself
 from gantry_wire.codes import RequestCode
 from nameserver.tables import Change, MinIdChanged
 
@@ -45,16 +46,28 @@ class Outside:
                 self.notices_lost += 1
 
     async def tell_brokers(self) -> None:
-        """Send notices (905, one-way) to the brokers they concern; ends only when cancelled."""
+        """Send notices (905, one-way) to the brokers they concern; ends only when cancelled.
+
+        A broker is notified only at the host from which it registered: it may not make the nameserver connect to another one.
+        """
         while True:
             notice = await self._notices.get()
-            for address in notice.tell:
+            for address, channel in notice.members:
+                peer = self.server.peers.get(channel) if self.server is not None else None
+                if peer is None or not names_itself(address, peer.remote[0]):
+                    self.notices_lost += 1
+                    _log.info(
+                        "broker not notified of a changed master: its address is not the host it registered from",
+                        address=address,
+                        registered_from=None if peer is None else peer.remote[0],
+                    )
+                    continue
                 try:
                     connection = await self._pool.get(address)
                     connection.oneway(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, _fields(notice))
                 except LinkError as error:
                     self.notices_lost += 1
-                    _log.info("broker was not told of a changed master", address=address, reason=str(error))
+                    _log.info("broker not notified of a changed master", address=address, reason=str(error))
 
 
 def _fields(notice: MinIdChanged) -> dict[str, str]:

@@ -18,6 +18,7 @@ from nameserver.tables import (
     PERM_WRITE,
     Change,
     LiveBroker,
+    Member,
     MinIdChanged,
     Place,
     Tables,
@@ -282,14 +283,18 @@ class Registry:
             self._notice(data, gone, ha_address, change)
 
     def _notice(self, data: BrokerData, offline: str | None, ha_address: str | None, change: Change) -> None:
-        """Tell the other members of a broker name; after a loss all of them, otherwise all but the newcomer."""
+        """Notify the other living members of a broker name; after a loss all of them, otherwise all but the newcomer."""
         if not self._switches.notify_min_broker_id_changed:
             return
         lowest = min(data.broker_addrs)
-        members = data.broker_addrs.values()
-        tell = tuple(a for a in members if offline is not None or a != data.broker_addrs[lowest])
+        members = tuple(
+            Member(address, live.channel)
+            for address in data.broker_addrs.values()
+            if offline is not None or address != data.broker_addrs[lowest]
+            if (live := self._tables.live.get(Place(data.cluster, address))) is not None
+        )
         change.notices.append(
-            MinIdChanged(data.broker_name, lowest, data.broker_addrs[lowest], offline, ha_address, tell)
+            MinIdChanged(data.broker_name, lowest, data.broker_addrs[lowest], offline, ha_address, members)
         )
 
 

@@ -148,6 +148,13 @@ def _discard(table: dict[K, dict[V, None]], key: K, value: V) -> None:
             del table[key]
 
 
+class Member(NamedTuple):
+    """A living broker of a name: its address, and the connection over which it registered."""
+
+    address: str
+    channel: int
+
+
 class MinIdChanged(NamedTuple):
     """The lowest broker id of a broker name is another: what its members are told (905)."""
 
@@ -156,7 +163,8 @@ class MinIdChanged(NamedTuple):
     min_address: str
     offline_address: str | None
     ha_address: str | None
-    tell: tuple[str, ...]
+    members: tuple[Member, ...]
+    """The brokers to notify."""
 
 
 @dataclass(slots=True)
