@@ -80,12 +80,12 @@ def test_the_program_keeps_the_secrets_that_are_there(tmp_path: Path) -> None:
     data = DataDir(tmp_path)
     assert main([str(tmp_path)]) == 0
     before = contents(data)
-    assert len(before) == 4
+    assert len(before) == 6
     assert main([str(tmp_path)]) == 0
     assert contents(data) == before
 
 
-@pytest.mark.parametrize("kept", [*itertools.product((True, False), repeat=4)])
+@pytest.mark.parametrize("kept", [*itertools.product((True, False), repeat=6)])
 def test_a_run_after_one_that_was_killed_leaves_a_secret_and_a_configuration_that_agree(
     tmp_path: Path, kept: tuple[bool, ...]
 ) -> None:
@@ -99,8 +99,9 @@ def test_a_run_after_one_that_was_killed_leaves_a_secret_and_a_configuration_tha
     assert set(contents(data)) == set(before)
     assert f'token: "{data.nats_token.read_text()}"' in data.nats_config.read_text()
     assert data.redis_config.read_text() == f"requirepass {data.redis_password.read_text()}\n"
+    assert f"\nspark.authenticate.secret {data.spark_secret.read_text()}\n" in data.spark_config.read_text()
     for path, stays in zip(before, kept, strict=True):
-        if stays and path in {data.nats_token, data.redis_password}:
+        if stays and path in {data.nats_token, data.redis_password, data.spark_secret}:
             assert path.read_text() == before[path]
 
 
@@ -171,7 +172,7 @@ def test_the_program_stays_until_it_is_stopped_where_it_should(tmp_path: Path, s
         while not data.redis_config.exists():
             assert program.poll() is None
             time.sleep(0.01)
-        assert len(written(data)) == 4  # what is written last says that all are there
+        assert len(written(data)) == 6  # what is written last says that all are there
         assert program.poll() is None
         program.send_signal(stop)
         assert program.wait(60) == 0

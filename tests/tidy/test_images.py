@@ -18,15 +18,18 @@ FILE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 COMPOSE: dict[str, Any] = FILE["services"]
 ONCE = {"load-master", "load-worker", "spark-job"}
 """Run once, and only when they are asked for: nobody watches them, and they do not start again."""
-SECRETS = {"nats-secret": "/secrets/nats", "redis-secret": "/secrets/redis"}
+SECRETS = {"nats-secret": "/secrets/nats", "redis-secret": "/secrets/redis", "spark-secret": "/secrets/spark"}
 """Volumes that hold what opens a server, and where those that may read it find it."""
 NO_NETWORK = {"secrets": {"network_mode"}}
+SERVERS = {"nats-secret": "nats", "redis-secret": "redis", "spark-secret": "spark-master"}
+"""Which server asks for which secret."""
 READERS = {
     "nats-secret": {
         "nats", "nameserver-1", "nameserver-2", "broker-a", "broker-b", "scheduler-1", "scheduler-2", "txn-checker-1", "txn-checker-2",
         "gateway",
     },
     "redis-secret": {"redis", "gateway"},
+    "spark-secret": {"spark-master", "spark-worker-1", "spark-worker-2", "spark-job"},
 }  # fmt: skip
 PUBLISHED = {"gateway", "nameserver-1", "nameserver-2", "broker-a", "broker-b"}
 
@@ -86,11 +89,11 @@ def test_a_secret_is_written_by_one_container_and_read_only_by_those_that_need_i
 @pytest.mark.parametrize("name", sorted(set().union(*READERS.values())))
 def test_what_asks_for_a_secret_or_shows_it_starts_when_it_is_there(name: str) -> None:
     """By way of NATS or Redis, which wait for it."""
-    for volume, server in (("nats-secret", "nats"), ("redis-secret", "redis")):
+    for volume, server in SERVERS.items():
         if name == server:
             assert COMPOSE[name]["depends_on"] == {"secrets": {"condition": "service_healthy"}}
         elif name in READERS[volume]:
-            assert server in COMPOSE[name]["depends_on"]
+            assert server in waited_for(name)
 
 
 def test_nats_and_redis_ask_for_the_secrets_that_the_launcher_writes(tmp_path: Path) -> None:
@@ -107,7 +110,7 @@ def test_nats_and_redis_ask_for_the_secrets_that_the_launcher_writes(tmp_path: P
     assert COMPOSE["secrets"]["command"] == ["/data", "--stay", "--nats-health", "127.0.0.1:8222"]
 
 
-@pytest.mark.parametrize("name", sorted(set().union(*READERS.values()) - {"nats", "redis"}))
+@pytest.mark.parametrize("name", sorted(READERS["nats-secret"] - {"nats"}))
 def test_a_service_is_given_the_files_of_the_secrets_that_it_shows(name: str) -> None:
     files = {
         "_NATS_URL": ("_NATS_TOKEN_FILE", "/secrets/nats/token"),
@@ -132,6 +135,17 @@ def test_no_container_leaves_a_volume_without_a_name_behind() -> None:
 def test_every_named_volume_is_used_and_declared() -> None:
     used = {one.split(":")[0] for service in COMPOSE.values() for one in service.get("volumes", [])}
     assert used == set(FILE["volumes"])
+
+
+def test_a_spark_cluster_reads_the_configuration_that_names_its_secret(tmp_path: Path) -> None:
+    folder = re.findall(r"SPARK_CONF_DIR=(\S+)", (ROOT / "spark" / "Dockerfile").read_text())
+    assert folder == [f"/secrets/{DataDir(tmp_path).spark_config.parent.name}"]
+
+
+def waited_for(name: str) -> set[str]:
+    """What starts before a container, and what before that."""
+    direct = set(COMPOSE[name].get("depends_on", []))
+    return direct.union(*(waited_for(one) for one in direct))
 
 
 def mount_of(name: str, volume: str) -> str | None:

@@ -86,6 +86,16 @@ class DataDir(NamedTuple):
         """What Valkey reads at its start."""
         return self.path / "secrets" / "redis" / "redis.conf"
 
+    @property
+    def spark_secret(self) -> Path:
+        """What the parts of a Spark cluster show to each other."""
+        return self.path / "secrets" / "spark" / "secret"
+
+    @property
+    def spark_config(self) -> Path:
+        """What the parts of a Spark cluster read at their start."""
+        return self.path / "secrets" / "spark" / "spark-defaults.conf"
+
     def log_of(self, process: str) -> Path:
         """Return the file one process logs into."""
         return self.path / "logs" / f"{process}.log"

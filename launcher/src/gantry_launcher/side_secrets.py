@@ -1,4 +1,4 @@
-"""The secrets of NATS and Valkey, in files that only their user may read, and the configuration files that name them.
+"""The secrets of NATS, Valkey and a Spark cluster, in files that only their user may read, and the configuration files that name them.
 
 Every local user, and every container beside them, reaches their ports. No secret is an argument or in an environment, where `ps`,
 `docker inspect` or another process would show it. The launcher makes new ones at each start. With docker-compose, a container runs
@@ -31,6 +31,15 @@ def make_side_secrets(data: DataDir, *, keep: bool = False, nats_health: str = "
     _write_private(data.redis_config, f"requirepass {redis}\n")
 
 
+def make_spark_secret(data: DataDir) -> None:
+    """Write the secret of a Spark cluster where there is none, and the configuration that names it. Raises Refused."""
+    secret = _secret(data.spark_secret, keep=True)
+    _write_private(
+        data.spark_config,
+        f"spark.authenticate true\nspark.authenticate.secret {secret}\nspark.ui.killEnabled false\n",
+    )
+
+
 def main(arguments: Sequence[str]) -> int:
     """Make the secrets that are missing in a data directory, and return the exit status."""
     parser = argparse.ArgumentParser(prog="side_secrets", description=main.__doc__)
@@ -46,6 +55,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPS if options.stay else ())
     try:
+        make_spark_secret(DataDir(options.data))
         make_side_secrets(DataDir(options.data), keep=True, nats_health=options.nats_health)
     except Refused as refused:
         sys.stderr.write(f"side_secrets: {refused}\n")
