@@ -10,7 +10,7 @@ from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.simulated_files import Fault, SimulatedFiles
-from broker_store.queue_note import Reason
+from broker_store.queue_note import QueueNote, Reason, what_is_missing
 from gantry_wire.codes import GantryCode
 from gantry_wire.lease_headers import ItemKind, LeaseItemsHeader, pack_items
 from gantry_wire.names import HALF_TOPIC
@@ -348,3 +348,30 @@ async def test_a_rebuild_after_retention_keeps_the_filters_of_groups(has_newer_f
     again.put("new-blue", TAGS="blue")
     again.put("new-red", TAGS="red")
     assert bodies(again.lease(max_messages=32))[-1:] == [f"new-{wanted}"]
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+@pytest.mark.parametrize("was_on_before", [True, False])
+async def test_keys_sent_while_the_index_was_off_are_found_when_it_is_on_again(has_checkpoint, was_on_before):
+    side, keys = SendingSide(index_enable=was_on_before), ["BEFORE", "OFF", "ON"]
+    for key in keys:
+        side.send(ScriptedPeer(), body=b"x", properties={"UNIQ_KEY": key})
+        side.flush()
+        if key != "OFF" or has_checkpoint:
+            await side.sending.checkpoints.take()
+        side = side.reopen(index_enable=key != "BEFORE")
+        if key == "OFF":
+            is_lacking = has_checkpoint or not was_on_before
+            assert side.opening.rebuild_reason is (Reason.INDEX if is_lacking else None)
+        else:
+            assert side.opening.rebuild_reason is None
+    assert [key for key in keys if is_indexed(side, "orders", key)] == keys
+    assert side.store.index.entries == len(keys)
+
+
+async def test_an_empty_index_is_missed_only_where_it_was_off():
+    side = SendingSide()
+    for entries, losses in ((0, []), (-1, [Reason.INDEX])):
+        note = QueueNote(100, min_position=0, index_entries=entries)
+        found = what_is_missing(note, side.queues, side.store.index, 0)
+        assert [loss.reason for loss in found] == losses

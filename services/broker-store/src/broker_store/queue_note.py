@@ -166,7 +166,12 @@ def _queue_loss(note: QueueNote, topic: str, queues: QueueTable, *, began_there:
 
 
 def _index_loss(note: QueueNote, index: IndexFiles | None, *, began_there: bool) -> Loss | None:
-    if index is None or note.index_end < 0:
+    if index is None:
+        return None
+    if note.index_end < 0:
+        if note.index_entries < 0 and note.position > max(note.min_position, 0):
+            words = f"the index was switched off: it lacks messages below position {note.position}"
+            return Loss(Reason.INDEX, words)
         return None
     if index.end_position < note.index_end:
         words = f"the index ends at position {index.end_position}, it had reached {note.index_end}"
