@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.drafts import CLIENT_PROPERTIES_BYTES_MAX
+from gateway.limits import CLIENT_PROPERTIES_BYTES_MAX
 
 pytestmark = pytest.mark.anyio
 ORDERS = "/v1/topics/orders/messages"

@@ -15,6 +15,7 @@ from msgspec import Meta
 from gateway.crowds import EVENT_LIMITS, FREE_LIMITS
 from gateway.drafts import FieldNames
 from gateway.json_bodies import read_json
+from gateway.limits import MESSAGES_MAX
 from gateway.problems import invalid
 from gateway.raw_messages import (
     HEADER_OF,
@@ -25,7 +26,7 @@ from gateway.raw_messages import (
     read_message,
     text_of,
 )
-from gateway.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MESSAGES_MAX, MessageIn
+from gateway.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MessageIn
 from gateway.twice import refuse_twice
 
 PREFIX = b"ce-"

@@ -6,11 +6,15 @@ Only large bodies with many separators are looked at closer; the checks behind t
 import re
 from collections.abc import Mapping
 
-from gateway.drafts import CLIENT_PROPERTIES_BYTES_MAX
-from gateway.lease_schemas import ITEMS_MAX
-from gateway.models import DEFINITIONS_MAX, OFFSETS_MAX
+from gateway.limits import (
+    CLIENT_PROPERTIES_BYTES_MAX,
+    DEFINITIONS_MAX,
+    ITEMS_MAX,
+    KEYS_MAX,
+    MESSAGES_MAX,
+    OFFSETS_MAX,
+)
 from gateway.problems import Problem, invalid
-from gateway.schemas import KEYS_MAX, MESSAGES_MAX
 
 VALUES_MAX = 100_000
 """Values and names of one request, nested ones too: a hundred for each of the most messages."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gantry_wire.limits import BODY_BYTES_MAX, PROPERTIES_BYTES_MAX
+from gantry_wire.limits import BODY_BYTES_MAX
 from gantry_wire.properties import (
     DELAY,
     GANTRY_KEY,
@@ -20,13 +20,10 @@ from gantry_wire.properties import (
     UNIQ_KEY,
     WAIT,
 )
+from gateway.limits import CLIENT_PROPERTIES_BYTES_MAX
 from gateway.problems import Problem, invalid
 from gateway.property_names import RESERVED, RESERVED_PREFIX
 from gateway.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MessageIn
-
-BROKER_PROPERTIES_BYTES = 512
-"""Room left for what the store adds (region, trace switch, cluster)."""
-CLIENT_PROPERTIES_BYTES_MAX = PROPERTIES_BYTES_MAX - BROKER_PROPERTIES_BYTES
 
 _NAME_END, _VALUE_END = "\x01", "\x02"
 _WAIT = f"{WAIT}\x01true\x02"

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from gantry_wire.lease_headers import INVISIBLE_MS_MAX, REASON_CHARS_MAX, RECEIVE_MESSAGES_MAX
+from gateway.limits import ITEMS_MAX
 from gateway.receipts import HANDLE_CHARS_MAX
 from gateway.schemas import MessageOut, SendRefusal
 
@@ -12,8 +13,6 @@ WAIT_SECONDS_MAX = 30
 INVISIBLE_SECONDS_MAX = INVISIBLE_MS_MAX // 1000
 INVISIBLE_SECONDS_DEFAULT = 30
 MESSAGES_DEFAULT = 16
-ITEMS_MAX = 1024
-"""Acknowledgements, or extensions, of one request."""
 NACK_SECONDS_MAX = 40 * 24 * 3600
 FILTER_CHARS_MAX = 32 * 1024
 

@@ -6,10 +6,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from gantry_wire.limits import INT32_MAX, TOPIC_QUEUES_DEFAULT
+from gateway.limits import DEFINITIONS_MAX, OFFSETS_MAX
 
 QUEUES_MAX = 1024
-OFFSETS_MAX = 1024
-DEFINITIONS_MAX = 1000
 TOPIC_PATTERN = r"^[%|a-zA-Z0-9_-]{1,127}$"
 TOPIC_CHARS_MAX = 127
 GROUP_PATTERN = r"^[%|a-zA-Z0-9_-]{1,120}$"

@@ -4,6 +4,7 @@ from typing import Any
 
 from gantry_wire.limits import BODY_BYTES_MAX, INT32_MAX, INT64_MAX, PULL_MESSAGES_MAX
 from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
+from gateway.examples import MESSAGE_EXAMPLE
 from gateway.models import TOPIC_CHARS_MAX, TOPIC_PATTERN
 from gateway.property_names import RESERVED
 from gateway.raw_messages import HEADER_OF
@@ -11,22 +12,6 @@ from gateway.routes.parameters import problems
 from gateway.routes.pull import COUNT_DEFAULT, FILTER_CHARS_MAX, WAIT_SECONDS_MAX
 
 Document = dict[str, Any]
-
-MESSAGE_EXAMPLE = {
-    "messageId": "7F0000010A1B00000000000012345678",
-    "topic": "orders",
-    "broker": "broker-a",
-    "queueId": 3,
-    "queueOffset": 17,
-    "keys": ["o-1"],
-    "properties": {"x": "1"},
-    "bornTimestamp": "2026-01-01T00:00:00.000Z",
-    "storeTimestamp": "2026-01-01T00:00:00.001Z",
-    "reconsumeTimes": 0,
-    "offsetMessageId": "7F00000100002A9F0000000000000000",
-    "tag": "a",
-    "body": "hi",
-}
 
 
 def _path(name: str, schema: Document, words: str) -> Document:

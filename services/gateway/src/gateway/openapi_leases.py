@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 
 from gateway.lease_schemas import (
-    ITEMS_MAX,
     AckRequest,
     AckResult,
     ExtendRequest,
@@ -13,6 +12,7 @@ from gateway.lease_schemas import (
     ReceiveReply,
     ReceiveRequest,
 )
+from gateway.limits import ITEMS_MAX
 from gateway.models import GROUP_PATTERN, TOPIC_CHARS_MAX, TOPIC_PATTERN
 from gateway.routes.parameters import problems
 from gateway.routes.receive import PATH

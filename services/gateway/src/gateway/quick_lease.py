@@ -12,7 +12,7 @@ from gantry_wire.lease_headers import ItemStatus
 from gateway.call import Call, Reply, takes_gzip
 from gateway.cycle import Cycle
 from gateway.lease_ports import Leased, ReceiveAsk
-from gateway.lease_schemas import ITEMS_MAX
+from gateway.limits import ITEMS_MAX
 from gateway.media_types import JSON_TYPE, media_type_of
 from gateway.problems import Problem
 from gateway.quick_answer import Begin, QuickAnswers, clock

@@ -7,9 +7,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
 from gantry_wire.limits import INT32_MAX, INT64_MAX
+from gateway.limits import KEYS_MAX, MESSAGES_MAX
 
-MESSAGES_MAX = 1000
-KEYS_MAX = 64
 IDEMPOTENCY_KEY_BYTES_MAX = 100
 DELAY_LEVEL_MAX = 18
 

@@ -14,13 +14,13 @@ from gateway.checks import group_of, query_of, topic_of
 from gateway.json_bodies import read_json
 from gateway.lease_ports import ReceiveAsk
 from gateway.lease_schemas import (
-    ITEMS_MAX,
     AckReply,
     AckRequest,
     ExtendRequest,
     FilterIn,
     ReceiveRequest,
 )
+from gateway.limits import ITEMS_MAX
 from gateway.media_types import check_json_type
 from gateway.ports import RateLimits
 from gateway.problems import Problem, forbidden, invalid, rate_limited

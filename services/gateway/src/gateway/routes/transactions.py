@@ -16,10 +16,10 @@ from gantry_wire.transaction_bodies import (
 )
 from gateway.call import Call
 from gateway.checks import group_of, sendable, topic_of
+from gateway.examples import MESSAGE_EXAMPLE
 from gateway.json_bodies import read_json
 from gateway.message_view import rfc3339
 from gateway.models import GROUP_PATTERN
-from gateway.openapi_hot import MESSAGE_EXAMPLE
 from gateway.ports import RateLimits
 from gateway.problems import rate_limited
 from gateway.routes.parameters import (
