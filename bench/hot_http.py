@@ -37,14 +37,14 @@ from gantry_wire.ids import offset_message_id, offset_message_ids, pack_host
 from gantry_wire.lease_headers import LeasedRun, ReceiveHeader, ReceiveReplyHeader, pack_runs, unpack_items
 from gantry_wire.properties import UNIQ_KEY, parse_properties
 from gantry_wire.record import build_record
-from gateway.assembly import Ports, assemble
-from gateway.clocks import RequestIds, SystemClocks, unique_ids
-from gateway.http_protocol import BOUNDS
-from gateway.link_leases import LinkLeaseStores
-from gateway.link_store import LinkStores
-from gateway.ports import Broker, QueueData, RouteData
+from gateway.connection.http_protocol import BOUNDS
+from gateway.connection.short_protocol import ShortProtocol
+from gateway.http.clocks import RequestIds, SystemClocks, unique_ids
+from gateway.ports.stores import Broker, QueueData, RouteData
+from gateway.process.assembly import Ports, assemble
 from gateway.settings import GatewaySettings
-from gateway.short_protocol import ShortProtocol
+from gateway.stores.link_leases import LinkLeaseStores
+from gateway.stores.link_store import LinkStores
 
 ADDRESS, BROKER, TOPIC = "127.0.0.1:10911", "broker-a", "orders"
 HOST = pack_host("127.0.0.1", 10911)

@@ -1,6 +1,6 @@
 """The HTTP clients of this machine, each with its defaults, against a running gateway: their first message, and what its body says, arrive.
 
-The bytes of each client's first request are recorded in the gateway's own tests, which need no client: `services/gateway/tests/test_http_clients.py`.
+The bytes of each client's first request are recorded in the gateway's own tests, which need no client: `services/gateway/tests/connection/test_http_clients.py`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from gateway_memory_transactions import MemoryTransactions
 
 from gantry_wire.ids import UniqueIds
 from gantry_wire.settle_headers import MessageEvent
-from gateway.assembly import Gateway, Ports, assemble
-from gateway.ports import Broker, GroupSettings, PeerAway, QueueData, RouteData, TopicSettings
+from gateway.ports.stores import Broker, GroupSettings, PeerAway, QueueData, RouteData, TopicSettings
+from gateway.process.assembly import Gateway, Ports, assemble
 from gateway.settings import GatewaySettings
 
 

@@ -14,8 +14,8 @@ from gantry_wire.lease_headers import (
     unpack_items,
 )
 from gantry_wire.record import decode_record
-from gateway.lease_ports import Leased, ReceiveAsk
-from gateway.ports import PeerAway, StoreRefused
+from gateway.ports.leases import Leased, ReceiveAsk
+from gateway.ports.stores import PeerAway, StoreRefused
 
 
 class MemoryLeaseStore:

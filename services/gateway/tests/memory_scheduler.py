@@ -12,7 +12,7 @@ from gantry_wire.scheduler_bodies import (
     TaskView,
     task_id,
 )
-from gateway.ports import PeerAway, StoreRefused
+from gateway.ports.stores import PeerAway, StoreRefused
 
 
 class MemoryScheduler:

@@ -24,7 +24,7 @@ from gantry_wire.properties import (
 from gantry_wire.record import build_record, decode_record
 from gantry_wire.sql92 import compile_filter
 from gantry_wire.subscription import TagFilter
-from gateway.ports import (
+from gateway.ports.stores import (
     GroupSettings,
     PeerAway,
     Pulled,

@@ -7,7 +7,7 @@ import asyncio
 from gantry_wire.properties import UNIQ_KEY
 from gantry_wire.record import decode_record, rebuild_record
 from gantry_wire.transaction_bodies import ChecksPage, PendingCheck, TransactionsPage, TransactionView
-from gateway.ports import PeerAway, StoreRefused
+from gateway.ports.stores import PeerAway, StoreRefused
 
 
 class MemoryChecker:

@@ -7,7 +7,7 @@ import json
 from contextlib import asynccontextmanager, suppress
 
 from gantry_chassis.budget import Budget
-from gateway.serving import HttpServer
+from gateway.connection.serving import HttpServer
 
 SEND = "/v1/topics/orders/messages"
 RECEIVE = "/v1/topics/orders/groups/g1/messages:receive"

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gantry_wire.properties import java_hash
-from gateway import queue_lists
-from gateway.brokers import KnownBrokers
-from gateway.checks import time_ms
-from gateway.ports import Broker
-from gateway.problems import Problem
-from gateway.queue_lists import ListHistory, of_counts, parse, parse_previous, previous_text
-from gateway.route_cache import RouteCache
-from gateway.trace import trace_properties
+from gateway.http.problems import Problem
+from gateway.http.trace import trace_properties
+from gateway.ports.stores import Broker
+from gateway.requests.checks import time_ms
+from gateway.routing import queue_lists
+from gateway.routing.brokers import KnownBrokers
+from gateway.routing.queue_lists import ListHistory, of_counts, parse, parse_previous, previous_text
+from gateway.routing.route_cache import RouteCache
 
 counts = st.dictionaries(st.text("abc-", min_size=1, max_size=6), st.integers(1, 40), min_size=1, max_size=4)
 

@@ -12,20 +12,20 @@ from gantry_chassis.private_files import read_secret
 from gantry_chassis.process import Life, StartRefused, run
 from gantry_chassis.settings import masked, settings_or_exit
 from gantry_link import ConnectionPool, NameserverClient
-from gateway.assembly import Gateway, Ports, assemble
-from gateway.clocks import RequestIds, SystemClocks, unique_ids
-from gateway.link_histories import LinkHistories
-from gateway.link_leases import LinkLeaseStores
-from gateway.link_names import LinkNames
-from gateway.link_schedules import LinkSchedulers
-from gateway.link_store import LinkStores
-from gateway.link_transactions import LinkTransactions
-from gateway.own_health import serve_own_health
-from gateway.serving import HttpServer
+from gateway.connection.serving import HttpServer
+from gateway.http.clocks import RequestIds, SystemClocks, unique_ids
+from gateway.process.assembly import Gateway, Ports, assemble
+from gateway.process.worker_health import serve_own_health
 from gateway.settings import GatewaySettings
+from gateway.stores.link_histories import LinkHistories
+from gateway.stores.link_leases import LinkLeaseStores
+from gateway.stores.link_names import LinkNames
+from gateway.stores.link_schedules import LinkSchedulers
+from gateway.stores.link_store import LinkStores
+from gateway.stores.link_transactions import LinkTransactions
 
 if TYPE_CHECKING:
-    from gateway.redis_limits import RedisLimits
+    from gateway.stores.redis_limits import RedisLimits
 
 ROUTE_IDLE_SECONDS = 600.0
 GC_THRESHOLDS = (50_000, 20, 100)
@@ -108,7 +108,7 @@ def _limits(settings: GatewaySettings) -> "RedisLimits | None":
     if not settings.redis_url or not (client_rate or topic_rate):
         return None
     # The driver takes 18 MB and a third of a second: only who limits anything pays for it.
-    from gateway.redis_limits import RedisLimits
+    from gateway.stores.redis_limits import RedisLimits
 
     try:
         password = read_secret(settings.redis_password_file)

@@ -1,0 +1,54 @@
+"""Who takes part: brokers with their own figures, clusters, nameservers."""
+
+import asyncio
+from typing import NamedTuple
+
+from gateway.http.problems import Problem
+from gateway.ports.stores import Broker, Names, PeerAway, StoreRefused
+from gateway.routing.brokers import KnownBrokers
+from gateway.routing.fleet import Fleet
+
+
+class BrokerView(NamedTuple):
+    """A broker and what it says of itself; {} when it does not answer."""
+
+    broker: Broker
+    is_alive: bool
+    runtime: dict[str, str]
+
+
+class ClusterView:
+    """Asks everybody how they are."""
+
+    def __init__(self, fleet: Fleet, names: Names, known: KnownBrokers) -> None:
+        self._fleet, self._names, self._known = fleet, names, known
+
+    async def brokers(self, now: float) -> list[BrokerView]:
+        """Return every broker that is expected, also those that are away."""
+        try:
+            alive, _gone = await self._fleet.brokers()
+        except Problem:
+            alive = []
+        names = {broker.name for broker in alive}
+        away = [broker for broker in self._known.all(now) if broker.name not in names]
+        views = await asyncio.gather(*(self._view(broker) for broker in alive))
+        return sorted([*views, *(BrokerView(broker, False, {}) for broker in away)])
+
+    async def nameservers(self) -> dict[str, bool]:
+        """Return every nameserver's address, and whether it answers."""
+        addresses = list(self._names.addresses)
+        answers = await asyncio.gather(*(self._answers(address) for address in addresses))
+        return dict(zip(addresses, answers, strict=True))
+
+    async def _view(self, broker: Broker) -> BrokerView:
+        try:
+            return BrokerView(broker, True, await self._fleet.store(broker).runtime_info())
+        except (StoreRefused, PeerAway):
+            return BrokerView(broker, False, {})
+
+    async def _answers(self, address: str) -> bool:
+        try:
+            await self._names.route_at(address, "GANTRY_SYS_PROBE")
+        except PeerAway:
+            return False
+        return True

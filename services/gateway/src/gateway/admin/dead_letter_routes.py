@@ -1,0 +1,93 @@
+"""Dead letters of a consumer group: why they died, and the task that sends them again."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+
+from gantry_wire.errors import MalformedExpression
+from gantry_wire.scheduler_bodies import CreateTask, MessageFilter
+from gantry_wire.subscription import TagFilter
+from gateway.admin.dead_letters import DeadLetters
+from gateway.admin.groups import GroupAdmin
+from gateway.http.problems import Problem, invalid
+from gateway.messages.schemas import DeadLettersReply
+from gateway.messages.sql_filters import checked_sql
+from gateway.requests.checks import sendable, topic_of
+from gateway.requests.parameters import GroupPath, answers, problems
+from gateway.routing.route_cache import RouteCache
+from gateway.schedules.routes import AfterQuery
+from gateway.schedules.schemas import FilterBody, RedriveBody, TaskShown
+from gateway.schedules.task_routes import shown_task
+from gateway.schedules.tasks import Tasks
+
+LIMIT_DEFAULT, LIMIT_MAX = 32, 256
+ORIGINAL = "original"
+
+
+def dead_letter_routes(
+    letters: DeadLetters, groups: GroupAdmin, routes: RouteCache, tasks: Tasks
+) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["dead letters"])
+
+    @router.get(
+        "/v1/groups/{group:plain}/deadLetters",
+        responses=problems(400, 404) | answers("DeadLettersReply", "Dead letters, oldest first."),
+        response_class=Response,
+    )
+    async def list_dead_letters(
+        group: GroupPath,
+        limit: Annotated[int, Query(alias="max", ge=1, le=LIMIT_MAX)] = LIMIT_DEFAULT,
+        after: AfterQuery = "",
+        encoding: Annotated[
+            Literal["", "base64"], Query(description="Give every body as `bodyBase64`.")
+        ] = "",
+    ) -> Response:
+        """List what a group gave up, with why: the last error, attempts, consumer, and where it came from."""
+        page = await letters.page(group, after, limit, as_base64=bool(encoding))
+        reply = DeadLettersReply(page.messages, page.next, page.missing)
+        return Response(msgspec.json.encode(reply), media_type="application/json")
+
+    @router.post(
+        "/v1/groups/{group:plain}/deadLetters:redrive",
+        responses=problems(400, 403, 404, 413, 415, 422, 507),
+    )
+    async def redrive(group: GroupPath, body: RedriveBody | None = None) -> TaskShown:
+        """Begin a task that sends dead letters again, each once; what was redriven before is left out."""
+        wanted = body or RedriveBody()
+        await groups.get(group)
+        if wanted.to_topic is not None and wanted.to_topic != ORIGINAL:
+            try:
+                await routes.get(sendable(topic_of(wanted.to_topic)))
+            except Problem as problem:
+                problem.field = problem.field and "toTopic"
+                raise
+        wanted_filter = _filter(wanted.filter)
+        if wanted.to_topic is None and not wanted.dry_run:
+            await letters.make_retry_topic(group)
+        task = CreateTask(
+            kind="redrive",
+            group=group,
+            target=wanted.to_topic,
+            filter=wanted_filter,
+            max_per_second=wanted.max_per_second,
+            dry_run=wanted.dry_run,
+        )
+        return shown_task(await tasks.create(task))
+
+    return router
+
+
+def _filter(body: FilterBody | None) -> MessageFilter | None:
+    if body is None:
+        return None
+    if body.type == "sql92":
+        checked_sql(body.expression, "filter.expression")
+    else:
+        try:
+            TagFilter.parse(body.expression)
+        except MalformedExpression as error:
+            raise invalid("filter.expression", str(error)) from error
+    return MessageFilter(type=body.type, expression=body.expression)

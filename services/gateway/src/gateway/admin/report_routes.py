@@ -1,0 +1,122 @@
+"""Reports that `./gantry report` wrote into a folder, where the setting `reports_dir` names it. Read-only; never runs Spark."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from fastapi.responses import Response
+
+from gateway.admin import report_files
+from gateway.admin.report_files import FILE_BYTES_MAX, INDEX, MEDIA_TYPES, NAME_PATTERN, PATH_PATTERN
+from gateway.http.problems import Problem, away
+from gateway.requests.models import Shown
+from gateway.requests.parameters import problems
+
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-cache",
+}
+"""A page brings its own styles and scripts and may call nothing: message keys stand in it, and whoever sends chooses those."""
+_NOT_SET = (
+    "this gateway serves no reports: set reports_dir to the folder that ./gantry report --out writes into"
+)
+
+NamePath = Annotated[str, Path(pattern=f"^{NAME_PATTERN}$", description="Name of the report: its folder.")]
+FilePath = Annotated[
+    str, Path(pattern=f"^{PATH_PATTERN}$", description="A file of the report, as listed: `report.html`.")
+]
+
+
+class ReportFileShown(Shown):
+    """A file of a report."""
+
+    path: str
+    bytes: int
+
+
+class ReportShown(Shown):
+    """A report: its page is `report.html` among its files."""
+
+    name: str
+    written_at: str
+    files: list[ReportFileShown]
+
+
+class ReportList(Shown):
+    """The reports, newest first."""
+
+    reports: list[ReportShown]
+
+
+def report_routes(folder: str) -> APIRouter:
+    """Return the routes over a folder of reports; empty: there is none, and each call says so."""
+    router = APIRouter(tags=["reports"])
+
+    @router.get("/v1/reports", responses=problems(404))
+    async def list_reports() -> ReportList:
+        """List the reports, newest first."""
+        try:
+            found = await asyncio.to_thread(report_files.reports, _set(folder))
+        except OSError as error:
+            raise _unreadable(error) from error
+        return ReportList(reports=[_shown(one) for one in found])
+
+    @router.get(f"/v1/reports/{INDEX}", response_class=Response, responses=problems(404, 422) | _file())
+    async def show_index() -> Response:
+        """Show the page that lists the reports, where the folder has one."""
+        return await _answer(folder, INDEX)
+
+    @router.get(
+        "/v1/reports/{name}/{path:path}", response_class=Response, responses=problems(404, 422) | _file()
+    )
+    async def show_report(name: NamePath, path: FilePath) -> Response:
+        """Show a file of a report: `report.html` is its page, `report.json` its figures, `tables/….parquet` its tables."""
+        return await _answer(folder, f"{name}/{path}")
+
+    return router
+
+
+def _set(folder: str) -> str:
+    if not folder:
+        raise Problem(404, "NOT_FOUND", _NOT_SET)
+    return folder
+
+
+async def _answer(folder: str, path: str) -> Response:
+    try:
+        content = await asyncio.to_thread(report_files.read, _set(folder), path)
+    except report_files.FileTooLarge as error:
+        words = f"{path} has more than {FILE_BYTES_MAX} bytes: take it from the folder of reports itself"
+        raise Problem(
+            422, "INVALID_PARAMETER", words, field="path", limit=f"{FILE_BYTES_MAX} bytes"
+        ) from error
+    except OSError as error:
+        raise _unreadable(error) from error
+    if content is None:
+        raise Problem(
+            404, "NOT_FOUND", f"there is no report file {path}; GET /v1/reports lists them", field="path"
+        )
+    return Response(content, media_type=report_files.media_type(path), headers=_HEADERS)
+
+
+def _unreadable(error: OSError) -> Problem:
+    return away(f"the folder of reports cannot be read: {error.strerror}")
+
+
+def _shown(report: report_files.Report) -> ReportShown:
+    written = datetime.fromtimestamp(report.written, UTC).isoformat(timespec="milliseconds")
+    return ReportShown(
+        name=report.name,
+        written_at=written.replace("+00:00", "Z"),
+        files=[ReportFileShown(path=one.path, bytes=one.size) for one in report.files],
+    )
+
+
+def _file() -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI entry of a file's bytes."""
+    kinds = sorted({kind.partition(";")[0] for kind in MEDIA_TYPES.values()})
+    content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in kinds}
+    return {200: {"description": "The file.", "content": content}}

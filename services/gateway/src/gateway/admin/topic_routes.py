@@ -1,0 +1,98 @@
+"""Topics: list, show, create or change, delete."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from gateway.admin.topics import TopicAdmin, is_system_topic, perm_bits, perm_words
+from gateway.http.problems import forbidden
+from gateway.ports.stores import TopicSettings
+from gateway.requests.checks import topic_of
+from gateway.requests.models import (
+    QueueShown,
+    Status,
+    TopicBody,
+    TopicHolder,
+    TopicList,
+    TopicListed,
+    TopicPut,
+    TopicShown,
+)
+from gateway.requests.parameters import TopicPath, problems
+
+
+def topic_routes(admin: TopicAdmin) -> APIRouter:
+    """Return the routes."""
+    router = APIRouter(tags=["topics"])
+
+    @router.get("/v1/topics", responses=problems(400))
+    async def list_topics(
+        system: Annotated[
+            bool, Query(description="Also RocketMQ's system, retry and dead-letter topics.")
+        ] = False,
+    ) -> TopicList:
+        """List the topics."""
+        found, missing = await admin.all(with_system=system)
+        return TopicList(topics=[_listed(topic, held) for topic, held in found.items()], missing=missing)
+
+    @router.get("/v1/topics/{topic}", responses=problems(400, 403, 404))
+    async def show_topic(topic: TopicPath) -> TopicShown:
+        """Show a topic with the offsets of its queues."""
+        view = await admin.view(topic_of(topic))
+        holders = [
+            TopicHolder(
+                broker=d.broker,
+                read_queues=d.read_queues,
+                write_queues=d.write_queues,
+                perm=perm_words(d.perm),
+            )
+            for d in view.brokers
+        ]
+        queues = [
+            QueueShown(broker=broker, queue_id=q.queue_id, min_offset=q.min_offset, max_offset=q.max_offset)
+            for broker, q in view.bounds
+        ]
+        perm = holders[0].perm if holders else "none"
+        return TopicShown(topic=topic, perm=perm, brokers=holders, queues=queues, missing=view.missing)
+
+    @router.put("/v1/topics/{topic}", responses=problems(400, 403, 413, 415))
+    async def put_topic(topic: TopicPath, body: TopicBody | None = None) -> TopicPut:
+        """Create a topic or change it, on every broker; answered when every broker and nameserver has it."""
+        wanted = body or TopicBody()
+        refuse_to_change(topic)
+        brokers = await admin.put(
+            TopicSettings(topic, wanted.read_queues, wanted.write_queues, perm_bits(wanted.perm))
+        )
+        return TopicPut(
+            topic=topic,
+            read_queues=wanted.read_queues,
+            write_queues=wanted.write_queues,
+            perm=wanted.perm,
+            brokers=brokers,
+        )
+
+    @router.delete("/v1/topics/{topic}", responses=problems(400, 403, 404))
+    async def delete_topic(topic: TopicPath) -> Status:
+        """Delete a topic with its messages and its groups' offsets, everywhere."""
+        refuse_to_change(topic)
+        await admin.delete(topic)
+        return Status(status="deleted")
+
+    return router
+
+
+def refuse_to_change(topic: str) -> None:
+    """Raise 403 for topics of the system."""
+    topic_of(topic)
+    if is_system_topic(topic):
+        raise forbidden(f"topic {topic} belongs to the system", "topic")
+
+
+def _listed(topic: str, held: dict[str, TopicSettings]) -> TopicListed:
+    return TopicListed(
+        topic=topic,
+        perm=perm_words(max((one.perm for one in held.values()), default=0)),
+        read_queues=max((one.read_queues for one in held.values()), default=0),
+        write_queues=max((one.write_queues for one in held.values()), default=0),
+        brokers=sorted(held),
+    )

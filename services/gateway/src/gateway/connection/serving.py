@@ -1,0 +1,99 @@
+"""The HTTP server: our protocol on our own socket, and an end that lets calls finish."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from uvicorn import Config, Server
+
+from gantry_chassis.addresses import listening_socket
+from gantry_chassis.budget import Budget
+from gantry_chassis.memory import forget_cycles, give_back
+from gantry_link.accepting import Accepting
+from gateway.connection.http_protocol import BOUNDS, GatewayProtocol
+from gateway.connection.short_protocol import ShortProtocol
+from gateway.connection.short_way import ShortWay
+
+BACKLOG = 2048
+KEEP_ALIVE_SECONDS = 75
+SWEEP_SECONDS = 15.0
+PEAK_BYTES = 32 * 1024 * 1024
+"""Where so much more was held since the last sweep than is held now, memory is given back to the machine."""
+
+
+class HttpServer:
+    """Serves an ASGI application on one port until closed. What clients make it hold counts in `budget`, that of the process."""
+
+    def __init__(self, app: Callable[..., Any], budget: Budget, *, drain_seconds: int) -> None:
+        self.budget = budget
+        short: ShortWay | None = getattr(app, "short_way", None)
+        bounds = (budget, BOUNDS)
+        self._protocol = (
+            partial(ShortProtocol, short, *bounds) if short else partial(GatewayProtocol, *bounds)
+        )
+        self._accepting: Accepting | None = None
+        config = Config(
+            app,
+            http=cast("type[asyncio.Protocol]", self._accepted),
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=drain_seconds,
+        )
+        config.load()
+        self._server = Server(config)
+        self._server.lifespan = config.lifespan_class(config)
+        self._sockets: list[socket.socket] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    async def start(self, host: str, port: int, *, reuse_port: bool) -> int:
+        """Listen; return the port. OSError when it is taken."""
+        listener = listening_socket(host, port, backlog=BACKLOG, reuse_port=reuse_port)
+        self._sockets = [listener]
+        self._accepting = Accepting(listener, self.budget.has_descriptor)
+        # Only its start and its end: uvicorn's own loop would wake an idle process and take the signals away.
+        await self._server.startup(sockets=self._sockets)
+        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self.sweep)
+        return int(listener.getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening, let running calls end, close the connections."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await self._server.shutdown(sockets=self._sockets)
+        await asyncio.sleep(0)
+
+    def _accepted(self, **options: Any) -> GatewayProtocol:
+        """Make the protocol of a connection that uvicorn has accepted, and take those that wait behind it."""
+        assert self._accepting is not None, "uvicorn listens since `start`"
+        self._accepting.soon(partial(self._protocol, **options))
+        return self._protocol(**options)
+
+    def sweep(self) -> None:
+        """Cut who keeps us waiting, and give memory back when much is free; again after a while."""
+        loop = asyncio.get_running_loop()
+        self.cut_stalled(loop.time())
+        if self.budget.take_peak() - self.budget.held > PEAK_BYTES:
+            forget_cycles()
+            give_back()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._sweeper = loop.call_later(SWEEP_SECONDS, self.sweep)
+
+    def cut_stalled(self, now: float) -> None:
+        """Close connections that have been awaited for too long at `now`."""
+        for connection in self.connections:
+            connection.cut_if_stalled(now)
+
+    @property
+    def connections(self) -> list[GatewayProtocol]:
+        """The connections that are open."""
+        return [one for one in self._server.server_state.connections if isinstance(one, GatewayProtocol)]

@@ -1,0 +1,1 @@
+"""One HTTP call: its head, body, answer, refusals, clocks and metrics. Never knows what a message is."""

@@ -1,0 +1,315 @@
+"""One HTTP call: its headers, its body (read within limits), its answer. Knows ASGI, and nothing of messages."""
+
+import asyncio
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+
+import msgspec
+
+from gateway.http.clocks import HttpDate
+from gateway.http.problems import CONTENT_TYPE as PROBLEM_TYPE
+from gateway.http.problems import Problem, invalid
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+
+REQUEST_BYTES_MAX = 16 * 1024 * 1024
+DROP_BYTES_MAX = 256 * 1024 * 1024
+DROP_SECONDS_MAX = 10.0
+"""How much of a body that is too large is read and dropped, so that the client sees the answer before the end."""
+BODY_SECONDS_MAX = 60.0
+GZIP_IN_THREAD_BYTES = 128 * 1024
+REQUEST_ID_CHARS_MAX = 128
+
+JSON = "application/json"
+_encode = msgspec.json.encode
+_date = HttpDate()
+_OK_HEAD = b"HTTP/1.1 200 OK\r\ndate: %s\r\ncontent-type: application/json\r\nx-request-id: %s\r\n%scontent-length: %d\r\n%s\r\n"
+_ID_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-")
+_QUIET = frozenset({204, 304})
+
+
+class Reply:
+    """What a call is answered with."""
+
+    __slots__ = ("body", "content_type", "headers", "on_lost", "status")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes,
+        content_type: str = JSON,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+        on_lost: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_lost` is called where the reply cannot be written: its client is gone."""
+        self.status, self.body, self.content_type, self.headers = status, body, content_type, headers
+        self.on_lost = on_lost
+
+
+def json_line(value: object) -> bytes:
+    """Return `value` as JSON; whoever shows it on a terminal goes on in a new line."""
+    return _encode(value) + b"\n"
+
+
+def json_reply(value: object, status: int = 200) -> Reply:
+    """Answer `value` as JSON."""
+    return Reply(status, json_line(value))
+
+
+def json_head(request_id: str, size: int, *, stays: bool, varies: bool = False) -> bytes:
+    """Return the head of an answer in JSON, as a whole call would write it.
+
+    `stays` says whether the connection does; `varies`, that another client would get it packed.
+    """
+    closing = b"" if stays else b"connection: close\r\n"
+    varying = b"vary: accept-encoding\r\n" if varies else b""
+    return _OK_HEAD % (_date.header()[1], request_id.encode(), varying, size, closing)
+
+
+def takes_gzip(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a client takes packed answers."""
+    accepted = headers.get(b"accept-encoding", b"").lower()
+    if b"gzip" not in accepted:
+        return False
+    for part in accepted.split(b","):
+        name, _, weight = part.partition(b";")
+        if name.strip() == b"gzip":
+            return weight.replace(b" ", b"") not in {b"q=0", b"q=0.0", b"q=0.00", b"q=0.000"}
+    return False
+
+
+class Call:
+    """One request on its way through the gateway."""
+
+    __slots__ = (
+        "_is_read",
+        "_receive",
+        "_send",
+        "bytes_moved",
+        "extra_headers",
+        "headers",
+        "request_id",
+        "scope",
+        "status",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, new_id: Callable[[], str]) -> None:
+        self.scope, self._receive, self._send = scope, receive, send
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = self.headers.get(b"x-request-id")
+        is_usable = (
+            given is not None and 0 < len(given) <= REQUEST_ID_CHARS_MAX and _ID_LETTERS.issuperset(given)
+        )
+        self.request_id = given.decode() if given is not None and is_usable else new_id()
+        self.extra_headers: list[tuple[bytes, bytes]] = []
+        self.status = 0
+        self.bytes_moved = 0
+        """Of the body and of the answer, unpacked."""
+        self._is_read = False
+
+    @property
+    def method(self) -> str:
+        """The method, in capitals."""
+        return self.scope["method"]
+
+    @property
+    def path(self) -> str:
+        """The decoded path."""
+        return self.scope["path"]
+
+    @property
+    def client(self) -> str:
+        """The address the call comes from."""
+        peer = self.scope.get("client")
+        return str(peer[0]) if peer else ""
+
+    async def body(self, bytes_max: int = REQUEST_BYTES_MAX) -> bytes:
+        """Read the whole body, unpacked; raise 413 over `bytes_max`, from Content-Length before anything is read."""
+        length = self.headers.get(b"content-length")
+        if length is not None and length.isdigit() and int(length) > bytes_max:
+            raise too_large(bytes_max)
+        event = await self._event()
+        body: bytes = event.get("body", b"")
+        if event.get("more_body", False):
+            body = await self._rest(body, bytes_max)
+        self._is_read = True
+        self.bytes_moved += len(body)
+        if len(body) > bytes_max:
+            raise too_large(bytes_max)
+        encoding = self.headers.get(b"content-encoding")
+        if encoding is None:
+            return body
+        unpacked = _unpacked(body, encoding, bytes_max)
+        self.bytes_moved += len(unpacked)
+        return unpacked
+
+    async def _rest(self, first: bytes, bytes_max: int) -> bytes:
+        parts = [first]
+        size = len(first)
+        try:
+            async with asyncio.timeout(BODY_SECONDS_MAX):
+                while True:
+                    event = await self._event()
+                    part: bytes = event.get("body", b"")
+                    size += len(part)
+                    if size > bytes_max:
+                        raise too_large(bytes_max)
+                    parts.append(part)
+                    if not event.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError as error:
+            raise Problem(
+                408,
+                "REQUEST_TIMEOUT",
+                f"the body did not arrive within {BODY_SECONDS_MAX} s; nothing was done",
+                retryable=True,
+            ) from error
+
+    async def _event(self) -> Event:
+        event = await self._receive()
+        if event["type"] == "http.disconnect":
+            raise ClientGone
+        return event
+
+    async def gone(self) -> None:
+        """Return when the client has closed its connection; the body must have been read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection was closed before the answer was written."""
+        was_lost: Callable[[], bool] | None = self.scope.get("gateway.is_lost")
+        return was_lost is not None and was_lost()
+
+    def when_lost(self, call: Callable[[], object] | None) -> None:
+        """Have `call` called when the connection is closed, in place of what was to be called before; None: nothing."""
+        when_lost: Callable[[Callable[[], object] | None], None] | None = self.scope.get("gateway.when_lost")
+        if when_lost is not None:
+            when_lost(call)
+
+    def replay(self, body: bytes) -> Receive:
+        """Return a `receive` that gives a body that was read before."""
+        left = [body]
+
+        async def receive() -> Event:
+            if left:
+                return {"type": "http.request", "body": left.pop(), "more_body": False}
+            return await self._receive()
+
+        return receive
+
+    async def answer(self, reply: Reply, gzip_bytes_min: int = 0) -> None:
+        """Write the reply; packed when it is large and the client takes gzip."""
+        if reply.on_lost is None:
+            await self._write(reply, gzip_bytes_min)
+            return
+        is_written = False
+        try:
+            if not self.is_lost:
+                await self._write(reply, gzip_bytes_min)
+                is_written = not self.is_lost
+        finally:
+            if not is_written:
+                reply.on_lost()
+
+    async def _write(self, reply: Reply, gzip_bytes_min: int) -> None:
+        body = reply.body
+        self.bytes_moved += len(body)
+        headers = [
+            _date.header(),
+            (b"content-type", reply.content_type.encode()),
+            (b"x-request-id", self.request_id.encode()),
+            *reply.headers,
+            *self.extra_headers,
+        ]
+        if gzip_bytes_min and len(body) >= gzip_bytes_min:
+            headers.append((b"vary", b"accept-encoding"))
+            if takes_gzip(self.headers):
+                body = (
+                    _gzip(body) if len(body) < GZIP_IN_THREAD_BYTES else await asyncio.to_thread(_gzip, body)
+                )
+                headers.append((b"content-encoding", b"gzip"))
+        if reply.status not in _QUIET:
+            headers.append((b"content-length", str(len(body)).encode()))
+        self.status = reply.status
+        must_drop = not self._is_read and self._has_body()
+        if must_drop:
+            headers.append((b"connection", b"close"))
+        await self._send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        if must_drop:
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+            await self._drop_rest()
+            body = b""
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def refuse(self, problem: Problem) -> None:
+        """Write a problem."""
+        headers = list(problem.headers)
+        if problem.retry_after_ms is not None and problem.status in {429, 503, 507}:
+            headers.append((b"retry-after", str(max(1, -(-problem.retry_after_ms // 1000))).encode()))
+        body = json_line(problem.body(self.request_id))
+        await self.answer(Reply(problem.status, body, PROBLEM_TYPE, tuple(headers)))
+
+    def _has_body(self) -> bool:
+        return self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
+
+    async def _drop_rest(self) -> None:
+        """Read and drop what the client still sends: closing with unread bytes would lose it the answer."""
+        dropped = 0
+        try:
+            async with asyncio.timeout(DROP_SECONDS_MAX):
+                while dropped < DROP_BYTES_MAX:
+                    event = await self._receive()
+                    dropped += len(event.get("body", b""))
+                    if not event.get("more_body", False):
+                        return
+        except TimeoutError:
+            return
+
+
+class ClientGone(Exception):
+    """The client closed before its request was complete; there is nobody to answer."""
+
+
+def too_large(bytes_max: int) -> Problem:
+    """Refuse a request over the limit: 413."""
+    limit = f"{bytes_max} bytes"
+    return Problem(
+        413, "REQUEST_TOO_LARGE", f"the request body is over the limit of {limit}", field="body", limit=limit
+    )
+
+
+def _gzip(body: bytes) -> bytes:
+    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
+    return packer.compress(body) + packer.flush()
+
+
+def _unpacked(body: bytes, encoding: bytes, bytes_max: int) -> bytes:
+    """Return the body without its content encoding; the limit holds for what comes out."""
+    match encoding.strip().lower():
+        case b"identity" | b"":
+            return body
+        case b"gzip" | b"x-gzip":
+            pass
+        case _:
+            raise Problem(
+                415,
+                "UNSUPPORTED_MEDIA_TYPE",
+                "Content-Encoding may be gzip or identity",
+                field="Content-Encoding",
+            )
+    inflater = zlib.decompressobj(31)
+    try:
+        unpacked = inflater.decompress(body, bytes_max + 1)
+    except zlib.error as error:
+        raise invalid("body", "the body is no gzip, as Content-Encoding says it is") from error
+    if len(unpacked) > bytes_max:
+        raise too_large(bytes_max)
+    if not inflater.eof or inflater.unused_data:
+        raise invalid("body", "the gzip body is cut off, or something follows it")
+    return unpacked

@@ -1,0 +1,203 @@
+"""Bodies of the hot calls, send and pull, as msgspec Structs: the decoder, the encoder and the OpenAPI come from them."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+from msgspec.structs import astuple
+
+from gantry_wire.limits import INT32_MAX, INT64_MAX
+from gateway.requests.limits import KEYS_MAX, MESSAGES_MAX
+
+IDEMPOTENCY_KEY_BYTES_MAX = 100
+DELAY_LEVEL_MAX = 18
+
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class MessageIn(Struct, rename="camel", forbid_unknown_fields=True):
+    """One message to send: `body` (text) or `bodyBase64` (bytes), and what else is known of it."""
+
+    body: Annotated[str, Meta(description="The body as text; stored as UTF-8.")] | None = None
+    body_base64: Annotated[bytes, Meta(description="The body as bytes, in base64.")] | None = None
+    broker: Annotated[Text, Meta(description="Send to a queue of this broker only.")] | None = None
+    tag: Annotated[Text, Meta(description="What consumers filter by.")] | None = None
+    keys: (
+        Annotated[
+            list[Annotated[Text, Meta(description="No blanks.")]],
+            Meta(max_length=KEYS_MAX, description="Business keys; messages are found by them."),
+        ]
+        | None
+    ) = None
+    properties: Annotated[dict[Text, Text], Meta(description="Names and values of your own.")] | None = None
+    sharding_key: Annotated[Text, Meta(description="Same key, same queue, in order.")] | None = None
+    queue_id: (
+        Annotated[
+            int,
+            Meta(ge=0, le=INT32_MAX, description="The queue; needs `broker` where several hold the topic."),
+        ]
+        | None
+    ) = None
+    delay_level: (
+        Annotated[
+            int, Meta(ge=0, le=DELAY_LEVEL_MAX, description="Delay by level of the store's list; 0: none.")
+        ]
+        | None
+    ) = None
+    delay_ms: (
+        Annotated[int, Meta(ge=0, le=INT64_MAX, description="Delay in ms, up to the horizon; 0: none.")]
+        | None
+    ) = None
+    deliver_at: (
+        Annotated[datetime, Meta(tz=True)]
+        | Annotated[int, Meta(ge=0, le=INT64_MAX, description="Milliseconds since 1970.")]
+        | None
+    ) = None
+    """Not before this instant, up to the horizon; one that is past: at once."""
+    idempotency_key: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=IDEMPOTENCY_KEY_BYTES_MAX,
+                description="A repeat with this key is stored once; at most 100 bytes of UTF-8.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class SendRequest(Struct, rename="camel", forbid_unknown_fields=True):
+    """One to 1000 messages for one topic."""
+
+    messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=MESSAGES_MAX)]
+
+
+_FIELDS = len(MessageIn.__struct_fields__)
+
+
+def count_names(items: list[MessageIn]) -> int:
+    """Return how many different names were read from the JSON of these messages: of fields, and of properties."""
+    count = 1
+    for item in items:
+        count += _FIELDS - astuple(item).count(None)
+        if item.properties:
+            count += len(item.properties)
+    return count
+
+
+class SendResult(Struct, rename="camel", omit_defaults=True):
+    """Where a message was stored."""
+
+    status: Literal["SEND_OK"]
+    message_id: str
+    offset_message_id: str
+    broker: str
+    queue_id: int
+    queue_offset: int | None
+    """None where the message waits for its time: it gets its offset when it is delivered."""
+    durability: Literal["fsync", "written"]
+    duplicate: bool = False
+    deliver_at: str | None = None
+
+
+class SendRefusal(Struct, rename="camel", omit_defaults=True):
+    """Why one message of several was not stored."""
+
+    code: str
+    detail: str
+    retryable: bool
+    retry_after_ms: int | None = None
+    field: str = ""
+
+
+class SendReply(Struct):
+    """Results in the order of the messages."""
+
+    results: list[SendResult | SendRefusal]
+
+
+class DeadLetter(Struct, rename="camel", omit_defaults=True):
+    """Why a message died, and what it was."""
+
+    reason: str
+    attempts: int
+    redriven: bool
+    """Whether it was sent again; it stays listed until retention takes it."""
+    consumer: str | None = None
+    origin_topic: str | None = None
+    origin_queue_id: int | None = None
+    origin_offset: int | None = None
+    origin_message_id: str | None = None
+
+
+class MessageOut(Struct, rename="camel", omit_defaults=True):
+    """One message as it is read; UTF-8 bodies come as `body`, others as `bodyBase64`."""
+
+    message_id: str
+    topic: str
+    broker: str
+    queue_id: int
+    queue_offset: int
+    keys: list[str]
+    properties: dict[str, str]
+    born_timestamp: str
+    store_timestamp: str
+    reconsume_times: int
+    offset_message_id: str
+    tag: str | None = None
+    body: str | None = None
+    body_base64: bytes | None = None
+    body_compression: str | None = None
+    sharding_key: str | None = None
+    idempotency_key: str | None = None
+    system_properties: dict[str, str] | None = None
+    dead_letter: DeadLetter | None = None
+
+
+class PullReply(Struct, rename="camel"):
+    """What a pull found, and where to go on."""
+
+    status: Literal["FOUND", "NO_NEW_MSG", "NO_MATCHED_MSG", "OFFSET_ILLEGAL"]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[MessageOut]
+
+
+class DeadLettersReply(Struct, rename="camel"):
+    """Dead letters, oldest first. `next` goes into `after` of the next page; `missing` brokers could not be asked."""
+
+    messages: list[MessageOut]
+    next: str | None
+    missing: list[str]
+
+
+class TimelineEvent(Struct, rename="camel", omit_defaults=True):
+    """One thing that happened to a message, or (without `at`) how it is now; where its record lies, and what is known beside."""
+
+    event: str
+    at: str | None
+    broker: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    offset_message_id: str
+    group: str | None = None
+    detail: dict[str, str] = {}
+
+
+class TimelineReply(Struct, rename="camel"):
+    """What happened to a message, in order of time; what lies on brokers in `missing` is not told."""
+
+    message_id: str
+    topic: str
+    events: list[TimelineEvent]
+    missing: list[str]
+
+
+class MessagesReply(Struct, rename="camel"):
+    """Messages found by key or time; `truncated` when there are more than asked for."""
+
+    messages: list[MessageOut]
+    truncated: bool

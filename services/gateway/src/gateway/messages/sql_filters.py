@@ -1,0 +1,19 @@
+"""Filters in SQL92 as clients write them: an illegal one is refused with the column and what was expected there. Pure."""
+
+from gantry_wire.sql92 import EXPRESSION_CHARS_MAX, MalformedSql, SqlFilter, compile_filter
+from gateway.http.problems import Problem, invalid
+
+
+def checked_sql(expression: str, field: str) -> SqlFilter:
+    """Return the compiled filter; raise 400 where it is too long, 422 where it is no condition."""
+    if len(expression) > EXPRESSION_CHARS_MAX:
+        limit = f"{EXPRESSION_CHARS_MAX} characters"
+        raise invalid(field, f"the filter has {len(expression)} characters, the limit is {limit}", limit)
+    try:
+        return compile_filter(expression)
+    except MalformedSql as error:
+        problem = Problem(
+            422, "SUBSCRIPTION_PARSE_FAILED", f"the filter is no condition: {error}", field=field
+        )
+        problem.column, problem.expected = error.column, error.expected
+        raise problem from error

@@ -1,0 +1,1 @@
+"""What the gateway needs from outside, as Protocols and plain values. Never imports another package of the gateway."""

@@ -1,0 +1,14 @@
+"""What the gateway needs of stores to tell what happened to a message. Adapter: link_histories.py."""
+
+from typing import Protocol
+
+from gantry_wire.settle_headers import MessageEvent
+from gateway.ports.stores import Broker
+
+
+class Histories(Protocol):
+    """All stores. Calls raise StoreRefused or PeerAway."""
+
+    async def events(self, broker: Broker, topic: str, queue_id: int, offset: int) -> list[MessageEvent]:
+        """Return what a store knows of a message beside its record: decisions, leases, acknowledgements."""
+        ...

@@ -1,0 +1,250 @@
+"""Puts the gateway together from its ports: used by the process with real ones, by tests with ones in memory."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.web_pages import WebPages
+from gantry_wire.ids import UniqueIds
+from gateway.admin.broker_settings_routes import broker_settings_routes
+from gateway.admin.cluster import ClusterView
+from gateway.admin.cluster_routes import cluster_routes
+from gateway.admin.dead_letter_routes import dead_letter_routes
+from gateway.admin.dead_letters import DeadLetters
+from gateway.admin.group_routes import group_routes
+from gateway.admin.groups import GroupAdmin
+from gateway.admin.offset_reset import OffsetReset
+from gateway.admin.report_routes import report_routes
+from gateway.admin.reset_routes import reset_routes
+from gateway.admin.topic_routes import topic_routes
+from gateway.admin.topics import TopicAdmin, perm_bits
+from gateway.connection.quick_answer import Begin, QuickAnswers
+from gateway.connection.short_way import ShortWay
+from gateway.http.access import Access
+from gateway.http.metrics import Figures
+from gateway.http.problems import Problem
+from gateway.ports.histories import Histories
+from gateway.ports.leases import LeaseStores
+from gateway.ports.schedulers import Schedulers
+from gateway.ports.stores import Clocks, Hints, Names, RateLimits, Stores, TopicSettings
+from gateway.ports.transactions import TransactionParties
+from gateway.process import openapi
+from gateway.process.app import GatewayApp
+from gateway.process.health_routes import health_routes
+from gateway.process.workers import Workers
+from gateway.pull.message_history import MessageHistory
+from gateway.pull.pulling import Puller
+from gateway.pull.queries import Queries
+from gateway.pull.query_routes import message_routes
+from gateway.pull.routes import PullRoute
+from gateway.receive.acking import Acker
+from gateway.receive.quick_lease import QuickLeases
+from gateway.receive.receiving import Receiver
+from gateway.receive.routes import AckRoute, ExtendRoute, LeaseRoutes, ReceiveRoute
+from gateway.routing.brokers import KnownBrokers
+from gateway.routing.claim_holders import Holding
+from gateway.routing.fleet import Fleet
+from gateway.routing.holders import Holders
+from gateway.routing.probe import Probe
+from gateway.routing.route_cache import RouteCache
+from gateway.schedules.bulk_routes import bulk_schedule_routes, parked_routes
+from gateway.schedules.routes import schedule_routes
+from gateway.schedules.schedules import Schedules
+from gateway.schedules.task_routes import task_routes
+from gateway.schedules.tasks import Tasks
+from gateway.send.drafting import Drafting
+from gateway.send.quick_send import QuickSends
+from gateway.send.routes import EnsureTopic, SendRoute
+from gateway.send.sending import Sender
+from gateway.settings import GatewaySettings
+from gateway.transactions.routes import transaction_routes
+from gateway.transactions.transactions import Transactions
+
+VERSION = "0.1.0"
+
+
+class Ports(NamedTuple):
+    """Everything outside the gateway."""
+
+    names: Names
+    stores: Stores
+    hints: Hints
+    limits: RateLimits | None
+    clocks: Clocks
+    ids: UniqueIds
+    new_request_id: Callable[[], str]
+    schedulers: Schedulers
+    leases: LeaseStores
+    transactions: TransactionParties
+    histories: Histories
+
+
+class Gateway(NamedTuple):
+    """The parts the process must reach."""
+
+    app: GatewayApp
+    routes: RouteCache
+    puller: Puller
+    drain: Callable[[], None]
+    metrics: Metrics
+    workers: Workers
+
+
+def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
+    """Return the gateway over these ports."""
+    names, stores, clocks = ports.names, ports.stores, ports.clocks
+    window_ms = settings.idempotency_window_seconds * 1000
+    known = KnownBrokers(settings.known_broker_seconds)
+    routes = RouteCache(names, known, clocks.monotonic, settings.worker)
+    fleet = Fleet(names, stores, known, clocks.monotonic)
+    ready_seconds = settings.topic_ready_seconds
+    topics = TopicAdmin(
+        fleet, routes, names, stores, ports.hints, clocks, window_ms=window_ms, ready_seconds=ready_seconds
+    )
+    groups = GroupAdmin(fleet, routes, stores, clocks.wall_ms)
+    puller = Puller(routes, stores, known, clocks.monotonic)
+    sender = Sender(routes, stores, known, clocks, window_ms)
+    ensure_topic = _topic_maker(routes, topics, settings)
+    drafting = Drafting(ports.ids, clocks.wall_ms, settings.delay_horizon_seconds * 1000)
+    send = SendRoute(sender, drafting, ports.limits, ensure_topic)
+    pull = PullRoute(puller, ports.limits)
+    receiver = Receiver(routes, ports.leases, clocks.monotonic)
+    leases = _lease_routes(ports, routes, receiver)
+    figures = _figures(metrics := Metrics(), send, pull, puller, leases, receiver)
+    workers = Workers(metrics, settings.worker, settings.worker_ports)
+    access = Access(settings.token, WebPages(settings.listen, settings.allowed_hosts, settings.cors_origins))
+    app = GatewayApp(
+        send=send,
+        pull=pull,
+        leases=leases,
+        access=access,
+        figures=figures,
+        limits=ports.limits,
+        new_request_id=ports.new_request_id,
+        gzip_bytes_min=settings.gzip_bytes_min,
+        title="Gantry",
+        version=VERSION,
+    )
+    for of_one in (topic_routes(topics), group_routes(groups), report_routes(settings.reports_dir)):
+        app.add_routes(of_one)
+    app.add_routes(reset_routes(OffsetReset(groups, routes, stores, Holders(fleet, routes))))
+    _add_message_routes(app, ports, fleet, routes, known)
+    _add_cluster_routes(app, fleet, ClusterView(fleet, names, known), topics, groups, clocks.monotonic)
+    app.add_routes(
+        health_routes(Probe(fleet, ports.ids, clocks.wall_ms), workers.text, lambda: puller.is_draining)
+    )
+    _add_scheduler_routes(app, settings, ports, fleet, groups, routes)
+    checkers = Holding(
+        fleet, ports.transactions.holder, clocks.monotonic, "txn-checker", settings.takeover_seconds
+    )
+    transactions = Transactions(sender, drafting, checkers, ports.transactions)
+    app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
+    app.describe = lambda: openapi.build(app, has_token=access.has_token)
+    app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
+    answers = QuickAnswers(
+        access, figures, ports.new_request_id, app.finish, settings.gzip_bytes_min, app.large
+    )
+    quick_leases = QuickLeases(leases, answers, is_limited=send.is_limited)
+    app.short_way = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
+
+    return Gateway(app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers)
+
+
+def _drain(*held: Puller | Receiver | Transactions) -> None:
+    """Let what is held answer now."""
+    for one in held:
+        one.drain()
+
+
+def _short_way(app: GatewayApp, ports: Ports, sends: QuickSends, leases: QuickLeases) -> ShortWay:
+    """Return the way of requests with known heads."""
+
+    def learn(scope: dict[str, Any]) -> Begin | None:
+        return sends.learn(scope) or leases.learn(scope)
+
+    return ShortWay(app.answer, ports.new_request_id, learn, app.is_hot)
+
+
+def _figures(
+    metrics: Metrics,
+    send: SendRoute,
+    pull: PullRoute,
+    puller: Puller,
+    leases: LeaseRoutes,
+    receiver: Receiver,
+) -> Figures:
+    figures = Figures(metrics)
+    figures.show(sent=lambda: send.messages, pulled=lambda: pull.messages, held=lambda: puller.held_count)
+    figures.show_leases(
+        received=lambda: leases.receive.messages,
+        settled=lambda: leases.ack.messages,
+        waiting=lambda: receiver.waiting,
+    )
+    return figures
+
+
+def _add_message_routes(
+    app: GatewayApp, ports: Ports, fleet: Fleet, routes: RouteCache, known: KnownBrokers
+) -> None:
+    """Add the calls that look messages up."""
+    queries = Queries(fleet, routes, ports.stores, known, ports.clocks.monotonic)
+    app.add_routes(message_routes(queries, MessageHistory(fleet, queries, ports.histories)))
+
+
+def _add_cluster_routes(
+    app: GatewayApp,
+    fleet: Fleet,
+    view: ClusterView,
+    topics: TopicAdmin,
+    groups: GroupAdmin,
+    now: Callable[[], float],
+) -> None:
+    """Add the calls about brokers and the cluster."""
+    app.add_routes(cluster_routes(view, topics, groups, now))
+    app.add_routes(broker_settings_routes(fleet))
+
+
+def _add_scheduler_routes(
+    app: GatewayApp,
+    settings: GatewaySettings,
+    ports: Ports,
+    fleet: Fleet,
+    groups: GroupAdmin,
+    routes: RouteCache,
+) -> None:
+    """Add the calls that a scheduler carries out."""
+    clocks, schedulers = ports.clocks, ports.schedulers
+    holding = Holding(fleet, schedulers.holder, clocks.monotonic, "scheduler", settings.takeover_seconds)
+    schedules, tasks = Schedules(holding, schedulers), Tasks(holding, schedulers)
+    horizon_ms = settings.delay_horizon_seconds * 1000
+    app.add_routes(schedule_routes(schedules, clocks.wall_ms, horizon_ms))
+    app.add_routes(bulk_schedule_routes(tasks, clocks.wall_ms, horizon_ms))
+    app.add_routes(parked_routes(schedules))
+    app.add_routes(task_routes(tasks))
+    app.add_routes(dead_letter_routes(DeadLetters(fleet, groups), groups, routes, tasks))
+
+
+def _lease_routes(ports: Ports, routes: RouteCache, receiver: Receiver) -> LeaseRoutes:
+    """Return the hot calls of receive and acknowledge."""
+    acker, limits = Acker(routes, ports.leases), ports.limits
+    return LeaseRoutes(ReceiveRoute(receiver, limits), AckRoute(acker, limits), ExtendRoute(acker, limits))
+
+
+def _topic_maker(routes: RouteCache, topics: TopicAdmin, settings: GatewaySettings) -> EnsureTopic | None:
+    """Return what makes a topic at its first send; None where that is switched off."""
+    queues = settings.auto_create_queues
+    if not settings.auto_create_topic:
+        return None
+
+    async def ensure(topic: str) -> None:
+        if routes.fresh(topic) is not None:
+            return
+        try:
+            await routes.get(topic)
+        except Problem as problem:
+            if problem.code != "TOPIC_NOT_EXIST":
+                raise
+            await topics.put(TopicSettings(topic, queues, queues, perm_bits("rw")))
+
+    return ensure

@@ -1,0 +1,30 @@
+"""A port at which one process answers for itself: who asks a port that several share cannot know which of them answers."""
+
+from collections.abc import Awaitable, Callable
+
+from gantry_chassis.budget import Budget
+from gantry_chassis.http import Handler, HttpServer, Request, Response, json_response
+from gantry_chassis.process import StartRefused
+from gateway.process.workers import HOST, PATH
+
+
+async def serve_own_health(port: int, budget: Budget, figures: Handler) -> Callable[[], Awaitable[None]]:
+    """Answer `GET /health/live` and `GET /figures` until the returned function is called; with port 0 there is nothing to ask."""
+    if not port:
+        return _nothing
+    server = HttpServer(HOST, port, {("GET", "/health/live"): _live, ("GET", PATH): figures}, budget)
+    try:
+        await server.start()
+    except OSError as error:
+        raise StartRefused(
+            f"cannot listen on {HOST}:{port}: {error.strerror}; set another health_port"
+        ) from error
+    return server.close
+
+
+def _live(_request: Request) -> Response:
+    return json_response({"status": "live"})
+
+
+async def _nothing() -> None:
+    pass

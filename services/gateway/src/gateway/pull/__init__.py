@@ -1,0 +1,1 @@
+"""Pulls by offset, and messages looked up by id, key or time. Never changes anything."""

@@ -1,0 +1,208 @@
+"""Pulls by offset: one queue of one broker, held until there is something or the time is over.
+
+At shutdown held pulls answer at once, with what there is at that moment.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal, NamedTuple, Protocol
+
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import MalformedRecord
+from gantry_wire.subscription import TagFilter
+from gateway.http.call import ClientGone
+from gateway.http.problems import Problem, broker_away, broker_missing, refused, topic_missing, unanswered
+from gateway.messages.message_view import messages
+from gateway.messages.schemas import MessageOut, PullReply
+from gateway.ports.stores import PeerAway, Pulled, Store, StoreRefused, Stores
+from gateway.routing.brokers import KnownBrokers
+from gateway.routing.route_cache import RouteCache
+
+REPLY_BYTES_MAX = 4 * 1024 * 1024
+"""A store ends its replies at 256 KiB; larger answers are put together from several up to this."""
+ROUNDS_MAX = 64
+"""Pulls for one answer: 1024 messages, at least 32 at a time where they are small, fewer where they are old."""
+
+Status = Literal["FOUND", "NO_NEW_MSG", "NO_MATCHED_MSG", "OFFSET_ILLEGAL"]
+_STATUS: dict[int, Status] = {
+    ResponseCode.SUCCESS: "FOUND",
+    ResponseCode.PULL_NOT_FOUND: "NO_NEW_MSG",
+    ResponseCode.PULL_RETRY_IMMEDIATELY: "NO_MATCHED_MSG",
+    ResponseCode.PULL_OFFSET_MOVED: "OFFSET_ILLEGAL",
+}
+
+
+class Client(Protocol):
+    """Who waits for an answer."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its connection is closed."""
+        ...
+
+    def when_lost(self, call: Callable[[], object] | None) -> None:
+        """Have `call` called when its connection is closed, and nothing else any more; None: nothing."""
+        ...
+
+
+class Selection(NamedTuple):
+    """Which messages of a queue are wanted: those with certain tags, or those that meet a condition in SQL92; and how bodies are shown."""
+
+    tags: TagFilter
+    sql: str = ""
+    as_base64: bool = False
+
+
+class Puller:
+    """Pulls on behalf of clients; knows which pulls are being held."""
+
+    def __init__(
+        self, routes: RouteCache, stores: Stores, known: KnownBrokers, now: Callable[[], float]
+    ) -> None:
+        self._routes, self._stores, self._known, self._now = routes, stores, known, now
+        self._held: set[asyncio.Task[Pulled]] = set()
+        self._is_draining = False
+
+    @property
+    def held_count(self) -> int:
+        """How many pulls are waiting for a message."""
+        return len(self._held)
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether pulls are no longer held."""
+        return self._is_draining
+
+    def drain(self) -> None:
+        """Let every held pull answer now, and hold none from here on."""
+        self._is_draining = True
+        for task in self._held:
+            task.cancel()
+
+    async def pull(
+        self,
+        topic: str,
+        broker: str,
+        queue_id: int,
+        offset: int,
+        *,
+        count_max: int,
+        wait_ms: int,
+        selection: Selection,
+        client: Client,
+    ) -> PullReply:
+        """Return what lies at `offset` of a queue; raises the problem where topic, broker or queue are not there.
+
+        A pull that is held ends when its client goes: ClientGone.
+        """
+        store = await self._store(topic, broker)
+        queue = _Wanted(store, topic, queue_id, selection)
+        try:
+            pulled = await self._held_pull(queue, offset, count_max, wait_ms, client)
+            found = queue.messages(pulled)
+            if found and len(found) < count_max and pulled.next_offset < pulled.max_offset:
+                pulled = await _fill(queue, pulled, found, count_max)
+        except StoreRefused as error:
+            raise _pull_refused(topic, error) from error
+        except PeerAway as error:
+            self._routes.forget(topic)
+            raise unanswered(error, is_write=False) from error
+        except MalformedRecord as error:
+            raise Problem(
+                503, "SYSTEM_ERROR", f"broker {broker} answered damaged records: {error}", retryable=True
+            ) from error
+        return _reply(pulled, found)
+
+    async def _store(self, topic: str, broker: str) -> Store:
+        route = self._routes.fresh(topic) or await self._routes.get(topic)
+        if route.share(broker) is not None:
+            return self._stores.at(broker, route.address(broker))
+        if self._known.is_expected(broker, self._now()) or await self._is_listed(topic, broker):
+            raise broker_away(broker)
+        raise broker_missing(broker)
+
+    async def _is_listed(self, topic: str, broker: str) -> bool:
+        history = await self._routes.read_list(topic)
+        return history is not None and history.current.only(broker) is not None
+
+    async def _held_pull(
+        self, queue: "_Wanted", offset: int, count_max: int, wait_ms: int, client: Client
+    ) -> Pulled:
+        if wait_ms == 0 or self._is_draining:
+            return await queue.pull(offset, count_max, 0)
+        task = asyncio.ensure_future(queue.pull(offset, count_max, wait_ms))
+        self._held.add(task)
+        client.when_lost(task.cancel)
+        try:
+            return await task
+        except asyncio.CancelledError as error:
+            if client.is_lost:
+                raise ClientGone from error
+            if not self._is_draining:
+                task.cancel()
+                raise
+            return await queue.pull(offset, count_max, 0)
+        finally:
+            client.when_lost(None)
+            self._held.discard(task)
+
+
+class _Wanted:
+    """The queue a client reads, and what it wants of it."""
+
+    __slots__ = ("_as_base64", "_expression", "_queue_id", "_sql", "_store", "_tags", "_topic")
+
+    def __init__(self, store: Store, topic: str, queue_id: int, selection: Selection) -> None:
+        self._store, self._topic, self._queue_id, self._as_base64 = (
+            store,
+            topic,
+            queue_id,
+            selection.as_base64,
+        )
+        self._tags, self._sql = selection.tags.names, selection.sql
+        self._expression = "||".join(sorted(self._tags))
+
+    async def pull(self, offset: int, count_max: int, wait_ms: int) -> Pulled:
+        """Ask the store once."""
+        return await self._store.pull(
+            self._topic, self._queue_id, offset, count_max, wait_ms, self._expression, sql=self._sql
+        )
+
+    def messages(self, pulled: Pulled) -> list[MessageOut]:
+        """Return what was pulled. A store filters by the hash of a tag; what only shares the hash is left out here."""
+        found = messages(pulled.records, self._store.broker, as_base64=self._as_base64)
+        return [message for message in found if message.tag in self._tags] if self._tags else found
+
+
+async def _fill(queue: _Wanted, pulled: Pulled, found: list[MessageOut], count_max: int) -> Pulled:
+    """Add messages to `found` until there are enough; what was found stands whatever happens then."""
+    size = len(pulled.records)
+    for _ in range(ROUNDS_MAX):
+        try:
+            more = await queue.pull(pulled.next_offset, count_max - len(found), 0)
+            if more.code not in {ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY}:
+                break
+            found += queue.messages(more)
+        except (StoreRefused, PeerAway, MalformedRecord):
+            break
+        size += len(more.records)
+        pulled = more._replace(code=pulled.code)
+        if len(found) >= count_max or size >= REPLY_BYTES_MAX or pulled.next_offset >= pulled.max_offset:
+            break
+    return pulled
+
+
+def _pull_refused(topic: str, error: StoreRefused) -> Problem:
+    if error.code == ResponseCode.TOPIC_NOT_EXIST:
+        return topic_missing(topic)
+    problem = refused(error)
+    if error.code == ResponseCode.INVALID_PARAMETER:
+        problem.field = "queueId"
+    return problem
+
+
+def _reply(pulled: Pulled, found: list[MessageOut]) -> PullReply:
+    status = _STATUS.get(pulled.code, "NO_NEW_MSG")
+    if status == "FOUND" and not found:
+        status = "NO_MATCHED_MSG"
+    return PullReply(status, pulled.next_offset, pulled.min_offset, pulled.max_offset, found)

@@ -1,0 +1,218 @@
+"""Acknowledgements and extensions: handles grouped by broker, one request each, results in the order of the handles."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, cast
+
+from gantry_wire.codes import ResponseCode
+from gantry_wire.lease_headers import ItemKind, ItemStatus, LeaseItem, pack_items, pack_places
+from gateway.http.problems import Problem, broker_away, refused
+from gateway.messages.message_view import rfc3339
+from gateway.ports.leases import LeaseStores
+from gateway.ports.stores import PeerAway, StoreRefused
+from gateway.receive.receipts import Receipts
+from gateway.receive.schemas import AckResult
+from gateway.routing.route_cache import Route, RouteCache
+
+Result = AckResult | Problem
+_new = cast("Callable[[type[LeaseItem], tuple[int, int, int, int, int, int]], LeaseItem]", tuple.__new__)
+"""As in `receipts`: one item for each handle."""
+
+_ACKED, _NACKED = AckResult("acked"), AckResult("nacked")
+_EXPIRED, _INVALID = AckResult("leaseExpired"), AckResult("invalidHandle")
+_DONE = {ItemKind.ACK: _ACKED, ItemKind.NACK: _NACKED}
+
+
+class Wanted(NamedTuple):
+    """What is asked for one handle."""
+
+    handle: str
+    kind: ItemKind
+    delay_ms: int = 0
+    reason: str = ""
+
+
+class Part:
+    """What goes to one broker."""
+
+    __slots__ = ("items", "places", "reasons")
+
+    def __init__(self, items: list[LeaseItem], places: list[int]) -> None:
+        self.items, self.places = items, places
+        self.reasons: dict[int, str] = {}
+
+
+class Acker:
+    """Acknowledges and extends on behalf of clients."""
+
+    def __init__(self, routes: RouteCache, stores: LeaseStores) -> None:
+        self._routes, self._stores = routes, stores
+
+    def begin_ack(
+        self, topic: str, group: str, handles: Sequence[str], told: Callable[[str, bytes | Exception], None]
+    ) -> bool:
+        """Acknowledge messages of one broker without a task: `told` gets its name and what it said. False: not begun, it is for `ack`."""
+        together, route = _together(topic, group, handles), self._routes.fresh(topic)
+        address = None if together is None or route is None else route.addresses.get(together.broker)
+        if together is None or address is None:
+            return False
+        broker, items = together
+        return self._stores.at(broker, address).begin_settle(topic, group, items, partial(told, broker))
+
+    def acked(self, topic: str, broker: str, count: int, outcome: bytes | Exception) -> list[Result]:
+        """Return the results of so many handles from what their broker said. Raises what nobody foresaw."""
+        if isinstance(outcome, bytes):
+            return [_ACKED if status == ItemStatus.DONE else _other(status) for status in outcome]
+        if not isinstance(outcome, StoreRefused | PeerAway | Problem):
+            raise outcome
+        return [self._failure(topic, broker, outcome)] * count
+
+    async def ack(self, topic: str, group: str, handles: Sequence[str]) -> list[Result]:
+        """Acknowledge; a result for each, in order."""
+        together = _together(topic, group, handles)
+        if together is None:
+            return await self.settle(topic, group, [Wanted(handle, ItemKind.ACK) for handle in handles])
+        route = self._routes.fresh(topic) or await self._routes.get(topic)
+        broker, items = together
+        try:
+            outcome = await self._stores.at(broker, _address(route, broker)).settle(topic, group, items, {})
+        except (StoreRefused, PeerAway, Problem) as error:
+            return self.acked(topic, broker, len(handles), error)
+        return self.acked(topic, broker, len(handles), outcome)
+
+    async def settle(self, topic: str, group: str, wanted: Sequence[Wanted]) -> list[Result]:
+        """Acknowledge and give back; a result for each, in order."""
+        results, parts = _parts(topic, group, wanted)
+        if not parts:
+            return results
+        route = self._routes.fresh(topic) or await self._routes.get(topic)
+        if len(parts) == 1:  # the usual case costs no task
+            ((broker, part),) = parts.items()
+            await self._settle_part(route, group, broker, part, wanted, results)
+        else:
+            await asyncio.gather(
+                *(
+                    self._settle_part(route, group, name, part, wanted, results)
+                    for name, part in parts.items()
+                )
+            )
+        return results
+
+    async def extend(
+        self, topic: str, group: str, wanted: Sequence[Wanted], invisible_ms: int
+    ) -> list[Result]:
+        """Let leases end at another time; a result for each, in order."""
+        results, parts = _parts(topic, group, wanted)
+        if not parts:
+            return results
+        route = self._routes.fresh(topic) or await self._routes.get(topic)
+
+        async def extend(broker: str, part: Part) -> None:
+            try:
+                address = _address(route, broker)
+                statuses, until_ms = await self._stores.at(broker, address).extend(
+                    topic, group, part.items, invisible_ms
+                )
+            except (StoreRefused, PeerAway, Problem) as error:
+                _fail(part, results, self._failure(topic, broker, error))
+                return
+            extended = AckResult("extended", rfc3339(until_ms))
+            for place, status in zip(part.places, statuses, strict=True):
+                results[place] = extended if status == ItemStatus.DONE else _other(status)
+
+        await asyncio.gather(*(extend(broker, part) for broker, part in parts.items()))
+        return results
+
+    async def _settle_part(
+        self,
+        route: Route,
+        group: str,
+        broker: str,
+        part: Part,
+        wanted: Sequence[Wanted],
+        results: list[Result],
+    ) -> None:
+        topic = route.topic
+        try:
+            store = self._stores.at(broker, _address(route, broker))
+            statuses = await store.settle(topic, group, pack_items(part.items), part.reasons)
+        except (StoreRefused, PeerAway, Problem) as error:
+            _fail(part, results, self._failure(topic, broker, error))
+            return
+        if statuses.count(ItemStatus.DONE) == len(results) == len(part.places):
+            results[:] = [_DONE[one.kind] for one in wanted]
+            return
+        for place, status in zip(part.places, statuses, strict=True):
+            done = status == ItemStatus.DONE
+            results[place] = _DONE[wanted[place].kind] if done else _other(status)
+
+    def _failure(self, topic: str, broker: str, error: StoreRefused | PeerAway | Problem) -> Problem:
+        """Say what a failure means: doing it again does no harm, so nothing here is doubtful."""
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, PeerAway):
+            self._routes.forget(topic)
+            return broker_away(broker)
+        if error.code == ResponseCode.SYSTEM_ERROR:
+            words = f"broker {broker} does not know whether it is stored; the same call again tells"
+            return Problem(504, "UNKNOWN_WHETHER_STORED", words, retryable=True, retry_after_ms=200)
+        return refused(error)
+
+
+class Together(NamedTuple):
+    """Acknowledgements for one broker, packed."""
+
+    broker: str
+    items: bytes
+
+
+def _together(topic: str, group: str, handles: Sequence[str]) -> Together | None:
+    """Return what goes to the one broker of all handles; None where they have to be read one by one."""
+    read = Receipts(topic, group).read_all(handles)
+    if read is None:
+        return None
+    return Together(read.broker.decode(errors="replace"), pack_places(ItemKind.ACK, read.places))
+
+
+def _parts(topic: str, group: str, wanted: Sequence[Wanted]) -> tuple[list[Result], dict[str, Part]]:
+    """Read all handles; return results (of those that are none, `invalidHandle`) and what goes to which broker."""
+    receipts = Receipts(topic, group)
+    results: list[Result] = [_INVALID] * len(wanted)
+    by_broker: dict[bytes, Part] = {}
+    read = receipts.read
+    for place, (handle, kind, delay_ms, reason) in enumerate(wanted):
+        receipt = read(handle)
+        if receipt is None:
+            continue
+        broker, is_retry, queue_id, offset, lease = receipt
+        part = by_broker.get(broker)
+        if part is None:
+            part = by_broker[broker] = Part([], [])
+        if reason:
+            part.reasons[len(part.items)] = reason
+        part.items.append(_new(LeaseItem, (kind, is_retry, queue_id, offset, lease, delay_ms)))
+        part.places.append(place)
+    return results, {broker.decode(errors="replace"): part for broker, part in by_broker.items()}
+
+
+def _address(route: Route, broker: str) -> str:
+    """Return where a broker is; 503 for one that is not in the route now: the handle names it, so it was."""
+    address = route.addresses.get(broker)
+    if address is None:
+        raise broker_away(broker)
+    return address
+
+
+def _fail(part: Part, results: list[Result], problem: Problem) -> None:
+    for place in part.places:
+        results[place] = problem
+
+
+def _other(status: int) -> Result:
+    if status == ItemStatus.EXPIRED:
+        return _EXPIRED
+    if status == ItemStatus.INVALID:
+        return _INVALID
+    words = "the message could not be put aside now; it stays with you: give it back again"
+    return Problem(503, "SERVICE_NOT_AVAILABLE", words, retryable=True, retry_after_ms=200)

@@ -1,0 +1,114 @@
+"""Bodies of receive and acknowledge, as msgspec Structs: the decoders, the encoder and the OpenAPI come from them."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from gantry_wire.lease_headers import INVISIBLE_MS_MAX, REASON_CHARS_MAX, RECEIVE_MESSAGES_MAX
+from gateway.messages.schemas import MessageOut, SendRefusal
+from gateway.receive.receipts import HANDLE_CHARS_MAX
+from gateway.requests.limits import ITEMS_MAX
+
+WAIT_SECONDS_MAX = 30
+INVISIBLE_SECONDS_MAX = INVISIBLE_MS_MAX // 1000
+INVISIBLE_SECONDS_DEFAULT = 30
+MESSAGES_DEFAULT = 16
+NACK_SECONDS_MAX = 40 * 24 * 3600
+FILTER_CHARS_MAX = 32 * 1024
+
+Handle = Annotated[
+    str, Meta(min_length=1, max_length=HANDLE_CHARS_MAX, description="As it came with the message.")
+]
+InvisibleSeconds = Annotated[
+    int, Meta(ge=1, le=INVISIBLE_SECONDS_MAX, description="How long nobody else gets the messages.")
+]
+
+
+class FilterIn(Struct, rename="camel", forbid_unknown_fields=True):
+    """Which messages a group wants."""
+
+    expression: Annotated[str, Meta(max_length=FILTER_CHARS_MAX, description="`a || b`, or a condition.")]
+    type: Literal["tag", "sql92"] = "tag"
+
+
+class ReceiveRequest(Struct, rename="camel", forbid_unknown_fields=True):
+    """What to receive, and for how long."""
+
+    max_messages: Annotated[int, Meta(ge=1, le=RECEIVE_MESSAGES_MAX)] = MESSAGES_DEFAULT
+    wait_seconds: Annotated[
+        int, Meta(ge=0, le=WAIT_SECONDS_MAX, description="How long to wait while there is nothing.")
+    ] = 0
+    invisible_seconds: InvisibleSeconds = INVISIBLE_SECONDS_DEFAULT
+    filter: (
+        Annotated[FilterIn, Meta(description="The group's filter; another than it has is 409.")] | None
+    ) = None
+    change_filter: Annotated[bool, Meta(description="Put this filter in place of the group's.")] = False
+
+
+class ReceivedMessage(MessageOut):
+    """A message on lease: acknowledge it with its handle before `invisibleUntil`."""
+
+    receipt_handle: str = ""
+    invisible_until: str = ""
+    delivery_attempt: int = 0
+
+
+class ReceiveReply(Struct):
+    """The messages received; none where there were none."""
+
+    messages: list[ReceivedMessage]
+
+
+class AckIn(Struct, rename="camel", forbid_unknown_fields=True):
+    """A message that is done."""
+
+    receipt_handle: Handle
+
+
+class NackIn(Struct, rename="camel", forbid_unknown_fields=True):
+    """A message that is wanted again."""
+
+    receipt_handle: Handle
+    delay_seconds: (
+        Annotated[
+            float,
+            Meta(ge=0, le=NACK_SECONDS_MAX, description="When; without it the group's retry policy says."),
+        ]
+        | None
+    ) = None
+    reason: (
+        Annotated[str, Meta(max_length=REASON_CHARS_MAX, description="Kept with its dead letter.")] | None
+    ) = None
+
+
+class AckRequest(Struct, rename="camel", forbid_unknown_fields=True):
+    """Messages that are done, and messages that are wanted again."""
+
+    acks: list[AckIn] = []
+    nacks: list[NackIn] = []
+
+
+class ExtendIn(Struct, rename="camel", forbid_unknown_fields=True):
+    """A message that takes longer."""
+
+    receipt_handle: Handle
+
+
+class ExtendRequest(Struct, rename="camel", forbid_unknown_fields=True):
+    """Messages to keep for another `invisibleSeconds` from now."""
+
+    extends: Annotated[list[ExtendIn], Meta(min_length=1, max_length=ITEMS_MAX)]
+    invisible_seconds: InvisibleSeconds = INVISIBLE_SECONDS_DEFAULT
+
+
+class AckResult(Struct, rename="camel", omit_defaults=True):
+    """What became of one handle."""
+
+    status: Literal["acked", "nacked", "extended", "leaseExpired", "invalidHandle"]
+    invisible_until: str = ""
+
+
+class AckReply(Struct):
+    """Results in the order of the handles: first `acks`, then `nacks`."""
+
+    results: list[AckResult | SendRefusal]

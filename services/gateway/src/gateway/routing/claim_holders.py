@@ -1,0 +1,125 @@
+"""Finds who works for a broker (the holder of a claim), and asks again while one takes over from another.
+
+A claim lasts three seconds, so a call waits a little longer than that before it says that nobody works there.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from gantry_wire.codes import ResponseCode
+from gateway.http.problems import Problem, away, refused, unanswered
+from gateway.ports.stores import Broker, PeerAway, StoreRefused
+from gateway.routing.fleet import Fleet
+
+T = TypeVar("T")
+
+CACHE_SECONDS = 2.0
+PATIENCE_SECONDS = 5.0
+PAUSE_SECONDS = 0.2
+
+FindHolder = Callable[[Broker, str], Awaitable[str | None]]
+"""Asks a broker for the address of the holder of queue 0 of a topic."""
+
+_NOT_SOON = frozenset({"DISK_FULL", "STORE_STOPPED"})
+"""What a store says that no other holder would change: told at once."""
+_NOT_NOW = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+    }
+)
+"""Refusals of one that does not work for the broker any more, or not yet."""
+
+
+class Holding:
+    """Who works for which broker, for a short while."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        find: FindHolder,
+        now: Callable[[], float],
+        who: str,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        """`who` names the service in words."""
+        self._fleet, self._find, self._now, self.who = fleet, find, now, who
+        self._patience_seconds = patience_seconds
+        self._known: dict[tuple[str, str], tuple[str, float]] = {}
+
+    async def broker(self, name: str, field: str = "broker") -> Broker:
+        """Return a registered broker; 404 for one that is not known, 503 for one that is away."""
+        return await self._fleet.broker(name, field)
+
+    async def brokers(self, only: str | None = None) -> tuple[list[Broker], list[str]]:
+        """Return the brokers to ask, or only the one named, and those that are away."""
+        return ([await self.broker(only)], []) if only else await self._fleet.brokers()
+
+    async def address(self, broker: Broker, topic: str) -> str | None:
+        """Return the holder's address, None where nobody works there now; PeerAway or StoreRefused from the broker."""
+        known = self._known.get((broker.name, topic))
+        if known is not None and self._now() < known[1]:
+            return known[0]
+        address = await self._find(broker, topic)
+        if address is not None:
+            self._known[broker.name, topic] = (address, self._now() + CACHE_SECONDS)
+        return address
+
+    async def is_held(self, broker: Broker, topic: str) -> bool:
+        """Say whether somebody works for the broker now."""
+        try:
+            return await self.address(broker, topic) is not None
+        except (StoreRefused, PeerAway):
+            return False
+
+    def forget(self, broker: Broker, topic: str) -> None:
+        """Ask the broker again before the next call."""
+        self._known.pop((broker.name, topic), None)
+
+    async def ask(
+        self,
+        broker: Broker,
+        topic: str,
+        call: Callable[[str], Awaitable[T]],
+        *,
+        is_ready: Callable[[T], bool] = lambda _answer: True,
+        may_repeat: bool = True,
+    ) -> T:
+        """Ask the holder, again while there is none or it is not ready; raise the problem when patience ends.
+
+        A call that may not be repeated is not, once it may have reached somebody.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience_seconds
+        while True:
+            problem = away(f"no {self.who} works for broker {broker.name} at the moment; try again")
+            try:
+                address = await self.address(broker, topic)
+                if address is not None:
+                    answer = await call(address)
+                    if is_ready(answer):
+                        return answer
+                    problem = building(self.who, [broker.name])
+            except StoreRefused as error:
+                problem = refused(error)
+                if error.code not in _NOT_NOW or error.gantry_code in _NOT_SOON:
+                    raise problem from error
+            except PeerAway as error:
+                problem = unanswered(error, is_write=not may_repeat)
+                if error.sent and not may_repeat:
+                    raise problem from error
+            self.forget(broker, topic)
+            if loop.time() >= deadline:
+                raise problem
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+def building(who: str, brokers: list[str]) -> Problem:
+    """Return 503: the index has not reached the end of the queues."""
+    words = f"the {who} still reads the queues of {', '.join(brokers)}; try again"
+    problem = Problem(503, "INDEX_BUILDING", words, retryable=True, retry_after_ms=500)
+    problem.missing = brokers
+    return problem

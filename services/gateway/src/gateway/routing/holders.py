@@ -1,0 +1,30 @@
+"""Who holds queues of a topic and cannot be asked: the routes leave out brokers that are away."""
+
+from gateway.http.problems import Problem
+from gateway.ports.stores import PeerAway
+from gateway.routing.fleet import Fleet
+from gateway.routing.route_cache import Route, RouteCache
+
+
+class Holders:
+    """Compares the route of a topic with who is known to hold it."""
+
+    def __init__(self, fleet: Fleet, routes: RouteCache) -> None:
+        self._fleet, self._routes = fleet, routes
+
+    async def missing(self, route: Route) -> list[str]:
+        """Return the brokers that hold queues of the topic, or held some lately, and are registered nowhere now.
+
+        Where no list says which brokers the topic lies on, each broker that went away lately may hold some of it.
+        """
+        try:
+            alive, gone = await self._fleet.brokers()
+            history = await self._routes.read_list(route.topic)
+        except (Problem, PeerAway):
+            return []  # without nameservers the route is the one from before: its brokers are asked themselves
+        holders = route.holders & set(gone)
+        if history is None:
+            holders |= set(gone)
+        else:
+            holders |= {name for name, _count in history.current.counts}
+        return sorted(holders - {broker.name for broker in alive} - set(route.brokers))

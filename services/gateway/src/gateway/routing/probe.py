@@ -1,0 +1,56 @@
+"""Readiness: one message has made the round trip through each store, once per store and address."""
+
+import asyncio
+from collections.abc import Callable
+
+from gantry_wire.codes import ResponseCode
+from gantry_wire.ids import UniqueIds
+from gantry_wire.properties import UNIQ_KEY
+from gantry_wire.record import scan_records
+from gateway.http.problems import Problem
+from gateway.ports.stores import PeerAway, Store, StoreRefused
+from gateway.routing.fleet import Fleet
+
+PROBE_TOPIC = "GANTRY_SYS_PROBE"
+WAIT_MS = 1000
+
+
+class Probe:
+    """Remembers which stores were seen to work."""
+
+    def __init__(self, fleet: Fleet, ids: UniqueIds, wall_ms: Callable[[], int]) -> None:
+        self._fleet, self._ids, self._wall_ms = fleet, ids, wall_ms
+        self._done: set[tuple[str, str]] = set()
+        self._lock = asyncio.Lock()
+
+    async def check(self, brokers_min: int) -> tuple[bool, dict[str, str]]:
+        """Return whether at least `brokers_min` stores are registered and all work, and a word on each of them."""
+        try:
+            brokers, _gone = await self._fleet.brokers()
+        except Problem as problem:
+            return False, {"*": problem.detail}
+        words: dict[str, str] = {}
+        async with self._lock:  # callers at the same time share one round trip
+            for broker in brokers:
+                if (broker.name, broker.address) not in self._done:
+                    words[broker.name] = await self._round_trip(self._fleet.store(broker))
+                if words.setdefault(broker.name, "ok") == "ok":
+                    self._done.add((broker.name, broker.address))
+        if len(brokers) < brokers_min:
+            words["*"] = f"{len(brokers)} of {brokers_min} stores are registered"
+        return set(words.values()) == {"ok"}, words
+
+    async def _round_trip(self, store: Store) -> str:
+        message_id = self._ids.next(self._wall_ms())
+        try:
+            stored = await store.send(PROBE_TOPIC, 0, b"probe", f"{UNIQ_KEY}\x01{message_id}\x02")
+            pulled = await store.pull(PROBE_TOPIC, 0, stored.queue_offset, 1, WAIT_MS, "")
+        except StoreRefused as error:
+            return f"refused: {error.remark}"
+        except PeerAway as error:
+            return f"away: {error}"
+        if pulled.code != ResponseCode.SUCCESS:
+            return "the probe did not come back"
+        record = next(iter(scan_records(pulled.records)), None)
+        found = record is not None and record.property_map().get(UNIQ_KEY) == message_id
+        return "ok" if found else "another message came back"

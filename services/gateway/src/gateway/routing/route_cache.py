@@ -1,0 +1,287 @@
+"""Routes by topic: asked once, kept, refreshed by hint and by a slow poll. A miss is never kept.
+
+Also knows how a missing route is meant: no such topic, or every broker of it away.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from gateway.http.problems import Problem, away, topic_missing, unanswered
+from gateway.ports.stores import Broker, Names, PeerAway, QueueData, RouteData, Unusable
+from gateway.routing.brokers import KnownBrokers
+from gateway.routing.expected_brokers import see_brokers
+from gateway.routing.queue_lists import (
+    ORDER_NAMESPACE,
+    PREVIOUS_NAMESPACE,
+    ListHistory,
+    Queue,
+    QueueList,
+    of_counts,
+    parse,
+    parse_previous,
+)
+
+TOPICS_MAX = 10_000
+PERM_WRITE = 2
+PERM_READ = 4
+
+
+class Route:
+    """Where the queues of a topic lie."""
+
+    __slots__ = ("addresses", "brokers", "holders", "lately", "next_queue", "topic", "used", "writable")
+
+    def __init__(self, topic: str, data: RouteData, first_queue: int, now: float) -> None:
+        self.topic = topic
+        self.addresses = data.addresses
+        self.brokers: dict[str, QueueData] = {queue.broker: queue for queue in data.queues}
+        self.holders: frozenset[str] = frozenset(self.brokers)
+        """Every broker that stood in a route of this topic while it was kept."""
+        self.lately: dict[str, tuple[QueueData, str]] = {}
+        """Share and address of brokers that stood in it before and that no nameserver knows now: dead, or the nameserver
+        has just started and they have not registered again. Only they themselves can tell, so they are tried."""
+        self.writable: list[Queue] = [
+            (queue.broker, queue_id)
+            for queue in sorted(data.queues)
+            if queue.perm & PERM_WRITE and queue.broker in data.addresses
+            for queue_id in range(queue.write_queues)
+        ]
+        self.next_queue = first_queue
+        self.used = now
+
+    def share(self, broker: str) -> QueueData | None:
+        """Return a broker's share of the topic, also of one that nameservers lost sight of."""
+        if broker in self.brokers and broker in self.addresses:
+            return self.brokers[broker]
+        return self.lately[broker][0] if broker in self.lately else None
+
+    def address(self, broker: str) -> str:
+        """Return where a broker with a share is reached."""
+        return self.addresses.get(broker) or self.lately[broker][1]
+
+    def round_robin(self) -> Queue | None:
+        """Return the next writable queue in turn."""
+        if not self.writable:
+            return None
+        self.next_queue += 1
+        return self.writable[self.next_queue % len(self.writable)]
+
+
+class RouteCache:
+    """Routes and queue lists of the topics in use."""
+
+    def __init__(self, names: Names, known: KnownBrokers, now: Callable[[], float], worker: int = 0) -> None:
+        self._names, self._known, self._now = names, known, now
+        self._first_queue = worker
+        self._routes: dict[str, Route] = {}
+        self._stale: set[str] = set()
+        self._lists: dict[str, ListHistory] = {}
+        self._stale_lists: set[str] = set()
+        self._times_forgotten = 0
+        """Counts over all topics: a list that was asked for before the last of them may be from before a change."""
+        self._asking: dict[str, asyncio.Future[Route | None]] = {}
+        self._changed_since_asked: set[str] = set()
+
+    def fresh(self, topic: str) -> Route | None:
+        """Return the route when it is at hand; the hot path's way round `get`."""
+        route = self._routes.get(topic)
+        if route is None or topic in self._stale:
+            return None
+        route.used = self._now()
+        return route
+
+    async def get(self, topic: str) -> Route:
+        """Return the route; raise the problem 404 (no such topic) or 503 (its brokers, or all nameservers, away)."""
+        route = self.fresh(topic) or await self._ask_once(topic)
+        if route is None:
+            if problem := await self._brokers_away(topic):
+                raise problem
+            # A broker may have come back between the two questions: only who is missed twice is missing.
+            route = await self._ask_once(topic)
+        if route is None:
+            self._drop(topic)
+            raise topic_missing(topic)
+        return route
+
+    def forget(self, topic: str) -> None:
+        """Ask again before the next use; called for a hint, and when a broker of the route did not answer."""
+        self._times_forgotten += 1
+        if topic in self._asking:
+            self._changed_since_asked.add(topic)
+        if topic in self._routes:
+            self._stale.add(topic)
+        if topic in self._lists:
+            self._stale_lists.add(topic)
+
+    async def refresh(self, idle_seconds: float) -> None:
+        """Ask for every route and list again; drop those not used for `idle_seconds`. The slow poll behind the hints.
+
+        What is at hand serves until the answer is there: a nameserver that hangs holds up nobody.
+        """
+        await self._see_brokers()
+        for topic, route in list(self._routes.items()):
+            if self._now() - route.used > idle_seconds:
+                self._drop(topic)
+                continue
+            used = route.used
+            again = await self._ask_once(topic)
+            if again is not None:
+                again.used = used
+            if topic in self._lists:
+                await self._refresh_list(topic)
+
+    async def _refresh_list(self, topic: str) -> None:
+        """Read a list again; the one at hand stays where no nameserver answers, and where there is none any more until its next use."""
+        asked_at = self._times_forgotten
+        with suppress(PeerAway, Problem):
+            history = await self.read_list(topic)
+            if history is None:
+                self._stale_lists.add(topic)
+            elif topic in self._lists:
+                self._lists[topic] = history
+                self._list_is_as_of(topic, asked_at)
+
+    def listed(self, topic: str) -> ListHistory | None:
+        """Return the configured queue list when it is at hand."""
+        return None if topic in self._stale_lists else self._lists.get(topic)
+
+    async def queue_list(self, topic: str) -> ListHistory:
+        """Return the configured queue list; made from the route when the topic has none yet."""
+        known = self._lists.get(topic)
+        if known is not None and topic not in self._stale_lists:
+            return known
+        asked_at = self._times_forgotten
+        try:
+            history = await self.read_list(topic)
+        except (PeerAway, Problem):
+            if (
+                known is not None
+            ):  # better the list from before than none: the stores go on without nameservers
+                self._list_is_as_of(topic, asked_at)
+                return known
+            raise
+        if history is None:
+            route = await self.get(topic)
+            current = of_counts({name: queue.write_queues for name, queue in route.brokers.items()})
+            if current is None:
+                raise away(f"topic {topic} has no queue to write to")
+            await self._names.put_value(ORDER_NAMESPACE, topic, current.text())
+            # Another gateway may have written at the same moment: what stands there now is the list.
+            history = await self.read_list(topic) or ListHistory(current)
+        self._lists[topic] = history
+        self._list_is_as_of(topic, asked_at)
+        return history
+
+    def _list_is_as_of(self, topic: str, asked_at: int) -> None:
+        """Have a list asked for again before its next use where something was forgotten since it was asked for."""
+        if asked_at == self._times_forgotten:
+            self._stale_lists.discard(topic)
+        else:
+            self._stale_lists.add(topic)
+
+    async def read_list(self, topic: str) -> ListHistory | None:
+        """Read the configured list from the nameservers, past the cache."""
+        text = await self._names.value(ORDER_NAMESPACE, topic)
+        current: QueueList | None = parse(text) if text else None
+        if current is None:
+            return None
+        before = await self._names.value(PREVIOUS_NAMESPACE, topic)
+        previous = parse_previous(before) if before else None
+        return ListHistory(current, *previous) if previous else ListHistory(current)
+
+    async def _ask_once(self, topic: str) -> Route | None:
+        """Ask the nameservers; callers that ask for one topic at the same time share the answer."""
+        asking = self._asking.get(topic)
+        if asking is None:
+            asking = asyncio.ensure_future(self._ask(topic))
+            self._asking[topic] = asking
+            asking.add_done_callback(lambda _done: self._answered(topic))
+        return await asyncio.shield(asking)
+
+    def _answered(self, topic: str) -> None:
+        """End a question; where the topic was forgotten meanwhile, its answer may be from before the change."""
+        del self._asking[topic]
+        if topic in self._changed_since_asked:
+            self._changed_since_asked.discard(topic)
+            self.forget(topic)
+
+    async def _ask(self, topic: str) -> Route | None:
+        try:
+            data = await self._names.route(topic)
+        except PeerAway as error:
+            if topic in self._routes:  # better an old route than none: the stores go on without nameservers
+                self._stale.discard(topic)
+                return self._routes[topic]
+            raise (
+                unanswered(error, is_write=False)
+                if isinstance(error, Unusable)
+                else away("no nameserver answers; try again")
+            ) from error
+        if data is None:
+            return await self._without_route(topic)
+        self._stale.discard(topic)
+        if not self._known.has_lists:
+            await self._see_brokers()  # whoever names a broker in a send or a pull may mean one that is away
+        now = self._now()
+        self._known.saw((Broker(name, "", address) for name, address in data.addresses.items()), now)
+        old = self._routes.get(topic)
+        route = Route(topic, data, old.next_queue if old else self._first_queue, now)
+        if old is not None:
+            route.holders |= old.holders
+            route.lately = await self._lost_sight_of(old, data)
+        self._routes[topic] = route
+        if len(self._routes) > TOPICS_MAX:
+            self._drop(min(self._routes, key=lambda name: self._routes[name].used))
+        return route
+
+    async def _lost_sight_of(self, old: Route, data: RouteData) -> dict[str, tuple[QueueData, str]]:
+        """Return those brokers of the old route that are registered nowhere; one that is alive has left the topic."""
+        before = {
+            name: (old.brokers[name], old.addresses[name]) for name in old.brokers if name in old.addresses
+        }
+        gone = {**old.lately, **before}
+        for name in data.addresses:
+            gone.pop(name, None)
+        if not gone:
+            return gone
+        alive, now = {broker.name for broker in await self._see_brokers()}, self._now()
+        return {
+            name: share
+            for name, share in gone.items()
+            if name not in alive and self._known.get(name, now) is not None
+        }
+
+    async def _without_route(self, topic: str) -> Route | None:
+        """Keep an old route whose brokers are all gone from the nameserver: they, or it, are just starting again."""
+        old = self._routes.get(topic)
+        if old is not None and not await self._are_alive(set(old.brokers)):
+            self._stale.discard(topic)
+            return old
+        self.forget(topic)
+        return None
+
+    async def _brokers_away(self, topic: str) -> Problem | None:
+        """Return the problem 503 where a topic has no route because its configured brokers are all away."""
+        listed = await self._names.value(ORDER_NAMESPACE, topic)
+        queue_list = parse(listed) if listed else None
+        names = {name for name, _count in queue_list.counts} if queue_list else set[str]()
+        if names and not await self._are_alive(names):
+            return away(f"every broker of topic {topic} is away: {', '.join(sorted(names))}")
+        return None
+
+    async def _are_alive(self, names: set[str]) -> bool:
+        """Say whether any of these brokers is registered."""
+        return not names.isdisjoint({broker.name for broker in await self._see_brokers()})
+
+    async def _see_brokers(self) -> list[Broker]:
+        try:
+            return await see_brokers(self._names, self._known, self._now)
+        except PeerAway:
+            return []
+
+    def _drop(self, topic: str) -> None:
+        self._routes.pop(topic, None)
+        self._stale.discard(topic)
+        self._lists.pop(topic, None)
+        self._stale_lists.discard(topic)

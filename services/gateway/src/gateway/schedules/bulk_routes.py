@@ -1,0 +1,105 @@
+"""Messages that wait for their time, many at once: tasks that cancel or move them; and those that were set aside."""
+
+from collections.abc import Callable
+
+from fastapi import APIRouter
+
+from gantry_wire.scheduler_bodies import CreateTask, ListParked, ScheduleQuery
+from gateway.http.problems import invalid
+from gateway.requests.checks import topic_of
+from gateway.requests.parameters import BrokerOrAll, IdPath, TopicOrAll, problems
+from gateway.schedules.routes import LIMIT_DEFAULT, AfterQuery, MaxQuery, done, order_of, shown_page
+from gateway.schedules.schedules import Schedules
+from gateway.schedules.schemas import (
+    BulkBody,
+    BulkMoveBody,
+    ScheduleDone,
+    SchedulesShown,
+    TaskShown,
+    instant_ms,
+)
+from gateway.schedules.task_routes import shown_task
+from gateway.schedules.tasks import Tasks
+from gateway.send.delays import checked_delay, checked_instant
+
+
+def bulk_schedule_routes(tasks: Tasks, wall_ms: Callable[[], int], horizon_ms: int) -> APIRouter:
+    """Return the routes of the tasks."""
+    router = APIRouter(tags=["schedules"])
+
+    @router.post("/v1/schedules:bulkCancel", responses=problems(400, 403, 404, 413, 415, 507))
+    async def cancel_schedules(body: BulkBody) -> TaskShown:
+        """Begin a task that cancels many."""
+        task = CreateTask(
+            kind="bulkCancel",
+            broker=body.broker,
+            schedules=_query(body),
+            max_per_second=body.max_per_second,
+            dry_run=body.dry_run,
+        )
+        return shown_task(await tasks.create(task))
+
+    @router.post("/v1/schedules:bulkMove", responses=problems(400, 403, 404, 413, 415, 507))
+    async def move_schedules(body: BulkMoveBody) -> TaskShown:
+        """Begin a task that moves many to one instant, or each by a time."""
+        if (body.deliver_at is None) == (body.shift_ms is None):
+            raise invalid("deliverAt", "give deliverAt or shiftMs: one of the two", "deliverAt or shiftMs")
+        if body.deliver_at is not None:
+            checked_instant(body.deliver_at, wall_ms(), horizon_ms, "deliverAt")
+        if body.shift_ms is not None and abs(body.shift_ms) > horizon_ms:
+            checked_delay(abs(body.shift_ms), horizon_ms, "shiftMs")
+        task = CreateTask(
+            kind="bulkMove",
+            broker=body.broker,
+            schedules=_query(body),
+            deliver_at_ms=instant_ms(body.deliver_at),
+            shift_ms=body.shift_ms,
+            max_per_second=body.max_per_second,
+            dry_run=body.dry_run,
+        )
+        return shown_task(await tasks.create(task))
+
+    return router
+
+
+def parked_routes(schedules: Schedules) -> APIRouter:
+    """Return the routes of what was set aside."""
+    router = APIRouter(tags=["schedules"])
+
+    @router.get("/v1/parked", responses=problems(400, 403, 404))
+    async def list_parked(
+        topic: TopicOrAll = "",
+        broker: BrokerOrAll = "",
+        limit: MaxQuery = LIMIT_DEFAULT,
+        after: AfterQuery = "",
+    ) -> SchedulesShown:
+        """List messages that could not be delivered for so long that they were set aside."""
+        query = ListParked(
+            topic=topic_of(topic) if topic else None, broker=broker or None, limit=limit, after=after
+        )
+        return shown_page(await schedules.parked(query))
+
+    @router.post("/v1/parked/{id:id}:resend", responses=problems(400, 403, 404, 409, 507))
+    async def resend_parked(
+        id: IdPath,  # noqa: A002 - the name in the path
+        topic: TopicOrAll = "",
+        broker: BrokerOrAll = "",
+    ) -> ScheduleDone:
+        """Try to deliver a message that was set aside."""
+        return done(await schedules.resend_parked(order_of(id, topic, broker)))
+
+    return router
+
+
+def _query(body: BulkBody) -> ScheduleQuery:
+    query = ScheduleQuery(
+        topic=topic_of(body.topic) if body.topic else None,
+        key=body.key,
+        broker=body.broker,
+        from_ms=instant_ms(body.from_),
+        to_ms=instant_ms(body.to),
+    )
+    if query == ScheduleQuery():
+        words = "say which messages: topic, key, broker, from or to"
+        raise invalid("topic", words, "one of topic, key, broker, from, to")
+    return query

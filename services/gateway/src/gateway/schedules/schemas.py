@@ -1,0 +1,156 @@
+"""Bodies of the calls that a scheduler carries out: schedules, tasks, dead letters."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BeforeValidator, Field
+
+from gantry_wire.limits import INT64_MAX
+from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
+from gateway.requests.models import WHOLE, Body, BrokerText, Shown, TopicText
+
+MAX_PER_SECOND = 1_000_000
+
+Millis = Annotated[int, Field(ge=0, le=INT64_MAX), WHOLE]
+
+
+def _text(value: object) -> object:
+    """Refuse numbers here: a negative one would be taken for seconds before 1970."""
+    if isinstance(value, str | datetime):
+        return value
+    raise ValueError("a time in RFC 3339 is asked for")
+
+
+Instant = (
+    Annotated[AwareDatetime, Field(strict=False, description="RFC 3339."), BeforeValidator(_text)]
+    | Annotated[Millis, Field(description="Milliseconds since 1970.")]
+)
+Key = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")]
+
+
+class ScheduleShown(Shown):
+    """A message that waits for its time. `attempts` and `error`: deliveries that failed so far, and why the last did."""
+
+    message_id: str
+    broker: str
+    topic: str
+    queue_id: int
+    deliver_at: str
+    kind: Literal["level", "instant", "parked"]
+    level: int | None = None
+    keys: list[str]
+    attempts: int
+    error: str | None = None
+
+
+class SchedulesShown(Shown):
+    """Schedules by due time. `next` goes into `after` of the next page; `missing` brokers could not be asked."""
+
+    schedules: list[ScheduleShown]
+    next: str | None = None
+    missing: list[str]
+
+
+class ScheduleDone(Shown):
+    """What became of a message that waited."""
+
+    status: Literal["cancelled", "moved", "delivered"]
+    message_id: str
+    broker: str | None = None
+    deliver_at: str | None = None
+
+
+class MoveBody(Body):
+    """When a message is to be delivered instead: one of the two."""
+
+    deliver_at: Instant | None = None
+    delay_ms: Annotated[Millis, Field(description="From now on.")] | None = None
+
+
+class BulkBody(Body):
+    """Which schedules are meant: at least one of these fields."""
+
+    topic: TopicText | None = None
+    key: Key | None = None
+    broker: BrokerText | None = None
+    from_: Annotated[Instant | None, Field(alias="from", description="Due then or later.")] = None
+    to: Annotated[Instant | None, Field(description="Due before.")] = None
+    max_per_second: Annotated[float, Field(gt=0, le=MAX_PER_SECOND)] | None = None
+    dry_run: bool = False
+
+
+class BulkMoveBody(BulkBody):
+    """Which schedules are meant, and when they are to be delivered: at one instant, or each so much later (or earlier)."""
+
+    deliver_at: Instant | None = None
+    shift_ms: Annotated[int, Field(ge=-INT64_MAX, le=INT64_MAX), WHOLE] | None = None
+
+
+class FilterBody(Body):
+    """Which messages are meant: by tags, or by a condition in SQL92 over properties."""
+
+    type: Literal["tag", "sql92"] = "tag"
+    expression: Annotated[str, Field(min_length=1, max_length=EXPRESSION_CHARS_MAX)]
+
+
+class RedriveBody(Body):
+    """How dead letters come back. To the group's own retry topic where no topic is named."""
+
+    filter: FilterBody | None = None
+    max_per_second: Annotated[float, Field(gt=0, le=MAX_PER_SECOND)] | None = None
+    dry_run: bool = False
+    to_topic: (
+        Annotated[
+            str,
+            Field(
+                pattern=r"^[%|a-zA-Z0-9_-]{1,127}$",
+                description="A topic, or `original`: the one each message came from.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class TaskFailureShown(Shown):
+    """A message that a task could not do."""
+
+    broker: str
+    topic: str
+    queue_id: int
+    offset: int
+    reason: str
+
+
+class TaskShown(Shown):
+    """A task as far as it is; `outcomes` counts messages by what became of them, `failures` are the first of `failed`."""
+
+    id: str
+    kind: Literal["redrive", "bulkMove", "bulkCancel"]
+    state: Literal["running", "done", "failed", "cancelled"]
+    done: int
+    failed: int
+    total: int
+    broker: str
+    dry_run: bool
+    group: str | None = None
+    to_topic: str | None = None
+    max_per_second: float | None = None
+    outcomes: dict[str, int]
+    failures: list[TaskFailureShown]
+    error: str | None = None
+    created_at: str
+    updated_at: str
+
+
+class TasksShown(Shown):
+    """Tasks, the newest first; those of the brokers in `missing` are not among them."""
+
+    tasks: list[TaskShown]
+    missing: list[str]
+
+
+def instant_ms(instant: datetime | int | None) -> int | None:
+    """Return an instant as milliseconds since 1970."""
+    if instant is None or isinstance(instant, int):
+        return instant
+    return max(0, round(instant.timestamp() * 1000))

@@ -1,0 +1,116 @@
+"""POST /v1/topics/{topic}/messages: the hot call. JSON, a raw body with Mq-* headers, or CloudEvents."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from gantry_wire.limits import BODY_BYTES_MAX
+from gateway.http.call import Call, Reply, json_reply
+from gateway.http.problems import Problem, invalid, rate_limited
+from gateway.http.trace import trace_properties
+from gateway.messages.schemas import MessageIn, SendReply, SendRequest, count_names
+from gateway.ports.stores import RateLimits
+from gateway.requests.checks import sendable, topic_of
+from gateway.requests.json_bodies import read_json
+from gateway.requests.repeated_names import refuse_twice
+from gateway.send.cloud_events import PREFIX as EVENT_PREFIX
+from gateway.send.cloud_events import binary_event, event_batch, is_cloud_event, structured_event
+from gateway.send.drafting import Drafting
+from gateway.send.media_types import EVENT, EVENT_BATCH, JSON_TYPE, check_message_type, media_type_of
+from gateway.send.raw_messages import PREFIX as MQ_PREFIX
+from gateway.send.raw_messages import Named, raw_message, refuse_headers_twice
+from gateway.send.sending import Result, Sender, refusal_of
+
+_decode = msgspec.json.Decoder(SendRequest).decode
+_encode = msgspec.json.encode
+
+EnsureTopic = Callable[[str], Awaitable[None]]
+
+
+class SendRoute:
+    """Turns requests into drafts and results into replies."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        drafting: Drafting,
+        limits: RateLimits | None,
+        ensure_topic: EnsureTopic | None,
+    ) -> None:
+        self._sender, self._drafting = sender, drafting
+        self._limits, self._ensure_topic = limits, ensure_topic
+        self.messages = 0
+        """How many messages were acknowledged."""
+        self.is_limited = limits is not None
+
+    async def __call__(self, call: Call, topic: str) -> Reply:
+        """Answer one send."""
+        sendable(topic_of(topic))
+        headers = call.headers
+        media_type = media_type_of(headers)
+        if media_type == JSON_TYPE and not is_cloud_event(headers):
+            items, name_of = read_messages(await call.body()), json_names
+        else:
+            items, name_of = await _other(call, media_type)
+        drafts = self._drafting.drafts(items, trace_properties(headers), name_of)
+        if self._limits is not None:
+            await _take(self._limits, call, topic, len(drafts))
+        if self._ensure_topic is not None:
+            await self._ensure_topic(topic)
+        return self.reply(await self._sender.send(topic, drafts))
+
+    def reply(self, results: list[Result]) -> Reply:
+        """Return the answer to these results; raise the problem where that is the only one."""
+        if len(results) == 1:
+            only = results[0]
+            if isinstance(only, Problem):
+                raise only
+            self.messages += 1
+            return Reply(200, b'{"results":[' + _encode(only) + b"]}\n")
+        refused = sum([isinstance(one, Problem) for one in results])
+        self.messages += len(results) - refused
+        if refused:
+            return json_reply(
+                SendReply([refusal_of(one) if isinstance(one, Problem) else one for one in results])
+            )
+        return Reply(200, b'{"results":' + _encode(results) + b"}\n")
+
+
+def read_messages(body: bytes) -> list[MessageIn]:
+    """Read the messages of our JSON; raise the problem 400 that says what is wrong."""
+    items = read_json(_decode, body).messages
+    colons = body.count(b":")  # each name has one
+    if colons > 1 + len(items) and colons > count_names(items):
+        refuse_twice(body)
+    return items
+
+
+async def _other(call: Call, media_type: bytes) -> Named:
+    """Read what is not our JSON."""
+    headers = call.headers
+    for prefix in (MQ_PREFIX, EVENT_PREFIX):
+        refuse_headers_twice(call.scope["headers"], prefix)
+    check_message_type(media_type, headers)
+    if media_type == EVENT_BATCH:
+        return event_batch(await call.body())
+    if media_type == EVENT:
+        return structured_event(await call.body())
+    if is_cloud_event(headers):
+        return binary_event(headers, await call.body(BODY_BYTES_MAX))
+    body = await call.body(BODY_BYTES_MAX)
+    if not body:
+        raise invalid(
+            "body", 'the raw body is empty; an empty message is sent as JSON with "body":""', "1 byte"
+        )
+    return raw_message(headers, body)
+
+
+async def _take(limits: RateLimits, call: Call, topic: str, count: int) -> None:
+    wait_ms = await limits.take(call.client, topic, count)
+    if wait_ms:
+        raise rate_limited(wait_ms)
+
+
+def json_names(place: int, field: str) -> str:
+    """Return the path of a field of a message in our JSON."""
+    return f"messages[{place}].{field}"

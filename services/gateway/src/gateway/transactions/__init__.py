@@ -1,0 +1,1 @@
+"""Transactions: half messages, decisions, lists. Never decides a transaction itself."""

@@ -1,0 +1,238 @@
+"""Transactions over HTTP: begun as half messages, decided at the broker that keeps them, listed by the checkers.
+
+A decision goes straight to the broker, so it needs no checker; repeating it changes nothing.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import WireError
+from gantry_wire.half_message import sent_message
+from gantry_wire.names import HALF_TOPIC
+from gantry_wire.properties import CHECK_IMMUNITY_TIME, PRODUCER_GROUP, TRANSACTION_PREPARED
+from gantry_wire.record import decode_record
+from gantry_wire.transaction_bodies import (
+    DecideTransaction,
+    Decision,
+    ListTransactions,
+    PendingCheck,
+    ReceiveChecks,
+    TransactionsPage,
+    TransactionView,
+    split_transaction_id,
+    transaction_id,
+)
+from gateway.http.problems import Problem, broker_away, refused
+from gateway.messages.message_view import message
+from gateway.messages.schemas import SendResult
+from gateway.ports.stores import Broker, PeerAway, StoreRefused
+from gateway.ports.transactions import TransactionParties
+from gateway.routing.claim_holders import Holding
+from gateway.routing.fleet import demand_all
+from gateway.send.drafting import Drafting
+from gateway.send.drafts import FieldNames
+from gateway.send.sending import Sender
+from gateway.transactions.schemas import BeginRequest, CheckOut
+
+TURN_SECONDS = 5.0
+"""A held receive looks so often whether another checker has taken over."""
+PAUSE_SECONDS = 0.25
+
+
+class Pending(NamedTuple):
+    """Undecided transactions, the oldest first; `missing` are brokers that could not be asked."""
+
+    transactions: list[TransactionView]
+    truncated: bool
+    missing: list[str]
+
+
+class Transactions:
+    """What HTTP does with transactions."""
+
+    def __init__(
+        self, sender: Sender, drafting: Drafting, holding: Holding, parties: TransactionParties
+    ) -> None:
+        self._sender, self._drafting = sender, drafting
+        self._holding, self._parties = holding, parties
+        self._draining = asyncio.Event()
+        self.begun = 0
+
+    def drain(self) -> None:
+        """Answer those that wait for checks now, and hold nobody any longer."""
+        self._draining.set()
+
+    async def begin(
+        self, topic: str, request: BeginRequest, trace: str, name_of: FieldNames
+    ) -> tuple[str, SendResult]:
+        """Store the half message; returns the transaction's id. Raises a problem."""
+        (draft,) = self._drafting.drafts([request.message], trace, name_of)
+        draft.properties += (
+            f"{TRANSACTION_PREPARED}\x01true\x02{PRODUCER_GROUP}\x01{request.producer_group}\x02"
+        )
+        if request.check_after_seconds is not None:
+            draft.properties += f"{CHECK_IMMUNITY_TIME}\x01{request.check_after_seconds}\x02"
+        (result,) = await self._sender.send(topic, [draft])
+        if isinstance(result, Problem):
+            raise result
+        self.begun += 1
+        return transaction_id(result.broker, result.message_id), result
+
+    async def decide(self, text: str, decision: Decision, by: str, reason: str) -> TransactionView:
+        """Commit or roll back; the first decision wins. Raises a problem: 409 after the opposite one, 404, 503."""
+        broker, key = await self._place(text)
+        order = DecideTransaction(key=key, decision=decision, by=by, reason=reason)
+        try:
+            return await self._parties.decide(broker, order)
+        except StoreRefused as error:
+            raise _problem(text, error) from error
+        except PeerAway as error:
+            raise broker_away(broker.name) from error  # also where it was sent: repeating it is safe
+
+    async def show(self, text: str) -> TransactionView:
+        """Return what became of a transaction. Raises a problem."""
+        broker, key = await self._place(text)
+        try:
+            view = await self._parties.state(broker, key)
+        except StoreRefused as error:
+            raise _problem(text, error) from error
+        except PeerAway as error:
+            raise broker_away(broker.name) from error
+        view.broker = broker.name
+        return view
+
+    async def pending(self, query: ListTransactions) -> Pending:
+        """Return what is not decided. Raises a problem where no broker could be asked."""
+        brokers, gone = await self._holding.brokers(query.broker)
+
+        async def of(broker: Broker) -> TransactionsPage:
+            one = msgspec.structs.replace(query, broker=broker.name)
+            return await self._holding.ask(
+                broker,
+                HALF_TOPIC,
+                lambda address: self._parties.at(address).transactions(one),
+                is_ready=lambda page: broker.name in page.brokers and broker.name not in page.incomplete,
+            )
+
+        answers = await asyncio.gather(*(of(broker) for broker in brokers), return_exceptions=True)
+        found: list[TransactionView] = []
+        is_cut = False
+        for broker, answer in zip(brokers, answers, strict=True):
+            if isinstance(answer, Problem):
+                gone.append(broker.name)
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                found += answer.transactions
+                is_cut = is_cut or answer.truncated
+        if all(isinstance(answer, Problem) for answer in answers):
+            causes = [f" ({answer.detail})" for answer in answers if isinstance(answer, Problem)]
+            demand_all(gone, f"open transactions cannot be listed{causes[0] if causes else ''}")
+        found.sort(key=lambda view: (view.begun_ms, view.key))
+        return Pending(found[: query.limit], is_cut or len(found) > query.limit, sorted(set(gone)))
+
+    async def receive_checks(self, group: str, count_max: int, wait_seconds: float) -> list[CheckOut]:
+        """Return what a producer group has to decide; held while there is nothing, or nobody who would know of it."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + wait_seconds
+        while True:
+            left_s = max(end_s - loop.time(), 0.0)
+            checks = await self._checks(group, count_max, left_s)
+            if checks or loop.time() >= end_s or self._draining.is_set():
+                return [_shown(check) for check in checks[:count_max]]
+
+    async def _checks(self, group: str, count_max: int, left_s: float) -> list[PendingCheck]:
+        """Ask every checker once, held for a turn; returns as soon as one has something."""
+        brokers, _gone = await self._holding.brokers()
+        holders = await asyncio.gather(*(self._holder(broker) for broker in brokers))
+        addresses = {address for address in holders if address is not None}
+        turn_s = min(left_s, TURN_SECONDS)
+        query = ReceiveChecks(producer_group=group, max=count_max, wait_ms=int(turn_s * 1000))
+
+        async def ask(address: str) -> list[PendingCheck]:
+            try:
+                return (await self._parties.at(address).receive_checks(query)).checks
+            except (StoreRefused, PeerAway):
+                for broker in brokers:
+                    self._holding.forget(broker, HALF_TOPIC)
+                await asyncio.sleep(min(left_s, PAUSE_SECONDS))
+                return []
+
+        if not addresses:
+            await self._pause(min(left_s, PAUSE_SECONDS))
+            return []
+        return await self._first([ask(address) for address in addresses])
+
+    async def _first(self, asked: list[Coroutine[Any, Any, list[PendingCheck]]]) -> list[PendingCheck]:
+        """Return what those have that answer first with something; nothing once all answered, or the gateway drains."""
+        tasks = [asyncio.ensure_future(one) for one in asked]
+        draining = asyncio.ensure_future(self._draining.wait())
+        waiting: set[asyncio.Future[Any]] = {*tasks, draining}
+        try:
+            while len(waiting) > 1 and not draining.done():
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                found = [check for task in tasks if task in done for check in task.result()]
+                if found:
+                    return found
+            return []
+        finally:
+            left = [*tasks, draining]
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left)
+
+    async def _holder(self, broker: Broker) -> str | None:
+        try:
+            return await self._holding.address(broker, HALF_TOPIC)
+        except (StoreRefused, PeerAway):
+            return None
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._draining.wait()
+        except TimeoutError:
+            pass
+
+    async def _place(self, text: str) -> tuple[Broker, str]:
+        """Return broker and key of an id; 404 where it is none, or its broker is not known."""
+        found = split_transaction_id(text)
+        if found is None:
+            raise _missing(text)
+        try:
+            return await self._holding.broker(found[0]), found[1]
+        except Problem as problem:
+            if problem.status == 404:
+                raise _missing(text) from problem
+            raise
+
+
+def age_ms(view: TransactionView, wall_ms: Callable[[], int]) -> int:
+    """Return how long ago a transaction was begun; 0 where clocks disagree."""
+    return max(wall_ms() - view.begun_ms, 0)
+
+
+def _shown(check: PendingCheck) -> CheckOut:
+    try:
+        record = decode_record(sent_message(check.record))
+    except WireError as error:
+        raise refused(
+            StoreRefused(ResponseCode.SYSTEM_ERROR, f"a half message is damaged: {error}")
+        ) from error
+    return CheckOut(transaction_id(check.broker, check.key), message(record, check.broker), check.attempt)
+
+
+def _missing(text: str) -> Problem:
+    return Problem(404, "QUERY_NOT_FOUND", f"there is no transaction {text}", field="id")
+
+
+def _problem(text: str, error: StoreRefused) -> Problem:
+    if error.gantry_code == "TRANSACTION_DECIDED":
+        return Problem(409, "TRANSACTION_DECIDED", error.remark, field="id")
+    if error.code == ResponseCode.QUERY_NOT_FOUND:
+        return _missing(text)
+    return refused(error)

@@ -1,0 +1,88 @@
+"""Whichever of several processes on one port is asked, it shows the figures of all, each by its number."""
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack
+
+import pytest
+
+from gantry_chassis.budget import Budget
+from gantry_chassis.metrics import Metrics
+from gateway.process import workers
+from gateway.process.worker_health import serve_own_health
+from gateway.process.workers import Workers
+
+pytestmark = pytest.mark.anyio
+
+
+def free_ports(count):
+    """Return ports that were free a moment ago."""
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def process(number, ports):
+    metrics = Metrics()
+    metrics.counters("gateway_calls", "HTTP calls answered", ("route",)).labels("send").add(10 + number)
+    metrics.histogram("gateway_call_seconds", "Duration", (0.1, 1.0)).observe(0.5, times=number + 1)
+    metrics.gauge("gateway_pulls_held", "Pulls held", lambda: 100 + number)
+    metrics.counted("gateway_messages_sent", "Messages", lambda: 1000 + number)
+    return Workers(metrics, number, ports)
+
+
+async def lines_of(one):
+    text = (await one.text()).decode()
+    families = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(families) == len(set(families)), "each family is shown once"
+    return {line for line in text.splitlines() if not line.startswith("#")}
+
+
+async def test_all_workers_answer_the_same_with_the_figures_of_all():
+    ports = free_ports(3)
+    all_workers = [process(number, ports) for number in range(3)]
+    async with AsyncExitStack() as stack:
+        for one, port in zip(all_workers, ports, strict=True):
+            stack.push_async_callback(await serve_own_health(port, Budget(), one.answer))
+        answers = [await lines_of(one) for one in all_workers]
+    assert answers[0] == answers[1] == answers[2]
+    for number in range(3):
+        assert {
+            f'gateway_worker_up{{worker="{number}"}} 1.0',
+            f'gateway_calls_total{{route="send",worker="{number}"}} {10 + number}.0',
+            f'gateway_call_seconds_count{{worker="{number}"}} {number + 1}.0',
+            f'gateway_call_seconds_bucket{{le="0.1",worker="{number}"}} 0.0',
+            f'gateway_call_seconds_sum{{worker="{number}"}} {0.5 * (number + 1)}',
+            f'gateway_pulls_held{{worker="{number}"}} {100 + number}.0',
+            f'gateway_messages_sent_total{{worker="{number}"}} {1000 + number}.0',
+        } <= answers[0]
+
+
+async def test_a_worker_that_is_dead_or_hangs_or_is_another_program_is_not_up_and_the_others_are_shown(
+    monkeypatch,
+):
+    monkeypatch.setattr(workers, "ANSWER_SECONDS_MAX", 0.2)
+    ports = free_ports(2)
+    hangs = socket.create_server(("127.0.0.1", 0))
+
+    async def other(reader, writer):
+        await reader.readline()
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n{no figures}")
+        writer.close()
+
+    server = await asyncio.start_server(other, "127.0.0.1", 0)
+    ports += [hangs.getsockname()[1], server.sockets[0].getsockname()[1]]
+    shown = await lines_of(process(0, ports))
+    ups = {line for line in shown if line.startswith("gateway_worker_up")}
+    assert ups == {f'gateway_worker_up{{worker="{n}"}} {float(n == 0)}' for n in range(4)}
+    assert {line for line in shown if 'worker="0"' in line} | ups == shown
+    server.close()
+    hangs.close()
+
+
+async def test_a_process_that_is_alone_shows_its_own_figures_without_a_label_more():
+    shown = await lines_of(process(0, ()))
+    assert "gateway_pulls_held 100.0" in shown
+    assert not any("worker" in line for line in shown)

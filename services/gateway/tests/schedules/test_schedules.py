@@ -1,0 +1,253 @@
+"""/v1/schedules and /v1/parked: definite answers, over all brokers, also while one scheduler takes over from another."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from gateway_memory_scheduler import MemoryScheduler
+from gateway_problem_check import check
+
+from gateway.ports.stores import PeerAway, StoreRefused
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def scheduler(system) -> MemoryScheduler:
+    return system.schedulers.one
+
+
+async def test_a_cancelled_message_is_gone_and_said_to_be(client, scheduler):
+    scheduler.add("m1")
+    answer = await client.delete("/v1/schedules/m1")
+    assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+    assert not scheduler.waiting
+    problem = check(await client.delete("/v1/schedules/m1"), 409, "id")
+    assert (problem["code"], problem["retryable"]) == ("ALREADY_DELIVERED", False)
+
+
+async def test_a_message_that_waits_nowhere_is_404_once_every_broker_said_so(pair_client, pair):
+    pair.schedulers.one.add("m1", "broker-b")
+    check(await pair_client.delete("/v1/schedules/none"), 404, "id")
+    assert {ask.broker for _name, ask in pair.schedulers.one.calls} == {"broker-a", "broker-b"}
+    assert (await pair_client.delete("/v1/schedules/m1")).json()["broker"] == "broker-b"
+
+
+@pytest.mark.parametrize(
+    ("call", "path"),
+    [("DELETE", "/v1/schedules/m2"), ("POST", "/v1/schedules/m2:deliverNow"), ("GET", "/v1/schedules")],
+)
+async def test_while_the_index_is_not_there_the_answer_is_503(client, scheduler, call, path):
+    scheduler.unfinished = {"broker-a"}
+    problem = check(await client.request(call, path), 503)
+    assert (problem["code"], problem["retryable"], problem["missing"]) == (
+        "INDEX_BUILDING",
+        True,
+        ["broker-a"],
+    )
+
+
+async def test_an_index_that_is_there_in_time_is_waited_for(client, scheduler):
+    scheduler.unfinished = {"broker-a"}
+    asked = asyncio.ensure_future(client.delete("/v1/schedules/m1"))
+    await asyncio.sleep(0.05)
+    scheduler.unfinished.clear()
+    scheduler.add("m1")
+    assert (await asked).json()["status"] == "cancelled"
+
+
+async def test_a_scheduler_that_takes_over_is_found_and_asked_again(client, system, scheduler):
+    scheduler.add("m1")
+    system.schedulers.holders["broker-a"] = None
+    asked = asyncio.ensure_future(client.delete("/v1/schedules/m1"))
+    await asyncio.sleep(0.05)
+    del system.schedulers.holders["broker-a"]
+    assert (await asked).status_code == 200
+
+
+async def test_a_dead_schedulers_address_is_asked_for_again(client, system, scheduler):
+    scheduler.add("m1")
+    scheduler.add("m2")
+    assert (await client.delete("/v1/schedules/m1")).status_code == 200
+    other = system.schedulers.by_address["127.0.0.1:10922"] = system.schedulers.by_address.pop(
+        "127.0.0.1:10921"
+    )
+    system.schedulers.default = "127.0.0.1:10922"
+    assert other.waiting
+    assert (await client.delete("/v1/schedules/m2")).status_code == 200
+
+
+async def test_the_holder_is_not_asked_for_before_every_call(client, system, scheduler):
+    for _ in range(5):
+        await client.get("/v1/schedules")
+    assert system.schedulers.asked == 1
+
+
+@pytest.mark.parametrize(
+    "lost", [StoreRefused(3, "request type 9011 not supported"), PeerAway("x", True, "no answer")]
+)
+async def test_one_that_does_not_work_for_the_broker_any_more_is_asked_again(client, scheduler, lost):
+    scheduler.add("m1")
+    scheduler.failures = [lost]
+    assert (await client.delete("/v1/schedules/m1")).status_code == 200
+
+
+@pytest.mark.parametrize(("code", "status"), [("DISK_FULL", 507), ("STORE_STOPPED", 503)])
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("DELETE", "/v1/schedules/m1", None),
+        ("POST", "/v1/schedules/m1:deliverNow", None),
+        ("POST", "/v1/schedules:bulkCancel", {"topic": "orders"}),
+        ("POST", "/v1/groups/g1/deadLetters:redrive", {}),
+    ],
+)
+async def test_what_the_store_cannot_do_for_a_while_is_told_at_once(
+    client, scheduler, method, path, body, code, status
+):
+    scheduler.add("m1")
+    scheduler.failures = [StoreRefused(14, "the disk is full", code)] * 2
+    problem = check(await client.request(method, path, json=body), status)
+    assert (problem["code"], problem["retryable"]) == (code, True)
+    assert problem["retryAfterMs"] > 0
+    assert len(scheduler.failures) == 1, "it was asked once"
+
+
+async def test_without_any_scheduler_the_answer_is_503_with_the_broker(client, system):
+    system.schedulers.default = None
+    problem = check(await client.delete("/v1/schedules/m1"), 503)
+    assert problem["retryable"]
+    assert "broker-a" in problem["detail"]
+
+
+async def test_a_broker_that_is_away_makes_unknown_indefinite_and_found_stays_found(pair_client, pair):
+    await pair_client.get("/v1/brokers")
+    pair.schedulers.one.add("m1", "broker-a")
+    pair.kill("broker-b")
+    assert (await pair_client.delete("/v1/schedules/m1")).status_code == 200
+    problem = check(await pair_client.delete("/v1/schedules/none"), 503)
+    assert problem["missing"] == ["broker-b"]
+    check(await pair_client.delete("/v1/schedules/none?broker=broker-a"), 404, "id")
+    check(await pair_client.delete("/v1/schedules/none?broker=broker-b"), 503)
+    check(await pair_client.delete("/v1/schedules/none?broker=nobody"), 404, "broker")
+
+
+async def test_found_on_one_broker_does_not_wait_for_another_without_scheduler(pair_client, pair):
+    pair.schedulers.one.add("m1", "broker-a")
+    pair.schedulers.holders["broker-b"] = None
+    assert (await pair_client.delete("/v1/schedules/m1")).status_code == 200
+    assert (await pair_client.delete("/v1/schedules/none")).status_code == 503
+
+
+async def test_what_the_store_did_not_take_is_503_with_its_words(client, scheduler):
+    scheduler.add("m1")
+    scheduler.failing = "the disk is full"
+    problem = check(await client.delete("/v1/schedules/m1"), 503)
+    assert "the disk is full" in problem["detail"]
+
+
+async def test_moved_and_delivered_now(client, scheduler):
+    scheduler.add("m1")
+    scheduler.add("m2")
+    answer = await client.patch("/v1/schedules/m1", json={"deliverAt": "2026-01-01T01:00:00Z"})
+    assert answer.json() | {"broker": None} == {
+        "status": "moved", "messageId": "m1", "broker": None, "deliverAt": "2026-01-01T01:00:00.000Z",
+    }  # fmt: skip
+    scheduler.add("m1")
+    answer = await client.patch("/v1/schedules/m1", json={"delayMs": 1500})
+    assert answer.json()["deliverAt"] == "2026-01-01T00:00:01.500Z"
+    assert (await client.post("/v1/schedules/m2:deliverNow")).json()["status"] == "delivered"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "deliverAt"),
+        ({"deliverAt": 1, "delayMs": 1}, "deliverAt"),
+        ({"deliverAt": "2030-01-01T00:00:00Z"}, "deliverAt"),
+        ({"deliverAt": "soon"}, None),
+        ({"delayMs": -1}, "delayMs"),
+        ({"delayMs": 40 * 86_400_000 + 1}, "delayMs"),
+        ({"delay": 1}, "delay"),
+    ],
+)
+async def test_a_bad_move_is_refused_by_name(client, scheduler, body, field):
+    scheduler.add("m1")
+    check(await client.patch("/v1/schedules/m1", json=body), 400, field)
+    assert scheduler.waiting
+
+
+async def test_the_list_has_the_documented_shape(client, scheduler):
+    scheduler.add("m1", keys=["o-1"])
+    answer = await client.get("/v1/schedules?topic=orders&key=o-1&from=1970-01-01T00:00:05Z&to=5001")
+    assert answer.json() == {
+        "schedules": [
+            {"messageId": "m1", "broker": "broker-a", "topic": "orders", "queueId": 1, "kind": "instant", "keys": ["o-1"],
+             "deliverAt": "1970-01-01T00:00:05.000Z", "attempts": 0, "level": None, "error": None}
+        ],
+        "next": None,
+        "missing": [],
+    }  # fmt: skip
+    assert (await client.get("/v1/schedules?to=5000")).json()["schedules"] == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
+async def test_pages_over_two_brokers_show_each_once_in_order(pair_client, pair, count):
+    for n in range(23):
+        pair.schedulers.one.add(f"m{n}", ("broker-a", "broker-b")[n % 3 == 0], 5000 - 10 * (n // 2))
+    found, after = [], ""
+    while True:
+        page = (await pair_client.get(f"/v1/schedules?max={count}&after={after}")).json()
+        assert len(page["schedules"]) <= count
+        found += page["schedules"]
+        after = page["next"]
+        if after is None:
+            break
+    assert len({one["messageId"] for one in found}) == len(found) == 23
+    assert [one["deliverAt"] for one in found] == sorted(one["deliverAt"] for one in found)
+
+
+async def test_the_list_names_the_brokers_that_could_not_be_asked(pair_client, pair):
+    pair.schedulers.one.add("m1", "broker-a")
+    pair.schedulers.holders["broker-b"] = None
+    page = (await pair_client.get("/v1/schedules")).json()
+    assert (len(page["schedules"]), page["missing"]) == (1, ["broker-b"])
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("max=0", "max"),
+        ("max=1001", "max"),
+        ("from=x", "from"),
+        ("after=eyJh", "after"),
+        ("topics=x", "topics"),
+        ("broker=no", "broker"),
+    ],
+)
+async def test_a_bad_query_is_refused_by_name(client, query, field):
+    answer = await client.get(f"/v1/schedules?{query}")
+    check(answer, 404 if field == "broker" else 400, field)
+
+
+async def test_what_was_parked_is_listed_and_sent_again(client, scheduler):
+    scheduler.add("m1", kind="parked", attempts=9, error="the topic is gone")
+    scheduler.parked, scheduler.waiting = scheduler.waiting, []
+    (one,) = (await client.get("/v1/parked")).json()["schedules"]
+    assert (one["kind"], one["attempts"], one["error"]) == ("parked", 9, "the topic is gone")
+    assert (await client.post("/v1/parked/m1:resend")).json()["status"] == "delivered"
+    check(await client.post("/v1/parked/m2:resend"), 404, "id")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/v1/schedules/m1"),
+        ("DELETE", "/v1/schedules/m1:deliverNow"),
+        ("GET", "/v1/schedules:bulkMove"),
+    ],
+)
+async def test_other_methods_are_405(client, method, path):
+    answer = await client.request(method, path)
+    assert (answer.status_code, bool(answer.headers["allow"])) == (405, True)
