@@ -8,18 +8,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from gantry.errors import GantryError
 from gantry.hooks import EndContext, SendContext
 from gantry.message import Message, SendResult
 from gantry.settings import ClientOptions, ClientSettings
-
-if TYPE_CHECKING:
-    from gantry.producer.producer import Producer
 
 log: logging.Logger = logging.getLogger("gantry")
 FIELD, RECORD = "\x01", "\x02"
@@ -111,26 +108,45 @@ def _record(parts: Iterable[object], message_id: str, keys: str) -> TraceRecord:
     return TraceRecord(text, (message_id, *keys.split()))
 
 
+class TraceProducer(Protocol):
+    """What a tracer needs of the producer that sends its records."""
+
+    async def start(self) -> Any:
+        """Connect."""
+
+    async def close(self) -> None:
+        """Send what is on its way, and end."""
+
+    def send_soon(self, message: Message, /) -> asyncio.Future[SendResult]:
+        """Begin to send a message."""
+        ...
+
+
+MakeProducer = Callable[[str, float, ClientOptions], TraceProducer]
+"""Makes a producer of this group, with this time for each send and these options."""
+
+
 class Tracer:
     """Gathers the records of one producer or consumer, and sends them with a producer of its own."""
 
-    def __init__(self, settings: ClientSettings, group: str, kind: str, topic: str) -> None:
+    def __init__(
+        self, settings: ClientSettings, group: str, kind: str, topic: str, make: MakeProducer
+    ) -> None:
         self._settings = settings
+        self._make = make
         self._group = f"{GROUP_PREFIX}{group}"[:GROUP_CHARACTERS_MAX] + f"-{kind}-{next(_numbers)}"
         self._topic = topic
-        self._producer: Producer | None = None
+        self._producer: TraceProducer | None = None
         self._waiting: list[TraceRecord] = []
         self._timer: asyncio.TimerHandle | None = None
         self.dropped: int = 0
 
     async def start(self) -> None:
         """Start the producer of the records."""
-        from gantry.producer.producer import Producer  # which has a tracer itself
-
         same = ClientOptions(
             **{name: getattr(self._settings, name) for name in ClientOptions.__annotations__}
         )  # type: ignore[typeddict-item]
-        self._producer = Producer(self._group, send_timeout=SEND_SECONDS, **same)
+        self._producer = self._make(self._group, SEND_SECONDS, same)
         await self._producer.start()
 
     async def close(self) -> None:

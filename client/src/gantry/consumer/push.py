@@ -313,7 +313,13 @@ class PushConsumer:
         instance.register_consumer(self._wire_group, self)
         await instance.make_known()
         if self.settings.trace:
-            self._tracer = Tracer(self._client_settings, self.group, CONSUME, self.settings.trace_topic)
+            from gantry.producer.producer import (
+                trace_producer,  # few consumers trace: the others load no producer
+            )
+
+            self._tracer = Tracer(
+                self._client_settings, self.group, CONSUME, self.settings.trace_topic, trace_producer
+            )
             await self._tracer.start()
             self._hooks.insert(0, ConsumeTrace(self._tracer, self.group))
         if self.state is ConsumerState.SHUTDOWN_ALREADY:

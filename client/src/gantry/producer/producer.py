@@ -26,7 +26,14 @@ from gantry.producer.sender import Choice, Sender, not_running
 from gantry.producer.settings import ProducerOptions, ProducerSettings
 from gantry.pushes import PushAnswer
 from gantry.replies import Reply
-from gantry.settings import ClientSettings, check_number, client_settings, make_settings, split_options
+from gantry.settings import (
+    ClientOptions,
+    ClientSettings,
+    check_number,
+    client_settings,
+    make_settings,
+    split_options,
+)
 from gantry.trace import PRODUCE, ProducerTrace, Tracer
 from gantry.unique_ids import now_ms
 from gantry_wire.codes import RequestCode
@@ -93,7 +100,9 @@ class Producer:
                 self._send_gathered,
             )
         if self.settings.trace:
-            self._tracer = Tracer(self.client_settings, self.group, PRODUCE, self.settings.trace_topic)
+            self._tracer = Tracer(
+                self.client_settings, self.group, PRODUCE, self.settings.trace_topic, trace_producer
+            )
             try:
                 await self._tracer.start()
             except BaseException:
@@ -391,3 +400,8 @@ class Producer:
 
 def _fixed(queue: MessageQueue | None) -> Choice | None:
     return None if queue is None else lambda _queues: queue
+
+
+def trace_producer(group: str, seconds: float, options: ClientOptions) -> Producer:
+    """Return the producer of a tracer's records."""
+    return Producer(group, send_timeout=seconds, **options)

@@ -6,26 +6,28 @@ A Send is the link's Answer itself: no future, task or timer stands between the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
 from gantry.errors import GantryError
-from gantry.message import Message, SendResult, SendStatus
+from gantry.message import Message, MessageQueue, SendResult, SendStatus
 from gantry.producer.preparing import Prepared
-from gantry.producer.targets import NOWHERE, Target
 from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.send_pattern import SendPattern
 from gantry_link.store_calls import refusal
 from gantry_wire.codes import STORED, RequestCode
 from gantry_wire.encode import encode_request
 from gantry_wire.errors import WireError
 from gantry_wire.frame import Command
-from gantry_wire.headers import SendReplyHeader
+from gantry_wire.headers import SendHeaderV2, SendReplyHeader
+from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
+from gantry_wire.names import AUTO_CREATE_TOPIC
 
 if TYPE_CHECKING:
+    from gantry.acl import Signer
     from gantry.hooks import SendContext
-    from gantry.producer.sender import Sender
 
 STATUS = {
     0: SendStatus.SEND_OK,
@@ -36,11 +38,84 @@ STATUS = {
 BAD_ANSWER = 1
 
 
+class Answered(Protocol):
+    """Takes sends that were stored, and ends them in portions."""
+
+    def add(self, send: Send, reply: SendReplyHeader) -> None:
+        """Take a send and the broker's reply to it."""
+
+
+class Owner(Protocol):
+    """What a send needs of the producer that sends it."""
+
+    tries: int
+    signer: Signer | None
+
+    @property
+    def answers(self) -> Answered:
+        """Where sends go that were stored."""
+        ...
+
+    def finished(self, send: Send) -> None:
+        """Count a send that ended well."""
+
+    def failed(self, send: Send, error: BrokerRefused | LinkError) -> None:
+        """Send again, or end the send."""
+
+    def retries_unless_ok(self, send: Send) -> bool:
+        """Whether a message that was stored with less durability is sent again."""
+        ...
+
+    def after_send(
+        self, context: SendContext, results: Sequence[SendResult | None], error: GantryError | None
+    ) -> None:
+        """Call the hooks."""
+
+
+class Target:
+    """One queue as it is sent to."""
+
+    __slots__ = ("add", "address", "group", "pattern", "queue", "topic")
+
+    def __init__(
+        self, queue: MessageQueue, address: str, group: str, topic: str, add: Callable[[Send], None]
+    ) -> None:
+        """`topic` as the cluster knows it; `queue` has it as the user does; `add` has a send leave with others to its broker."""
+        self.queue: MessageQueue = queue
+        self.address: str = address
+        self.add: Callable[[Send], None] = add
+        self.group: str = group
+        self.topic: str = topic
+        self.pattern: SendPattern = SendPattern(self.header(0, 0, 0, ""))
+
+    def header(self, born_ms: int, sys_flag: int, flag: int, properties: str) -> SendHeaderV2:
+        """Return the header of a request to this queue."""
+        return SendHeaderV2(
+            producer_group=self.group,
+            topic=self.topic,
+            default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=TOPIC_QUEUES_DEFAULT,
+            queue_id=self.queue.queue_id,
+            sys_flag=sys_flag,
+            born_timestamp=born_ms,
+            flag=flag,
+            properties=properties,
+            reconsume_times=0,
+            unit_mode=False,
+            batch=False,
+            broker_name=self.queue.broker,
+        )
+
+
+NOWHERE: Target = Target(MessageQueue("", "", -1), "", "", "", lambda _send: None)
+"""Of a send whose queue is still to be chosen."""
+
+
 class Send(msgspec.Struct, eq=False):
     """A message that is being sent. A Struct: one is made for each message, in a third of the time of a plain class."""
 
     code: ClassVar[int] = RequestCode.SEND_MESSAGE_V2
-    sender: Sender
+    sender: Owner
     message: Message
     prepared: Prepared
     future: asyncio.Future[Any]

@@ -22,9 +22,9 @@ from gantry.producer.crowd import Crowd
 from gantry.producer.lines import Lines
 from gantry.producer.preparing import Preparation
 from gantry.producer.retries import is_tried_again, pause_seconds
-from gantry.producer.send import Send
+from gantry.producer.send import NOWHERE, Send, Target
 from gantry.producer.settings import ProducerSettings
-from gantry.producer.targets import NOWHERE, Target, TopicTargets
+from gantry.producer.targets import TopicTargets
 from gantry_link.calls import Answer
 from gantry_link.connection import Connection
 from gantry_link.errors import BrokerRefused, ConnectionBusy, LinkError, NotConnected

@@ -1,59 +1,13 @@
-"""Where messages of one topic go: its queues, each with its broker's address and the constant parts of its requests. No IO."""
+"""The queues of one topic, in turn, as targets of sends. No IO."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from gantry.errors import InvalidMessage, NoRoute
 from gantry.message import MessageQueue
-from gantry_link.send_pattern import SendPattern
-from gantry_wire.headers import SendHeaderV2
-from gantry_wire.limits import TOPIC_QUEUES_DEFAULT
-from gantry_wire.names import AUTO_CREATE_TOPIC
-
-if TYPE_CHECKING:
-    from gantry.producer.send import Send
-
-
-class Target:
-    """One queue as it is sent to."""
-
-    __slots__ = ("add", "address", "group", "pattern", "queue", "topic")
-
-    def __init__(
-        self, queue: MessageQueue, address: str, group: str, topic: str, add: Callable[[Send], None]
-    ) -> None:
-        """`topic` as the cluster knows it; `queue` has it as the user does; `add` has a send leave with others to its broker."""
-        self.queue: MessageQueue = queue
-        self.address: str = address
-        self.add: Callable[[Send], None] = add
-        self.group: str = group
-        self.topic: str = topic
-        self.pattern: SendPattern = SendPattern(self.header(0, 0, 0, ""))
-
-    def header(self, born_ms: int, sys_flag: int, flag: int, properties: str) -> SendHeaderV2:
-        """Return the header of a request to this queue."""
-        return SendHeaderV2(
-            producer_group=self.group,
-            topic=self.topic,
-            default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=TOPIC_QUEUES_DEFAULT,
-            queue_id=self.queue.queue_id,
-            sys_flag=sys_flag,
-            born_timestamp=born_ms,
-            flag=flag,
-            properties=properties,
-            reconsume_times=0,
-            unit_mode=False,
-            batch=False,
-            broker_name=self.queue.broker,
-        )
-
-
-NOWHERE: Target = Target(MessageQueue("", "", -1), "", "", "", lambda _send: None)
-"""Of a send whose queue is still to be chosen."""
+from gantry.producer.send import Target
 
 
 class TopicTargets:
