@@ -26,8 +26,8 @@ from broker_store.requests import RequestClass
 from broker_store.retrying.retries import Retries
 from broker_store.saver import Saver
 from broker_store.settings import Settings
+from broker_store.settling.building import build_settling
 from broker_store.settling.handlers import SettlingHandlers
-from broker_store.settling.settling import build_settling
 from broker_store.special_sends import SpecialSends
 from broker_store.stamp import Stamp
 from broker_store.sync_thread import SyncThread

@@ -14,7 +14,6 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.delays.levels import LevelList
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.message import Entry, Message
-from broker_store.opened import OpenedStore
 from broker_store.queues import Queue, QueueTable
 from broker_store.requests import OVERLOAD
 from broker_store.settling.ahead import Ahead
@@ -244,18 +243,6 @@ class Settling:
             raise stopped(log.stop_reason)
         if appends.is_crowded:
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
-
-
-def build_settling(
-    store: OpenedStore, appends: Appends, targets: Targets, at_turn_end: AtTurnEnd
-) -> Settling:
-    """Return the part over an opened store."""
-    return Settling(
-        SettlingParts(
-            store.log, appends, store.queues, store.topics, targets, store.states.settled,
-            store.states.transactions, store.levels, store.clock, store.boot_count, at_turn_end,
-        )
-    )  # fmt: skip
 
 
 def _nothing() -> int:
