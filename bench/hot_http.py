@@ -25,7 +25,7 @@ from figures import figure
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from broker_store.send_batch import ItemResult
+from broker_store.sending.send_batch import ItemResult
 from gantry_chassis.budget import Budget
 from gantry_link.connection import Connection
 from gantry_wire.batch import decode_columns

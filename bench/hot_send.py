@@ -20,11 +20,11 @@ from typing import Literal
 from figures import figure
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commands import CommandTable
 from broker_store.log.files import RealFiles
-from broker_store.opening import Opening
-from broker_store.requests import request_classes
-from broker_store.sending import Sending
+from broker_store.opening.opening import Opening
+from broker_store.process.sending import Sending
+from broker_store.requests.command_table import CommandTable
+from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode

@@ -24,9 +24,9 @@ import msgspec
 from figures import figure
 from hot_send import BODY, PARTS, TOPIC, NowherePeer, Store, unique_key
 
-from broker_store.assembly import GC_THRESHOLDS
-from broker_store.clients import ClientTable
-from broker_store.transactions.assembly import TransactionParts, Transactions
+from broker_store.groups.clients import ClientTable
+from broker_store.process.assembly import GC_THRESHOLDS
+from broker_store.process.transactions import TransactionParts, Transactions
 from gantry_link.pool import ConnectionPool
 from gantry_wire.codes import GantryCode, RequestCode
 from gantry_wire.frame import FrameDecoder, encode_request

@@ -5,8 +5,8 @@ import contextlib
 
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.later import Later
 from broker_store.log.errors import LogStopped
+from broker_store.requests.deferred_replies import Later
 from broker_store.retrying.handler import Retrying, RetryingParts
 from gantry_wire.bodies import SubscriptionGroupConfig
 from gantry_wire.codes import RequestCode

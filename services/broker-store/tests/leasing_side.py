@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 from sending_side import DIRECTORY, ScriptedPeer, SendingSide
 
-from broker_store.broker_config import BrokerConfig
-from broker_store.building import Surroundings, build_consuming
-from broker_store.config_files import DataVersionCounter
-from broker_store.leases.building import build_leasing
+from broker_store.config.broker_config import BrokerConfig
+from broker_store.config.config_files import DataVersionCounter
 from broker_store.log.simulated_files import SimulatedFiles
+from broker_store.process.building import Surroundings, build_consuming
+from broker_store.process.leases import build_leasing
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_link.pool import ConnectionPool

@@ -5,13 +5,13 @@ from functools import partial
 
 from memory_store import MemoryPeer, MemoryStore
 
-from broker_store.broker_config import BrokerConfig
-from broker_store.config_files import DataVersionCounter
-from broker_store.consuming import Consuming, ConsumingParts
+from broker_store.config.broker_config import BrokerConfig
+from broker_store.config.config_files import DataVersionCounter
 from broker_store.log.files import RealFiles
-from broker_store.read_settings import ReadSettings
-from broker_store.requests import request_classes
-from broker_store.runtime_info import RuntimeState
+from broker_store.metrics.runtime_info import RuntimeState
+from broker_store.process.reading import Consuming, ConsumingParts
+from broker_store.reading.read_settings import ReadSettings
+from broker_store.requests.request_classes import request_classes
 from gantry_chassis.metrics import Metrics
 from gantry_wire.codes import ResponseCode
 from gantry_wire.command import FLAG_ONEWAY

@@ -7,11 +7,11 @@ from typing import Any, Self
 from broker_store.clocks.clock_note import load_clock_note
 from broker_store.clocks.opening import clock_file
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commands import CommandTable
 from broker_store.log.simulated_files import SimulatedFiles
-from broker_store.opening import Opening
-from broker_store.requests import request_classes
-from broker_store.sending import Sending
+from broker_store.opening.opening import Opening
+from broker_store.process.sending import Sending
+from broker_store.requests.command_table import CommandTable
+from broker_store.requests.request_classes import request_classes
 from broker_store.settings import Settings
 from gantry_wire.batch import BatchItem, encode_batch
 from gantry_wire.codes import RequestCode

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from broker_store.broker_conf import read_broker_conf
-from broker_store.delays.levels import IllegalLevels, parse_levels
+from broker_store.config.broker_conf import read_broker_conf
+from broker_store.config.delay_levels import IllegalLevels, parse_levels
 from broker_store.settings import IMPORTANT, Settings
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.process import Life, run
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> None:
         get_logger().warning("key of the settings file has no meaning here and is ignored", key=key)
 
     async def live(life: Life) -> None:
-        from broker_store.assembly import StoreProcess
+        from broker_store.process.assembly import StoreProcess
 
         get_logger().info("starting", store=settings.store_dir, flush=settings.flush)
         get_logger().debug("settings", **masked(settings))

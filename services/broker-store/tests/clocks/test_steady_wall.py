@@ -3,14 +3,14 @@
 import asyncio
 
 import pytest
+from disk_care_side import MIB, care_of, running
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sending_side import ScriptedPeer, SendingSide
 from simulated_clocks import EPOCH_S, Clocks
-from test_disk_care import MIB, care_of, running
 
-from broker_store import disk_care
 from broker_store.clocks.steady_wall import STEP_LASTS_SECONDS, STEP_SECONDS_MIN
+from broker_store.process import disk_care
 
 HOUR = 3600.0
 EVERY_HOUR = ";".join(map(str, range(24)))

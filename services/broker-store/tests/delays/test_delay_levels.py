@@ -1,6 +1,6 @@
 import pytest
 
-from broker_store.delays.levels import DEFAULT, DEFAULT_LEVELS, LEVELS_MAX, IllegalLevels, parse_levels
+from broker_store.config.delay_levels import DEFAULT, DEFAULT_LEVELS, LEVELS_MAX, IllegalLevels, parse_levels
 
 
 def test_the_default_list_is_rocketmqs():
@@ -68,7 +68,7 @@ def test_a_bad_list_refuses_the_start(capsys):
 
 
 def test_the_key_of_broker_conf_is_read():
-    from broker_store.broker_conf import translate
+    from broker_store.config.broker_conf import translate
 
     values = translate({"messageDelayLevel": "1s 2s", "timerMaxDelaySec": "60"}, "broker.conf").values
     assert values == {"delay_levels": "1s 2s", "delay_horizon_seconds": "60"}

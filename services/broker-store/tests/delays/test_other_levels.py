@@ -4,7 +4,7 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide
 
-from broker_store.delays.levels import DEFAULT_LEVELS, parse_levels
+from broker_store.config.delay_levels import DEFAULT_LEVELS, parse_levels
 from broker_store.derived import lowest_pin
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleStatus

@@ -12,7 +12,7 @@ from sending_side import DIRECTORY, HOST
 
 from broker_store.clocks.store_clock import StoreClock
 from broker_store.log.simulated_files import SimulatedFiles
-from broker_store.opening import Opening
+from broker_store.opening.opening import Opening
 from broker_store.settings import Settings
 
 DERIVED_DIRECTORIES = ("consumequeue", "index", "gantry/keys", "gantry/units")

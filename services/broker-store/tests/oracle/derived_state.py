@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from broker_store.config_files import ConfigFile, DataVersionCounter
-from broker_store.idempotency import ENTRY, Remembered
+from broker_store.commit.message import key_entries
+from broker_store.commit.queues import Queue
+from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.groups.locks.lock_file import LockFile
+from broker_store.groups.offset_keeper import OffsetKeeper
+from broker_store.groups.offsets import OffsetTable
 from broker_store.leases.notes import GroupFilter
 from broker_store.leases.subscriptions import QueueLeases
-from broker_store.locks.lock_file import LockFile
 from broker_store.log.simulated_files import SimulatedFiles
-from broker_store.message import key_entries
-from broker_store.offset_keeper import OffsetKeeper
-from broker_store.offsets import OffsetTable
-from broker_store.opening import Opening
-from broker_store.queues import Queue
+from broker_store.opening.opening import Opening
+from broker_store.sending.idempotency import ENTRY, Remembered
 from gantry_wire.properties import index_key_hash
 from gantry_wire.record import Record, decode_record
 from gantry_wire.units import CONSUME_QUEUE_UNIT

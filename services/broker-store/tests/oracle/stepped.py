@@ -92,9 +92,9 @@ class SteppedExecutor(Executor):
 
 EXECUTORS = (
     "sending_side.ThreadPoolExecutor",
-    "broker_store.consuming.ThreadPoolExecutor",
-    "broker_store.offset_keeper.ThreadPoolExecutor",
-    "broker_store.locks.handler.ThreadPoolExecutor",
+    "broker_store.process.reading.ThreadPoolExecutor",
+    "broker_store.groups.offset_keeper.ThreadPoolExecutor",
+    "broker_store.groups.locks.handler.ThreadPoolExecutor",
 )
 
 
@@ -119,8 +119,8 @@ def run_stepped(live: Callable[[Threads], Coroutine[Any, Any, None]], *, has_jou
     ):
         for name in EXECUTORS:
             patch.setattr(name, threads.executor)
-        patch.setattr("broker_store.checkpoints.time", _StillTime)
-        patch.setattr("broker_store.beside_loop.time", _StillTime)
+        patch.setattr("broker_store.opening.checkpoints.time", _StillTime)
+        patch.setattr("broker_store.commit.loop_yielding.time", _StillTime)
         if has_journal:
-            patch.setattr("broker_store.queue_saving.QUEUES_WITHOUT_JOURNAL_MAX", 1)
+            patch.setattr("broker_store.opening.queue_saving.QUEUES_WITHOUT_JOURNAL_MAX", 1)
         runner.run(live(threads))

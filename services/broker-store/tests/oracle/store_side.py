@@ -9,12 +9,12 @@ from leasing_side import LeasingSide
 from settling_side import SettlingSide
 
 from broker_store.derived import lowest_pin
-from broker_store.disk_care import DiskCare
-from broker_store.locks.handler import QueueLocks
-from broker_store.locks.lock_file import LockFile
+from broker_store.groups.locks.handler import QueueLocks
+from broker_store.groups.locks.lock_file import LockFile
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.log.snapshot import Snapshots
-from broker_store.transactions.assembly import TransactionParts, Transactions
+from broker_store.process.disk_care import DiskCare
+from broker_store.process.transactions import TransactionParts, Transactions
 from gantry_link.pool import ConnectionPool
 
 KEEP_MS = 30_000

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_store.groups import change_group_attributes
+from broker_store.groups.groups import change_group_attributes
 from broker_store.retrying.policy import RETRY_ATTRIBUTE, IllegalPolicy, parse_policy, policy_of
 
 

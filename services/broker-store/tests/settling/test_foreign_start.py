@@ -4,7 +4,7 @@ import pytest
 from sending_side import HOST, ScriptedPeer
 from settling_side import SettlingSide
 
-from broker_store.opening import Opening
+from broker_store.opening.opening import Opening
 from gantry_wire.names import SCHEDULE_TOPIC
 
 pytestmark = pytest.mark.anyio

@@ -7,13 +7,13 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
-from broker_store.config_files import ConfigFile
+from broker_store.commit.topics import MARKS_TOPIC
+from broker_store.config.config_files import ConfigFile
 from broker_store.derived import lowest_pin
-from broker_store.disk_care import DiskCare
+from broker_store.groups.offsets import OffsetTable
 from broker_store.log.snapshot import Snapshots
-from broker_store.offsets import OffsetTable
+from broker_store.process.disk_care import DiskCare
 from broker_store.settling.copies import KEPT_FILE, Copies, keep_foreign_cursors, read_kept_cursors
-from broker_store.topics import MARKS_TOPIC
 from gantry_wire.codes import RequestCode
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gantry_wire.settle_headers import SettleItem
@@ -150,7 +150,7 @@ async def test_retention_asks_to_roll_forward_what_it_may_not_delete(peer, decid
     if decides:
         side.settled([side.item(0, queue_id=17)], queue_id=17)
     care = care_of(side)
-    monkeypatch.setattr("broker_store.disk_care.RETENTION_SECONDS", 0.001)
+    monkeypatch.setattr("broker_store.process.disk_care.RETENTION_SECONDS", 0.001)
     monkeypatch.setattr(type(side.files), "free_bytes", lambda _self, _path: 1)  # deletion is forced
     first = side.log.segments[0]
     task = asyncio.ensure_future(care.delete_old())

@@ -5,8 +5,8 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
+from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.settling.mark import read_mark
-from broker_store.topics import MARKS_TOPIC
 from gantry_wire.bodies import TopicConfig
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.limits import PROPERTIES_BYTES_MAX

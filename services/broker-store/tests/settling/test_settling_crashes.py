@@ -8,9 +8,9 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
+from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.log.simulated_files import Crashed, SimulatedFiles
 from broker_store.settling.mark import read_mark
-from broker_store.topics import MARKS_TOPIC
 from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC
 from gantry_wire.settle_headers import SettleOutput
 

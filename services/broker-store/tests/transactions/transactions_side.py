@@ -4,8 +4,8 @@ import asyncio
 
 from sending_side import HOST, ScriptedPeer, SendingSide
 
-from broker_store.clients import Client, ClientTable
-from broker_store.transactions.assembly import TransactionParts, Transactions
+from broker_store.groups.clients import Client, ClientTable
+from broker_store.process.transactions import TransactionParts, Transactions
 from gantry_link.pool import ConnectionPool
 from gantry_wire.bodies import decode_body
 from gantry_wire.codes import RequestCode

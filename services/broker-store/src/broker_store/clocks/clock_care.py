@@ -7,7 +7,7 @@ from broker_store.clocks.clock_note import ClockNote, store_clock_note
 from broker_store.clocks.shifts import Shift
 from broker_store.clocks.steady_wall import STEP_SECONDS_MIN
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.config_files import ConfigFile
+from broker_store.config.config_files import ConfigFile
 from gantry_chassis.logs import get_logger
 
 LOOK_SECONDS = 1.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from broker_store.clocks.shifts import Shift
-from broker_store.config_files import ConfigFile
+from broker_store.config.config_files import ConfigFile
 
 _BOOT_FILE = Path("/proc/sys/kernel/random/boot_id")
 

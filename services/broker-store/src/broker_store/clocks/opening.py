@@ -4,7 +4,7 @@ import time
 
 from broker_store.clocks.clock_note import boot_name, load_clock_note, steady_clock
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.config_files import ConfigFile
+from broker_store.config.config_files import ConfigFile
 from broker_store.log.files import Files
 
 

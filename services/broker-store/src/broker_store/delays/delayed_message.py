@@ -3,9 +3,9 @@
 
 from typing import NamedTuple
 
-from broker_store.message import Message, Placement
-from broker_store.queues import Queue
-from broker_store.special_message import SpecialMessage
+from broker_store.commit.message import Message, Placement
+from broker_store.commit.queues import Queue
+from broker_store.commit.special_message import SpecialMessage
 
 
 class Wait(NamedTuple):

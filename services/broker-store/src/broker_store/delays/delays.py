@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
+from broker_store.commit.message import Message
+from broker_store.commit.queues import Queue
+from broker_store.commit.special_sends import TIMERS, level_of
+from broker_store.config.delay_levels import LevelList
 from broker_store.delays.delayed_message import DelayedMessage, Wait, told_fields
 from broker_store.delays.instants import Now, due_ms
-from broker_store.delays.levels import LevelList
 from broker_store.delays.recall_handle import RecallHandle
-from broker_store.message import Message
-from broker_store.queues import Queue
-from broker_store.special_sends import TIMERS, level_of
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.limits import PROPERTIES_BYTES_MAX

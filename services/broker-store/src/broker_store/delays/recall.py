@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker_store.appends import Appends
+from broker_store.commit.appends import Appends
+from broker_store.commit.message import Message, Placement
+from broker_store.commit.targets import Targets
+from broker_store.commit.topics import PERM_WRITE, TopicTable
 from broker_store.delays.delayed_message import DelayedMessage, Wait
 from broker_store.delays.delays import Delays
 from broker_store.delays.recall_handle import RecallHandle, parse_handle
-from broker_store.message import Message, Placement
 from broker_store.ports import Commands, Peer
-from broker_store.targets import Targets
-from broker_store.topics import PERM_WRITE, TopicTable
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.encode import encode_response
 from gantry_wire.errors import RefusedRequest

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from broker_store.commit.topics import PERM_RW
 from broker_store.leases.looking import Looker
 from broker_store.leases.opening import Opener
 from broker_store.leases.parts import LeaseParts
@@ -16,7 +17,6 @@ from broker_store.leases.runs import Kind, Run, stretches_of
 from broker_store.leases.subscriptions import QueueLeases, Subscription
 from broker_store.retrying.retries import Retries, readable_reason, used_up
 from broker_store.settling.settling import Settling
-from broker_store.topics import PERM_RW
 from gantry_chassis.logs import get_logger
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.limits import INT32_MAX, PROPERTIES_BYTES_MAX

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from broker_store.groups.offset_keeper import GoOn
 from broker_store.leases.acking import Acker
 from broker_store.leases.giving_up import GivingUp, GivingUpParts
 from broker_store.leases.notes import LeaseNote, QueueNote
@@ -18,7 +19,6 @@ from broker_store.leases.receiving import Receiver
 from broker_store.leases.runs import Kind
 from broker_store.leases.subscriptions import Subscription
 from broker_store.leases.waiting import Waiter, Waiters
-from broker_store.offset_keeper import GoOn
 from broker_store.ports import Commands, Peer
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.encode import encode_response

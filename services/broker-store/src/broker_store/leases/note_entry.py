@@ -3,9 +3,9 @@
 
 from collections.abc import Callable
 
+from broker_store.commit.message import Arrivals, IndexEntry, Message, Mode, Placement
+from broker_store.commit.queues import Queue
 from broker_store.leases.notes import LeaseNote, encode_note
-from broker_store.message import Arrivals, IndexEntry, Message, Mode, Placement
-from broker_store.queues import Queue
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 

@@ -3,22 +3,22 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_store.append_refusals import stopped
-from broker_store.appends import Appends
-from broker_store.figures import Figures
-from broker_store.groups import GroupTable
-from broker_store.later import Later
+from broker_store.commit.append_refusals import stopped
+from broker_store.commit.appends import Appends
+from broker_store.commit.queues import QueueTable
+from broker_store.commit.targets import Targets
+from broker_store.commit.topics import TopicTable
+from broker_store.groups.groups import GroupTable
+from broker_store.groups.offsets import OffsetTable
 from broker_store.leases.note_entry import Answered, NoteEntry
 from broker_store.leases.notes import ACKS_TOPIC, LeaseNote
 from broker_store.leases.subscriptions import Subscriptions
 from broker_store.log.commit_log import LogState
-from broker_store.offsets import OffsetTable
+from broker_store.metrics.metrics import Figures
 from broker_store.ports import LogReader
-from broker_store.pull_reading import InThread
-from broker_store.queues import QueueTable
-from broker_store.read_settings import ReadSettings
-from broker_store.targets import Targets
-from broker_store.topics import TopicTable
+from broker_store.reading.pull_reading import InThread
+from broker_store.reading.read_settings import ReadSettings
+from broker_store.requests.deferred_replies import Later
 
 
 @dataclass(frozen=True, slots=True)

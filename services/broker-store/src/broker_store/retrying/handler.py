@@ -10,18 +10,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker_store.appends import Appends
+from broker_store.commit.appends import Appends
+from broker_store.commit.message import Arrivals, IndexEntry, Message, Placement, refusal_frame
+from broker_store.commit.queues import QueueTable
+from broker_store.commit.targets import Target, Targets
+from broker_store.commit.topics import PERM_RW, PERM_WRITE, UNIT_SUB_FLAG, TopicTable
 from broker_store.delays.delays import Delays
-from broker_store.later import Later
 from broker_store.log.errors import LogError
-from broker_store.message import Arrivals, IndexEntry, Message, Placement, refusal_frame
 from broker_store.ports import Commands, Peer
-from broker_store.queues import QueueTable
+from broker_store.requests.deferred_replies import Later
 from broker_store.retrying.policy import policy_of
 from broker_store.retrying.retries import Retries, readable_reason, tries_of
 from broker_store.retrying.send_back import SentBack, copy_of, decide
-from broker_store.targets import Target, Targets
-from broker_store.topics import PERM_RW, PERM_WRITE, UNIT_SUB_FLAG, TopicTable
 from gantry_wire.bodies import SubscriptionGroupConfig
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.encode import encode_response

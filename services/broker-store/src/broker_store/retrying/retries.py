@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from broker_store.targets import FAQ, Target, Targets
-from broker_store.topics import PERM_RW, TopicTable
+from broker_store.commit.targets import FAQ, Target, Targets
+from broker_store.commit.topics import PERM_RW, TopicTable
 from gantry_wire.bodies import SubscriptionGroupConfig
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest

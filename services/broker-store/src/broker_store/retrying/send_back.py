@@ -5,10 +5,10 @@ RocketMQ's rules: semantics of CONSUMER_SEND_MSG_BACK in docs/protocol.md. Beyon
 
 from typing import NamedTuple
 
-from broker_store.message import Message, Mode
-from broker_store.queues import Queue
+from broker_store.commit.message import Message, Mode
+from broker_store.commit.queues import Queue
+from broker_store.commit.special_sends import TIMERS
 from broker_store.retrying.policy import FIRST_LEVEL
-from broker_store.special_sends import TIMERS
 from gantry_wire.limits import INT32_MAX
 from gantry_wire.properties import (
     DELAY,

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Protocol
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.requests import OVERLOAD
+from broker_store.requests.request_classes import OVERLOAD
 from broker_store.settling.entry import Done
 from broker_store.settling.slices import SettleSlice
 from gantry_wire.codes import ResponseCode

@@ -11,12 +11,12 @@ from typing import cast
 
 import msgspec
 
-from broker_store.config_files import ConfigFile, DataVersionCounter
+from broker_store.commit.queues import QueueTable
+from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.config.saver import Saver
+from broker_store.groups.offsets import OffsetTable
 from broker_store.log.files import Files
-from broker_store.offsets import OffsetTable
 from broker_store.ports import Commands, Peer
-from broker_store.queues import QueueTable
-from broker_store.saver import Saver
 from broker_store.settling.mark import Source
 from broker_store.settling.table import SettledTable
 from gantry_wire import fastjson

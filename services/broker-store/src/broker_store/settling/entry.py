@@ -7,8 +7,8 @@ skipped.
 
 from collections.abc import Callable
 
+from broker_store.commit.message import Arrivals, IndexEntry, Mode, Placement
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
-from broker_store.message import Arrivals, IndexEntry, Mode, Placement
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import Source
 from broker_store.settling.moved_time import put_off

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from broker_store.clocks.shifts import Shifts
-from broker_store.delays.levels import LevelList
+from broker_store.config.delay_levels import LevelList
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import Source
 from gantry_wire.names import SCHEDULE_TOPIC

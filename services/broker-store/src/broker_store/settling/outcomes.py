@@ -6,14 +6,14 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.delays.levels import LevelList
-from broker_store.message import Arrivals, Entry, IndexEntry, Mode, Placement
-from broker_store.queues import Queue
+from broker_store.commit.message import Arrivals, Entry, IndexEntry, Mode, Placement
+from broker_store.commit.queues import Queue
+from broker_store.commit.targets import Target
+from broker_store.config.delay_levels import LevelList
 from broker_store.settling.mark import Source
 from broker_store.settling.placed import Placed, show
 from broker_store.settling.planning import FindTarget
 from broker_store.settling.table import Decided, SettledTable
-from broker_store.targets import Target
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from broker_store.delays.levels import LevelList
-from broker_store.message import Arrivals, IndexEntry, key_entries
-from broker_store.queues import Queue
+from broker_store.commit.message import Arrivals, IndexEntry, key_entries
+from broker_store.commit.queues import Queue
+from broker_store.config.delay_levels import LevelList
 from gantry_wire.names import SCHEDULE_TOPIC
 from gantry_wire.properties import UNIQ_KEY, find_property, index_key_hashes, tags_code
 

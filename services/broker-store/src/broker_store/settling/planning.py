@@ -7,9 +7,11 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from broker_store.commit.message import Mode, fixed_bytes
+from broker_store.commit.queues import Queue
+from broker_store.commit.stamp import ZEROS_WORDS
+from broker_store.commit.targets import Target
 from broker_store.log.scan import ZERO_SECTOR
-from broker_store.message import Mode, fixed_bytes
-from broker_store.queues import Queue
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import (
     MARK,
@@ -19,8 +21,6 @@ from broker_store.settling.mark import (
     Source,
     mark_parts,
 )
-from broker_store.stamp import ZEROS_WORDS
-from broker_store.targets import Target
 from gantry_wire.errors import MalformedProperties
 from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.properties import GANTRY_SETTLED, format_properties

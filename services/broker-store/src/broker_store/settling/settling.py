@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from broker_store.append_refusals import stopped
-from broker_store.appends import Appends, AtTurnEnd
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.delays.levels import LevelList
+from broker_store.commit.append_refusals import stopped
+from broker_store.commit.appends import Appends, AtTurnEnd
+from broker_store.commit.message import Entry, Message
+from broker_store.commit.queues import Queue, QueueTable
+from broker_store.commit.targets import Target, Targets
+from broker_store.commit.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
+from broker_store.config.delay_levels import LevelList
 from broker_store.log.commit_log import CommitLog, LogState
-from broker_store.message import Entry, Message
-from broker_store.queues import Queue, QueueTable
-from broker_store.requests import OVERLOAD
+from broker_store.requests.request_classes import OVERLOAD
 from broker_store.settling.ahead import Ahead
 from broker_store.settling.claims import ClaimTable
 from broker_store.settling.entry import Done, SettleEntry
@@ -25,8 +27,6 @@ from broker_store.settling.outcomes import ItemCopies
 from broker_store.settling.planning import CannotPlan, FindTarget
 from broker_store.settling.slices import SettleSlice, Slices
 from broker_store.settling.table import FLOOR_TAG, Decided, SettledTable
-from broker_store.targets import Target, Targets
-from broker_store.topics import MARKS_TOPIC, PERM_WRITE, TopicTable, queue_count
 from gantry_chassis.fine_timer import FineTimer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest

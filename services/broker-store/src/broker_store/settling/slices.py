@@ -9,8 +9,8 @@ settling does, and settling still goes on however busy the store is.
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from broker_store.appends import AtTurnEnd
-from broker_store.requests import OVERLOAD
+from broker_store.commit.appends import AtTurnEnd
+from broker_store.requests.request_classes import OVERLOAD
 from broker_store.settling.entry import Done
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest

@@ -4,8 +4,8 @@ Lays down byte for byte what `planning.py` plans and `entry.py` builds, for a th
 next of its queue (a lane) is worked out once. Says of everything else that it is not ordinary. Decides nothing.
 """
 
-from broker_store.message import Mode, Placement
-from broker_store.queues import Queue
+from broker_store.commit.message import Mode, Placement
+from broker_store.commit.queues import Queue
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import MARK, MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
 from broker_store.settling.placed import Placed, text_of, unique_key_of

@@ -9,13 +9,13 @@ from typing import Protocol
 
 import msgspec
 
+from broker_store.commit.queues import Queue, QueueTable
+from broker_store.commit.topics import MARKS_TOPIC, PINNED_TOPICS
 from broker_store.derived import ReadLog
 from broker_store.log.errors import LogError
 from broker_store.log.scan import ScannedRecord
-from broker_store.queues import Queue, QueueTable
 from broker_store.settling.mark import MARK, Source, read_mark
 from broker_store.settling.settled_queue import SettledQueue
-from broker_store.topics import MARKS_TOPIC, PINNED_TOPICS
 from gantry_wire.errors import WireError
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC
 from gantry_wire.properties import find_property

@@ -6,11 +6,11 @@ A client answers a check where it was asked. So a broker that asks on behalf of 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from broker_store.clients import ClientTable
-from broker_store.later import Later
+from broker_store.groups.clients import ClientTable
 from broker_store.log.errors import LogError
 from broker_store.ports import LogReader, Peer
-from broker_store.pull_reading import InThread
+from broker_store.reading.pull_reading import InThread
+from broker_store.requests.deferred_replies import Later
 from gantry_link.errors import LinkError
 from gantry_link.pool import ConnectionPool
 from gantry_wire.codes import RequestCode, ResponseCode

@@ -8,8 +8,8 @@ which knows what to say of it.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from broker_store.commit.message import Arrivals, IndexEntry, Placement
 from broker_store.log.errors import LogError
-from broker_store.message import Arrivals, IndexEntry, Placement
 from broker_store.ports import Peer
 from broker_store.settling.outcomes import Outcomes, Rules
 from broker_store.settling.planning import CannotPlan

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker_store.later import Later
+from broker_store.commit.queues import QueueTable
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, LogReader, Peer
-from broker_store.pull_reading import InThread
-from broker_store.queues import QueueTable
+from broker_store.reading.pull_reading import InThread
+from broker_store.requests.deferred_replies import Later
 from broker_store.settling.gathering import Gathered
 from broker_store.transactions.asking import Relays
 from broker_store.transactions.deciding import Deciding, not_decided

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from broker_store.log.errors import LogError
 from broker_store.ports import KeyIndex, LogReader
-from broker_store.pull_reading import InThread
+from broker_store.reading.pull_reading import InThread
 from broker_store.transactions.half_copies import HalfCopies, Transaction, transaction_of
 from broker_store.transactions.outputs import COMMITTED, real_queue_id
 from gantry_wire.codes import ResponseCode

@@ -6,14 +6,14 @@ queue: RocketMQ's layout. Its sender is told the queue it asked for.
 
 from collections.abc import Callable
 
-from broker_store.appends import Appends
-from broker_store.message import Arrivals, IndexEntry, Message, Mode
-from broker_store.plain_sends import BORN_HOST, born_host
+from broker_store.commit.appends import Appends
+from broker_store.commit.message import Arrivals, IndexEntry, Message, Mode
+from broker_store.commit.queues import Queue, QueueTable
+from broker_store.commit.special_message import SpecialMessage
+from broker_store.commit.special_sends import DELAYS, level_of
+from broker_store.commit.targets import Target
 from broker_store.ports import Peer
-from broker_store.queues import Queue, QueueTable
-from broker_store.special_message import SpecialMessage
-from broker_store.special_sends import DELAYS, level_of
-from broker_store.targets import Target
+from broker_store.sending.plain_sends import BORN_HOST, born_host
 from broker_store.transactions.half_copies import HalfCopies, transaction_of
 from broker_store.transactions.half_run import ArrivedHalf, HalfRun
 from broker_store.transactions.known_halves import KnownHalves

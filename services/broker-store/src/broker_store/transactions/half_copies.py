@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from broker_store.commit.queues import QueueTable
+from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.derived import ReadLog
 from broker_store.log.errors import LogError
 from broker_store.log.scan import ScannedRecord
-from broker_store.queues import QueueTable
 from broker_store.settling.mark import MARK, Mark, Source, read_mark
 from broker_store.settling.outcomes import Elsewhere
 from broker_store.settling.table import FLOOR_TAG, Decided, Decision, SettledTable
-from broker_store.topics import MARKS_TOPIC
 from broker_store.transactions.outputs import AUDIT_TOPIC, COMMITTED, ROLLED_BACK
 from gantry_wire.errors import WireError
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC

@@ -7,7 +7,7 @@ Stores the same bytes as a SpecialMessage each and says the same words. Each hal
 from itertools import repeat
 from zlib import crc32
 
-from broker_store.message import (
+from broker_store.commit.message import (
     FSYNC_FIELD,
     WRITTEN_FIELD,
     Arrivals,
@@ -19,8 +19,8 @@ from broker_store.message import (
     refusal_frame,
     reply_fields,
 )
-from broker_store.plain_run import RUN_BYTES_MAX
-from broker_store.queues import Queue
+from broker_store.commit.queues import Queue
+from broker_store.sending.plain_run import RUN_BYTES_MAX
 from broker_store.transactions.half_copies import HalfCopies
 from broker_store.transactions.recent_halves import Half, HalfKind, RecentHalves, new_half
 from gantry_wire.codes import ResponseCode

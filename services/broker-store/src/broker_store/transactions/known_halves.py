@@ -3,8 +3,8 @@
 What a shape says was found out by the long way, whose checks it passed. Bounded; halves whose properties vary never become one.
 """
 
-from broker_store.message import Message, Mode
-from broker_store.targets import Target
+from broker_store.commit.message import Message, Mode
+from broker_store.commit.targets import Target
 from broker_store.transactions.recent_halves import HalfKind
 from gantry_wire.headers import SendHeader
 from gantry_wire.properties import UNIQ_KEY

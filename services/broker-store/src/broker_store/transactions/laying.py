@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 from zlib import crc32
 
-from broker_store.message import Mode, Placement
-from broker_store.queues import Queue
+from broker_store.commit.message import Mode, Placement
+from broker_store.commit.queues import Queue
 from broker_store.settling.mark import MARK_SUFFIX_BYTES_MAX, MARK_SUFFIXES, Source, mark_parts
 from broker_store.settling.placed import Placed
 from broker_store.settling.planning import FindTarget

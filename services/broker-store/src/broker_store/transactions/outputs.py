@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
+from broker_store.commit.special_sends import DELAYS, TIMERS, level_of
+from broker_store.config.delay_levels import DURATION_MS_MAX, LevelList
 from broker_store.delays.instants import Now, due_ms
-from broker_store.delays.levels import DURATION_MS_MAX, LevelList
-from broker_store.special_sends import DELAYS, TIMERS, level_of
 from gantry_wire.half_message import OP_PROPERTIES, ROLLBACK_OP_PROPERTIES, op_body
 from gantry_wire.names import OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.properties import GANTRY_DELAY_MS, REAL_QUEUE_ID, REAL_TOPIC, TIMER_OUT_MS

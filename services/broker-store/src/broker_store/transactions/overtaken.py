@@ -7,7 +7,7 @@ of them can be decided any more. That stands in the log before they are gone, so
 import asyncio
 from collections.abc import Sequence
 
-from broker_store.queues import QueueTable
+from broker_store.commit.queues import QueueTable
 from broker_store.settling.outcomes import SUPERSEDED
 from broker_store.transactions.deciding import Settle
 from broker_store.transactions.half_copies import Copy, HalfCopies

@@ -6,7 +6,7 @@ A copy of what lies in the log and never changes there. Bounded; what is not her
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-from broker_store.special_sends import DELAYS
+from broker_store.commit.special_sends import DELAYS
 from broker_store.transactions.outputs import real_queue_id
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gantry_wire.properties import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from broker_store.later import Later
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, Peer
+from broker_store.requests.deferred_replies import Later
 from broker_store.transactions.asking import Asking
 from broker_store.transactions.deciding import Deciding
 from broker_store.transactions.finding import Finding

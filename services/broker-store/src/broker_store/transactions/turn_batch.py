@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker_store.appends import Appends
+from broker_store.commit.appends import Appends
 from broker_store.settling.entry import SettleEntry
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.settling import Settling

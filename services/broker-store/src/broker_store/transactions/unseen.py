@@ -6,8 +6,8 @@ What arrives in one turn waits as one entry of the group commit that stores noth
 
 from collections.abc import Callable
 
-from broker_store.appends import Appends
-from broker_store.message import Arrivals, IndexEntry, Mode, Placement
+from broker_store.commit.appends import Appends
+from broker_store.commit.message import Arrivals, IndexEntry, Mode, Placement
 from broker_store.ports import Peer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest

@@ -1,0 +1,1 @@
+"""Questions and orders of tools: topics, statistics, connections, cleaning."""

@@ -1,0 +1,69 @@
+"""Deleting a topic so that its offsets are never used twice: refused to sends at once, logged, flushed, only then removed."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from broker_store.commit.appends import Appends
+from broker_store.commit.queues import QueueTable
+from broker_store.commit.system_records import TopicDeletion
+from broker_store.commit.topics import TopicTable
+from gantry_wire.bodies import TopicConfig
+from gantry_wire.errors import RefusedRequest
+
+Done = Callable[[RefusedRequest | None], None]
+
+
+class RetiredSaver(Protocol):
+    """Saves the next offsets of deleted topics."""
+
+    def changed(self) -> None:
+        """Save soon."""
+        ...
+
+    def when_saved(self, answer: Callable[[OSError | None], None]) -> None:
+        """Call back once all changes are durable."""
+        ...
+
+
+class TopicRemoval:
+    """Takes topics away, one record of the log each."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        queues: QueueTable,
+        appends: Appends,
+        saver: RetiredSaver,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._topics = topics
+        self._queues = queues
+        self._appends = appends
+        self._saver = saver
+        self._now_ms = now_ms
+        self.on_removed: list[Callable[[str], None]] = []
+        """Called with the topic's name once its queues are gone."""
+
+    def remove(self, config: TopicConfig, done: Done) -> None:
+        """Delete a topic; `done` is called when that is durable, or with the reason why it was not done."""
+        name = config.topic_name
+        self._topics.removing.add(name)
+        self._topics.delete(name)
+        logged = partial(self._logged, config, done)
+        deletion = TopicDeletion(self._queues, name, self._now_ms(), self._appends.store_host, logged)
+        self._appends.enqueue(deletion)
+
+    def _logged(self, config: TopicConfig, done: Done, refusal: RefusedRequest | None) -> None:
+        name = config.topic_name
+        self._topics.removing.discard(name)
+        if refusal is not None:
+            self._topics.put(config)
+            done(refusal)
+            return
+        self._queues.remove(name)
+        for tell in self.on_removed:
+            tell(name)
+        self._saver.changed()
+        # The record in the log is durable already: the file only spares recovery from searching for it.
+        self._saver.when_saved(lambda _error: done(None))

@@ -1,0 +1,202 @@
+"""17, 18: make or change topics; 215: delete one; 21, 351: tell them. Answers wait until the change is on disk and nameservers know it."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker_store.admin.topic_removal import TopicRemoval
+from broker_store.commit.topics import (
+    QUEUES_MAX,
+    IllegalAttributes,
+    TopicTable,
+    change_attributes,
+    merge_attributes,
+)
+from broker_store.config.saver import Saver
+from broker_store.ports import Commands, Peer
+from gantry_wire.admin_headers import AllTopicConfigHeader, AllTopicConfigReplyHeader, CreateTopicHeader
+from gantry_wire.bodies import (
+    TopicConfig,
+    TopicConfigList,
+    TopicConfigSerializeWrapper,
+    decode_body,
+    encode_body,
+)
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.command import FLAG_ONEWAY, Command
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.header import Header
+from gantry_wire.names import check_topic
+
+PERM_MAX = 7
+FILTER_TYPES = frozenset({"SINGLE_TAG", "MULTI_TAG"})
+
+
+class TopicHeader(Header, kw_only=True, rename="camel", gc=False):
+    """215, 351: one topic by name."""
+
+    topic: str
+
+
+class TopicParts(NamedTuple):
+    """What topic commands need."""
+
+    topics: TopicTable
+    saver: Saver
+    removal: TopicRemoval
+    before_change: Callable[[], None]
+    """Writes what was sent before: a change of a topic never overtakes its messages."""
+
+
+class TopicHandler:
+    """Handles topic commands."""
+
+    def __init__(self, parts: TopicParts) -> None:
+        self._topics = parts.topics
+        self._saver = parts.saver
+        self._removal = parts.removal
+        self._before_change = parts.before_change
+        self.when_known: Callable[[Callable[[], None]], None] = _at_once
+        """Calls back once nameservers were told, or soon when they cannot be; set where there are nameservers."""
+
+    def commands(self) -> Commands:
+        """Return the table entries of this family."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: ("adminBroker", self.update),
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: ("adminBroker", self.update_list),
+            RequestCode.DELETE_TOPIC_IN_BROKER: ("adminBroker", self.delete),
+            RequestCode.GET_ALL_TOPIC_CONFIG: ("adminBroker", self.all),
+            RequestCode.GET_TOPIC_CONFIG: ("adminBroker", self.one),
+        }
+
+    def update(self, peer: Peer, command: Command) -> None:
+        """Make or change one topic."""
+        header = command.read(CreateTopicHeader)
+        present = self._topics.find(header.topic)
+        try:
+            attributes = change_attributes(present.attributes if present else {}, header.attributes or "")
+        except IllegalAttributes as error:
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        topic = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type or "SINGLE_TAG",
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
+            attributes=attributes,
+        )
+        self._put([topic])
+        self._answer_when_saved(peer, command)
+
+    def update_list(self, peer: Peer, command: Command) -> None:
+        """Make or change several topics, all or none."""
+        topics = decode_body(command.body, TopicConfigList).topic_config_list
+        for topic in topics:
+            present = self._topics.find(topic.topic_name)
+            try:
+                topic.attributes = merge_attributes(present.attributes if present else {}, topic.attributes)
+            except IllegalAttributes as error:
+                words = f"topic {topic.topic_name}: {error}"
+                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words) from error
+        self._put(topics)
+        self._answer_when_saved(peer, command)
+
+    def delete(self, peer: Peer, command: Command) -> bytes | None:
+        """Delete a topic with its queues; its offsets go on where they stopped if it is made again."""
+        name = command.read(TopicHeader).topic
+        check_topic(name)
+        self._refuse_system(name)
+        config = self._topics.find(name)
+        if config is None:
+            return encode_response(ResponseCode.SUCCESS, command.opaque)
+        self._before_change()
+
+        def answer(refusal: RefusedRequest | None) -> None:
+            if not command.flag & FLAG_ONEWAY:
+                code = ResponseCode.SUCCESS if refusal is None else refusal.code
+                peer.send(
+                    encode_response(code, command.opaque, remark=None if refusal is None else refusal.remark)
+                )
+
+        self._removal.remove(config, answer)
+        return None
+
+    def all(self, _peer: Peer, command: Command) -> bytes:
+        """Return all topics that a client may know of, or a page of them."""
+        header = command.read(AllTopicConfigHeader)
+        topics = {
+            name: topic for name, topic in self._topics.all().items() if not self._topics.is_internal(name)
+        }
+        total = len(topics)
+        if header.topic_seq is not None and header.max_topic_num is not None:
+            first = max(header.topic_seq, 0)
+            names = sorted(topics)[first : first + max(header.max_topic_num, 0)]
+            topics = {name: topics[name] for name in names}
+        body = encode_body(
+            TopicConfigSerializeWrapper(data_version=self._topics.version.value, topic_config_table=topics)
+        )
+        return encode_response(
+            ResponseCode.SUCCESS, command.opaque, AllTopicConfigReplyHeader(total_topic_num=total), body
+        )
+
+    def one(self, _peer: Peer, command: Command) -> bytes:
+        """Return one topic."""
+        name = command.read(TopicHeader).topic
+        config = self._topics.find(name)
+        if config is None or self._topics.is_internal(name):
+            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+        return encode_response(ResponseCode.SUCCESS, command.opaque, None, encode_body(config))
+
+    def _put(self, topics: list[TopicConfig]) -> None:
+        for topic in topics:
+            self._check(topic)
+        self._before_change()
+        for topic in topics:
+            if topic != self._topics.find(topic.topic_name):
+                self._topics.put(topic)
+
+    def _check(self, topic: TopicConfig) -> None:
+        check_topic(topic.topic_name)
+        self._refuse_system(topic.topic_name)
+        if topic.topic_name in self._topics.removing:
+            raise RefusedRequest(
+                ResponseCode.SYSTEM_BUSY, f"topic[{topic.topic_name}] is being deleted, try again"
+            )
+        for name, count in (
+            ("readQueueNums", topic.read_queue_nums),
+            ("writeQueueNums", topic.write_queue_nums),
+        ):
+            if not 0 <= count <= QUEUES_MAX:
+                raise RefusedRequest(
+                    ResponseCode.INVALID_PARAMETER, f"{name} {count} is outside 0..{QUEUES_MAX}"
+                )
+        if not 0 <= topic.perm <= PERM_MAX:
+            raise RefusedRequest(
+                ResponseCode.INVALID_PARAMETER, f"perm {topic.perm} is outside 0..{PERM_MAX}"
+            )
+        if topic.topic_filter_type not in FILTER_TYPES:
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, "topicFilterType is SINGLE_TAG or MULTI_TAG")
+
+    def _refuse_system(self, name: str) -> None:
+        if self._topics.is_system(name):
+            raise RefusedRequest(
+                ResponseCode.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic."
+            )
+
+    def _answer_when_saved(self, peer: Peer, command: Command) -> None:
+        def answer(error: OSError | None) -> None:
+            if command.flag & FLAG_ONEWAY:
+                return
+            if error is None:
+                self.when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
+            else:
+                words = f"the topic is in force but could not be saved ({error}); it is tried again"
+                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words))
+
+        self._saver.when_saved(answer)
+
+
+def _at_once(answer: Callable[[], None]) -> None:
+    answer()

@@ -1,0 +1,1 @@
+"""What a store asks of clients for somebody else: resets, relays, replies."""

@@ -1,0 +1,25 @@
+"""Asks a connected client something and waits for its answer; what goes wrong on the way becomes RocketMQ's codes."""
+
+from broker_store.groups.clients import Client
+from gantry_link.errors import LinkError, RequestTimedOut
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+
+Fields = dict[str, str]
+RELAY_SECONDS = 10.0
+"""How long a client may take for an answer (RocketMQ's broker: 10 s)."""
+
+
+async def ask_client(
+    client: Client, code: int, fields: Fields, body: bytes = b"", seconds: float = RELAY_SECONDS
+) -> Command:
+    """Return the client's answer. Raises CONSUME_MSG_TIMEOUT, or SYSTEM_ERROR when its connection ended meanwhile."""
+    try:
+        return await client.peer.request(code, fields, body, seconds)
+    except RequestTimedOut as error:
+        words = f"the client {client.client_id} did not answer within {seconds:g} s"
+        raise RefusedRequest(ResponseCode.CONSUME_MSG_TIMEOUT, words) from error
+    except LinkError as error:
+        words = f"the client {client.client_id} is gone: {error}"
+        raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words) from error

@@ -1,0 +1,214 @@
+"""324, 325: a reply to a request message goes to the client that asked (326), and into the cluster's reply topic.
+
+The client's answer decides the code; whether the reply could be stored does not, as in RocketMQ, but where it lies is told. The request itself was a plain
+message: only its properties (CORRELATION_ID, REPLY_TO_CLIENT, TTL) say what it is.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from broker_store.client_requests.relays.client_calls import ask_client
+from broker_store.commit.appends import Appends
+from broker_store.commit.message import Message, Placement
+from broker_store.commit.queues import Queue
+from broker_store.commit.stamp import Stamp
+from broker_store.commit.targets import Target, Targets
+from broker_store.groups.clients import ClientTable
+from broker_store.ports import Commands, Peer
+from broker_store.requests.deferred_replies import Later
+from gantry_chassis.logs import get_logger
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import RefusedRequest, WireError
+from gantry_wire.frame import Command
+from gantry_wire.headers import PushReplyHeader, SendHeader, SendHeaderV2
+from gantry_wire.ids import offset_message_id, pack_host, unpack_host
+from gantry_wire.limits import PROPERTIES_BYTES_MAX
+from gantry_wire.names import REPLY_TOPIC_SUFFIX
+from gantry_wire.properties import (
+    KEYS,
+    MSG_REGION,
+    PUSH_REPLY_TIME,
+    REPLY_TO_CLIENT,
+    TAGS,
+    TRACE_ON,
+    format_properties,
+    parse_properties,
+    tags_code,
+)
+
+_log = get_logger()
+_TOLD = (MSG_REGION, TRACE_ON)
+"""Added to a reply, and told to who sent it."""
+
+
+class ReplySettings(Protocol):
+    """What is set for replies."""
+
+    @property
+    def store_replies(self) -> bool:
+        """Whether replies are kept in the reply topic."""
+        ...
+
+
+class ReplyParts(NamedTuple):
+    """What replies need."""
+
+    clients: ClientTable
+    targets: Targets
+    appends: Appends
+    stamp: Stamp
+    settings: ReplySettings
+    later: Later
+    now_ms: Callable[[], int]
+    body_bytes_max: int
+
+
+class _Reply(NamedTuple):
+    """One reply on its way."""
+
+    header: SendHeader
+    target: Target
+    queue: Queue
+    properties: dict[str, str]
+    body: bytes
+
+
+class _KeptReply(Message):
+    """A reply on its way into the reply topic."""
+
+    __slots__ = ("lies",)
+
+    def __init__(self, *fields: Any) -> None:
+        super().__init__(*fields)
+        self.lies: asyncio.Future[dict[str, str] | None] = asyncio.get_running_loop().create_future()
+        """Where it came to lie, as its sender is told; None when it was refused."""
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        del code  # a flush that took too long changes nothing for one who has delivered its reply
+        place = {"msgId": offset_message_id(at.store_host, self.position)}
+        place |= {"queueId": str(self.queue.queue_id), "queueOffset": str(self.offset)}
+        self._tell(place)
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        _log.warning("a reply is not kept", topic=self.queue.topic, reason=str(refusal))
+        self._tell(None)
+
+    def _tell(self, place: dict[str, str] | None) -> None:
+        if not self.lies.done():
+            self.lies.set_result(place)
+
+
+class Replies:
+    """Handles replies. Those on their way wait in the class of replies, which bounds them."""
+
+    def __init__(self, parts: ReplyParts) -> None:
+        self._parts = parts
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {
+            RequestCode.SEND_REPLY_MESSAGE: ("reply", self.reply),
+            RequestCode.SEND_REPLY_MESSAGE_V2: ("reply", self.reply),
+        }
+
+    def reply(self, peer: Peer, command: Command) -> None:
+        """324, 325: push a reply; answered when the client that asked has taken it, or has not."""
+        parts = self._parts
+        is_short = command.code == RequestCode.SEND_REPLY_MESSAGE_V2
+        header = command.read(SendHeaderV2 if is_short else SendHeader)
+        if len(command.body) > parts.body_bytes_max:
+            words = f"the reply has {len(command.body)} bytes, the limit is {parts.body_bytes_max}"
+            raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+        _check_reply_topic(header.topic)
+        target = parts.targets.known.get(header.topic) or parts.targets.admit(header, peer.remote)
+        queue = parts.targets.queue(target, header.queue_id, peer.remote)
+        reply = _Reply(header, target, queue, parse_properties(header.properties or ""), command.body)
+        parts.later.answer(peer, command, self._deliver(peer, command.opaque, reply))
+
+    async def _deliver(self, peer: Peer, opaque: int, reply: _Reply) -> bytes:
+        nowhere = {"msgId": "0", "queueId": str(reply.queue.queue_id), "queueOffset": "0"}
+        try:
+            await self._push(peer, reply)
+        except RefusedRequest as refusal:
+            self._store(peer, reply)
+            return encode_response(refusal.code, opaque, nowhere, remark=refusal.remark)
+        kept = self._store(peer, reply)
+        place = (await kept.lies) if kept is not None else None
+        fields = (place or nowhere) | {name: reply.properties[name] for name in _TOLD}
+        return encode_response(ResponseCode.SUCCESS, opaque, fields)
+
+    async def _push(self, peer: Peer, reply: _Reply) -> None:
+        """Hand the reply to the client that asked. Raises SYSTEM_ERROR when it did not take it."""
+        client_id = reply.properties.get(REPLY_TO_CLIENT)
+        if client_id is None:
+            raise _failed(f"reply message properties[{REPLY_TO_CLIENT}] is null")
+        client = self._parts.clients.find_producer(client_id)
+        if client is None:
+            raise _failed(f"push reply message fail, channel of <{client_id}> not found.")
+        fields = self._push_header(peer, reply).to_fields()
+        try:
+            answer = await ask_client(client, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, reply.body)
+        except RefusedRequest as error:
+            raise _failed(f"push reply message to {client_id}fail.") from error
+        if answer.code != ResponseCode.SUCCESS:
+            raise _failed(f"push reply message to {client_id}fail.")
+
+    def _push_header(self, peer: Peer, reply: _Reply) -> PushReplyHeader:
+        header, now_ms = reply.header, self._parts.now_ms()
+        added = parse_properties(self._parts.stamp.suffix.decode())
+        for name in _TOLD:
+            reply.properties.setdefault(name, added[name])
+        reply.properties[PUSH_REPLY_TIME] = str(now_ms)
+        host, port = peer.remote
+        store_host, store_port = unpack_host(self._parts.appends.store_host)
+        return PushReplyHeader(
+            producer_group=header.producer_group,
+            topic=header.topic,
+            default_topic=header.default_topic,
+            default_topic_queue_nums=header.default_topic_queue_nums,
+            queue_id=reply.queue.queue_id,
+            sys_flag=header.sys_flag,
+            born_timestamp=header.born_timestamp,
+            flag=header.flag,
+            properties=format_properties(reply.properties).decode(),
+            reconsume_times=header.reconsume_times or 0,
+            unit_mode=bool(header.unit_mode),
+            born_host=f"{host}:{port}",
+            store_host=f"{store_host}:{store_port}",
+            store_timestamp=now_ms,
+        )
+
+    def _store(self, peer: Peer, reply: _Reply) -> _KeptReply | None:
+        """Keep the reply in its topic; the result tells where. Nobody is told when there is no room."""
+        parts, header = self._parts, reply.header
+        if not parts.settings.store_replies:
+            return None
+        raw, unique_key = parts.stamp.finish_bytes(format_properties(reply.properties), reply.properties)
+        if len(raw) > PROPERTIES_BYTES_MAX:
+            _log.warning("a reply is not kept: its properties are too long", topic=header.topic)
+            return None
+        tag = reply.properties.get(TAGS)
+        message = _KeptReply(
+            reply.queue, reply.body, raw, tags_code(tag) if tag else 0, unique_key,
+            reply.properties.get(KEYS), reply.target.mode, None, 0, header.flag, 0, header.born_timestamp,
+            pack_host(*peer.remote), header.reconsume_times or 0,
+        )  # fmt: skip
+        try:
+            parts.appends.submit(message, len(reply.body))
+        except WireError as error:
+            _log.warning("a reply is not kept", topic=header.topic, reason=str(error))
+            return None
+        return message
+
+
+def _check_reply_topic(topic: str) -> None:
+    """Raise NO_PERMISSION for a topic that holds no replies: the send commands check more than this one does."""
+    if not topic.endswith(f"_{REPLY_TOPIC_SUFFIX}"):
+        words = f"a reply goes to a topic named <cluster>_{REPLY_TOPIC_SUFFIX}, not to {topic}: use a send request"
+        raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
+
+
+def _failed(words: str) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.SYSTEM_ERROR, words)

@@ -1,0 +1,202 @@
+"""222: sets a group's offsets in a topic, or in one queue of it, and has the group's clients go on there.
+
+By default as RocketMQ 5.x does it: the store's own offsets change, durably, and each client hears of it with its next pull. With
+useServerSideResetOffset=false as before 5.x: the clients are told (220) and commit the new offsets themselves. Ours: `dryRun=true`
+answers what would be set and changes nothing; `givenAgain` counts what receivers on lease are given again beyond their offset.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker_store.groups.clients import Client, ClientTable
+from broker_store.groups.groups import GroupTable
+from broker_store.groups.offset_keeper import OffsetKeeper
+from broker_store.groups.offsets import OffsetTable
+from broker_store.groups.pending_resets import PendingResets
+from broker_store.ports import Commands, Peer, QueueTable, TopicTable
+from broker_store.reading.pull_handler import Pulls
+from broker_store.reading.read_settings import ReadSettings
+from broker_store.reading.searching import Searching
+from broker_store.requests.deferred_replies import Later
+from gantry_chassis.logs import get_logger
+from gantry_wire.bodies import MessageQueue, QueueOffset, ResetOffsetBody, ResetOffsetListBody, encode_body
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.encode import encode_request, encode_response
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.headers import ResetClientOffsetHeader, ResetOffsetHeader
+from gantry_wire.names import GATEWAY_GROUP
+
+LATEST_MS = -1
+"""A timestamp below 0 means the end of each queue."""
+LANGUAGE_CPP = "CPP"
+"""Clients that cannot read objects as keys and get a list."""
+
+_log = get_logger()
+
+
+class ResettingParts(NamedTuple):
+    """What resets change and ask."""
+
+    topics: TopicTable
+    groups: GroupTable
+    queues: QueueTable
+    clients: ClientTable
+    offsets: OffsetTable
+    keeper: OffsetKeeper
+    pulls: Pulls
+    pending: PendingResets
+    searching: Searching
+    settings: ReadSettings
+    later: Later
+    broker_name: str
+    given_from: Callable[[str, str, int, int], int]
+    """How many messages a group is given again in a queue from an offset on, though it is not behind with them."""
+
+
+class Resetting:
+    """Handles resets. Who keeps more of a group's place than its offsets hears of them from the keeper of offsets."""
+
+    def __init__(self, parts: ResettingParts) -> None:
+        self._parts = parts
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: ("adminBroker", self.reset)}
+
+    def reset(self, peer: Peer, command: Command) -> None:
+        """222: reset offsets; answered when they are durable."""
+        header = command.read(ResetOffsetHeader)
+        self._check(header)
+        self._parts.later.answer(peer, command, self._reset(header, command))
+
+    def _check(self, header: ResetOffsetHeader) -> None:
+        parts, topic, group = self._parts, header.topic, header.group
+        config = parts.topics.find(topic)
+        if config is None:
+            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
+        if parts.groups.find(group) is None or group == GATEWAY_GROUP:
+            words = f"Group {group} does not exist"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+        if header.queue_id >= config.read_queue_nums:
+            words = (
+                f"queueId {header.queue_id} of {topic} does not exist: it has {config.read_queue_nums} queues"
+            )
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+
+    async def _reset(self, header: ResetOffsetHeader, command: Command) -> bytes:
+        targets = await self._targets(header)
+        given_from = self._parts.given_from
+        again = sum(given_from(header.group, header.topic, *target) for target in targets.items())
+        if header.dry_run:
+            return self._answer(header, command, targets, again)
+        if self._parts.settings.server_side_reset:
+            await self._assign(header.group, header.topic, targets)
+        else:
+            targets, again = self._push(header, targets), 0
+        return self._answer(header, command, targets, again)
+
+    async def _targets(self, header: ResetOffsetHeader) -> dict[int, int]:
+        """Return the new offset by queue. Raises RefusedRequest for one that the queue does not have."""
+        parts, topic, queue_id = self._parts, header.topic, header.queue_id
+        if queue_id >= 0 and header.offset is not None and header.offset != -1:
+            queue = parts.queues.find(topic, queue_id)
+            low, high = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+            if not low <= header.offset <= high:
+                words = f"Target offset {header.offset} not in consume queue range [{low}-{high}]"
+                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+            return {queue_id: header.offset}
+        config = parts.topics.find(topic)
+        count = 0 if config is None else config.read_queue_nums
+        chosen = [queue_id] if queue_id >= 0 else range(count)
+        return {number: await self._offset_at(topic, number, header.timestamp) for number in chosen}
+
+    async def _offset_at(self, topic: str, queue_id: int, time_ms: int) -> int:
+        queue = self._parts.queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        if time_ms <= LATEST_MS:
+            return queue.max_offset
+        return await self._parts.searching.offset_at(queue, time_ms, upper=False)
+
+    async def _assign(self, group: str, topic: str, targets: dict[int, int]) -> None:
+        """Set the offsets. Clients that are there hear of it with their next pull; one that is held is answered now."""
+        parts = self._parts
+        is_online = group in parts.clients.consumers
+        durable = [self._commit(group, topic, queue_id, offset) for queue_id, offset in targets.items()]
+        for queue_id, offset in targets.items():
+            if is_online:
+                parts.pending.assign(group, topic, queue_id, offset)
+        parts.pulls.group_reset(topic, group)
+        await asyncio.gather(*durable)
+        _log.info("offsets reset", group=group, topic=topic, queues=len(targets), online=is_online)
+
+    def _commit(self, group: str, topic: str, queue_id: int, offset: int) -> "asyncio.Future[None]":
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def answer(error: OSError | None) -> None:
+            if done.done():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                words = f"offsets are set but not durable, reset them again: {error}"
+                done.set_exception(RefusedRequest(ResponseCode.SYSTEM_ERROR, words))
+
+        self._parts.keeper.commit(group, topic, queue_id, offset, answer)
+        return done
+
+    def _push(self, header: ResetOffsetHeader, targets: dict[int, int]) -> dict[int, int]:
+        """Tell the group's clients (220); without force no queue goes forward. Returns what they were told."""
+        parts, group, topic = self._parts, header.group, header.topic
+        told: dict[int, int] = {}
+        for queue_id, offset in targets.items():
+            known = parts.offsets.find(group, topic, queue_id)
+            if known is None:
+                raise RefusedRequest(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
+            told[queue_id] = offset if header.is_force or offset < known else known
+        entry = parts.clients.consumers.get(group)
+        if entry is None:
+            words = (
+                f"Consumer not online, so can not reset online client offset: group {group}, topic {topic}"
+            )
+            raise RefusedRequest(ResponseCode.CONSUMER_NOT_ONLINE, words)
+        for client in entry.clients.values():
+            client.peer.send(self._order(client, header, told))
+        return told
+
+    def _order(self, client: Client, header: ResetOffsetHeader, told: dict[int, int]) -> bytes:
+        fields = ResetClientOffsetHeader(
+            topic=header.topic, group=header.group, timestamp=header.timestamp, is_force=header.is_force
+        )
+        name = self._parts.broker_name
+        if client.language == LANGUAGE_CPP:
+            body = ResetOffsetListBody(
+                offset_table=[
+                    QueueOffset(broker_name=name, offset=offset, queue_id=queue_id, topic=header.topic)
+                    for queue_id, offset in told.items()
+                ]
+            )
+            return _oneway(fields, encode_body(body))
+        return _oneway(fields, encode_body(self._table(header.topic, told)))
+
+    def _answer(
+        self, header: ResetOffsetHeader, command: Command, targets: dict[int, int], again: int
+    ) -> bytes:
+        body = self._table(header.topic, targets)
+        body.given_again = again or None
+        return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
+
+    def _table(self, topic: str, offsets: dict[int, int]) -> ResetOffsetBody:
+        name = self._parts.broker_name
+        return ResetOffsetBody(
+            offset_table={
+                MessageQueue(broker_name=name, queue_id=queue_id, topic=topic): offset
+                for queue_id, offset in offsets.items()
+            }
+        )
+
+
+def _oneway(header: ResetClientOffsetHeader, body: bytes) -> bytes:
+    return encode_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, 0, header, body, oneway=True)

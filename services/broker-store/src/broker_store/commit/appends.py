@@ -1,0 +1,362 @@
+"""Group commit: what arrived in one turn of the loop is written together, flushed together, then answered.
+
+Order of a batch: place, write, [flush], appear, answer. Nothing is answered before what its topic promises is true, nothing is
+readable before it is durable where flush=sync: there a batch stays open while a flush is under way, and a moment longer while
+more is expected (`flush_pace.py`). Knows no topic and no header.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker_store.clocks.store_clock import StoreClock
+from broker_store.commit.append_refusals import disk_full, no_room, stopped, unknown
+from broker_store.commit.dispatch import Dispatch
+from broker_store.commit.flush_pace import GATHER_S_MAX, FlushPace
+from broker_store.commit.message import Entry, Mode
+from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.errors import DiskFull, LogError, LogStopped, NoDescriptorLeft
+from broker_store.ports import CommitFigures
+from broker_store.requests.request_classes import OVERLOAD, RequestClass, waited_too_long
+from gantry_chassis.logs import get_logger
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+
+OPEN_BYTES_MAX = 16 * 1024 * 1024
+"""A turn that gathered more body bytes than this is written before it ends: bounds memory, not durability."""
+WAITING_BYTES_MAX = 256 * 1024 * 1024
+"""Log bytes whose senders wait for a flush; more are refused as busy."""
+_log = get_logger()
+AtTurnEnd = Callable[[Callable[[], None]], None]
+"""Has a callback run once at the end of this turn of the loop, however often it is asked for."""
+Later = Callable[[float, Callable[[], None]], object]
+
+
+class _Waiting(NamedTuple):
+    """Written entries whose flush is awaited."""
+
+    start: int
+    end: int
+    """Durable when a flush reaches this position."""
+    opened_s: float
+    store_ms: int
+    entries: list[Entry]
+
+
+class Appends:
+    """The only writer of the log while the store serves."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        dispatch: Dispatch,
+        clock: StoreClock,
+        at_turn_end: AtTurnEnd,
+        sends: RequestClass,
+        store_host: bytes,
+        flush_timeout_s: float = 5.0,
+        recovered_ms: int = 0,
+    ) -> None:
+        self.log = log
+        self.store_host = store_host
+        self.store_ms = 0
+        """Store time of the batch being placed."""
+        self.figures: CommitFigures | None = None
+        self.request_sync: Callable[[], None] = _no_sync_thread
+        self.later: Later = _nothing
+        """Runs a callback after some seconds: call_later."""
+        self.on_disk_full: Callable[[], None] = _nothing
+        """Told when a write met the end of the disk."""
+        self._dispatch = dispatch
+        self._clock = clock
+        self._at_turn_end = at_turn_end
+        self.sends = sends
+        sends.head_wait = self._head_wait_ms
+        self._flush_timeout_s = flush_timeout_s
+        self._end_turn_bound = self._end_turn
+        self._pace = FlushPace()
+        self._is_timed = False
+        self._turn_s: float | None = None
+        """When the first entry of this turn came, None before it."""
+        self._open: list[Entry] = []
+        self._own: list[Entry] = []
+        """Those of the open batch that no client may send again."""
+        self._open_bytes = 0
+        self._may_hold = True
+        """Whether all that is open waits for a flush anyway."""
+        self._opened_s = 0.0
+        self._placed: list[Entry] = []
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_bytes = 0
+        self.appeared_ms = recovered_ms
+        """Store time of the newest batch that is wholly visible, at first of the newest record of earlier runs."""
+        self.batches = 0
+        self.syncs = 0
+        self.written = 0
+        self.refused = 0
+
+    @property
+    def pending(self) -> int:
+        """Entries submitted and not yet visible."""
+        return self.sends.in_flight
+
+    @property
+    def appeared_end(self) -> int:
+        """Everything below this position is written and visible."""
+        return self._waiting[0].start if self._waiting else self.log.written_end
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits that new work is to be refused as busy."""
+        return self.sends.in_flight >= self.sends.capacity or self._waiting_bytes > WAITING_BYTES_MAX
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything submitted is durable as promised and answered."""
+        return not (self._open or self._waiting)
+
+    def submit(self, entry: Entry, body_bytes: int = 0) -> None:
+        """Take an entry into this turn's batch. Raises RefusedRequest when the store cannot take it now."""
+        if self.log.state is not LogState.RUNNING:
+            raise stopped(self.log.stop_reason) if self.log.state is LogState.STOPPED else disk_full()
+        if self.is_crowded:
+            self.sends.refused_full += 1
+            raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
+        self._take(entry, body_bytes)
+
+    def enqueue(self, entry: Entry, body_bytes: int = 0) -> None:
+        """As `submit`, for the store's own records and decisions: never refused for load, nor because their turn came late."""
+        self._own.append(entry)
+        self._take(entry, body_bytes)
+
+    def _take(self, entry: Entry, body_bytes: int) -> None:
+        if self._turn_s is None:
+            self._begin_turn()
+        if entry.mode != Mode.SYNC:
+            self._may_hold = False
+        self._open.append(entry)
+        self.sends.in_flight += 1
+        self._open_bytes += body_bytes
+        if self._open_bytes > OPEN_BYTES_MAX:
+            self.flush()
+
+    def extend(self, entry: Entry, body_bytes: int) -> bool:
+        """Let `entry` stand for one more message; False when it is not the newest of the open batch, or there is no room."""
+        sends = self.sends
+        if not self._open or self._open[-1] is not entry or sends.in_flight >= sends.capacity:
+            return False
+        if self._turn_s is None:
+            self._begin_turn()
+        sends.in_flight += 1
+        self._open_bytes += body_bytes
+        return True
+
+    def placed(self, entry: Entry) -> None:
+        """Add a record that the log itself asked for in the middle of a batch (a segment's preamble)."""
+        self._placed.append(entry)
+        self.sends.in_flight += 1
+
+    def _begin_turn(self) -> None:
+        self._turn_s = self._clock.monotonic()
+        if not self._open:
+            self._opened_s = self._turn_s
+        self._at_turn_end(self._end_turn_bound)
+
+    def _end_turn(self) -> None:
+        """Write the open batch, unless it had better wait for more."""
+        began_s, self._turn_s = self._turn_s, None
+        if began_s is not None:
+            waited_ms = int((self._clock.monotonic() - began_s) * 1000)
+            if waited_ms > self.sends.wait_ms_max:
+                self._refuse_late(waited_ms)
+        if self._open and not (self._may_hold and self._is_better_later()):
+            self.flush()
+
+    def _is_better_later(self) -> bool:
+        now_s = self._clock.monotonic()
+        if self._waiting:
+            return self._pace.holds(now_s)  # written at the end of the flush under way
+        if not self._pace.gathers(now_s, self.sends.in_flight):
+            return False
+        if not self._is_timed:  # for when no turns come that look at the time themselves
+            self._is_timed = True
+            self.later(GATHER_S_MAX, self._gathered)
+        return True
+
+    def _gathered(self) -> None:
+        self._is_timed = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Look again at what was left open: something it waited for may be over."""
+        if self._open and self._turn_s is None:
+            self._end_turn()
+
+    def flush(self) -> None:
+        """Write the open batch now, whatever it might wait for."""
+        entries = self._take_open()
+        if not entries:
+            return
+        self.store_ms = self._clock.now_ms()
+        start = self.log.written_end
+        placed = self._place(entries)
+        if placed and self._write(placed):
+            self.batches += 1
+            self.written += messages_of(placed)
+            self._after_write(start, placed)
+
+    def _take_open(self) -> list[Entry]:
+        entries, self._open, self._open_bytes, self._may_hold = self._open, [], 0, True
+        self._own = []
+        return entries
+
+    def _refuse_late(self, waited_ms: int) -> None:
+        """Refuse the sends of the open batch; what is the store's own stays in it."""
+        own = {id(entry) for entry in self._own}
+        entries = [entry for entry in self._open if id(entry) not in own]
+        self._open = [entry for entry in self._open if id(entry) in own]
+        count = messages_of(entries)
+        self.sends.refused_late += count
+        self._refuse(entries, RefusedRequest(ResponseCode.SYSTEM_BUSY, waited_too_long(waited_ms, count)))
+
+    def _head_wait_ms(self) -> int:
+        if self._waiting:
+            oldest_s = self._waiting[0].opened_s
+        elif self._open:
+            oldest_s = self._opened_s
+        else:
+            return 0
+        return int((self._clock.monotonic() - oldest_s) * 1000)
+
+    def _place(self, entries: list[Entry]) -> list[Entry]:
+        """Place entries in order; those that find no room are refused, the others go on."""
+        placed = self._placed
+        for number, entry in enumerate(entries):
+            try:
+                entry.place(self)
+            except (NoDescriptorLeft, DiskFull, LogStopped) as error:
+                self._refuse(entries[number:], no_room(error))
+                break
+            except LogError as error:
+                self._refuse([entry], RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, str(error)))
+                continue
+            except Exception as error:  # noqa: BLE001 - a fault of ours; what it reserved cannot be given back
+                _log.exception("a message could not be placed")
+                self.log.stop_for(f"a message could not be placed: {error!r}")
+                self._refuse([*placed, *entries[number:]], stopped(self.log.stop_reason))
+                placed = []
+                break
+            placed.append(entry)
+        self._placed = []
+        return placed
+
+    def _write(self, placed: list[Entry]) -> bool:
+        try:
+            self.log.write()
+        except DiskFull:
+            for entry in reversed(placed):
+                entry.take_back()
+            self._refuse(placed, disk_full())
+            self.on_disk_full()
+            return False
+        except LogStopped:
+            # Part of the batch may lie in the file: the restart that re-reads the tail decides.
+            self._refuse(placed, unknown())
+            return False
+        return True
+
+    def _after_write(self, start: int, placed: list[Entry]) -> None:
+        end = self.log.written_end
+        now = [entry for entry in placed if entry.mode == Mode.ASYNC]
+        if now:
+            is_all = len(now) == len(placed)
+            self._appear(end, now, self.appeared_end if is_all or self._waiting else start)
+            self._answer(now, self._opened_s)
+            if is_all:
+                self.appeared_ms = self.store_ms
+                return
+            placed = [entry for entry in placed if entry.mode != Mode.ASYNC]
+        for entry in placed:
+            if entry.mode == Mode.EARLY:
+                entry.answer(self)
+        if not self._waiting:
+            self._pace.began(self._clock.monotonic())
+        self._waiting_bytes += end - start
+        self._waiting.append(_Waiting(start, end, self._opened_s, self.store_ms, placed))
+        self.request_sync()
+
+    def synced(self, position: int) -> None:
+        """Make visible and answer what lies below `position`: it is durable. Called in the loop after each flush."""
+        self.syncs += 1
+        waiting = self._waiting
+        entries: list[Entry] = []
+        opened_s = 0.0
+        while waiting and waiting[0].end <= position:
+            batch = waiting.popleft()
+            self._waiting_bytes -= batch.end - batch.start
+            opened_s = opened_s or batch.opened_s
+            entries = entries + batch.entries if entries else batch.entries
+            self.appeared_ms = max(self.appeared_ms, batch.store_ms)
+        try:
+            self.log.set_confirm(position)
+        except LogStopped as error:
+            self._refuse(entries, unknown())
+            self.failed(error)
+            return
+        if entries:
+            self._appear(max(position, self.log.visible_end), entries, self.appeared_end)
+            self._answer(entries, opened_s)
+            now_s, count = self._clock.monotonic(), messages_of(entries)
+            self._pace.ended(now_s, count, self.sends.in_flight)
+            if self.figures is not None:
+                self.figures.on_flush(int((now_s - opened_s) * 1e6), count)
+        if self._open:
+            self._at_turn_end(self._end_turn_bound)
+
+    def failed(self, _error: LogStopped) -> None:
+        """Answer what waited when a flush failed: whether it is stored, nobody knows. Called in the loop."""
+        while self._waiting:
+            self._refuse(self._waiting.popleft().entries, unknown())
+        self._go_on()
+
+    def answer_late(self) -> None:
+        """Answer FLUSH_DISK_TIMEOUT to those that waited too long; they stay in the log and appear when flushed."""
+        self._go_on()
+        latest_s = self._clock.monotonic() - self._flush_timeout_s
+        for waiting in self._waiting:
+            if waiting.opened_s > latest_s:
+                break
+            for entry in waiting.entries:
+                entry.answer(self, ResponseCode.FLUSH_DISK_TIMEOUT)
+
+    def _appear(self, visible_end: int, entries: list[Entry], visible_below: int) -> None:
+        self.log.set_visible(visible_end)
+        self._dispatch.appear(entries, visible_below)
+
+    def _answer(self, entries: list[Entry], opened_s: float) -> None:
+        count = messages_of(entries)
+        self.sends.in_flight -= count
+        for entry in entries:
+            entry.answer(self)
+        if self.figures is not None:
+            self.figures.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), count)
+
+    def _refuse(self, entries: list[Entry], refusal: RefusedRequest) -> None:
+        count = messages_of(entries)
+        self.sends.in_flight -= count
+        self.refused += count
+        for entry in entries:
+            entry.refuse(refusal)
+
+
+def messages_of(entries: list[Entry]) -> int:
+    """Return how many requests these entries stand for."""
+    return sum([entry.count for entry in entries])
+
+
+def _no_sync_thread() -> None:
+    raise AssertionError("appends need a sync thread before they can wait for a flush")
+
+
+def _nothing(*_: object) -> None:
+    pass

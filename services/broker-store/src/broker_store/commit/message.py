@@ -1,0 +1,254 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
+"""What travels through the group commit: one message, with what its sender asked for and where it came to lie.
+
+An entry is placed (position and offset assigned, bytes put into the open batch), later made visible, and answered. The hot path
+touches every field of a Message exactly once per stage, so it is a plain slots class.
+"""
+
+from enum import IntEnum
+from typing import Protocol
+
+from broker_store.commit.queues import Queue
+from broker_store.log.commit_log import CommitLog
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response, encode_send_reply
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.ids import HOST_V4_BYTES, offset_message_id
+from gantry_wire.limits import TOPIC_BYTES_MAX
+from gantry_wire.properties import index_key_hash
+from gantry_wire.record import RECORD_BYTES_MIN, build_record
+
+IndexEntry = tuple[int, int, int]
+"""Hash of topic and key, position, store time in ms."""
+Arrivals = dict[Queue, list[int]]
+"""Tags codes of what became readable, by queue, in offset order."""
+
+KEYS_PER_MESSAGE_MAX = 1024
+
+FSYNC_FIELD = b',"durability":"fsync"'
+WRITTEN_FIELD = b',"durability":"written"'
+
+
+class Mode(IntEnum):
+    """When a message is answered, and when it becomes visible."""
+
+    ASYNC = 0
+    """Both after the write."""
+    SYNC = 1
+    """Both after the flush."""
+    EARLY = 2
+    """Answered after the write (WAIT=false), visible after the flush."""
+
+
+class ReplyTo(Protocol):
+    """Where an answer goes."""
+
+    def send(self, data: bytes) -> None:
+        """Queue bytes for the end of this turn."""
+        ...
+
+
+class Placement(Protocol):
+    """What placing needs to know about this store."""
+
+    log: CommitLog
+    store_ms: int
+    store_host: bytes
+
+
+class Entry(Protocol):
+    """One thing in the group commit: a message, a batch of them, or a system record."""
+
+    mode: Mode
+    count: int
+    """How many requests wait for its answer."""
+
+    def place(self, at: Placement) -> None:
+        """Assign position and offset and put the bytes into the open batch. Raises LogError: then nothing was done."""
+        ...
+
+    def take_back(self) -> None:
+        """Undo `place`: the log took the batch back. Called newest first."""
+        ...
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        """Become readable: append units to the queue, add to the batch's index entries and arrivals."""
+        ...
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        """Tell the sender where the message lies; `code` says when that is less than it asked for. Once only."""
+        ...
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        """Tell the sender that it is not stored, or that nobody knows. Once only."""
+        ...
+
+
+class Message:
+    """A single message. `peer` is None for a one-way send and for the store's own."""
+
+    count = 1
+    __slots__ = (
+        "body",
+        "born_host",
+        "born_ms",
+        "flag",
+        "keys",
+        "mode",
+        "offset",
+        "opaque",
+        "peer",
+        "position",
+        "properties",
+        "queue",
+        "reconsume_times",
+        "size",
+        "store_ms",
+        "sys_flag",
+        "tags_code",
+        "unique_key",
+    )
+
+    def __init__(  # noqa: PLR0913, PLR0917 - a message has these fields, and one call per message is what there is time for
+        self,
+        queue: Queue,
+        body: bytes,
+        properties: bytes,
+        tags_code: int,
+        unique_key: str,
+        keys: str | None,
+        mode: Mode,
+        peer: ReplyTo | None,
+        opaque: int,
+        flag: int,
+        sys_flag: int,
+        born_ms: int,
+        born_host: bytes,
+        reconsume_times: int,
+    ) -> None:
+        self.queue = queue
+        self.body = body
+        self.properties = properties
+        self.tags_code = tags_code
+        self.unique_key = unique_key
+        self.keys = keys
+        self.mode = mode
+        self.peer = peer
+        self.opaque = opaque
+        self.flag = flag
+        self.sys_flag = sys_flag
+        self.born_ms = born_ms
+        self.born_host = born_host
+        self.reconsume_times = reconsume_times
+        self.position = -1
+        self.offset = -1
+        self.size = 0
+        self.store_ms = 0
+
+    def place(self, at: Placement) -> None:
+        queue = self.queue
+        topic = queue.topic_bytes
+        size = (
+            fixed_bytes(self.born_host, at.store_host, len(topic))
+            + len(self.body)
+            + len(topic)
+            + len(self.properties)
+        )
+        position = at.log.reserve(size)
+        offset = queue.next_offset
+        self.position, self.offset, self.size, self.store_ms = position, offset, size, at.store_ms
+        at.log.put(
+            build_record(
+                topic,
+                queue.queue_id,
+                offset,
+                position,
+                self.body,
+                self.properties,
+                self.flag,
+                self.sys_flag,
+                self.born_ms,
+                self.born_host,
+                at.store_ms,
+                at.store_host,
+                self.reconsume_times,
+            )
+        )
+        queue.next_offset = offset + 1
+        queue.put_bytes += size
+        self.body = self.properties = (
+            b""  # the record holds them now: ten thousand waiting messages stay small
+        )
+
+    def take_back(self) -> None:
+        self.queue.next_offset = self.offset
+        self.queue.put_bytes -= self.size
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        queue, position = self.queue, self.position
+        queue.units.append(self.offset, position, self.size, self.tags_code)
+        topic = queue.topic
+        if self.unique_key:
+            index.append((index_key_hash(topic, self.unique_key), position, self.store_ms))
+        if self.keys:
+            index += key_entries(topic, self.keys, position, self.store_ms)
+        if arrivals is not None:
+            arrivals.setdefault(queue, []).append(self.tags_code)
+
+    def told(self) -> tuple[int, dict[str, str]]:
+        """Return the queue that the sender is told, and further fields of its answer."""
+        return self.queue.queue_id, {}
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        peer, self.peer = self.peer, None
+        if peer is None:
+            return
+        message_id = offset_message_id(at.store_host, self.position)
+        if not code:
+            extra = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
+            peer.send(
+                encode_send_reply(
+                    self.opaque, message_id, self.queue.queue_id, self.offset, self.unique_key, extra
+                )
+            )
+            return
+        fields = reply_fields(message_id, self.queue.queue_id, self.offset, self.unique_key)
+        peer.send(encode_response(code, self.opaque, fields, remark=code.name))
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        peer, self.peer = self.peer, None
+        if peer is not None:
+            peer.send(refusal_frame(self.opaque, refusal))
+
+
+def reply_fields(message_id: str, queue_id: int, offset: int, unique_key: str) -> dict[str, str]:
+    """Return what a sender is told about a message that is written and not known to be flushed."""
+    return {
+        "msgId": message_id,
+        "queueId": str(queue_id),
+        "queueOffset": str(offset),
+        "transactionId": unique_key,
+        "durability": "written",
+    }
+
+
+def refusal_frame(opaque: int, refusal: RefusedRequest) -> bytes:
+    """Return the error reply to one request."""
+    return encode_response(refusal.code, opaque, refusal.fields, remark=refusal.remark)
+
+
+def fixed_bytes(born_host: bytes, store_host: bytes, topic_size: int) -> int:
+    """Return what a record holds beside body, topic and properties."""
+    return (
+        RECORD_BYTES_MIN
+        + len(born_host)
+        + len(store_host)
+        - 2 * HOST_V4_BYTES
+        + (topic_size > TOPIC_BYTES_MAX)
+    )
+
+
+def key_entries(topic: str, keys: str, position: int, store_ms: int) -> list[IndexEntry]:
+    """Return the index entries of a KEYS property: one for each word of it, at most KEYS_PER_MESSAGE_MAX."""
+    words = keys.split(None, KEYS_PER_MESSAGE_MAX)[:KEYS_PER_MESSAGE_MAX]
+    return [(index_key_hash(topic, word), position, store_ms) for word in words]

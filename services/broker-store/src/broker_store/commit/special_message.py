@@ -1,0 +1,58 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
+"""A message that waits in a system queue: stored there, answered for the queue it was sent to."""
+
+from broker_store.commit.message import FSYNC_FIELD, WRITTEN_FIELD, Message, Mode, Placement
+from broker_store.commit.queues import Queue
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response, encode_send_reply
+from gantry_wire.ids import offset_message_id
+
+
+class SpecialMessage(Message):
+    """A message put into another queue than the one it was sent to; what it waits for, its subclass knows.
+
+    Messages of many topics meet in one system queue. Where their topics answer after the write, they still become visible
+    after the flush only: none may overtake another in its queue.
+    """
+
+    __slots__ = ("target_queue_id",)
+
+    def __init__(self, message: Message, queue: Queue, properties: bytes) -> None:
+        super().__init__(
+            queue, message.body, properties, message.tags_code, message.unique_key, message.keys,
+            Mode.EARLY if message.mode == Mode.ASYNC else message.mode, message.peer, message.opaque, message.flag,
+            message.sys_flag, message.born_ms, message.born_host, message.reconsume_times,
+        )  # fmt: skip
+        self.target_queue_id = message.queue.queue_id
+
+    def told(self) -> tuple[int, dict[str, str]]:
+        return self.target_queue_id, {}
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        peer, self.peer = self.peer, None
+        if peer is None:
+            return
+        message_id = offset_message_id(at.store_host, self.position)
+        queue_id, more = self.told()
+        if not code:
+            extra = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
+            if more:
+                extra += json_fields(more)
+            peer.send(
+                encode_send_reply(self.opaque, message_id, queue_id, self.offset, self.unique_key, extra)
+            )
+            return
+        fields = {
+            "msgId": message_id,
+            "queueId": str(queue_id),
+            "queueOffset": str(self.offset),
+            "transactionId": self.unique_key,
+            "durability": "written",
+            **more,
+        }
+        peer.send(encode_response(code, self.opaque, fields, remark=code.name))
+
+
+def json_fields(fields: dict[str, str]) -> bytes:
+    """Return further fields of a send reply as they stand in its JSON. Their values need no escaping: numbers and Base64."""
+    return "".join(f',"{name}":"{value}"' for name, value in fields.items()).encode()

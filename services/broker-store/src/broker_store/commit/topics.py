@@ -1,0 +1,263 @@
+"""Topics of this broker: which exist, with how many queues and which permission, and how a send may make one. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from broker_store.config.config_files import DataVersionCounter
+from gantry_wire.bodies import TopicConfig
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.names import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    GANTRY_SYSTEM_PREFIX,
+    HALF_TOPIC,
+    OFFSET_MOVED_TOPIC,
+    OP_HALF_TOPIC,
+    REPLY_TOPIC_SUFFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    SYSTEM_TOPIC_PREFIX,
+    TIMER_TOPIC,
+    TRACE_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+)
+
+PERM_INHERIT = 1
+PERM_WRITE = 2
+PERM_READ = 4
+PERM_RW = PERM_READ | PERM_WRITE
+
+UNIT_FLAG = 1
+UNIT_SUB_FLAG = 2
+
+QUEUES_MAX = 65_536
+"""RocketMQ sets no bound; this one keeps a typing error from making a million directories."""
+DELAY_LEVELS = 18
+"""Queues of SCHEDULE_TOPIC_XXXX; more where the list of levels is longer."""
+
+SEGMENT_TOPIC = f"{GANTRY_SYSTEM_PREFIX}SEGMENT"
+PROBE_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PROBE"
+OFFSETS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}OFFSETS"
+MARKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}MARKS"
+TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
+PARKED_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PARKED"
+PINNED_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, TASKS_TOPIC)
+"""System queues whose undecided items retention never deletes."""
+
+FLUSH_ATTRIBUTE = "gantry.flush"
+ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    FLUSH_ATTRIBUTE: ("sync", "async"),
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
+    "queue.type": ("SimpleCQ",),
+    "cleanup.policy": ("DELETE",),
+    "reserve.time": ("-1",),
+}
+"""Attributes a topic may have, and their values: ours, and those of RocketMQ's that ask for what is done here."""
+
+
+class TopicPolicy(NamedTuple):
+    """What of the settings decides about topics."""
+
+    cluster_name: str
+    broker_name: str
+    auto_create: bool = True
+    template_queues: int = 8
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    trace_topic_enable: bool = True
+    delay_levels: int = DELAY_LEVELS
+
+
+class IllegalAttributes(ValueError):
+    """Attributes of a topic are not `+name=value,-name`, or a value is not one of those allowed."""
+
+
+class TopicTable:
+    """All topics by name. Every change raises the data version and is told to `on_change`."""
+
+    def __init__(
+        self, policy: TopicPolicy, version: DataVersionCounter, known: Iterable[TopicConfig] = ()
+    ) -> None:
+        self._policy = policy
+        self.version = version
+        self.loaded_ms = version.value.timestamp
+        """When the newest change was made that the topics begun with know of."""
+        self._topics = {topic.topic_name: topic for topic in known}
+        self.on_change: list[Callable[[str], None]] = []
+        """Called with the topic's name after each change."""
+        self.removing: set[str] = set()
+        """Topics whose deletion is being logged: they cannot be made until that is done."""
+        presets = preset_topics(policy)
+        self._system = frozenset(preset.topic_name for preset in presets) | {TRACE_TOPIC}
+        for preset in presets:
+            self._topics.setdefault(preset.topic_name, preset)
+        self.keep_delay_queues(policy.delay_levels)
+        self.set_auto_create(enable=policy.auto_create)
+
+    def keep_delay_queues(self, count: int) -> None:
+        """Have at least so many queues of delay levels."""
+        schedule = self._topics[SCHEDULE_TOPIC]
+        if queue_count(schedule) < count:
+            schedule.read_queue_nums = schedule.write_queue_nums = count
+
+    def set_auto_create(self, *, enable: bool) -> None:
+        """Say whether TBW102 may be the template of topics that a send makes."""
+        perm = PERM_RW | PERM_INHERIT if enable else PERM_RW
+        if self._topics[AUTO_CREATE_TOPIC].perm != perm:
+            self._topics[AUTO_CREATE_TOPIC].perm = perm
+            self._changed(AUTO_CREATE_TOPIC)
+
+    def find(self, name: str) -> TopicConfig | None:
+        """Return a topic's configuration, None when there is no such topic."""
+        return self._topics.get(name)
+
+    def names(self) -> list[str]:
+        """Return the names of all topics, internal ones included."""
+        return list(self._topics)
+
+    def all(self) -> dict[str, TopicConfig]:
+        """Return all topics by name; not to be changed."""
+        return self._topics
+
+    def is_system(self, name: str) -> bool:
+        """Whether a client may neither make, change nor delete this topic."""
+        return name in self._system or name.startswith((SYSTEM_TOPIC_PREFIX, GANTRY_SYSTEM_PREFIX))
+
+    def is_internal(self, name: str) -> bool:
+        """Whether the topic is Gantry's own: refused to clients and hidden from lists and nameservers."""
+        return name.startswith(GANTRY_SYSTEM_PREFIX)
+
+    def system_names(self) -> list[str]:
+        """Return the system topics a client may know of."""
+        return sorted(name for name in self._system if not self.is_internal(name))
+
+    def put(self, topic: TopicConfig) -> None:
+        """Make or replace a topic."""
+        self._topics[topic.topic_name] = topic
+        self._changed(topic.topic_name)
+
+    def delete(self, name: str) -> bool:
+        """Forget a topic; False when there was none."""
+        if self._topics.pop(name, None) is None:
+            return False
+        self._changed(name)
+        return True
+
+    def ensure(self, name: str, queues: int, perm: int = PERM_RW, sys_flag: int = 0) -> TopicConfig:
+        """Return the topic, made with so many queues if it is not there (retry, dead-letter and system topics)."""
+        topic = self._topics.get(name)
+        if topic is None:
+            self._refuse_removing(name)
+            topic = new_topic(name, queues, perm, sys_flag)
+            self.put(topic)
+        return topic
+
+    def create_for_send(
+        self, name: str, template_name: str, client_queues: int, *, unit_mode: bool = False
+    ) -> TopicConfig | None:
+        """Make an unknown topic as a send asks for it; None where nothing allows it.
+
+        The template is any existing topic with the INHERIT permission; retry topics need none. A topic without a queue
+        could take no message, this one included, so none is made (RocketMQ makes it, and refuses all sends from then on).
+        """
+        self._refuse_removing(name)
+        sys_flag = UNIT_FLAG if unit_mode else 0
+        template = self._topics.get(template_name)
+        queues = 0 if template is None else min(client_queues, template.write_queue_nums)
+        if template is not None and template.perm & PERM_INHERIT and queues > 0:
+            topic = new_topic(name, queues, template.perm & ~PERM_INHERIT, sys_flag)
+            topic.topic_filter_type = template.topic_filter_type
+            self.put(topic)
+            return topic
+        if name.startswith(RETRY_PREFIX):
+            return self.ensure(name, 1, PERM_RW, UNIT_SUB_FLAG if unit_mode else 0)
+        return None
+
+    def _refuse_removing(self, name: str) -> None:
+        if name in self.removing:
+            raise RefusedRequest(
+                ResponseCode.SYSTEM_BUSY, f"topic[{name}] is being deleted, try again in a moment"
+            )
+
+    def _changed(self, name: str) -> None:
+        self.version.bump()
+        for listener in self.on_change:
+            listener(name)
+
+
+def queue_count(topic: TopicConfig) -> int:
+    """Return how many queues a topic has: those that may be read or written."""
+    return max(topic.read_queue_nums, topic.write_queue_nums)
+
+
+def new_topic(name: str, queues: int, perm: int = PERM_RW, sys_flag: int = 0) -> TopicConfig:
+    """Return the configuration of a topic with as many read as write queues."""
+    return TopicConfig(
+        topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=sys_flag
+    )
+
+
+def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
+    """Return the topics every broker has, and ours."""
+    cluster_perm = PERM_RW | PERM_INHERIT if policy.cluster_topic_enable else PERM_INHERIT
+    broker_perm = PERM_RW | PERM_INHERIT if policy.broker_topic_enable else PERM_INHERIT
+    topics = [
+        new_topic(AUTO_CREATE_TOPIC, policy.template_queues, PERM_RW | PERM_INHERIT),
+        new_topic(SELF_TEST_TOPIC, 1),
+        new_topic(BENCHMARK_TOPIC, 1024),
+        new_topic(policy.cluster_name, 16, cluster_perm),
+        new_topic(policy.broker_name, 1, broker_perm),
+        new_topic(OFFSET_MOVED_TOPIC, 1),
+        new_topic(SCHEDULE_TOPIC, max(DELAY_LEVELS, policy.delay_levels)),
+        new_topic(f"{policy.cluster_name}_{REPLY_TOPIC_SUFFIX}", 1),
+        new_topic(HALF_TOPIC, 1),
+        new_topic(OP_HALF_TOPIC, 1),
+        new_topic(TRANS_CHECK_MAX_TIME_TOPIC, 1),
+        new_topic(f"rmq_sys_REVIVE_LOG_{policy.cluster_name}", 8),
+        new_topic(TIMER_TOPIC, 1),
+        new_topic(f"rmq_sys_SYNC_BROKER_MEMBER_{policy.broker_name}", 1, PERM_INHERIT),
+        new_topic(SEGMENT_TOPIC, 1),
+        new_topic(PROBE_TOPIC, 1),
+        new_topic(OFFSETS_TOPIC, 1),
+        new_topic(MARKS_TOPIC, 1),
+        new_topic(TASKS_TOPIC, 1),
+        new_topic(PARKED_TOPIC, 1),
+    ]
+    if policy.trace_topic_enable:
+        topics.append(new_topic(TRACE_TOPIC, 1))
+    return topics
+
+
+def change_attributes(present: dict[str, str], text: str) -> dict[str, str]:
+    """Apply `+name=value,-name` to a topic's attributes. Raises IllegalAttributes, whose words say what to write."""
+    changes: dict[str, str] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        sign, name, equals, value = part[0], *part[1:].partition("=")
+        if (sign == "+" and name and equals and value) or (sign == "-" and name and not equals):
+            changes[sign + name] = value
+        else:
+            raise IllegalAttributes(f"attribute {part!r}: write +name=value or -name")
+    return merge_attributes(present, changes)
+
+
+def merge_attributes(present: dict[str, str], changes: Mapping[str, str]) -> dict[str, str]:
+    """As `change_attributes`, for changes that stand as `+name` and `-name` in a map; a plain name sets too."""
+    attributes = dict(present)
+    for key, value in changes.items():
+        name = key.lstrip("+-")
+        if key.startswith("-"):
+            attributes.pop(name, None)
+        else:
+            _check_attribute(name, value)
+            attributes[name] = value
+    return attributes
+
+
+def _check_attribute(name: str, value: str) -> None:
+    allowed = ATTRIBUTES.get(name)
+    if allowed is None:
+        raise IllegalAttributes(f"unsupported key: {name}; there are {', '.join(sorted(ATTRIBUTES))}")
+    if value not in allowed:
+        raise IllegalAttributes(f"attribute {name}={value}: write {' or '.join(allowed)}")

@@ -1,0 +1,171 @@
+"""Codes 25 and 26: the broker's settings under RocketMQ's names; what may be changed while it runs, and by whom it is heard.
+
+Pure. Parts bind the keys they can change; every other key is refused in words instead of being taken without effect.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from broker_store.config.config_files import DataVersionCounter
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.limits import BODY_BYTES_MAX
+
+DIGITS_MAX = 19
+"""Digits of a number: those of 64 bits."""
+BLACKLIST = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
+"""Keys nobody may change over the wire (RocketMQ's own list)."""
+
+
+class Bounds(NamedTuple):
+    """The least and the greatest value that a number may be given."""
+
+    low: int
+    high: int
+
+
+NUMBERS: Mapping[str, Bounds] = {
+    "brokerPermission": Bounds(0, 6),
+    "consumerFallbehindThreshold": Bounds(1 << 20, 1 << 50),
+    "diskMaxUsedSpaceRatio": Bounds(10, 95),
+    "fileReservedTime": Bounds(24, 24 * 3650),
+    "maxMessageSize": Bounds(1024, BODY_BYTES_MAX),
+    "maxTransferBytesOnMessageInMemory": Bounds(1024, 1 << 24),
+    "sendThreadPoolQueueCapacity": Bounds(64, 1_000_000),
+    "shortPollingTimeMills": Bounds(1, 60_000),
+    "waitTimeMillsInSendQueue": Bounds(50, 60_000),
+}
+"""Every number that code 25 may change. Anybody may send code 25: what destroys messages or stops the service can be set at a start only."""
+
+Change = Callable[[str], None]
+"""Takes a new value as text. Raises ValueError, with words, for one that it cannot take."""
+
+
+class Keeper(Protocol):
+    """Keeps changes over a restart."""
+
+    def changed(self) -> None:
+        """Save soon."""
+        ...
+
+    def when_saved(self, answer: Callable[[OSError | None], None]) -> None:
+        """Call back once all changes are durable."""
+        ...
+
+
+class BrokerConfig:
+    """All settings by RocketMQ's key."""
+
+    def __init__(self, values: Mapping[str, str], version: DataVersionCounter) -> None:
+        self._values = dict(values)
+        self._changes: dict[str, list[Change]] = {}
+        self.version = version
+        self.kept: dict[str, str] = {}
+        """What was changed while it ran, now or before a restart: to be kept."""
+        self.keeper: Keeper | None = None
+
+    def items(self) -> dict[str, str]:
+        """Return every key with the value now in force, by name."""
+        return dict(sorted(self._values.items()))
+
+    def changeable(self) -> list[str]:
+        """Return the keys that may be changed while the broker runs."""
+        return sorted(self._changes)
+
+    def bind(self, key: str, change: Change) -> None:
+        """Let `change` hear of new values of a key. Several parts may bind one key."""
+        self._changes.setdefault(key, []).append(change)
+
+    def bind_number(self, key: str, change: Callable[[int], None]) -> None:
+        """Let `change` hear of new values of a number of NUMBERS, within its bounds."""
+        if key not in NUMBERS:
+            raise KeyError(f"{key} has no bounds")
+        self.bind(key, partial(_hand_on, change))
+
+    def update(self, changes: Mapping[str, str]) -> None:
+        """Change settings: all of them, or none when one of them may not be changed. Raises RefusedRequest."""
+        for key in changes:
+            if key in BLACKLIST:
+                raise RefusedRequest(
+                    ResponseCode.NO_PERMISSION, f"Can not update config in black list: {key}"
+                )
+            if key not in self._changes:
+                why = (
+                    "cannot be changed while the broker runs: set it in broker.conf and restart"
+                    if key in self._values
+                    else "is no setting of this broker"
+                )
+                raise RefusedRequest(ResponseCode.NO_PERMISSION, f"{key} {why}")
+        self._check_bounds(changes)
+        before = {key: self._values[key] for key in changes if key in self._values}
+        try:
+            self._apply(changes)
+        except RefusedRequest:
+            self._apply(before)
+            raise
+        self._values.update(changes)
+        for _ in changes:
+            self.version.bump()
+        self.kept.update(changes)
+        if self.keeper is not None:
+            self.keeper.changed()
+
+    def restore(self, kept: Mapping[str, str]) -> dict[str, str]:
+        """Take up changes that were kept; return, by key, why one was not: its bounds or its meaning may be other ones now."""
+        refused: dict[str, str] = {}
+        for key, value in kept.items():
+            try:
+                self.update({key: value})
+            except RefusedRequest as refusal:
+                refused[key] = refusal.remark
+        return refused
+
+    def when_kept(self, answer: Callable[[OSError | None], None]) -> None:
+        """Call back once all changes will outlive a restart."""
+        if self.keeper is None:
+            answer(None)
+        else:
+            self.keeper.when_saved(answer)
+
+    def _check_bounds(self, changes: Mapping[str, str]) -> None:
+        """Raise RefusedRequest for a number out of bounds. What a start set may lie outside, and is put back unchecked."""
+        for key, value in changes.items():
+            if key in NUMBERS:
+                try:
+                    read_number(value, *NUMBERS[key])
+                except ValueError as error:
+                    raise _not_taken(key, value, error) from error
+
+    def _apply(self, changes: Mapping[str, str]) -> None:
+        for key, value in changes.items():
+            try:
+                for change in self._changes[key]:
+                    change(value)
+            except ValueError as error:
+                raise _not_taken(key, value, error) from error
+
+
+def read_switch(value: str) -> bool:
+    """Return a switch as Java writes it. Raises ValueError."""
+    word = value.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError("write true or false")
+    return word == "true"
+
+
+def read_number(value: str, low: int, high: int) -> int:
+    """Return a number within bounds. Raises ValueError."""
+    digits = value.strip()
+    is_number = digits.isascii() and digits.isdecimal() and len(digits) <= DIGITS_MAX
+    if not is_number or not low <= int(digits) <= high:
+        raise ValueError(f"write a whole number from {low} to {high}")
+    return int(digits)
+
+
+def _hand_on(change: Callable[[int], None], value: str) -> None:
+    change(int(value))
+
+
+def _not_taken(key: str, value: str, error: ValueError) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.INVALID_PARAMETER, f"{key}={value[:64]}: {error}")

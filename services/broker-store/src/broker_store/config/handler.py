@@ -1,0 +1,49 @@
+"""25, 26: the broker's settings, asked and changed while it runs."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from broker_store.config.broker_config import BrokerConfig
+from broker_store.ports import Commands, Peer
+from gantry_wire.admin_headers import BrokerConfigReplyHeader
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.config_text import format_config_text, parse_config_text
+from gantry_wire.encode import encode_response
+from gantry_wire.frame import Command
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationHandlers:
+    """Answers tools about settings."""
+
+    config: BrokerConfig
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {
+            RequestCode.UPDATE_BROKER_CONFIG: ("adminBroker", self.update),
+            RequestCode.GET_BROKER_CONFIG: ("adminBroker", self.get),
+        }
+
+    def update(self, peer: Peer, command: Command) -> None:
+        """25: change settings, all or none; answered once they will outlive a restart."""
+        self.config.update(parse_config_text(command.body))
+
+        def answer(error: OSError | None) -> None:
+            if command.is_oneway:
+                return
+            if error is None:
+                peer.send(encode_response(ResponseCode.SUCCESS, command.opaque))
+            else:
+                words = f"the change holds until the broker stops; it could not be saved: {error}"
+                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words))
+
+        self.config.when_kept(answer)
+
+    def get(self, _peer: Peer, command: Command) -> bytes:
+        """26: all settings as `key=value` lines."""
+        version = msgspec.json.encode(self.config.version.value).decode()
+        body = format_config_text(self.config.items())
+        header = BrokerConfigReplyHeader(version=version)
+        return encode_response(ResponseCode.SUCCESS, command.opaque, header, body)

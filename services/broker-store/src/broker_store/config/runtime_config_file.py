@@ -1,0 +1,64 @@
+"""Keeps what code 25 changed in config/broker.properties: `key=value` lines under RocketMQ's keys, written at each change.
+
+At a start they are put over everything else the broker was told, as they were before the stop, and named in the log. The file
+given with -c belongs to the operator and is never written.
+"""
+
+from concurrent.futures import Executor
+from pathlib import PurePath
+
+from broker_store.config.broker_config import BrokerConfig
+from broker_store.config.saver import Saver
+from broker_store.log.files import Files
+from gantry_chassis.logs import get_logger
+from gantry_wire.config_text import format_config_text, parse_config_text
+from gantry_wire.errors import MalformedBody
+
+FILE = "broker.properties"
+_HEAD = b"# Settings changed while the broker ran. They go over broker.conf; a line that is removed is forgotten at the next start.\n"
+
+_log = get_logger()
+
+
+class KeptConfig:
+    """The file of one broker."""
+
+    def __init__(self, config: BrokerConfig, files: Files, directory: str, thread: Executor) -> None:
+        self.config = config
+        self._files = files
+        self.path = f"{directory}/{FILE}"
+        self._saver = Saver(self.path, self._content, self._store, thread)
+
+    def restore(self) -> None:
+        """Take up what the file holds; from now on every change is written. Blocks for a read: call it before serving."""
+        content = self._files.read_bytes(self.path)
+        if content is not None:
+            self._take(content)
+        self.config.keeper = self._saver
+
+    async def close(self) -> None:
+        """Wait until everything is saved."""
+        await self._saver.close()
+
+    def _take(self, content: bytes) -> None:
+        try:
+            kept = parse_config_text(content)
+        except MalformedBody as error:
+            _log.error(
+                "changed settings cannot be read; those given at the start hold",
+                path=self.path,
+                reason=str(error),
+            )
+            return
+        refused = self.config.restore(kept)
+        if self.config.kept:
+            _log.info("settings changed before the restart hold again", path=self.path, **self.config.kept)
+        for key, why in refused.items():
+            _log.warning("a changed setting cannot be taken up", path=self.path, key=key, reason=why)
+
+    def _content(self) -> bytes:
+        return _HEAD + format_config_text(dict(sorted(self.config.kept.items())))
+
+    def _store(self, content: bytes) -> None:
+        self._files.make_dirs(str(PurePath(self.path).parent))
+        self._files.replace_atomically(self.path, content)

@@ -1,0 +1,1 @@
+"""Consumer groups, their clients, committed offsets and queue locks."""

@@ -1,0 +1,45 @@
+"""353: takes a topic from a group, and gives it back. Pulls that heed the group's heartbeats are refused meanwhile (16)."""
+
+from dataclasses import dataclass
+
+from broker_store.config.saver import Saver
+from broker_store.groups.groups import GroupTable
+from broker_store.ports import Commands, Peer
+from gantry_wire.admin_headers import GroupForbiddenHeader
+from gantry_wire.bodies import GroupForbidden, encode_body
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.frame import Command
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenHandlers:
+    """Asks and changes what a group may not read."""
+
+    groups: GroupTable
+    saver: Saver
+    """Told of every change by the table."""
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: ("adminBroker", self.change)}
+
+    def change(self, peer: Peer, command: Command) -> None:
+        """353: change it where `readable` is given; answered with what holds, once that is saved."""
+        header = command.read(GroupForbiddenHeader)
+        if header.readable is not None:
+            self.groups.set_readable(header.group, header.topic, readable=header.readable)
+        body = GroupForbidden(
+            group=header.group, topic=header.topic, readable=self.groups.may_read(header.group, header.topic)
+        )
+
+        def answer(error: OSError | None) -> None:
+            if command.is_oneway:
+                return
+            if error is None:
+                peer.send(encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body)))
+            else:
+                words = f"the change holds but could not be saved: {error}"
+                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words))
+
+        self.saver.when_saved(answer)

@@ -1,0 +1,157 @@
+"""Consumer groups of this broker: which exist, what each may do, and how a consumer may make one. Pure; saving is not done here."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from broker_store.config.config_files import DataVersionCounter
+from broker_store.retrying.policy import RETRY_ATTRIBUTE, parse_policy
+from gantry_wire.bodies import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from gantry_wire.errors import IllegalName, MalformedBody
+from gantry_wire.names import (
+    GANTRY_SYSTEM_PREFIX,
+    GATEWAY_GROUP,
+    PRESET_GROUPS,
+    SYSTEM_GROUP_PREFIX,
+    check_group,
+)
+
+PERM_READ = 4
+"""Bit of `forbidden` that takes reading away (RocketMQ's)."""
+GATEWAY = SubscriptionGroupConfig(group_name=GATEWAY_GROUP, notify_consumer_ids_changed_enable=False)
+"""Reads on behalf of HTTP clients; every store has it, no list shows it, no file holds it."""
+
+
+class GroupTable:
+    """All subscription groups by name. Every change raises the data version and is told to `on_change`."""
+
+    def __init__(self, version: DataVersionCounter, known: Iterable[SubscriptionGroupConfig] = ()) -> None:
+        self.version = version
+        self.auto_create = True
+        """Whether naming a group makes it (autoCreateSubscriptionGroup)."""
+        self.on_change: list[Callable[[str], None]] = []
+        """Called with the group's name after each change."""
+        self.forbidden: dict[str, dict[str, int]] = {}
+        """Topics a group may not read: group → topic → bits."""
+        self._groups = {group.group_name: group for group in known}
+        for name in PRESET_GROUPS:
+            self._groups.setdefault(name, SubscriptionGroupConfig(group_name=name))
+
+    def find(self, name: str) -> SubscriptionGroupConfig | None:
+        """Return a group that exists."""
+        return self._groups.get(name) or (GATEWAY if name == GATEWAY_GROUP else None)
+
+    def find_or_create(self, name: str) -> SubscriptionGroupConfig | None:
+        """Return the group, made with defaults where that is allowed; None for an unknown group otherwise."""
+        group = self._groups.get(name)
+        if group is not None:
+            return group
+        if name == GATEWAY_GROUP:
+            return GATEWAY
+        if not (self.auto_create or name.startswith(SYSTEM_GROUP_PREFIX)):
+            return None
+        try:
+            check_group_to_put(name)
+        except IllegalName:
+            return None
+        group = SubscriptionGroupConfig(group_name=name)
+        self.put(group)
+        return group
+
+    def names(self) -> list[str]:
+        """Return the names of all groups a client may know of."""
+        return list(self._groups)
+
+    def put(self, group: SubscriptionGroupConfig) -> None:
+        """Make or replace a group; what it says of its attributes is a change to those it has. Raises IllegalName, IllegalPolicy."""
+        check_group_to_put(group.group_name)
+        present = self._groups.get(group.group_name)
+        group.attributes = change_group_attributes(present.attributes if present else {}, group.attributes)
+        self._groups[group.group_name] = group
+        self._changed(group.group_name)
+
+    def set_consume_enable(self, name: str, enable: bool) -> None:
+        """Pause a group, or let it go on."""
+        group = self._groups.get(name)
+        if group is not None and group.consume_enable is not enable:
+            group.consume_enable = enable
+            self._changed(name)
+
+    def may_read(self, name: str, topic: str) -> bool:
+        """Whether a topic was not taken from a group."""
+        return not self.forbidden.get(name, {}).get(topic, 0) & PERM_READ
+
+    def set_readable(self, name: str, topic: str, *, readable: bool) -> None:
+        """Take a topic from a group, or give it back."""
+        bits = self.forbidden.get(name, {}).get(topic, 0)
+        changed = bits & ~PERM_READ if readable else bits | PERM_READ
+        if changed == bits:
+            return
+        of_group = self.forbidden.setdefault(name, {})
+        of_group[topic] = changed
+        if not changed:
+            del of_group[topic]
+        if not of_group:
+            del self.forbidden[name]
+        self._changed(name)
+
+    def delete(self, name: str) -> bool:
+        """Forget a group; False when there was none."""
+        if self._groups.pop(name, None) is None:
+            return False
+        self.forbidden.pop(name, None)
+        self._changed(name)
+        return True
+
+    def wrapper(self) -> SubscriptionGroupWrapper:
+        """Return everything, as subscriptionGroup.json and code 201 hold it."""
+        return SubscriptionGroupWrapper(
+            data_version=self.version.value,
+            forbidden_table=self.forbidden,
+            subscription_group_table=self._groups,
+        )
+
+    def _changed(self, name: str) -> None:
+        self.version.bump()
+        for listener in self.on_change:
+            listener(name)
+
+
+def change_group_attributes(present: dict[str, str], given: dict[str, str]) -> dict[str, str]:
+    """Apply attributes as RocketMQ's tools send them: `+name` sets, `-name` removes; a plain name sets too. Raises IllegalPolicy."""
+    attributes = dict(present)
+    for key, value in given.items():
+        name = key.lstrip("+-")
+        if key.startswith("-"):
+            attributes.pop(name, None)
+        else:
+            attributes[name] = value
+    if attributes.get(RETRY_ATTRIBUTE):
+        parse_policy(attributes[RETRY_ATTRIBUTE])
+    return attributes
+
+
+def check_group_to_put(name: str) -> None:
+    """Raise IllegalName for a group that nobody may make or change, the broker's own included."""
+    check_group(name)
+    if name == GATEWAY_GROUP:
+        raise IllegalName(f"the group {GATEWAY_GROUP} belongs to the gateways and cannot be changed")
+    if name.startswith(GANTRY_SYSTEM_PREFIX):
+        raise IllegalName(
+            f"the group {name} cannot be made: {GANTRY_SYSTEM_PREFIX} begins the system's own names"
+        )
+
+
+def groups_from(content: object, now_ms: Callable[[], int]) -> GroupTable:
+    """Return the table that subscriptionGroup.json holds; a new one for None. Raises MalformedBody."""
+    if content is None:
+        return GroupTable(DataVersionCounter(now_ms))
+    try:
+        known = msgspec.convert(content, SubscriptionGroupWrapper, strict=False, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise MalformedBody(f"no table of groups: {error}") from error
+    groups = GroupTable(
+        DataVersionCounter(now_ms, known.data_version), known.subscription_group_table.values()
+    )
+    groups.forbidden = known.forbidden_table
+    return groups

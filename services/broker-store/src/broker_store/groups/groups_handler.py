@@ -1,0 +1,125 @@
+"""200, 201, 207, 225, 352: subscription groups made, listed, deleted. A change is answered once it is saved."""
+
+import asyncio
+from dataclasses import dataclass
+
+from broker_store.config.saver import Saver
+from broker_store.groups.groups import GroupTable, change_group_attributes, check_group_to_put
+from broker_store.groups.offset_keeper import OffsetKeeper
+from broker_store.groups.offsets import OffsetTable
+from broker_store.metrics.metrics import Figures
+from broker_store.ports import Commands, Peer
+from broker_store.requests.deferred_replies import Later
+from broker_store.retrying.policy import RETRY_ATTRIBUTE, IllegalPolicy
+from gantry_wire.admin_headers import AllGroupConfigHeader, DeleteGroupHeader, GroupHeader
+from gantry_wire.bodies import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupWrapper,
+    decode_body,
+    encode_body,
+)
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.names import PRESET_GROUPS
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHandlers:
+    """Answers the requests about groups."""
+
+    groups: GroupTable
+    saver: Saver
+    """Told of every change by the table."""
+    offsets: OffsetTable
+    keeper: OffsetKeeper
+    later: Later
+    figures: Figures
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {
+            200: ("adminBroker", self.put),
+            201: ("adminBroker", self.all),
+            207: ("adminBroker", self.delete),
+            225: ("adminBroker", self.put_list),
+            352: ("adminBroker", self.one),
+        }
+
+    def put(self, peer: Peer, command: Command) -> None:
+        """200: make or change one group."""
+        self._put(peer, command, [decode_body(command.body, SubscriptionGroupConfig)])
+
+    def put_list(self, peer: Peer, command: Command) -> None:
+        """225: make or change several groups."""
+        self._put(peer, command, decode_body(command.body, SubscriptionGroupList).group_config_list)
+
+    def all(self, _peer: Peer, command: Command) -> bytes:
+        """201: all groups, or those from `groupSeq` on."""
+        header = command.read(AllGroupConfigHeader)
+        whole = self.groups.wrapper()
+        table = whole.subscription_group_table
+        if header.group_seq is not None and header.max_group_num is not None and header.max_group_num > 0:
+            names = sorted(table)[max(header.group_seq, 0) :][: header.max_group_num]
+            table = {name: table[name] for name in names}
+        body = SubscriptionGroupWrapper(
+            data_version=whole.data_version,
+            forbidden_table=whole.forbidden_table,
+            subscription_group_table=table,
+        )
+        total = {"totalGroupNum": str(len(whole.subscription_group_table))}
+        return encode_response(ResponseCode.SUCCESS, command.opaque, total, encode_body(body))
+
+    def one(self, _peer: Peer, command: Command) -> bytes:
+        """352: one group."""
+        name = command.read(GroupHeader).group
+        group = self.groups.find(name)
+        if group is None:
+            words = f"SubscriptionGroup {name} not exist!"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+        return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(group))
+
+    def delete(self, peer: Peer, command: Command) -> None:
+        """207: forget a group, and its offsets where that is asked for."""
+        header = command.read(DeleteGroupHeader)
+        if header.group_name in PRESET_GROUPS:
+            words = f"the group {header.group_name} belongs to the system and cannot be deleted"
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+        self.groups.delete(header.group_name)
+        self.figures.forget_group(header.group_name)
+        if header.wants_clean_offset:
+            self.offsets.remove_group(header.group_name)
+            self.later.answer(peer, command, self._when_offsets_are_gone(command))
+        else:
+            self._answer_when_saved(peer, command.opaque)
+
+    def _put(self, peer: Peer, command: Command, groups: list[SubscriptionGroupConfig]) -> None:
+        for group in groups:
+            check_group_to_put(group.group_name)  # all or nothing
+            try:
+                change_group_attributes({}, group.attributes)
+            except IllegalPolicy as error:
+                words = f"group {group.group_name}: attribute {RETRY_ATTRIBUTE}: {error}"
+                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words) from error
+        for group in groups:
+            self.groups.put(group)
+        self._answer_when_saved(peer, command.opaque)
+
+    async def _when_offsets_are_gone(self, command: Command) -> bytes:
+        """Save the offsets too: a group made again after a crash must not find its old ones."""
+        await self.keeper.flush()
+        saved: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        self.saver.when_saved(saved.set_result)
+        return _saved_reply(command.opaque, await saved)
+
+    def _answer_when_saved(self, peer: Peer, opaque: int) -> None:
+        self.saver.when_saved(lambda error: peer.send(_saved_reply(opaque, error)))
+
+
+def _saved_reply(opaque: int, error: OSError | None) -> bytes:
+    if error is None:
+        return encode_response(ResponseCode.SUCCESS, opaque)
+    words = f"the change holds but could not be saved: {error}"
+    return encode_response(ResponseCode.SYSTEM_ERROR, opaque, remark=words)

@@ -1,0 +1,270 @@
+"""Keeps committed offsets on disk: consumerOffset.json every few seconds, and a journal for commits that wait for an answer.
+
+Everything that touches the disk runs in one thread, in the order it was asked for. So the file, made from the table when its
+turn was asked for, contains every journal entry written before it, and the journal can be emptied after it. An entry carries
+a number and the file the number of the last one in it: a crash between the two steps replays nothing old over something new.
+
+    line of the journal: CRC32 of the rest (8 hex digits), space, JSON [number, topic, group, queue id, offset], newline
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import PurePath
+from typing import NamedTuple, cast
+from zlib import crc32
+
+import msgspec
+
+from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.groups.offsets import OffsetTable
+from broker_store.log.files import File, Files
+from gantry_chassis.logs import get_logger
+from gantry_wire.bodies import DataVersion
+
+JOURNAL_BYTES_MAX = 8 * 1024 * 1024
+"""Beyond this the file is written at once, which empties the journal."""
+_CRC_CHARS = 9
+
+Answer = Callable[[OSError | None], None]
+"""Told when a commit is durable, or why it is not known to be."""
+
+GoOn = Answer
+"""Commits, or passes on why it may not."""
+
+BeforeCommit = Callable[[str, str, int, int, GoOn], bool]
+"""Told group, topic, queue id, offset and how to go on; True where it will go on by itself, later."""
+
+_log = get_logger()
+
+
+class Entry(NamedTuple):
+    """One commit in the journal."""
+
+    number: int
+    topic: str
+    group: str
+    queue_id: int
+    offset: int
+
+
+class OffsetKeeper:
+    """Saves one OffsetTable."""
+
+    def __init__(
+        self,
+        table: OffsetTable,
+        file: ConfigFile,
+        files: Files,
+        journal_path: str,
+        version: DataVersionCounter,
+    ) -> None:
+        self._table = table
+        self.before_commit: BeforeCommit | None = None
+        """Asked before each; given by the leases, whose own note of the offset goes first."""
+        self._file = file
+        self._version = version
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="offsets")
+        self._journal = _Journal(files, journal_path)
+        self._number = 0
+        self._saved_changes = 0
+        self._waiting: list[tuple[bytes, Answer]] = []
+        self._is_writing = False
+        self._is_closed = False
+        self._flush_lock = asyncio.Lock()
+
+    @property
+    def version(self) -> DataVersion:
+        """DataVersion of the file as last saved."""
+        return self._version.value
+
+    def load(self) -> None:
+        """Fill the table from the file and the journal. Blocks: call it before the loop serves."""
+        content = self._file.load()
+        self._number = self._table.load(content)
+        if isinstance(content, dict) and "dataVersion" in content:
+            self._version.value = _read_version(cast("dict[str, object]", content)["dataVersion"])
+        for entry in self._journal.open():
+            if entry.number > self._number:
+                self._table.commit(entry.group, entry.topic, entry.queue_id, entry.offset)
+                self._number = entry.number
+        self._table.take_moved()
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, answer: Answer) -> None:
+        """Commit, and answer when it is durable. Commits that come while one is written are written together."""
+        commit = partial(self._commit, group, topic, queue_id, offset, answer)
+        if self.before_commit is None or not self.before_commit(group, topic, queue_id, offset, commit):
+            commit(None)
+
+    def commit_soon(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Commit; saved with the next flush. One that goes back is noted in the log first, as all are."""
+
+        def commit(error: OSError | None) -> None:
+            if error is None:
+                self._table.commit(group, topic, queue_id, offset)
+
+        if self.before_commit is None or not self.before_commit(group, topic, queue_id, offset, commit):
+            commit(None)
+
+    def _commit(
+        self, group: str, topic: str, queue_id: int, offset: int, answer: Answer, error: OSError | None
+    ) -> None:
+        if error is not None:
+            answer(error)
+            return
+        self._table.commit(group, topic, queue_id, offset)
+        if offset < 0:
+            answer(None)
+            return
+        self._number += 1
+        self._waiting.append((_line(Entry(self._number, topic, group, queue_id, offset)), answer))
+        if not self._is_writing:
+            self._write_waiting()
+
+    async def flush(self) -> None:
+        """Write the file if anything changed. A failure is logged, and tried again at the next call."""
+        async with self._flush_lock:
+            changes = self._table.changes
+            if changes == self._saved_changes:
+                return
+            self._version.bump()
+            content = self._table.encode(msgspec.json.encode(self._version.value), self._number)
+            loop = asyncio.get_running_loop()
+            try:
+                await loop.run_in_executor(self._thread, self._replace, content)
+            except OSError as error:
+                _log.error(
+                    "offsets could not be saved; commits stay in memory",
+                    path=self._file.path,
+                    error=str(error),
+                )
+                return
+            self._saved_changes = changes
+
+    async def close(self) -> None:
+        """Write everything and end the thread."""
+        await self.flush()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.close)
+        self._is_closed = True
+        self._thread.shutdown(wait=False)
+
+    def _write_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if self._is_closed:  # what a commit waited for first was flushed so late
+            for _, answer in waiting:
+                answer(OSError("the store is closing"))
+            return
+        self._is_writing = True
+        lines = b"".join([line for line, _ in waiting])
+        future = asyncio.get_running_loop().run_in_executor(self._thread, self._journal.append, lines)
+        future.add_done_callback(lambda done: self._written(done, waiting))
+
+    def _written(self, done: "asyncio.Future[None]", waiting: list[tuple[bytes, Answer]]) -> None:
+        self._is_writing = False
+        error = None if done.cancelled() else done.exception()
+        failure = OSError("the store is closing") if done.cancelled() else error
+        if failure is not None and not isinstance(failure, OSError):
+            raise failure
+        for _, answer in waiting:
+            answer(failure)
+        if self._waiting:
+            self._write_waiting()
+        if self._journal.size > JOURNAL_BYTES_MAX and not self._flush_lock.locked():
+            task = asyncio.ensure_future(self.flush())
+            task.add_done_callback(_forget)
+
+    def _replace(self, content: bytes) -> None:
+        self._file.store_bytes(content)
+        self._journal.empty()
+
+
+class _Journal:
+    """The journal's file. Used by one thread at a time."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self._files = files
+        self._path = path
+        self._open: File | None = None
+        self._has_failed = False
+        self.size = 0
+
+    def open(self) -> list[Entry]:
+        """Return the whole entries, up to the first torn one; what follows it was never answered."""
+        content = self._files.read_bytes(self._path) or b""
+        entries, self.size = _read_lines(content)
+        return entries
+
+    def append(self, lines: bytes) -> None:
+        """Write lines; durable on return. After a failure nothing is written until the journal was emptied."""
+        if self._has_failed:
+            raise OSError("an earlier write of offsets failed; they are durable after the next full save")
+        try:
+            file = self._file()
+            file.pwrite(lines, self.size)
+            file.sync()
+        except OSError:
+            self._has_failed = True
+            raise
+        self.size += len(lines)
+
+    def empty(self) -> None:
+        """Forget all entries: the file of offsets has them."""
+        if self._has_failed:  # the descriptor may hide a failed write: start with a new file
+            self.close()
+            self._files.remove(self._path)
+        elif self.size == 0:
+            return
+        file = self._file()
+        file.truncate(0)
+        file.sync()
+        self.size = 0
+        self._has_failed = False
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _file(self) -> File:
+        if self._open is None:
+            directory = str(PurePath(self._path).parent)
+            self._files.make_dirs(directory)
+            self._open = self._files.open(self._path, create_bytes=0)
+            self._files.sync_dir(directory)
+        return self._open
+
+
+def _read_version(content: object) -> DataVersion:
+    """Return the version a file says it has; a new one when it says nothing readable."""
+    try:
+        return msgspec.convert(content, DataVersion, strict=False)
+    except msgspec.ValidationError:
+        return DataVersion()
+
+
+def _line(entry: Entry) -> bytes:
+    text = msgspec.json.encode(entry)
+    return f"{crc32(text):08x} ".encode() + text + b"\n"
+
+
+def _read_lines(content: bytes) -> tuple[list[Entry], int]:
+    """Return the entries and the size of the whole lines they stand in."""
+    entries: list[Entry] = []
+    size = 0
+    for line in content.splitlines(keepends=True):
+        text = line[_CRC_CHARS:-1]
+        if not line.endswith(b"\n") or line[:_CRC_CHARS] != f"{crc32(text):08x} ".encode():
+            break
+        try:
+            entries.append(msgspec.json.decode(text, type=Entry))
+        except msgspec.DecodeError:
+            break
+        size += len(line)
+    return entries, size
+
+
+def _forget(task: "asyncio.Task[None]") -> None:
+    """Let a task's failure be seen by the loop's handler."""
+    if not task.cancelled():
+        task.result()

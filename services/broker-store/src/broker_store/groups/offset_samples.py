@@ -1,0 +1,48 @@
+"""Offset samples: once a second, how far each group that moved has come, as messages of GANTRY_SYS_OFFSETS.
+
+Reports estimate from them when a message was consumed: between the sample before its offset was passed and the one after. One
+message per (topic, group) that moved, key = group, body JSON:
+
+    {"group":"g","topic":"t","sampledAt":1700000000000,"queues":[[queue id, committed offset, max offset], …]}
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from broker_store.groups.offsets import Moved, OfQueues
+from broker_store.ports import QueueTable
+from gantry_wire.names import SYSTEM_GROUP_PREFIX
+
+QUEUES_PER_SAMPLE = 10_000
+"""Queues in one message: bounds its body to some 300 KB."""
+
+
+class Sample(NamedTuple):
+    """One message to be appended."""
+
+    group: str
+    body: bytes
+
+
+def samples(moved: list[Moved], queues: QueueTable, now_ms: int) -> Iterator[Sample]:
+    """Yield the messages for what moved. Groups of the system are not reported."""
+    for topic, group, offsets in moved:
+        if group.startswith(SYSTEM_GROUP_PREFIX):
+            continue
+        for part in _parts(offsets):
+            rows = [(queue_id, offset, _max_offset(queues, topic, queue_id)) for queue_id, offset in part]
+            content = {"group": group, "topic": topic, "sampledAt": now_ms, "queues": rows}
+            yield Sample(group, msgspec.json.encode(content))
+
+
+def _parts(offsets: OfQueues) -> Iterator[list[tuple[int, int]]]:
+    items = list(offsets.items())
+    for start in range(0, len(items), QUEUES_PER_SAMPLE):
+        yield items[start : start + QUEUES_PER_SAMPLE]
+
+
+def _max_offset(queues: QueueTable, topic: str, queue_id: int) -> int:
+    queue = queues.find(topic, queue_id)
+    return 0 if queue is None else queue.max_offset

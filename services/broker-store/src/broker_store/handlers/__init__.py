@@ -1,1 +1,0 @@
-"""One module per family of commands: parse, call, reply. No rule of the business lives here."""

@@ -1,0 +1,1 @@
+"""What the store counts. Counts only what others report."""

@@ -1,0 +1,91 @@
+"""315: one counter by RocketMQ's name, over the last minute, hour and day. Nothing is counted for it that is not counted anyway."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from broker_store.metrics.metrics import Figures
+from broker_store.metrics.rates import Meter, Rate
+from broker_store.ports import Commands, Peer
+from gantry_wire.admin_headers import StatsHeader
+from gantry_wire.bodies import BrokerStatsData, BrokerStatsItem, encode_body
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+
+Meters = tuple[Meter, Meter | None]
+"""What is counted, and how often it was counted: their quotient is RocketMQ's `avgpt`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsHandlers:
+    """Answers questions about counters."""
+
+    figures: Figures
+    cluster_name: str
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {RequestCode.VIEW_BROKER_STATS_DATA: ("adminBroker", self.view)}
+
+    def view(self, _peer: Peer, command: Command) -> bytes:
+        """315: sums and rates of one name and key."""
+        header = command.read(StatsHeader)
+        find = self._names().get(header.stats_name)
+        meters = None if find is None else find(header.stats_key)
+        if meters is None:
+            words = f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+        now_s = self.figures.sampled_s
+        counted, times = meters
+        body = BrokerStatsData(
+            stats_minute=_item(counted.minute(now_s), None if times is None else times.minute(now_s)),
+            stats_hour=_item(counted.hour(now_s), None if times is None else times.hour(now_s)),
+            stats_day=_item(counted.day(now_s), None if times is None else times.day(now_s)),
+        )
+        return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
+
+    def _names(self) -> dict[str, Callable[[str], Meters | None]]:
+        """Return who finds the counter of a key, by name. Keys: topic, `topic@group`, name of the cluster."""
+        return {
+            "TOPIC_PUT_NUMS": self._put_messages,
+            "TOPIC_PUT_SIZE": self._put_bytes,
+            "GROUP_GET_NUMS": self._got_messages,
+            "GROUP_GET_SIZE": self._got_bytes,
+            "SNDBCK_PUT_NUMS": self._sent_back,
+            "BROKER_PUT_NUMS": lambda key: self._of_broker(key, self.figures.put_meter),
+            "BROKER_GET_NUMS": lambda key: self._of_broker(key, self.figures.get_meter),
+        }
+
+    def _put_messages(self, topic: str) -> Meters | None:
+        found = self.figures.topics.get(topic)
+        return None if found is None else (found.messages_meter, found.messages_meter)
+
+    def _put_bytes(self, topic: str) -> Meters | None:
+        found = self.figures.topics.get(topic)
+        return None if found is None else (found.size_meter, found.messages_meter)
+
+    def _got_messages(self, key: str) -> Meters | None:
+        found = self.figures.groups.get(_pair(key))
+        return None if found is None else (found.messages_meter, found.pulls_meter)
+
+    def _got_bytes(self, key: str) -> Meters | None:
+        found = self.figures.groups.get(_pair(key))
+        return None if found is None else (found.size_meter, found.pulls_meter)
+
+    def _sent_back(self, key: str) -> Meters | None:
+        found = self.figures.sent_back.get(_pair(key))
+        return None if found is None else (found.meter, found.meter)
+
+    def _of_broker(self, key: str, meter: Meter) -> Meters | None:
+        return (meter, None) if key == self.cluster_name else None
+
+
+def _pair(key: str) -> tuple[str, str]:
+    topic, _, group = key.partition("@")
+    return topic, group
+
+
+def _item(rate: Rate, times: Rate | None) -> BrokerStatsItem:
+    average = rate.sum / times.sum if times is not None and times.sum else 0.0
+    return BrokerStatsItem(sum=rate.sum, tps=rate.per_second, avgpt=average)

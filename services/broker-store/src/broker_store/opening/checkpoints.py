@@ -1,0 +1,226 @@
+"""Checkpoints: make queues, index and key window durable, then note up to which log position they are. Bounds what a crash re-reads.
+
+Works in slices beside the sends: memory is taken in the loop a little at a time, files are synced in a thread.
+"""
+
+import asyncio
+import errno
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from broker_store.commit.appends import Appends
+from broker_store.commit.loop_yielding import BesideLoop
+from broker_store.commit.queues import QueueEnds, QueueTable
+from broker_store.config.config_files import ConfigFile
+from broker_store.derived import Snapshot, SnapshotFiles
+from broker_store.log.checkpoint import Checkpoint
+from broker_store.log.checkpoint_file import Times
+from broker_store.log.commit_log import CommitLog
+from broker_store.log.errors import LogStopped, NoDescriptorLeft, WritesLost
+from broker_store.log.files import SPACE_ERRORS, Files
+from broker_store.log.index import IndexFiles
+from broker_store.log.spare_descriptors import NO_DESCRIPTOR
+from broker_store.log.unit_journal import UnitJournal
+from broker_store.opening.derived_states import DerivedStates
+from broker_store.opening.queue_note import QueueNote, encode_note, save_note, take_note
+from broker_store.opening.queue_saving import QueueSaving
+from broker_store.sending.idempotency import Window
+from broker_store.sending.key_journal import KeyJournal
+from broker_store.settling.copies import KEPT_FILE
+from gantry_chassis.logs import get_logger
+
+HARMLESS_ERRORS = SPACE_ERRORS | NO_DESCRIPTOR | {errno.ENOMEM}
+"""No room, or no descriptor: nothing was lost by it, and the next checkpoint may do better."""
+
+CALM_BYTES = 8 * 1024 * 1024
+"""With so little log behind the last checkpoint the next one may take its time."""
+REST_SHARE, REST_SECONDS_MAX = 4.0, 0.1
+"""How long it then rests after each slice of the index, in times of what the slice took: the disk is the log's meanwhile. At a
+thousand messages a second nearly every page of the index is written anew every time; without rests, and in slices of a megabyte,
+flushes beside that took 1.6 ms (p99 9.9) instead of 0.5 (3.3), and messages were late by as much."""
+REST_INTERVALS_MAX = 0.5
+"""All rests of one checkpoint together, in intervals between checkpoints: without a bound one took 7 s where it was due every 5, so
+that a store killed more often than that never began at a newer one."""
+SLICE_SECONDS = 0.005
+"""How long the snapshots hold the loop before everything else has its turn."""
+
+_log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointParts:
+    """What a checkpoint brings together."""
+
+    files: Files
+    log: CommitLog
+    appends: Appends
+    queues: QueueTable
+    index: IndexFiles | None
+    window: Window
+    window_ms: int
+    journal: KeyJournal
+    unit_journal: UnitJournal
+    states: DerivedStates
+    snapshots: SnapshotFiles
+    note_file: ConfigFile
+    note: QueueNote | None
+    """What `note_file` holds."""
+    checkpoint: Checkpoint
+    thread: Executor
+    ago_ms: Callable[[int], int]
+    """Store time so many milliseconds ago."""
+    is_whole: bool
+    """All units were in the files of their queues at the opening."""
+    interval_s: float
+    """Most time between two checkpoints."""
+
+
+class Checkpoints:
+    """Takes checkpoints, one at a time."""
+
+    def __init__(self, parts: CheckpointParts) -> None:
+        self._parts = parts
+        self._lock = asyncio.Lock()
+        self._beside = BesideLoop(parts.thread)
+        self.position = parts.checkpoint.position
+        self._saving = QueueSaving(
+            parts.files, parts.log.directory, parts.log.settings, parts.queues, parts.unit_journal, self._beside,
+            self.position, is_whole=parts.is_whole,
+        )  # fmt: skip
+        self.note = parts.note
+        """The note of the last checkpoint, from when its turn to be written comes."""
+        self.count = 0
+        self._broken = ""
+        self._under_way: set[asyncio.Future[int]] = set()
+        self._hurry = asyncio.Event()
+        """Set once the store stops."""
+
+    @property
+    def behind_bytes(self) -> int:
+        """Log bytes a crash of this moment would have recovery read."""
+        return self._parts.log.written_end - self.position
+
+    @property
+    def longest_turn_s(self) -> float:
+        """The longest a checkpoint of this run held the loop, in seconds."""
+        return self._beside.longest_turn_s
+
+    async def take(self) -> int:
+        """Take one; returns the position it covers. Raises OSError or LogStopped: then the last one stays in force.
+
+        Who is cancelled waits no longer, but the checkpoint goes on: it has noted as written what lies with the thread.
+        """
+        taking = asyncio.ensure_future(self._take_alone())
+        self._under_way.add(taking)
+        taking.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(taking)
+
+    async def _take_alone(self) -> int:
+        async with self._lock:
+            return await self._take_unless_broken()
+
+    async def close(self) -> None:
+        """Take the last one of a stop in order. Everything must be written and answered before."""
+        parts = self._parts
+        self._hurry.set()
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+        async with self._lock:
+            try:
+                position = await self._take_unless_broken(with_files=True)
+                if position == parts.log.written_end:
+                    await self._beside.in_thread(lambda: parts.checkpoint.close(position, self._times()))
+                    return
+            except (OSError, LogStopped) as error:
+                _log.error("no last checkpoint: the next start recovers as after a crash", reason=str(error))
+            parts.checkpoint.abandon()
+
+    async def _take_unless_broken(self, *, with_files: bool = False) -> int:
+        """Take one, unless an earlier sync failed: what the disk then forgot, no later sync would tell."""
+        if self._broken:
+            raise OSError(
+                errno.EIO, f"no checkpoint after a failed sync ({self._broken}); restart to have it replayed"
+            )
+        try:
+            return await self._take(with_files=with_files)
+        except OSError as error:
+            if error.errno not in HARMLESS_ERRORS or isinstance(error, WritesLost):
+                self._broken = str(error)
+            if error.errno == errno.EIO:
+                self._parts.log.stop_on(error)
+            raise
+
+    def _sync_log(self) -> None:
+        try:
+            self._parts.log.sync()
+        except NoDescriptorLeft as error:
+            raise OSError(errno.EMFILE, str(error)) from error
+
+    async def _take(self, *, with_files: bool) -> int:
+        parts, in_thread = self._parts, self._beside.in_thread
+        self._beside.begin()
+        # One moment of all parts: what is visible now is in the queues, the index and the window, and nothing later matters.
+        position, newest_ms = parts.appends.appeared_end, parts.appends.appeared_ms
+        ends = QueueEnds(position, is_all=parts.log.visible_end <= position)
+        plan = self._saving.plan(ends, with_files=with_files)
+        oldest_ms = parts.ago_ms(parts.window_ms)
+        key_ms = parts.window.newest_below(position)
+        newest_key_ms = key_ms if key_ms >= oldest_ms else 0
+        note = take_note(parts.queues, parts.index, ends, parts.log.min_position, newest_key_ms)
+        keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
+        states = await self._snapshots(position)
+        await in_thread(self._sync_log)
+        await self._saving.save(plan, position)
+        if parts.index is not None:
+            await self._save_index(parts.index)
+        await in_thread(lambda: parts.journal.append(keys, keys_end, position))
+        await in_thread(lambda: self._save(states, position))
+        note.units_from = parts.unit_journal.start
+        content = encode_note(note)
+        self.note = note
+        await in_thread(lambda: save_note(parts.note_file, content, self.position))
+        await in_thread(lambda: parts.journal.drop_before(oldest_ms))  # the note asks for none of them
+        confirm, end = parts.log.confirm, parts.log.written_end
+        files_ms = self._saving.files_ms
+        times = Times(newest_ms, newest_ms if files_ms is None else files_ms, newest_ms)
+        await in_thread(lambda: self._note(position, end, confirm, times))
+        self.position = position
+        await self._saving.done(plan, position, newest_ms)
+        self.count += 1
+        return position
+
+    async def _save_index(self, index: IndexFiles) -> None:
+        left_s = self._parts.interval_s * REST_INTERVALS_MAX
+        for job in index.checkpoint():
+            began_s = time.monotonic()
+            await self._beside.in_thread(job)
+            if left_s > 0 and self.behind_bytes < CALM_BYTES:
+                rest_s = min((time.monotonic() - began_s) * REST_SHARE, REST_SECONDS_MAX, left_s)
+                left_s -= rest_s
+                await self._beside.rest(rest_s, self._hurry)
+
+    async def _snapshots(self, position: int) -> list[Snapshot]:
+        """Take the snapshots, a few milliseconds at a time; all that is in them is in the log, which is synced next."""
+        snapshots: list[Snapshot] = []
+        for state in self._parts.states.all():
+            made: list[bytes] = []
+            for part in state.slices(position):
+                made.append(part)
+                await self._beside.pause_after(SLICE_SECONDS)
+            snapshots.append(Snapshot(state.name, b"".join(made)))
+        return snapshots
+
+    def _save(self, states: list[Snapshot], position: int) -> None:
+        for state in states:
+            self._parts.snapshots.save(state.name, state.data, position)
+
+    def _note(self, position: int, end: int, confirm: int, times: Times) -> None:
+        parts = self._parts
+        parts.checkpoint.write(position, end, confirm, times)
+        parts.files.remove(f"{parts.snapshots.directory}/{KEPT_FILE}")  # the snapshots have what it says
+
+    def _times(self) -> Times:
+        newest_ms = self._parts.appends.appeared_ms
+        return Times(newest_ms, newest_ms, newest_ms)

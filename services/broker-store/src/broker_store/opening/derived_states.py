@@ -1,0 +1,33 @@
+"""The derived states of a store, by name: made anew at every opening, and again when a rebuild begins. See derived.py."""
+
+from dataclasses import dataclass
+
+from broker_store.commit.queues import QueueTable
+from broker_store.derived import Derived
+from broker_store.leases.subscriptions import Subscriptions
+from broker_store.settling.table import SettledTable
+from broker_store.transactions.half_copies import HalfCopies
+
+
+@dataclass(slots=True)
+class DerivedStates:
+    """One field for each."""
+
+    settled: SettledTable
+    leases: Subscriptions
+    transactions: HalfCopies
+
+    def all(self) -> list[Derived]:
+        """Return every state, in the order in which records are replayed to them."""
+        return [self.settled, self.leases, self.transactions]
+
+    def topic_deleted(self, topic: str) -> None:
+        """Have every state forget a topic: its queues are gone."""
+        for state in self.all():
+            state.topic_deleted(topic)
+
+
+def make_states(queues: QueueTable) -> DerivedStates:
+    """Return all states, empty."""
+    settled = SettledTable(queues)
+    return DerivedStates(settled, Subscriptions(), HalfCopies(queues, settled))

@@ -1,0 +1,415 @@
+"""Opens a store directory: lock, configuration, log, queues, index, key window; recovers them; rebuilds what was lost.
+
+In slices, so that the loop serves reads meanwhile. Nothing here accepts a send.
+"""
+
+import os
+from collections.abc import Generator
+
+from broker_store.clocks.clock_note import store_clock_note
+from broker_store.clocks.opening import clock_file
+from broker_store.clocks.store_clock import StoreClock
+from broker_store.commit.message import Mode
+from broker_store.commit.queues import QueueTable
+from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
+from broker_store.commit.topics import SEGMENT_TOPIC, queue_count
+from broker_store.commit.topics_file import load_topics
+from broker_store.config.config_files import ConfigFile
+from broker_store.config.delay_levels import parse_levels
+from broker_store.derived import Covered, SnapshotFiles
+from broker_store.log.checkpoint import Checkpoint
+from broker_store.log.commit_log import CommitLog
+from broker_store.log.consume_queue import ConsumeQueue
+from broker_store.log.errors import LogError, LogUnreadable
+from broker_store.log.file_pool import FilePool
+from broker_store.log.files import Files
+from broker_store.log.index import IndexFiles
+from broker_store.log.recovery import Cut, Found, Hole, Recovered, Recovery
+from broker_store.log.scan import ScannedRecord
+from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
+from broker_store.log.unit_journal import NOT_USED, Run, UnitJournal
+from broker_store.opening.derived_states import make_states
+from broker_store.opening.opened import OpenedStore
+from broker_store.opening.queue_note import Loss, QueueNote, Reason, load_note, what_is_missing
+from broker_store.opening.restore import Restore
+from broker_store.sending.idempotency import Window
+from broker_store.sending.key_journal import KeyJournal
+from broker_store.settings import Settings
+from broker_store.settling.claims import raise_boot_count
+from broker_store.settling.copies import KEPT_FILE, keep_foreign_cursors, read_kept_cursors
+from broker_store.settling.mark import records_together
+from gantry_chassis.logs import get_logger
+from gantry_wire.errors import WireError
+from gantry_wire.names import SCHEDULE_TOPIC
+
+Slices = Generator[None, None, None]
+
+_log = get_logger()
+_PREAMBLE_TOPIC = SEGMENT_TOPIC.encode()
+
+
+class Opening:
+    """One start of a store. `run` yields between slices; `store` is complete when it has ended."""
+
+    def __init__(self, settings: Settings, files: Files, clock: StoreClock, store_host: bytes) -> None:
+        self._settings = settings
+        self._files = files
+        self._clock = clock
+        self._store_host = store_host
+        self._directory = str(settings.store_dir)
+        for name in ("commitlog", "consumequeue", "index", "config"):
+            files.make_dirs(f"{self._directory}/{name}")
+        self._checkpoint = Checkpoint(files, self._directory)
+        self.is_rebuild = False
+        self._boot_count = 0
+        self.rebuild_reason: Reason | None = None
+        """Why everything derived is made again from the log; None when it is not."""
+        self.began_at = 0
+        """Log position from which the walk of this start began."""
+        self._losses: list[Loss] = []
+        """What derived files lost since the last checkpoint."""
+        self.store = self._open()
+        self.records = 0
+        self._awaited: dict[str, int] = {}
+        self._deleted_topics: set[str] = set()
+        """Topics whose deletion the walk met."""
+
+    @property
+    def _is_ours(self) -> bool:
+        return not self._checkpoint.last.foreign
+
+    def run(self) -> Slices:
+        """Recover; rebuild what the note of the last checkpoint misses. Raises LogError when the log cannot be opened."""
+        note = load_note(self.store.note_file, self._checkpoint.last.position) if self._is_ours else None
+        has_log = bool(self.store.log.segments)
+        if not self._is_ours:
+            keep_foreign_cursors(self._files, self.store.config_dir, f"{self._directory}/{KEPT_FILE}")
+        self._checkpoint.begin(os.getpid())
+        self._boot_count = self.store.boot_count = raise_boot_count(self._files, self._directory)
+        is_covered = (self._checkpoint.last.position or 0) > self.store.log.min_position
+        if (
+            self._is_ours and note is None and has_log and is_covered
+        ):  # before the first checkpoint there is none
+            self._start_anew(Loss(Reason.NOTE, "the note of the last checkpoint is missing"))
+        yield from self._recover(note)
+        if note is not None and not self.is_rebuild and not self._losses:
+            self._losses = self._missed(note)
+        if self._losses:
+            if self._is_ours:  # elsewhere a queue whose first files retention took has no record that says so
+                self._drop_late_queues(note)
+            self._start_anew(self._losses[0])
+            yield from self._recover(note)
+        self._adopt_topics()
+        self._open_again()
+        self.store.note = note
+        self._keep_clock()
+
+    def _keep_clock(self) -> None:
+        """Write down where store time goes on: the next start need not believe the wall clock."""
+        file = clock_file(self._files, self._directory)
+        try:
+            store_clock_note(file, self._clock.note())
+        except OSError as error:
+            _log.warning("what is known of the clocks cannot be kept", path=file.path, error=str(error))
+
+    def abandon(self) -> None:
+        """Close everything in the middle of it: the next start begins like this one."""
+        self.store.log.close()
+        self._checkpoint.abandon()
+
+    def _drop_late_queues(self, note: QueueNote | None) -> None:
+        """Remove what is left of queues whose first file is gone: units cannot be put in front of them."""
+        for queue in list(self.store.queues.all()):
+            first = 0 if note is None else note.first_offsets.get(queue.topic, {}).get(queue.queue_id, 0)
+            if queue.min_offset > first:
+                queue.units.destroy()
+
+    def _start_anew(self, loss: Loss) -> None:
+        _log.warning("rebuilding queues and index", reason=loss.reason.value, words=loss.words)
+        self.is_rebuild, self.rebuild_reason, self._losses = True, loss.reason, []
+        self.store.log.close()
+        if self.store.index is not None:
+            self.store.index.destroy()
+        self.store.journal.destroy()
+        self.store.unit_journal.start = NOT_USED
+        self.store.unit_journal.drop()
+        self.store = self._open()
+
+    def _open(self) -> OpenedStore:
+        settings, files, directory = self._settings, self._files, self._directory
+        log_settings = LogSettings(
+            segment_bytes=settings.segment_bytes,
+            queue_file_units=settings.queue_file_units,
+            index_slots=settings.index_slots,
+            index_entries=settings.index_entries,
+            prezero_bytes=settings.zero_ahead_bytes,
+            free_bytes_min=settings.free_bytes_min,
+            reserve_bytes=settings.ballast_bytes,
+            checkpoint_bytes=settings.checkpoint_bytes,
+        )
+        pool = FilePool(files)
+
+        def open_units(topic: str, queue_id: int) -> ConsumeQueue:
+            return ConsumeQueue(pool, f"{directory}/consumequeue/{topic}/{queue_id}", log_settings)
+
+        queues = QueueTable(open_units)
+        mode = Mode.SYNC if settings.flush == "sync" else Mode.ASYNC
+        preambles = Preambles(queues, self._clock, self._store_host, mode)
+        log = CommitLog(
+            files,
+            f"{directory}/commitlog",
+            log_settings,
+            preambles.build,
+            preambles.on_placed,
+            self._checkpoint,
+        )
+        topics_file = ConfigFile(files, f"{directory}/config/topics.json")
+        return OpenedStore(
+            settings=settings,
+            files=files,
+            clock=self._clock,
+            store_host=self._store_host,
+            checkpoint=self._checkpoint,
+            log=log,
+            queues=queues,
+            index=IndexFiles(files, f"{directory}/index", log_settings) if settings.index_enable else None,
+            topics=load_topics(topics_file, settings, self._clock),
+            topics_file=topics_file,
+            window=Window(
+                settings.idempotency_window_seconds * 1000, settings.idempotency_keys_max, self._clock.before
+            ),
+            journal=KeyJournal(files, f"{directory}/gantry/keys"),
+            unit_journal=UnitJournal(files, f"{directory}/gantry/units"),
+            note_file=ConfigFile(files, f"{directory}/gantry/queues.json"),
+            preambles=preambles,
+            levels=parse_levels(settings.delay_levels),
+            states=make_states(queues),
+            snapshots=SnapshotFiles(files, directory),
+            boot_count=self._boot_count,
+        )
+
+    def _recover(self, note: QueueNote | None) -> Slices:
+        store = self.store
+        recovery = Recovery(
+            store.log,
+            self._checkpoint.last,
+            rebuild=self.is_rebuild,
+            is_preamble=_is_preamble,
+            records_together=records_together,
+            units_from=note.units_from if note is not None else NOT_USED,
+        )
+        is_index_whole = self._load(recovery, note)
+        states = self._load_states(recovery, note)
+        if not is_index_whole and recovery.start > store.log.min_position:
+            reason = Reason.INDEX if self._is_ours else Reason.FOREIGN
+            words = "index files are damaged, or of other settings, or of a writer that crashed"
+            self._losses.append(Loss(reason, words))
+        if words := self._replay_units(recovery, note):
+            self._losses.append(Loss(Reason.UNITS, words))
+        if self._losses:
+            return
+        store.is_whole = not store.log.segments or (self._is_ours and not recovery.is_crash)
+        # A note taken between two checkpoints counts records that are still to be walked: it is asked afterwards.
+        losses: list[Loss] = []
+        if note is not None and not self.is_rebuild and note.position == recovery.start:
+            losses = self._what_is_missing(note)
+        self.began_at = recovery.start
+        restore = yield from self._walk(recovery, states)
+        self._take_stock(restore, states, losses)
+
+    def _walk(self, recovery: Recovery, states: list[Covered]) -> Generator[None, None, Restore]:
+        store = self.store
+        restore = Restore(
+            store.queues, store.index, store.window, self._read_system, self._forget_topic, store.levels,
+            states, store.log.read,
+        )  # fmt: skip
+        for event in recovery.run():
+            if isinstance(event, Found):
+                restore.take(event.records)
+            else:
+                _report(event)
+            if isinstance(event, Hole) and event.suspect is not None:
+                restore.leave_hole(event.suspect)
+            yield
+        return restore
+
+    def _take_stock(self, restore: Restore, states: list[Covered], losses: list[Loss]) -> None:
+        """Note what the walk found; `losses` were seen before it."""
+        store = self.store
+        for queue in store.queues.all():
+            queue.next_offset = max(queue.next_offset, queue.units.max_offset)
+        if any(covered > store.log.end for _, covered in states) and not self.is_rebuild:
+            self._losses.append(Loss(Reason.SNAPSHOT, "a snapshot knows more than the log holds"))
+        self._deleted_topics = restore.deleted
+        self._losses += self._not_deleted(losses)
+        if store.index is not None and not self._losses:
+            self._drop_stale_keys(store.index)
+        store.rebuild_reason, store.recovery_start = self.rebuild_reason, self.began_at
+        self.records += restore.records
+        self._awaited = restore.awaited
+        store.holes += restore.holes
+        store.recovered_ms = max(restore.newest_store_ms, self._checkpoint.last.times.log_ms)
+        self._clock.advance_to(store.recovered_ms)
+
+    def _drop_stale_keys(self, index: IndexFiles) -> None:
+        try:
+            index.drop_from(self.store.log.end)
+        except OSError as error:
+            words = f"the index cannot be cut to the end of the log ({error}): check the disk"
+            raise LogUnreadable(words) from error
+
+    def _load(self, recovery: Recovery, note: QueueNote | None) -> bool:
+        """Load queues, index and keys. False: index files were dropped that the walk alone does not replace."""
+        store, is_index_whole = self.store, True
+        self._load_queues(recovery)
+        if note is not None:
+            self._retire(note)
+        if store.index is not None and not self.is_rebuild:
+            times = self._checkpoint.last.times
+            is_foreign_crash = bool(self._checkpoint.last.foreign) and not self._checkpoint.last.is_clean
+            is_index_whole = not store.index.load(times.index_ms if is_foreign_crash else None)
+        if not self.is_rebuild and self._is_ours:
+            store.journal.load(store.window, recovery.start)
+        return is_index_whole
+
+    def _retire(self, note: QueueNote) -> None:
+        """Take up the next offsets of deleted topics. The unlink of their files is not synced: a power cut brings them back."""
+        queues = self.store.queues
+        for topic, of_topic in note.retired.items():
+            for queue_id, offset in of_topic.items():
+                queue = queues.find(topic, queue_id)
+                if queue is not None and queue.min_offset < offset >= queue.max_offset:
+                    queues.remove_queue(queue, offset)  # also where the topic was made again
+                else:
+                    queues.continue_at(topic, queue_id, offset)
+        for topic in [name for name in queues.topics() if name in note.retired]:
+            if topic not in note.next_offsets:
+                queues.remove(topic)
+
+    def _load_states(self, recovery: Recovery, note: QueueNote | None) -> list[Covered]:
+        """Give the derived states their snapshots; none in a rebuild, or before the first checkpoint: the whole log is replayed to them."""
+        store = self.store
+        if self.is_rebuild or (self._is_ours and note is None):
+            states, missing = [Covered(state, 0) for state in store.states.all() if state.load(None, 0)], ""
+            leases = store.states.leases
+            if store.log.min_position > 0 and (data := store.snapshots.read(leases.name)) is not None:
+                leases.load_filters(data)
+        else:
+            was_ours = store.queues.find(SEGMENT_TOPIC, 0) is not None  # marks may lie anywhere in such a log
+            is_needed = (self._is_ours or was_ours) and recovery.start > store.log.min_position
+            states, missing = store.snapshots.load_all(
+                store.states.all(), recovery.start if is_needed else None
+            )
+        if missing:
+            self._losses.append(Loss(Reason.SNAPSHOT, missing))
+        read_kept_cursors(self._files, f"{self._directory}/{KEPT_FILE}", store.states.settled)
+        return states
+
+    def _load_queues(self, recovery: Recovery) -> None:
+        base = f"{self._directory}/consumequeue"
+        for topic in self._files.listdir(base):
+            for name in self._files.listdir(f"{base}/{topic}"):
+                if name.isdecimal():
+                    queue = self.store.queues.open(topic, int(name))
+                    recovery.load_queue(queue.units)
+                    queue.next_offset = queue.units.max_offset
+                    queue.has_directory = self._is_ours and not recovery.is_crash  # and that is durable
+
+    def _replay_units(self, recovery: Recovery, note: QueueNote | None) -> str:
+        """Take back the units that the last checkpoint left to the journal; returns in words what is missing."""
+        if note is None or note.units_from == NOT_USED or not recovery.is_crash or self.is_rebuild:
+            return ""
+        journal, queues = self.store.unit_journal, self.store.queues
+
+        def take(run: Run) -> bool:
+            # What lies below the offset noted at the deletion of a topic went with it.
+            gone = note.retired.get(run.topic, {}).get(run.queue_id, 0) - run.first
+            units = run.units[max(gone, 0) * QUEUE_UNIT_BYTES :]
+            if not units:
+                return True
+            queue = queues.find(run.topic, run.queue_id)
+            if queue is None:
+                queue = queues.open(run.topic, run.queue_id)
+                recovery.know(queue.units)
+            return queue.units.resume(run.first + max(gone, 0), units)
+
+        journal.start = note.units_from
+        return journal.replay(note.units_from, recovery.start, take)
+
+    def _what_is_missing(self, note: QueueNote) -> list[Loss]:
+        store = self.store
+        losses = what_is_missing(note, store.queues, store.index, store.log.min_position)
+        # What the walk brought says nothing of the keys below its start: only the files do.
+        is_walked_whole = self.is_rebuild or not self._is_ours
+        newest_ms = store.window.newest_ms if is_walked_whole else store.journal.newest_ms
+        if newest_ms < note.newest_key_ms:
+            losses.append(Loss(Reason.KEYS, "the journal of idempotency keys lost entries"))
+        return losses
+
+    def _missed(self, note: QueueNote) -> list[Loss]:
+        return self._not_deleted(self._what_is_missing(note))
+
+    def _not_deleted(self, losses: list[Loss]) -> list[Loss]:
+        """Return the losses that no deletion met by the walk explains: it removes the files before any note can say so."""
+        return [loss for loss in losses if loss.topic not in self._deleted_topics]
+
+    def _read_system(self, position: int, size: int) -> SegmentOffsets | TopicDeleted | None:
+        try:
+            return read_system_record(self.store.log.read(position, size))
+        except (LogError, WireError, ValueError) as error:
+            _log.warning("a system record cannot be read", position=position, error=str(error))
+            return None
+
+    def _forget_topic(self, topic: str, deleted_ms: int) -> None:
+        """Repeat a deletion that topics.json does not know of. One that it knows may be of a topic made again since."""
+        topics = self.store.topics
+        if topics.loaded_ms < deleted_ms and topics.find(topic) is not None and not topics.is_system(topic):
+            topics.delete(topic)
+
+    def _open_again(self) -> None:
+        """Open the queues of topics that were deleted and made again, also those without a message since."""
+        for topic, config in self.store.topics.all().items():
+            self.store.queues.open_again(topic, queue_count(config))
+
+    def _adopt_topics(self) -> None:
+        """Make the configuration of topics that only the log knows: topics.json was lost, or a crash came before it."""
+        queues, counts = self.store.queues, dict[str, int]()
+        for topic in queues.topics():
+            of_topic = list(queues.of_topic(topic))
+            if any(queue.max_offset > queue.min_offset for queue in of_topic):
+                counts[topic] = max(queue.queue_id for queue in of_topic) + 1
+        if self._is_ours:  # RocketMQ deletes a topic without a word in the log
+            for topic, count in self._awaited.items():
+                counts[topic] = max(count, counts.get(topic, 0))
+        for topic, count in counts.items():
+            self._adopt(topic, count)
+
+    def _adopt(self, topic: str, count: int) -> None:
+        if topic == SCHEDULE_TOPIC:
+            self.store.topics.keep_delay_queues(
+                count
+            )  # levels that are no more: their messages still wait there
+        elif self.store.topics.find(topic) is None:
+            self.store.topics.ensure(topic, count)
+            _log.warning("topic known to the log only: configuration made again", topic=topic, queues=count)
+
+
+def _is_preamble(record: ScannedRecord) -> bool:
+    return record[7] == _PREAMBLE_TOPIC
+
+
+def _report(event: Hole | Cut | Recovered) -> None:
+    if isinstance(event, Hole):
+        _log.error(
+            "damaged bytes in the log are skipped",
+            start=event.start,
+            end=event.end,
+            reason=event.words,
+            holes=event.units,
+        )
+    elif isinstance(event, Cut):
+        _log.warning(
+            "unconfirmed tail of the log cut", position=event.position, bytes=event.size, reason=event.words
+        )
+    else:
+        _log.info("log recovered", start=event.start, end=event.end, holes=event.holes)

@@ -1,0 +1,181 @@
+"""`gantry/queues.json`: how far every queue and the index had come at the last checkpoint, and the offsets of deleted topics.
+
+Derived files may be lost or deleted at any time; compared with this note, that is seen at the start and they are rebuilt.
+"""
+
+from enum import StrEnum
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from broker_store.commit.queues import QueueEnds, QueueTable
+from broker_store.config.config_files import ConfigFile
+from broker_store.log.index import IndexFiles
+
+Offsets = dict[str, dict[int, int]]
+
+
+class Reason(StrEnum):
+    """Why a start rebuilds the derived files from the log; a label of the metric."""
+
+    NOTE = "note"
+    QUEUES = "queues"
+    INDEX = "index"
+    KEYS = "keys"
+    UNITS = "units"
+    SNAPSHOT = "snapshot"
+    FOREIGN = "foreign"
+
+
+class QueueNote(msgspec.Struct, rename="camel"):
+    """Content of the file."""
+
+    position: int = 0
+    """What the checkpoint covers."""
+    index_end: int = -1
+    """Position of the newest record in the index, -1 for none."""
+    newest_key_ms: int = 0
+    """Store time of the newest key in the idempotency window, 0 for none."""
+    index_entries: int = -1
+    """Number of entries in the index, -1 where the note does not say."""
+    min_position: int = -1
+    """Where the log began."""
+    units_from: int = -1
+    """Queue files hold every unit of records below this position, the unit journal those up to the checkpoint. -1: the files hold all."""
+    next_offsets: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
+    """Readable end of every queue, {topic: {queue id: offset}}."""
+    first_offsets: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
+    """Where queues begin that do not begin at 0."""
+    retired: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
+    """Next offsets of topics at their deletion."""
+
+
+def load_note(file: ConfigFile, covered: int | None) -> QueueNote | None:
+    """Return the note of the checkpoint that covers `covered`; the newest one where there is none; None when none can be read.
+
+    A note is written before its checkpoint. Where a crash came between the two, the backup has the note of the checkpoint in force.
+    """
+    newest = _convert(file.load())
+    if newest is None or newest.position == covered:
+        return newest
+    before = _convert(file.load_backup())
+    if before is None or before.position != covered:
+        return newest
+    # What the newest note says of deletions and of files holds already: those were made durable before it.
+    return msgspec.structs.replace(
+        before,
+        retired=newest.retired,
+        units_from=newest.units_from,
+        newest_key_ms=min(before.newest_key_ms, newest.newest_key_ms),
+    )
+
+
+def save_note(file: ConfigFile, note: bytes, covered: int) -> None:
+    """Write an encoded note. The backup keeps that of the checkpoint in force, which covers `covered`. Blocks; raises OSError."""
+
+    def is_in_force(content: bytes) -> bool:
+        try:
+            return msgspec.json.decode(content, type=_Place).position == covered
+        except msgspec.DecodeError:
+            return False
+
+    file.store_bytes(note, is_in_force)
+
+
+class _Place(msgspec.Struct):
+    position: int = -1
+
+
+def _convert(content: object | None) -> QueueNote | None:
+    if not isinstance(content, dict):
+        return None
+    try:
+        return msgspec.convert(cast("dict[str, Any]", content), QueueNote, strict=False, str_keys=True)
+    except msgspec.ValidationError:
+        return None
+
+
+class Loss(NamedTuple):
+    """Something that a derived file held when the note was taken, and does not any more."""
+
+    reason: Reason
+    words: str
+    topic: str = ""
+    """Whose queue it was: none is missed where the log says that the topic was deleted since."""
+
+
+def take_note(
+    queues: QueueTable, index: IndexFiles | None, ends: QueueEnds, min_position: int, newest_key_ms: int
+) -> QueueNote:
+    """Return the note of this moment: everything below `ends.position` is in queues and index.
+
+    `newest_key_ms` is 0 where all keys are older than the window: their files go.
+    """
+    note = QueueNote(ends.position, newest_key_ms=newest_key_ms, min_position=min_position)
+    note.retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
+    if index is not None:
+        note.index_end, note.index_entries = index.end_position, index.entries
+    for topic in queues.topics():  # one moment of ten thousand queues: a few milliseconds
+        of_topic = queues.of_topic(topic)
+        note.next_offsets[topic] = {queue.queue_id: ends.of(queue) for queue in of_topic}
+        firsts = {queue.queue_id: first for queue in of_topic if (first := queue.units.min_offset)}
+        if firsts:
+            note.first_offsets[topic] = firsts
+    return note
+
+
+def encode_note(note: QueueNote) -> bytes:
+    """Return a note as it is saved."""
+    return msgspec.json.encode(note)
+
+
+def with_retired(note: QueueNote, queues: QueueTable) -> QueueNote:
+    """Return a note that knows of the topics deleted since. It counts no more than it did: the files may not hold what came later."""
+    retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
+    return msgspec.structs.replace(note, retired=retired)
+
+
+def what_is_missing(
+    note: QueueNote, queues: QueueTable, index: IndexFiles | None, min_position: int
+) -> list[Loss]:
+    """Return what derived files lost since the note was taken: at most one loss for each topic, and one for the index.
+
+    Where the log still begins as noted, also what is missing at a queue's begin or within the index is seen.
+    Asked before the walk above the note's position, which would hide a loss behind what it appends.
+    """
+    began_there = min_position == note.min_position
+    losses = [_queue_loss(note, topic, queues, began_there=began_there) for topic in note.next_offsets]
+    losses.append(_index_loss(note, index, began_there=began_there))
+    return [loss for loss in losses if loss is not None]
+
+
+def _queue_loss(note: QueueNote, topic: str, queues: QueueTable, *, began_there: bool) -> Loss | None:
+    firsts, retired = note.first_offsets.get(topic, {}), note.retired.get(topic, {})
+    for queue_id, offset in note.next_offsets[topic].items():
+        queue = queues.find(topic, queue_id)
+        # A queue of a topic made again has no file before its first message.
+        end = retired.get(queue_id, 0) if queue is None else queue.max_offset
+        if end < offset:
+            words = f"queue {queue_id} of topic {topic} ends at {end}, it had reached {offset}"
+            return Loss(Reason.QUEUES, words, topic)
+        first = firsts.get(queue_id, 0)
+        if began_there and queue is not None and queue.min_offset > first < offset:
+            words = f"queue {queue_id} of topic {topic} begins at {queue.min_offset}, it began at {first}"
+            return Loss(Reason.QUEUES, words, topic)
+    return None
+
+
+def _index_loss(note: QueueNote, index: IndexFiles | None, *, began_there: bool) -> Loss | None:
+    if index is None:
+        return None
+    if note.index_end < 0:
+        if note.index_entries < 0 and note.position > max(note.min_position, 0):
+            words = f"the index was switched off: it lacks messages below position {note.position}"
+            return Loss(Reason.INDEX, words)
+        return None
+    if index.end_position < note.index_end:
+        words = f"the index ends at position {index.end_position}, it had reached {note.index_end}"
+        return Loss(Reason.INDEX, words)
+    if began_there and index.entries < note.index_entries:
+        return Loss(Reason.INDEX, f"the index has {index.entries} entries, it had {note.index_entries}")
+    return None

@@ -1,0 +1,207 @@
+"""Makes the units of all queues durable for a checkpoint, a slice at a time.
+
+Few changed queues: their files are written and synced. Many: what came since the last checkpoint goes into the unit
+journal, one sequential write, and the files are written out in rounds, a part at each checkpoint. A file is synced by
+the descriptor that wrote it, so its errors are seen on every kernel.
+"""
+
+import errno
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from broker_store.commit.loop_yielding import BesideLoop
+from broker_store.commit.queues import Queue, QueueEnds, QueueTable
+from broker_store.log.files import File, Files
+from broker_store.log.segment import file_name
+from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
+from broker_store.log.unit_journal import NOT_USED, UnitJournal, pack_run
+
+QUEUES_PER_SLICE = 16
+"""Queues whose tails are written between two looks at the sockets: a millisecond, where their files are new some more."""
+RUNS_PER_SLICE = 256
+"""Queues whose new units are copied for the journal between two looks: half a millisecond."""
+QUEUES_WITHOUT_JOURNAL_MAX = 256
+"""Up to so many changed queues, their files are synced at each checkpoint."""
+CHECKPOINTS_PER_ROUND = 8
+"""In how many full checkpoints every file is written out once. The journal holds two rounds: at 48 MiB of 250 B messages 64 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavePlan:
+    """What one checkpoint covers of the queues."""
+
+    ends: list[tuple[Queue, int]]
+    """Queues with new units, and the offset below which they are covered."""
+    unwritten: list[Queue]
+    """Queues whose files lack something, or may lose it in a power cut."""
+    uses_journal: bool
+
+
+class QueueSaving:
+    """Saves queues for the checkpoints of one run. `is_whole`: an opening left units that only the log or the journal holds."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        settings: LogSettings,
+        queues: QueueTable,
+        journal: UnitJournal,
+        beside: BesideLoop,
+        position: int,
+        *,
+        is_whole: bool,
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._settings = settings
+        self._queues = queues
+        self._journal = journal
+        self._beside = beside
+        self._position = position
+        self._newest_ms = 0
+        self._needs_files = not is_whole
+        self._round: deque[Queue] = deque()
+        self._round_position = position
+        self._round_ms = 0
+        self._round_queues = 0
+        self.files_ms: int | None = None
+        """Store time up to which the files themselves are whole; None: all that the checkpoint covers."""
+
+    def plan(self, ends: QueueEnds, *, with_files: bool = False) -> SavePlan:
+        """Fix what is to be covered: the units below `ends` of this moment. `with_files`: without help of the journal."""
+        queues = self._queues.all()
+        unwritten = [queue for queue in queues if not queue.units.is_durable]
+        uses_journal = (
+            len(unwritten) > QUEUES_WITHOUT_JOURNAL_MAX and not with_files and not self._needs_files
+        )
+        changed = [(queue, end) for queue in queues if (end := ends.of(queue)) != queue.units.covered_end]
+        return SavePlan(changed, unwritten, uses_journal)
+
+    async def save(self, plan: SavePlan, position: int) -> None:
+        """Make durable what is planned. OSError: the last checkpoint stays in force."""
+        if not plan.uses_journal:
+            await self._write_out_all(plan.unwritten)
+            self._round.clear()
+            self._journal.start, self.files_ms = NOT_USED, None
+            return
+        if not self._round:
+            self._begin_round(plan.unwritten)
+        if position > self._position:
+            await self._write_journal(plan.ends, position)
+        await self._go_on_with_round(position - self._position)
+        if not self._round:
+            self._journal.start, self.files_ms = self._round_position, self._round_ms
+
+    async def done(self, plan: SavePlan, position: int, newest_ms: int) -> None:
+        """Note that the checkpoint counts."""
+        for queue, end in plan.ends:
+            queue.units.covered_end = end
+        self._position, self._newest_ms = position, newest_ms
+        self._needs_files = False
+        if plan.uses_journal:
+            self._journal.confirm()
+        await self._beside.in_thread(self._journal.drop)
+
+    # --- the journal ---------------------------------------------------------------------------------------
+
+    def _begin_round(self, unwritten: Sequence[Queue]) -> None:
+        if self._journal.start == NOT_USED:
+            self._journal.start, self.files_ms = self._position, self._newest_ms
+        self._journal.begin(self._position)
+        self._round.extend(unwritten)
+        self._round_position, self._round_ms = self._position, self._newest_ms
+        self._round_queues = len(unwritten)
+
+    async def _write_journal(self, ends: Sequence[tuple[Queue, int]], position: int) -> None:
+        parts: list[bytes] = []
+        for number, (queue, end) in enumerate(ends):
+            first = max(queue.units.covered_end, queue.min_offset)
+            if first < end and self._is_there(queue):
+                parts += pack_run(queue.topic_bytes, queue.queue_id, first, queue.read(first, end - first))
+            if number % RUNS_PER_SLICE == RUNS_PER_SLICE - 1:
+                await self._beside.pause()
+        await self._beside.in_thread(partial(self._journal.append, self._position, position, parts))
+
+    async def _go_on_with_round(self, log_bytes: int) -> None:
+        """Write out files, the more of them the more log this checkpoint covers: so the journal is bounded in bytes."""
+        due = self._round_queues * log_bytes // (CHECKPOINTS_PER_ROUND * self._settings.checkpoint_bytes) + 1
+        left = min(max(due, QUEUES_WITHOUT_JOURNAL_MAX), len(self._round))
+        while left > 0:
+            some = [self._round[place] for place in range(min(left, QUEUES_PER_SLICE))]
+            await self._sync_slice(some)
+            for _ in some:
+                self._round.popleft()
+            left -= len(some)
+
+    # --- the files -----------------------------------------------------------------------------------------
+
+    async def _write_out_all(self, queues: Sequence[Queue]) -> None:
+        """Write and sync all these files. Many are given to the disk at once first: then each sync finds little to do."""
+        if len(queues) > QUEUES_WITHOUT_JOURNAL_MAX:
+            for first in range(0, len(queues), QUEUES_PER_SLICE):
+                await self._write_slice(queues[first : first + QUEUES_PER_SLICE])
+                await self._beside.pause()
+            await self._beside.in_thread(partial(self._files.sync_all, self._directory))
+        for first in range(0, len(queues), QUEUES_PER_SLICE):
+            await self._sync_slice(queues[first : first + QUEUES_PER_SLICE])
+
+    async def _sync_slice(self, queues: Sequence[Queue]) -> None:
+        """Write the tails of these queues and make them durable."""
+        there = await self._write_slice(queues)
+        files: list[File] = []
+        directories: set[str] = set()
+        try:
+            for queue in there:
+                unsynced, names = queue.units.take_unsynced()
+                files += unsynced
+                directories.update(names)
+            await self._beside.in_thread(partial(self._sync, files, sorted(directories)))
+        except BaseException:
+            for queue in there:  # of the next checkpoint, whatever stopped this one
+                queue.units.not_synced()
+            raise
+        for queue in there:
+            queue.units.synced()
+
+    async def _write_slice(self, queues: Sequence[Queue]) -> list[Queue]:
+        """Write the tails of these queues; returns those whose topic was not deleted meanwhile."""
+        new = [queue for queue in queues if not queue.has_directory and self._is_there(queue)]
+        if new:
+            await self._beside.in_thread(partial(self._make_files, new))
+        for queue in new:
+            queue.units.note_new_directory()
+            queue.has_directory = True
+        there = [queue for queue in queues if self._is_there(queue)]
+        for queue in there:
+            queue.units.flush()
+        return there
+
+    def _make_files(self, queues: Sequence[Queue]) -> None:
+        """Make directory and first file of new queues: the disk may take its time for that, the loop may not."""
+        for queue in queues:
+            directory, first = queue.units.directory, queue.units.min_offset
+            first -= first % self._settings.queue_file_units
+            path = f"{directory}/{file_name(first * QUEUE_UNIT_BYTES)}"
+            try:
+                self._files.make_dirs(directory)
+                self._files.open(path, create_bytes=self._settings.queue_file_bytes).close()
+            except FileNotFoundError:
+                if self._is_there(queue):  # else its topic was deleted between the two
+                    raise
+
+    def _sync(self, files: Sequence[File], directories: Sequence[str]) -> None:
+        for file in files:
+            try:
+                file.sync()
+            except OSError as error:  # also for want of space: the kernel forgets what it could not write
+                raise OSError(errno.EIO, f"sync failed: {error.strerror}", file.path) from error
+        for directory in directories:
+            with suppress(FileNotFoundError):  # a topic may have been deleted meanwhile
+                self._files.sync_dir(directory)
+
+    def _is_there(self, queue: Queue) -> bool:
+        return self._queues.find(queue.topic, queue.queue_id) is queue

@@ -1,0 +1,71 @@
+"""Builds the answers to tools that need both halves: progress, units, cleaning, settings, copies, modes."""
+
+from collections.abc import Awaitable, Callable
+
+from broker_store.admin.cleaning_handler import Cleaner, CleaningHandlers
+from broker_store.admin.progress_handler import ProgressHandlers
+from broker_store.admin.replication_handler import ReplicationHandlers
+from broker_store.config.handler import ConfigurationHandlers
+from broker_store.config.runtime_config_file import KeptConfig
+from broker_store.groups.forbidden_handler import ForbiddenHandlers
+from broker_store.groups.request_modes_handler import RequestModeHandlers
+from broker_store.metrics.statistics_handler import StatisticsHandlers
+from broker_store.opening.opened import OpenedStore
+from broker_store.ports import Commands
+from broker_store.process.building import Surroundings
+from broker_store.process.reading import Consuming
+from broker_store.process.sending import Sending
+from broker_store.reading.units_handler import UnitHandlers
+from broker_store.requests.deferred_replies import Later
+
+
+class Administration:
+    """These handlers as one part."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        store: OpenedStore,
+        sending: Sending,
+        consuming: Consuming,
+        kept: KeptConfig,
+    ) -> None:
+        self._later = Later(around.classes["adminBroker"], around.now_ms)
+        log = store.log
+        self._progress = ProgressHandlers(
+            store.topics, store.queues, consuming.clients, consuming.offsets, consuming.keeper,
+            consuming.searching, self._later, around.now_ms, around.settings.broker_name,
+        )  # fmt: skip
+        self._units = UnitHandlers(store.topics, store.queues, consuming.clients, consuming.filters.table)
+        self._cleaning = CleaningHandlers(lambda: _cleaner_of(sending), self._later)
+        self._replication = ReplicationHandlers(lambda: log.written_end)
+        self._modes = RequestModeHandlers(store.topics, consuming.groups)
+        self._kept = kept
+        self._configuration = ConfigurationHandlers(kept.config)
+        self._statistics = StatisticsHandlers(consuming.figures, around.settings.cluster_name)
+        self._forbidden = ForbiddenHandlers(consuming.groups, consuming.group_saver)
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        parts = (
+            self._progress, self._units, self._cleaning, self._replication, self._modes,
+            self._statistics, self._configuration, self._forbidden,
+        )  # fmt: skip
+        return {code: entry for part in parts for code, entry in part.commands().items()}
+
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return nothing: no part of it runs by itself."""
+        return {}
+
+    def closed(self, _peer: object) -> None:
+        """Do nothing: nothing depends on a connection."""
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        await self._later.close()
+        await self._kept.close()
+
+
+def _cleaner_of(sending: Sending) -> Cleaner:
+    assert sending.cleaner is not None, "requests are admitted after the loops have started"
+    return sending.cleaner

@@ -1,0 +1,58 @@
+"""Builds the parts that talk to clients on somebody's behalf: resets, relays, replies."""
+
+from collections.abc import Awaitable, Callable
+
+from broker_store.client_requests.relays.handler import RelayParts, Relays
+from broker_store.client_requests.replies.handler import Replies, ReplyParts
+from broker_store.client_requests.resetting.handler import Resetting, ResettingParts
+from broker_store.opening.opened import OpenedStore
+from broker_store.ports import Commands
+from broker_store.process.building import Surroundings
+from broker_store.process.reading import Consuming
+from broker_store.process.sending import Sending, build_stamp
+from broker_store.requests.deferred_replies import Later
+
+
+class Conversations:
+    """These parts as one. Each question waits in its request class."""
+
+    def __init__(
+        self, around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming
+    ) -> None:
+        admin_class, name = around.classes["adminBroker"], around.settings.broker_name
+        self._resets = Later(admin_class, around.now_ms)
+        self._asking = [Later(admin_class, around.now_ms), Later(around.classes["reply"], around.now_ms)]
+        relays, replies = self._asking
+        self.resetting = Resetting(
+            ResettingParts(
+                store.topics, consuming.groups, store.queues, consuming.clients, consuming.offsets,
+                consuming.keeper, consuming.pulls, consuming.resets, consuming.searching, consuming.settings,
+                self._resets, name, store.states.leases.given_from,
+            )
+        )  # fmt: skip
+        self._relays = Relays(
+            RelayParts(consuming.clients, store.topics, store.log, consuming.in_thread, relays, name)
+        )
+        self._replies = Replies(
+            ReplyParts(
+                consuming.clients, sending.targets, sending.appends, build_stamp(store), around.settings,
+                replies, around.now_ms, around.settings.message_bytes_max,
+            )
+        )  # fmt: skip
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {**self.resetting.commands(), **self._relays.commands(), **self._replies.commands()}
+
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return nothing: no part of it runs by itself."""
+        return {}
+
+    def closed(self, _peer: object) -> None:
+        """Do nothing: a connection that is gone ends its own questions."""
+
+    async def close(self) -> None:
+        """Finish resets. What waits for a client is given up: the connections end anyway."""
+        await self._resets.close()
+        for later in self._asking:
+            await later.give_up()

@@ -1,0 +1,236 @@
+"""Looks after the disk: refuses sends in time when it fills, deletes old segments, drops expired snapshots."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from datetime import datetime
+
+from broker_store.clocks.store_clock import StoreClock
+from broker_store.commit.queues import QueueTable
+from broker_store.config.broker_config import BrokerConfig
+from broker_store.log.commit_log import CommitLog, LogState
+from broker_store.log.files import Files
+from broker_store.log.index import IndexFiles
+from broker_store.log.retention import DiskUse, RetentionSettings, SegmentAge, Verdict, judge_oldest
+from broker_store.log.segment import Segment
+from broker_store.log.snapshot import Snapshots
+from broker_store.log.space import Space
+from broker_store.reading.searching import store_ms_at
+from broker_store.settings import Settings
+from gantry_chassis.logs import get_logger
+
+SPACE_SECONDS = 1.0
+HOUR_MS = 3_600_000
+RETENTION_SECONDS = 10.0
+SEGMENTS_PER_ROUND = 10
+QUEUES_PER_SLICE = 16
+
+_log = get_logger()
+
+
+class LiveRetention:
+    """When segments go, as the settings or code 25 say now."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.value = retention_settings(settings)
+
+    def bind(self, config: BrokerConfig) -> None:
+        """Let code 25 change it."""
+
+        def set_time(hours: int) -> None:
+            self.value = replace(self.value, keep_ms=hours * HOUR_MS)
+
+        def set_hours(value: str) -> None:
+            self.value = replace(self.value, delete_hours=read_hours(value))
+
+        def set_ratio(percent: int) -> None:
+            self.value = replace(self.value, full_ratio=percent / 100)
+
+        config.bind_number("fileReservedTime", set_time)
+        config.bind("deleteWhen", set_hours)
+        config.bind_number("diskMaxUsedSpaceRatio", set_ratio)
+
+
+class DiskCare:
+    """The loops that keep the disk in order."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        files: Files,
+        log: CommitLog,
+        queues: QueueTable,
+        index: IndexFiles | None,
+        snapshots: Snapshots,
+        thread: Executor,
+        clock: StoreClock,
+    ) -> None:
+        self._files = files
+        self._directory = str(settings.store_dir)
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._snapshots = snapshots
+        self._thread = thread
+        self._clock = clock
+        self._filled_ms: tuple[int, int] = -1, 0
+        """A segment, and the store time of the first message behind it: it was full by then."""
+        self._removed: set[str] = set()
+        """Segments whose files another program removed: each is reported once."""
+        self.held_from: Callable[[], int | None] = lambda: None
+        """Lowest log position of what is undecided, None when nothing is."""
+        self._space = Space(files, self._directory, log)
+        self.retention = LiveRetention(settings)
+        """When segments go; the assembly gives one that code 25 changes."""
+        self._told = LogState.RUNNING
+        self._wake = asyncio.Event()
+        self.deleted_segments = 0
+        self.roll_below = 0
+        """Undecided items below this position keep a segment that ought to go: their owners are to roll them forward. 0: none do."""
+
+    def disk_full_met(self) -> None:
+        """Look at once: a write found no room."""
+        self._wake.set()
+
+    def use(self) -> DiskUse:
+        """Return how full the disk is."""
+        return DiskUse(self._files.total_bytes(self._directory), self._files.free_bytes(self._directory))
+
+    async def watch_space(self) -> None:
+        """Check free space about once a second. Supervised."""
+        while True:
+            self._wake.clear()  # before looking: who finds the disk full meanwhile is heard
+            state = await asyncio.get_running_loop().run_in_executor(self._thread, self._space.check)
+            if state is not self._told:
+                reason = self._log.stop_reason if state is LogState.STOPPED else ""
+                _log.error(
+                    "the state of the log changed", was=self._told.value, now=state.value, reason=reason
+                )
+                self._told = state
+            try:
+                async with asyncio.timeout(SPACE_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def delete_old(self) -> None:
+        """Delete what is too old, or what must go, a few files a round. Supervised."""
+        while True:
+            await asyncio.sleep(RETENTION_SECONDS)
+            for _ in range(SEGMENTS_PER_ROUND):
+                if not await self._delete_oldest():
+                    break
+            expire = self._snapshots.expire
+            await asyncio.get_running_loop().run_in_executor(self._thread, expire, self._clock.now_ms())
+
+    async def delete_expired(self) -> int:
+        """Delete expired segments whatever the hour; returns how many."""
+        count = 0
+        while await self._delete_oldest(any_hour=True):
+            count += 1
+        return count
+
+    async def forget_deleted(self) -> None:
+        """Delete what queues and index still hold of deleted segments."""
+        await self._forget_before(self._log.min_position)
+
+    def _ages(self, now_ms: int) -> list[SegmentAge]:
+        """Return the two oldest segments with the latest times at which they can have been written, by the believed wall clock.
+
+        The file of the oldest may have been stamped by a clock that was wrong; the store time of what came behind it never was.
+        """
+        segments = self._log.segments[:2]
+        ages = [
+            SegmentAge(segment.start, segment.end, self._modified_ms(segment, now_ms)) for segment in segments
+        ]
+        if len(segments) > 1 and (filled_ms := self._filled(segments[1])) > 0:
+            age_ms = self._clock.since_ms(filled_ms)
+            if age_ms >= 0:
+                is_believed = ages[0].modified_ms <= now_ms and segments[0].path not in self._removed
+                modified_ms = ages[0].modified_ms if is_believed else 0
+                ages[0] = ages[0]._replace(modified_ms=max(modified_ms, now_ms - age_ms))
+        return ages
+
+    def _modified_ms(self, segment: Segment, now_ms: int) -> int:
+        """Return when a segment's file was written last. A file that another program removed counts as written now: it never expires by it.
+
+        The log itself watches over removed files and stops where a flush would be lost.
+        """
+        try:
+            modified_ms = self._files.modified_ms(segment.path)
+        except (FileNotFoundError, NotADirectoryError):
+            if segment.path not in self._removed:
+                self._removed.add(segment.path)
+                _log.error(
+                    "another program removed a segment: put the file back, or restart the store when it is gone for good",
+                    path=segment.path,
+                )
+            return now_ms
+        self._removed.discard(segment.path)
+        return modified_ms
+
+    def _filled(self, behind: Segment) -> int:
+        """Return the store time of the first record of a segment, 0 or less where there is none yet."""
+        start, filled_ms = self._filled_ms
+        if start != behind.start or filled_ms <= 0:
+            self._filled_ms = behind.start, store_ms_at(self._log, behind.start)
+        return self._filled_ms[1]
+
+    async def _delete_oldest(self, *, any_hour: bool = False) -> bool:
+        now_ms = self._clock.believed_ms()
+        ages = self._ages(now_ms)
+        hour = datetime.now().astimezone().hour
+        if any_hour:
+            hour = min(self.retention.value.delete_hours)
+        verdict = judge_oldest(self.retention.value, ages, self.use(), now_ms, hour, self.held_from())
+        self._ask_to_roll(verdict)
+        if verdict not in (Verdict.DELETE_EXPIRED, Verdict.DELETE_FORCED):
+            return False
+        oldest = self._log.segments[0]
+        if oldest.end > self._log.visible_end:
+            return False
+        path = self._log.drop_first_segment()
+        self._removed.discard(path)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._files.remove, path)
+        minimum = self._log.min_position
+        _log.info("segment deleted", start=oldest.start, why=verdict.value, minimum=minimum)
+        self.deleted_segments += 1
+        await self._forget_before(minimum)
+        return True
+
+    def _ask_to_roll(self, verdict: Verdict) -> None:
+        is_held = verdict in (Verdict.HELD, Verdict.HELD_BUT_NEEDED)
+        roll_below = self._log.segments[0].end if is_held else 0
+        if roll_below and roll_below != self.roll_below:
+            _log.warning(
+                "a segment that ought to be deleted holds undecided items", end=roll_below, why=verdict.value
+            )
+        self.roll_below = roll_below
+
+    async def _forget_before(self, minimum: int) -> None:
+        queues = list(self._queues.all())
+        for first in range(0, len(queues), QUEUES_PER_SLICE):
+            for queue in queues[first : first + QUEUES_PER_SLICE]:
+                queue.units.delete_before(minimum)
+            await asyncio.sleep(0)
+        if self._index is not None:
+            self._index.delete_before(minimum)
+
+
+def read_hours(value: str) -> frozenset[int]:
+    """Return hours of the day, written as 04;13. Raises ValueError."""
+    parts = value.strip().split(";")
+    if not all(part.isdecimal() and int(part) <= 23 for part in parts):
+        raise ValueError("write hours from 0 to 23, as 04;13")
+    return frozenset(int(part) for part in parts)
+
+
+def retention_settings(settings: Settings) -> RetentionSettings:
+    """Return the settings as retention wants them. Raises ValueError for an hour that no day has."""
+    return RetentionSettings(
+        keep_ms=settings.reserved_hours * HOUR_MS,
+        delete_hours=frozenset(int(hour) for hour in settings.delete_when.split(";")),
+        full_ratio=settings.disk_ratio_max / 100,
+        forced_free_bytes=settings.free_bytes_min + 4 * settings.ballast_bytes,
+    )

@@ -1,0 +1,122 @@
+"""The parts of a store beside sending and reading, each behind one shape; here they are built and put side by side.
+
+A part joins by one line in `build_behaviours`. It takes what it needs from the two halves; none knows another.
+"""
+
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from typing import Protocol
+
+from broker_store.config.config_files import ConfigFile
+from broker_store.config.runtime_config_file import KeptConfig
+from broker_store.groups.locks.handler import QueueLocks
+from broker_store.groups.locks.lock_file import LockFile
+from broker_store.opening.opened import OpenedStore
+from broker_store.ports import Commands
+from broker_store.process.administration import Administration
+from broker_store.process.building import Surroundings
+from broker_store.process.client_requests import Conversations
+from broker_store.process.leases import build_leasing
+from broker_store.process.reading import Consuming
+from broker_store.process.sending import Sending
+from broker_store.process.transactions import build_transactions
+from broker_store.requests.deferred_replies import Later
+from broker_store.retrying.handler import Retrying, RetryingParts
+from broker_store.settling.copies import Copies
+
+Loops = dict[str, Callable[[], Awaitable[None]]]
+
+
+class ClosedPeer(Protocol):
+    """A connection that is gone."""
+
+    @property
+    def id(self) -> int:
+        """Its number."""
+        ...
+
+    @property
+    def closed_here(self) -> bool:
+        """Whether the store ended it; else the client did, or its death."""
+        ...
+
+
+class Behaviour(Protocol):
+    """One such part."""
+
+    def commands(self) -> Commands:
+        """Return its entries of the command table."""
+        ...
+
+    def loops(self) -> Loops:
+        """Return what runs beside the requests, by name."""
+        ...
+
+    def closed(self, peer: ClosedPeer, /) -> None:
+        """Hear of a connection that is gone."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is under way and save everything. Sends are drained afterwards."""
+        ...
+
+
+def build_behaviours(
+    around: Surroundings,
+    store: OpenedStore,
+    sending: Sending,
+    consuming: Consuming,
+    thread: Executor,
+    kept: KeptConfig,
+) -> list[Behaviour]:
+    """Return all parts, over one opened store."""
+    return [
+        _retrying(around, store, sending, consuming),
+        _locks(store, sending, consuming),
+        _copies(store, consuming, thread),
+        build_transactions(around, store, sending, consuming),
+        build_leasing(around, store, sending, consuming),
+        Conversations(around, store, sending, consuming),
+        Administration(around, store, sending, consuming, kept),
+    ]
+
+
+def all_commands(behaviours: list[Behaviour]) -> Commands:
+    """Return the command table entries of all parts."""
+    return {code: entry for part in behaviours for code, entry in part.commands().items()}
+
+
+def all_loops(behaviours: list[Behaviour]) -> Loops:
+    """Return the loops of all parts."""
+    return {name: loop for part in behaviours for name, loop in part.loops().items()}
+
+
+def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming) -> Retrying:
+    return Retrying(
+        RetryingParts(
+            read_record=store.log.read_record,
+            topics=store.topics,
+            targets=sending.targets,
+            queues=store.queues,
+            appends=sending.appends,
+            delays=sending.delays,
+            retries=sending.retries,
+            later=Later(around.classes["send"], around.now_ms),
+            consumer_of=consuming.clients.consumer_name,
+            broker_ip=around.address.rpartition(":")[0],
+            on_sent_back=consuming.figures.on_sent_back,
+        )
+    )
+
+
+def _copies(store: OpenedStore, consuming: Consuming, thread: Executor) -> Copies:
+    file = ConfigFile(store.files, f"{store.config_dir}/delayOffset.json")
+    return Copies(store.states.settled, store.queues, consuming.offsets, file, thread, store.clock.now_ms)
+
+
+def _locks(store: OpenedStore, sending: Sending, consuming: Consuming) -> QueueLocks:
+    file = LockFile(store.files, f"{store.directory}/gantry/locks")
+    locks = QueueLocks(file, lambda: int(store.clock.monotonic() * 1000))
+    consuming.on_unregister.append(locks.unregistered)
+    sending.retries.is_orderly = locks.is_orderly
+    return locks

@@ -1,0 +1,216 @@
+"""Puts extensions where they hear of things: around entries of the command table, and beside the readers. Only where one listens."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from broker_store.commit.dispatch import Readers
+from broker_store.ports import Commands, Handler, Peer
+from broker_store.requests.extensions import (
+    Decision,
+    Extension,
+    Extensions,
+    Pull,
+    Reply,
+    Request,
+    Send,
+    Stored,
+)
+from gantry_wire.codes import RequestCode
+from gantry_wire.errors import WireError
+from gantry_wire.frame import Command, RawFrame, decode_command
+from gantry_wire.frame_stream import FRAME_HEAD
+from gantry_wire.headers import EndTransactionHeader, PullHeader, SendHeader, SendHeaderV2
+from gantry_wire.names import TRANS_CHECK_MAX_TIME_TOPIC
+from gantry_wire.properties import parse_properties
+
+SENDS = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
+PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+DECISIONS = frozenset({RequestCode.END_TRANSACTION})
+COMMIT = 8
+_HEADER_BYTES = 0xFFFFFF
+
+Describe = Callable[[Request, Command], Any]
+
+
+class _Point:
+    """Who listens before and after one kind of request, and what they are told of it."""
+
+    def __init__(self, extensions: Extensions, name: str, describe: Describe) -> None:
+        self.name = name
+        self.describe = describe
+        self.before = extensions.having(f"before_{name}")
+        self.after = extensions.having(f"after_{name}") if hasattr(Extension, f"after_{name}") else []
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after)
+
+
+class Hooks:
+    """Wraps what extensions listen to, and leaves everything else as it is."""
+
+    def __init__(self, extensions: Extensions, now_ms: Callable[[], int]) -> None:
+        self._extensions = extensions
+        self._now_ms = now_ms
+        self._any = _Point(extensions, "request", lambda request, _command: request)
+        self._points = (
+            (SENDS, _Point(extensions, "send", _describe_send)),
+            (PULLS, _Point(extensions, "pull", _describe_pull)),
+            (DECISIONS, _Point(extensions, "decision", _describe_decision)),
+        )
+
+    def close(self) -> None:
+        """End the extensions."""
+        self._extensions.close()
+
+    def commands(self, commands: Commands) -> Commands:
+        """Return the table with listeners around the entries that have some."""
+        return {code: (name, self._around(code, handler)) for code, (name, handler) in commands.items()}
+
+    def readers(self, readers: Readers) -> Readers:
+        """Return the readers, with those beside them who want to hear of what was stored."""
+        stored = self._extensions.having("on_stored")
+        given_up = self._extensions.having("on_half_given_up")
+        return _Observed(readers, self._extensions, stored, given_up) if stored or given_up else readers
+
+    def _around(self, code: int, handler: Handler) -> Handler:
+        points = [point for codes, point in self._points if code in codes and point]
+        points = [*([self._any] if self._any else []), *points]
+        return self._watched(points, handler) if points else handler
+
+    def _watched(self, points: list[_Point], handler: Handler) -> Handler:
+        extensions, now_ms = self._extensions, self._now_ms
+
+        def watched(peer: Peer, command: Command) -> bytes | None:
+            told = _describe_all(points, _request(peer, command, now_ms()), command)
+            for point, event in told:
+                extensions.tell(point.before, f"before_{point.name}", event)
+            listening = [(point, event) for point, event in told if point.after]
+            if not listening or command.is_oneway:
+                return handler(peer, command)
+
+            def after(reply: Reply) -> None:
+                for point, event in listening:
+                    extensions.tell(point.after, f"after_{point.name}", event, reply)
+
+            watch = _Watch(peer, command.opaque, after)
+            try:
+                frame = handler(watch, command)
+            except WireError as error:
+                after(Reply(error.code, str(error), getattr(error, "fields", None) or {}))
+                raise
+            if frame is not None:
+                watch.look(frame)
+            return frame
+
+        return watched
+
+
+class _Watch:
+    """A peer whose answer to one request is listened to; otherwise it is that peer."""
+
+    def __init__(self, peer: Peer, opaque: int, after: Callable[[Reply], None]) -> None:
+        self._peer = peer
+        self._opaque = opaque
+        self._after: Callable[[Reply], None] | None = after
+
+    @property
+    def id(self) -> int:
+        return self._peer.id
+
+    @property
+    def remote(self) -> tuple[str, int]:
+        return self._peer.remote
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return self._peer.attributes
+
+    @property
+    def is_closing(self) -> bool:
+        return self._peer.is_closing
+
+    def send(self, data: bytes) -> None:
+        self.look(data)
+        self._peer.send(data)
+
+    def send_parts(self, parts: list[bytes]) -> None:
+        self.look(parts[0])
+        self._peer.send_parts(parts)
+
+    def request(self, code: int, header: dict[str, str] | None, body: bytes, timeout: float) -> Any:
+        return self._peer.request(code, header, body, timeout)
+
+    def close(self) -> None:
+        self._peer.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._peer, name)
+
+    def look(self, frame: bytes) -> None:
+        """Tell of a frame if it is the answer; pushes and later answers pass."""
+        after = self._after
+        if after is None:
+            return
+        _, mark = FRAME_HEAD.unpack_from(frame)
+        size = mark & _HEADER_BYTES
+        command = decode_command(RawFrame(mark >> 24, frame[FRAME_HEAD.size : FRAME_HEAD.size + size], b""))
+        if command.is_response and command.opaque == self._opaque:
+            self._after = None
+            after(Reply(command.code, command.remark, command.ext))
+
+
+class _Observed:
+    """Readers with observers beside them: somebody is always to be told of arrivals."""
+
+    def __init__(
+        self, readers: Readers, extensions: Extensions, stored: list[Extension], given_up: list[Extension]
+    ) -> None:
+        self._readers = readers
+        self._extensions = extensions
+        self._stored = stored
+        self._given_up = given_up
+
+    @property
+    def holding(self) -> int:
+        return self._readers.holding + 1
+
+    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
+        self._readers.arrived(topic, queue_id, first_offset, tags_codes)
+        event = Stored(topic, queue_id, first_offset, len(tags_codes))
+        self._extensions.tell(self._stored, "on_stored", event)
+        if topic == TRANS_CHECK_MAX_TIME_TOPIC:
+            self._extensions.tell(self._given_up, "on_half_given_up", event)
+
+    def answer_arrivals(self) -> None:
+        self._readers.answer_arrivals()
+
+
+def _describe_all(points: list[_Point], request: Request, command: Command) -> list[tuple[_Point, Any]]:
+    """Describe a request to each point; one whose header cannot be read is left to its handler, which says so."""
+    try:
+        return [(point, point.describe(request, command)) for point in points]
+    except WireError:
+        return []
+
+
+def _request(peer: Peer, command: Command, now_ms: int) -> Request:
+    host, port = peer.remote
+    return Request(command.code, f"{host}:{port}", command.ext, command.body, now_ms)
+
+
+def _describe_send(request: Request, command: Command) -> Send:
+    is_long = command.code == RequestCode.SEND_MESSAGE
+    header = command.read(SendHeader if is_long else SendHeaderV2)
+    properties = parse_properties(header.properties or "")
+    is_batch = command.code == RequestCode.SEND_BATCH_MESSAGE or bool(header.batch)
+    return Send(request, header.producer_group, header.topic, header.queue_id, properties, is_batch)
+
+
+def _describe_pull(request: Request, command: Command) -> Pull:
+    header = command.read(PullHeader)
+    return Pull(request, header.consumer_group, header.topic, header.queue_id, header.queue_offset)
+
+
+def _describe_decision(request: Request, command: Command) -> Decision:
+    header = command.read(EndTransactionHeader)
+    return Decision(request, header.producer_group, header.msg_id, header.commit_or_rollback == COMMIT)

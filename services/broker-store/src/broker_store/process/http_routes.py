@@ -1,0 +1,67 @@
+"""The store's HTTP side: health, metrics, snapshots for readers of the files."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from broker_store.log.errors import LogError
+from broker_store.log.snapshot import Snapshots, SnapshotUnknown, to_json
+from broker_store.opening.opening import OpenedStore
+from gantry_chassis.http import Request, Response, Routes, json_response
+
+TTL_SECONDS_DEFAULT = 600
+TTL_SECONDS_MAX = 86_400
+
+
+class SnapshotRoutes:
+    """POST /snapshots?ttlSeconds=, DELETE /snapshots/{id}. Answers 503 until the store is open."""
+
+    def __init__(self, thread: Executor, now_ms: Callable[[], int]) -> None:
+        self._thread = thread
+        self._now_ms = now_ms
+        self._store: OpenedStore | None = None
+        self._snapshots: Snapshots | None = None
+
+    def open(self, store: OpenedStore, snapshots: Snapshots) -> None:
+        """Serve from now on."""
+        self._store, self._snapshots = store, snapshots
+
+    def routes(self) -> Routes:
+        """Return the table entries."""
+        return {("POST", "/snapshots"): self.make, ("DELETE", "/snapshots/{id}"): self.drop}
+
+    async def make(self, request: Request) -> Response:
+        """Make a snapshot and answer its manifest."""
+        if self._store is None or self._snapshots is None:
+            return _not_open()
+        text = request.query.get("ttlSeconds", str(TTL_SECONDS_DEFAULT))
+        if not text.isdecimal() or not 1 <= int(text) <= TTL_SECONDS_MAX:
+            return json_response({"error": f"ttlSeconds is a number in 1..{TTL_SECONDS_MAX}"}, 400)
+        units = [queue.units for queue in self._store.queues.all()]
+        plan = self._snapshots.plan(self._store.log, units, self._now_ms(), int(text) * 1000)
+        try:
+            manifest = await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._snapshots.finish, plan
+            )
+        except OSError as error:
+            self._snapshots.drop(plan.manifest.id)
+            return json_response({"error": f"the snapshot could not be copied: {error}"}, 507)
+        return json_response(to_json(manifest), 201)
+
+    async def drop(self, request: Request) -> Response:
+        """Drop a snapshot before its time is over."""
+        if self._snapshots is None:
+            return _not_open()
+        try:
+            await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._snapshots.drop, request.path_params["id"]
+            )
+        except SnapshotUnknown as error:
+            return json_response({"error": str(error)}, 404)
+        except (LogError, OSError) as error:
+            return json_response({"error": str(error)}, 500)
+        return Response(204)
+
+
+def _not_open() -> Response:
+    return json_response({"error": "the store is recovering, try again in a moment"}, 503)

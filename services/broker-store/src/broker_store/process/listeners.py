@@ -1,0 +1,88 @@
+"""The ports of a store: remoting, fast port, HTTP. Open first, so that a taken port is known at once; who may come in is said later."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from broker_store.requests.command_table import NOT_ON_FAST_PORT, CommandTable
+from broker_store.settings import Settings
+from gantry_chassis.budget import Budget
+from gantry_chassis.http import HttpServer, Routes
+from gantry_chassis.process import StartRefused
+from gantry_link.limits import LinkLimits
+from gantry_link.peer import Peer
+from gantry_link.server import RemotingServer
+from gantry_wire.codes import ResponseCode
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import RawFrame
+
+CLOSE_SECONDS = 1.0
+
+
+class Doors:
+    """All listeners of one store."""
+
+    def __init__(
+        self, settings: Settings, routes: Routes, budget: Budget, on_close: Callable[[Peer], None]
+    ) -> None:
+        self._settings = settings
+        self._main: CommandTable | None = None
+        self._fast: CommandTable | None = None
+        self.reason = "starting"
+        """Why nobody is let in, in words; empty once the store serves."""
+        self.port = self.fast_port = 0
+        """Ports in force, once they are open."""
+        limits = LinkLimits(
+            output_bytes_max=settings.output_bytes_max,
+            output_pause_bytes=min(LinkLimits().output_pause_bytes, settings.output_bytes_max),
+            idle_seconds=settings.idle_seconds,
+        )
+        self.server = RemotingServer(self._receive, on_close=on_close, limits=limits, budget=budget)
+        self._fast_server = RemotingServer(
+            self._receive_fast, on_close=on_close, limits=limits, budget=budget
+        )
+        self.http = HttpServer(
+            settings.listen, settings.http_port_used, routes, budget, settings.allowed_hosts
+        )
+
+    async def listen(self) -> None:
+        """Open all ports. Raises StartRefused when one cannot be opened."""
+        settings = self._settings
+        try:
+            await self.http.start()
+            self.port = await self.server.listen(settings.listen, settings.port)
+            self.fast_port = await self._fast_server.listen(settings.listen, settings.fast_port_used)
+        except OSError as error:
+            raise StartRefused(f"a port of {settings.listen} cannot be opened: {error}") from error
+
+    def admit(self, table: CommandTable) -> None:
+        """Let everybody in to the commands of this table."""
+        self._main, self._fast = table, table.without(NOT_ON_FAST_PORT)
+
+    def shut(self, reason: str) -> None:
+        """Refuse what comes from now on, in words; connections stay open."""
+        self._main = self._fast = None
+        self.reason = reason
+        self.server.stop_accepting()
+        self._fast_server.stop_accepting()
+
+    async def close(self) -> None:
+        """Let answers leave, then close all connections and ports."""
+        await self.server.close(CLOSE_SECONDS)
+        await self._fast_server.close(CLOSE_SECONDS)
+        with suppress(OSError):
+            await self.http.close()
+
+    def _receive(self, peer: Peer, raw: RawFrame) -> None:
+        if self._main is None:
+            raise _not_serving(self.reason)
+        self._main.receive(peer, raw)
+
+    def _receive_fast(self, peer: Peer, raw: RawFrame) -> None:
+        if self._fast is None:
+            raise _not_serving(self.reason)
+        self._fast.receive(peer, raw)
+
+
+def _not_serving(reason: str) -> RefusedRequest:
+    words = f"the store does not serve now: {reason}; try again in a moment"
+    return RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, words, {"gantryCode": "NOT_SERVING"})

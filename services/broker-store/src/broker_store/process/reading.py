@@ -1,0 +1,344 @@
+"""The reading side of a store as one part: built once, told of arrivals and closed connections, asked for its commands.
+
+Owns groups, committed offsets, clients and held pulls. Writes to the log only through `append_internal`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import localtime
+from typing import Any
+
+from broker_store.admin.admin_handler import AdminHandlers
+from broker_store.admin.connections_handler import ConnectionHandlers
+from broker_store.admin.stats_handler import StatsHandlers
+from broker_store.commit.topics import OFFSETS_TOPIC
+from broker_store.config.broker_config import BrokerConfig
+from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.config.saver import Saver
+from broker_store.groups.clients import ClientTable
+from broker_store.groups.clients_handler import ClientHandlers
+from broker_store.groups.groups import GroupTable, groups_from
+from broker_store.groups.groups_handler import GroupHandlers
+from broker_store.groups.offset_keeper import OffsetKeeper
+from broker_store.groups.offset_samples import samples
+from broker_store.groups.offsets import OffsetTable
+from broker_store.groups.offsets_handler import OffsetHandlers
+from broker_store.groups.pending_resets import PendingResets
+from broker_store.leases.arrivals import Arrivals, NoArrivals
+from broker_store.log.files import Files
+from broker_store.metrics.class_metrics import watch_classes
+from broker_store.metrics.counts import TopicKind
+from broker_store.metrics.metrics import Figures, Lag
+from broker_store.metrics.runtime_info import RuntimeState
+from broker_store.ports import Commands, InternalAppend, KeyIndex, LogReader, Peer, QueueTable, TopicTable
+from broker_store.reading.admission import Admission
+from broker_store.reading.filter_keeping import Filters
+from broker_store.reading.protection import groups_too_far_behind
+from broker_store.reading.pull_handler import PullParts, Pulls
+from broker_store.reading.query_handler import QueryHandlers
+from broker_store.reading.read_settings import ReadSettings, bind_settings
+from broker_store.reading.searching import Searching
+from broker_store.requests.deferred_replies import Later
+from broker_store.requests.request_classes import RequestClass
+from gantry_chassis.logs import get_logger
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.process import StartRefused
+from gantry_wire import fastjson
+from gantry_wire.errors import MalformedBody
+from gantry_wire.names import SYSTEM_GROUP_PREFIX, SYSTEM_TOPIC_PREFIX
+
+READER_THREADS = 2
+"""Threads that wait for the disk on behalf of pulls and queries: the loop never does."""
+SAMPLE_SECONDS = 1.0
+FLUSH_OFFSETS_SECONDS = 5.0
+EXPIRE_CLIENTS_SECONDS = 10.0
+
+_log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumingParts:
+    """What the reading side is built on."""
+
+    log: LogReader
+    queues: QueueTable
+    topics: TopicTable
+    index: KeyIndex | None
+    index_trouble: Callable[[], str | None]
+    append_internal: InternalAppend
+    files: Files
+    config_dir: str
+    own_dir: str
+    """`gantry/` inside the store."""
+    now_ms: Callable[[], int]
+    """Store time."""
+    steady_ms: Callable[[], int]
+    """No wall clock: what tells whether a client fell silent."""
+    classes: dict[str, RequestClass]
+    metrics: Metrics
+    config: BrokerConfig
+    settings: ReadSettings
+    state: Callable[[], RuntimeState]
+    cluster_name: str
+    broker_name: str
+    address: str
+    """host:port that clients are told."""
+
+
+class Consuming:
+    """Everything that reads."""
+
+    def __init__(self, parts: ConsumingParts) -> None:
+        self._parts = parts
+        self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
+        self._config_thread = ThreadPoolExecutor(1, thread_name_prefix="groups")
+        self.figures = Figures(parts.metrics, _local_s(parts.now_ms()), self._kind_of)
+        self.clients = ClientTable()
+        self.groups, self.group_saver = self._load_groups()
+        self.offsets = OffsetTable()
+        offset_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerOffset.json")
+        journal_path = f"{parts.own_dir}/offsets.journal"
+        version = DataVersionCounter(parts.now_ms)
+        self.keeper = OffsetKeeper(self.offsets, offset_file, parts.files, journal_path, version)
+        self.keeper.load()
+        filter_file = ConfigFile(parts.files, f"{parts.config_dir}/consumerFilter.json")
+        self.filters = Filters(filter_file, parts.settings, parts.now_ms, self._config_thread)
+        self.resets = PendingResets()
+        self.pulls = Pulls(self._pull_parts())
+        self._client_handlers = ClientHandlers(
+            self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms, parts.steady_ms
+        )
+        self._queries = Later(parts.classes["query"], parts.now_ms)
+        self._admin = Later(parts.classes["adminBroker"], parts.now_ms)
+        self.searching = Searching(parts.log, self._in_thread)
+        bind_settings(parts.config, parts.settings, self.groups)
+        self.settings, self.in_thread = parts.settings, self._in_thread
+        self.lease_arrivals: Arrivals = NoArrivals()
+        """Receives that wait; given by the leases."""
+        self._show_figures()
+
+    # What the rest of the store calls
+
+    @property
+    def holding(self) -> int:
+        """Pulls and receives held now; while there are none nobody needs to tell of arrivals."""
+        return self.pulls.holding + self.lease_arrivals.holding
+
+    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
+        """Note messages that became readable, once per queue and batch."""
+        self.pulls.arrived(topic, queue_id, first_offset, tags_codes)
+        self.lease_arrivals.arrived(topic, tags_codes)
+
+    def answer_arrivals(self) -> None:
+        """Answer the pulls and receives that this batch's arrivals woke."""
+        self.pulls.answer_arrivals()
+        self.lease_arrivals.answer_arrivals()
+
+    def topic_deleted(self, topic: str) -> None:
+        """Forget groups' offsets in a topic, and answer who waits on it."""
+        self.offsets.remove_topic(topic)
+        self.figures.forget_topic(topic)
+        self.filters.table.forget_topic(topic)
+        self.resets.forget_topic(topic)
+        self.pulls.drop_topic(topic)
+
+    @property
+    def on_unregister(self) -> list[Callable[[str, str], None]]:
+        """Called with group and client id when a client leaves a consumer group of its own will."""
+        return self._client_handlers.on_unregister
+
+    def closed(self, peer: Peer) -> None:
+        """Forget a connection that is gone."""
+        self.pulls.close_peer(peer.id)
+        self._client_handlers.close_peer(peer.id)
+
+    def commands(self) -> Commands:
+        """Return all entries of the command table."""
+        parts = self._parts
+        offset_handlers = OffsetHandlers(
+            self.offsets, self.keeper, self.groups, parts.topics, parts.queues, parts.log,
+            self.resets, self.clients,
+        )  # fmt: skip
+        group_handlers = GroupHandlers(
+            self.groups, self.group_saver, self.offsets, self.keeper, self._admin, self.figures
+        )
+        return {
+            **self.pulls.commands(),
+            **offset_handlers.commands(),
+            **group_handlers.commands(),
+            **self._client_handlers.commands(),
+            **self.filters.commands(),
+            **ConnectionHandlers(self.clients, self.offsets).commands(),
+            **self._query_handlers().commands(),
+            **self._stats_handlers().commands(),
+            **self._admin_handlers().commands(),
+        }
+
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what runs beside the requests, by name; each ends only by being cancelled."""
+        return {
+            "samples": partial(_every, SAMPLE_SECONDS, self._sample),
+            "offsets": self._flush_offsets,
+            "clients": partial(_every, EXPIRE_CLIENTS_SECONDS, self._expire),
+            **self.filters.loops(),
+        }
+
+    async def stop(self) -> None:
+        """Answer what is held, finish what is under way, save everything."""
+        await self.pulls.close()
+        await self._queries.close()
+        await self._admin.close()
+        await self.keeper.close()
+        await self.filters.stop()
+        await self.group_saver.close()
+        self._threads.shutdown(wait=False)
+        self._config_thread.shutdown(wait=False)
+
+    # Loops
+
+    def _sample(self) -> None:
+        now_ms = self._parts.now_ms()
+        self.figures.sample(now_ms // 1000, _local_s(now_ms))
+        for group, body in samples(self.offsets.take_moved(), self._parts.queues, now_ms):
+            self._parts.append_internal(OFFSETS_TOPIC, 0, body, keys=group)
+
+    async def _flush_offsets(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_OFFSETS_SECONDS)
+            await self.keeper.flush()
+
+    def _expire(self) -> None:
+        self._client_handlers.expire()
+        settings = self._parts.settings
+        if not settings.protect_broker:
+            return
+        for group, behind in groups_too_far_behind(self.figures, settings.fallbehind_bytes_max):
+            if (config := self.groups.find(group)) is not None and config.consume_enable:
+                _log.warning("group paused: it reads too far behind", group=group, behind_bytes=behind)
+                self.groups.set_consume_enable(group, enable=False)
+
+    # Building
+
+    def _load_groups(self) -> tuple[GroupTable, Saver]:
+        file = ConfigFile(self._parts.files, f"{self._parts.config_dir}/subscriptionGroup.json")
+        try:
+            groups = groups_from(file.load(), self._parts.now_ms)
+        except MalformedBody as error:
+            raise StartRefused(f"{file.path}: {error}: repair the file or remove it") from error
+        saver = Saver(
+            file.path, lambda: fastjson.dumps(groups.wrapper()), file.store_bytes, self._config_thread
+        )
+        groups.on_change.append(lambda _name: saver.changed())
+        return groups, saver
+
+    def _pull_parts(self) -> PullParts:
+        parts = self._parts
+        return PullParts(
+            log=parts.log,
+            queues=parts.queues,
+            admission=Admission(
+                parts.topics,
+                self.groups,
+                self.clients,
+                parts.settings,
+                parts.address.rpartition(":")[0],
+                self.filters.table,
+            ),
+            offsets=self.offsets,
+            resets=self.resets,
+            figures=self.figures,
+            settings=parts.settings,
+            pulls=parts.classes["pull"],
+            append_internal=parts.append_internal,
+            in_thread=self._in_thread,
+            now_ms=parts.now_ms,
+            broker_name=parts.broker_name,
+        )
+
+    def _query_handlers(self) -> QueryHandlers:
+        parts = self._parts
+        return QueryHandlers(
+            log=parts.log,
+            queues=parts.queues,
+            topics=parts.topics,
+            index=parts.index,
+            index_trouble=parts.index_trouble,
+            searching=self.searching,
+            later=self._queries,
+            in_thread=self._in_thread,
+        )
+
+    def _stats_handlers(self) -> StatsHandlers:
+        parts = self._parts
+        return StatsHandlers(
+            topics=parts.topics,
+            queues=parts.queues,
+            groups=self.groups,
+            clients=self.clients,
+            offsets=self.offsets,
+            figures=self.figures,
+            searching=self.searching,
+            later=self._admin,
+            broker_name=parts.broker_name,
+            address=parts.address,
+        )
+
+    def _admin_handlers(self) -> AdminHandlers:
+        parts = self._parts
+        return AdminHandlers(
+            topics=parts.topics,
+            figures=self.figures,
+            classes=parts.classes,
+            state=parts.state,
+            now_ms=parts.now_ms,
+            later=self._admin,
+            in_thread=self._in_thread,
+        )
+
+    def _kind_of(self, topic: str) -> TopicKind:
+        if self._parts.topics.is_internal(topic):
+            return TopicKind.INTERNAL
+        is_system = topic.startswith(SYSTEM_TOPIC_PREFIX) or topic in self._parts.topics.system_names()
+        return TopicKind.SYSTEM if is_system else TopicKind.USER
+
+    def _show_figures(self) -> None:
+        watch = self.figures.watch
+        watch("gantry_store_held_pulls", "Pulls that wait for a message.", lambda: self.pulls.holding)
+        watch("gantry_store_consumer_groups", "Groups with a client.", lambda: len(self.clients.consumers))
+        watch(
+            "gantry_store_producer_groups",
+            "Producer groups with a client.",
+            lambda: len(self.clients.producers),
+        )
+        counted = self.figures.counted
+        words = "Commits below the known offset."
+        counted("gantry_store_offsets_went_back", words, lambda: self.offsets.went_back)
+        self.figures.watch_lag(self._lags)
+        watch_classes(self._parts.metrics, self._parts.classes, self._parts.now_ms)
+
+    def _lags(self) -> Iterator[Lag]:
+        for topic, group, offsets in self.offsets.all():
+            if group.startswith(SYSTEM_GROUP_PREFIX):  # the txn-checker's is held at its beginning on purpose
+                continue
+            for queue_id, offset in offsets.items():
+                queue = self._parts.queues.find(topic, queue_id)
+                if queue is not None:
+                    yield Lag(group, topic, queue_id, max(queue.max_offset - offset, 0))
+
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+
+async def _every(seconds: float, action: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        action()
+
+
+def _local_s(now_ms: int) -> int:
+    """Return local time in seconds, so that midnights are those of the machine."""
+    seconds = now_ms // 1000
+    return seconds + (localtime(seconds).tm_gmtoff or 0)

@@ -1,0 +1,207 @@
+"""Tells every nameserver that this broker lives and which topics it has.
+
+Regularly, at once when a topic changes, and again as soon as a connection to one was lost.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker_store.commit.topics import TopicTable
+from gantry_chassis.logs import get_logger
+from gantry_link.errors import LinkError
+from gantry_link.nameserver_client import NameserverClient, Registered
+from gantry_link.pool import ConnectionPool
+from gantry_wire.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from gantry_wire.headers import BrokerIdentityHeader, RegisterBrokerHeader
+
+WATCH_SECONDS = 0.5
+"""Between two looks whether a nameserver was lost or has come back."""
+KNOWN_SECONDS_MAX = 1.0
+"""How long an answer about a topic waits for nameservers at most; RocketMQ's own waits up to 24 s."""
+ROUTE_SUBJECT = "gantry.route."
+PERM_RW = 6
+
+_log = get_logger()
+
+
+class Identity(NamedTuple):
+    """Who registers."""
+
+    cluster_name: str
+    broker_name: str
+    address: str
+    ha_address: str
+    broker_id: int = 0
+
+
+class Registration:
+    """Keeps this broker known."""
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        nameservers: str,
+        identity: Identity,
+        topics: TopicTable,
+        *,
+        every_seconds: float,
+        publish: Callable[[str], None],
+    ) -> None:
+        self._pool = pool
+        self._client = NameserverClient(pool, nameservers)
+        self._identity = identity
+        self._topics = topics
+        self._every_seconds = every_seconds
+        self._publish = publish
+        self._wake = asyncio.Event()
+        self._changed: set[str] = set()
+        self._waiting: list[asyncio.Future[None]] = []
+        """Who waits for the next registration."""
+        self._telling: list[asyncio.Future[None]] | None = None
+        """Who waits for the one under way; None while there is none."""
+        self._one_at_a_time = asyncio.Lock()
+        """A start registers, and so does the loop: who waits is told by that registration which holds the topic."""
+        self._has_left = False
+        """Nothing is registered any more: the loop goes on until a stop is over."""
+        self._failing: set[str] = set()
+        self.broker_permission = PERM_RW
+        self.registrations = 0
+        self.failures = 0
+
+    def topic_changed(self, topic: str) -> None:
+        """Register with the end of this turn, and hint that the topic's route changed."""
+        self._changed.add(topic)
+        self._wake.set()
+
+    def when_known(self, answer: Callable[[], None]) -> None:
+        """Call `answer` once nameservers were told what is there now, or after KNOWN_SECONDS_MAX.
+
+        A client that made a topic asks for its route within a millisecond; a RocketMQ consumer that finds none asks again after 30 s.
+        """
+        waiting = self._waiting if self._changed else self._telling
+        if waiting is None:
+            answer()
+            return
+        loop = asyncio.get_running_loop()
+        told = loop.create_future()
+        latest = loop.call_later(KNOWN_SECONDS_MAX, _tell, told)
+        told.add_done_callback(lambda _: (latest.cancel(), answer()))
+        waiting.append(told)
+
+    async def run(self) -> None:
+        """Register until cancelled."""
+        last_s = -self._every_seconds
+        loop = asyncio.get_running_loop()
+        while True:
+            if (
+                self._wake.is_set()
+                or loop.time() - last_s >= self._every_seconds
+                or await self._has_lost_one()
+            ):
+                self._wake.clear()
+                last_s = loop.time()
+                await self.register()
+            try:
+                async with asyncio.timeout(WATCH_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def register(self) -> bool:
+        """Register with all nameservers once, behind a registration under way; True when every one took it."""
+        async with self._one_at_a_time:
+            changed, self._changed = self._changed, set()
+            telling = self._telling = self._waiting
+            self._waiting = []
+            try:
+                return not self._has_left and await self._register(changed)
+            finally:
+                self._telling = None
+                for told in telling:
+                    _tell(told)
+
+    async def _register(self, changed: set[str]) -> bool:
+        who = self._identity
+        header = RegisterBrokerHeader(
+            broker_name=who.broker_name,
+            broker_addr=who.address,
+            cluster_name=who.cluster_name,
+            ha_server_addr=who.ha_address,
+            broker_id=who.broker_id,
+        )
+        try:
+            answers = await self._client.register_broker(header, self._body())
+        except LinkError as error:
+            answers = {"": error}
+        for address, answer in answers.items():
+            self._note(address, answer)
+        for topic in changed:
+            self._publish(ROUTE_SUBJECT + topic)
+        return all(isinstance(answer, Registered) for answer in answers.values())
+
+    async def unregister(self) -> None:
+        """Say that this broker leaves; a nameserver that cannot be reached finds out by itself."""
+        self._has_left = True
+        who = self._identity
+        header = BrokerIdentityHeader(
+            broker_name=who.broker_name,
+            broker_addr=who.address,
+            cluster_name=who.cluster_name,
+            broker_id=who.broker_id,
+        )
+        try:
+            async with asyncio.timeout(WATCH_SECONDS):
+                await self._client.unregister_broker(header)
+        except (LinkError, TimeoutError):
+            return
+
+    def _body(self) -> RegisterBrokerBody:
+        topics = {
+            name: self._masked(topic)
+            for name, topic in self._topics.all().items()
+            if not self._topics.is_internal(name)
+        }
+        wrapper = TopicConfigSerializeWrapper(
+            data_version=self._topics.version.value, topic_config_table=topics
+        )
+        return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
+
+    def _masked(self, topic: TopicConfig) -> TopicConfig:
+        if self.broker_permission == PERM_RW:
+            return topic
+        return TopicConfig(
+            topic_name=topic.topic_name,
+            perm=topic.perm & self.broker_permission,
+            read_queue_nums=topic.read_queue_nums,
+            write_queue_nums=topic.write_queue_nums,
+            topic_filter_type=topic.topic_filter_type,
+            topic_sys_flag=topic.topic_sys_flag,
+            order=topic.order,
+            attributes=topic.attributes,
+        )
+
+    async def _has_lost_one(self) -> bool:
+        try:
+            addresses = await self._client.addresses.current()
+        except LinkError:
+            return False
+        return any(self._pool.get_nowait(address) is None for address in addresses)
+
+    def _note(self, address: str, answer: object) -> None:
+        """Log a nameserver's first failure and its recovery, not every try."""
+        if isinstance(answer, Registered):
+            self.registrations += 1
+            if address in self._failing:
+                self._failing.discard(address)
+                _log.info("nameserver is back", nameserver=address)
+            return
+        self.failures += 1
+        if address not in self._failing:
+            self._failing.add(address)
+            _log.warning("cannot register with nameserver", nameserver=address, reason=str(answer))
+
+
+def _tell(told: "asyncio.Future[None]") -> None:
+    if not told.done():
+        told.set_result(None)

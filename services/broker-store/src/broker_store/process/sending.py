@@ -1,0 +1,250 @@
+"""The sending half of a store, put together: group commit, checks, topics, idempotency, and the loops behind them."""
+
+import asyncio
+import os
+import random
+from concurrent.futures import Executor
+
+from broker_store.admin.cleaning_handler import Cleaner
+from broker_store.admin.topic_removal import TopicRemoval
+from broker_store.admin.topics_handler import TopicHandler, TopicParts
+from broker_store.commit.appends import Appends, AtTurnEnd
+from broker_store.commit.dispatch import Dispatch, Readers
+from broker_store.commit.special_sends import SpecialSends
+from broker_store.commit.stamp import Stamp
+from broker_store.commit.sync_thread import SyncThread
+from broker_store.commit.targets import Targets
+from broker_store.commit.topics import queue_count
+from broker_store.config.broker_config import BrokerConfig, read_switch
+from broker_store.config.saver import Saver
+from broker_store.log.commit_log import LogState
+from broker_store.log.errors import LogStopped
+from broker_store.opening.checkpoints import CheckpointParts, Checkpoints
+from broker_store.opening.opening import OpenedStore
+from broker_store.opening.queue_note import encode_note, save_note, with_retired
+from broker_store.ports import Commands, Handler
+from broker_store.process.delays import build_delays, build_recalls
+from broker_store.process.settling import build_settling
+from broker_store.requests.request_classes import RequestClass
+from broker_store.retrying.retries import Retries
+from broker_store.sending.handler import SendHandler, SendParts
+from broker_store.sending.idempotency import Remembered
+from broker_store.sending.internal_sends import InternalSends
+from broker_store.sending.keyed import KeyedSends
+from broker_store.sending.plain_sends import PlainSends
+from broker_store.settings import Settings
+from broker_store.settling.handlers import SettlingHandlers
+from broker_store.transactions.half import HalfSends
+from gantry_chassis.logs import get_logger
+from gantry_wire.bodies import TopicConfigSerializeWrapper, encode_body
+from gantry_wire.ids import UniqueIds, unpack_host
+
+LATE_CHECK_SECONDS = 0.1
+CHECKPOINT_LOOK_SECONDS = 0.25
+
+_log = get_logger()
+
+
+class Sending:
+    """Everything that changes the log. Built once over an opened store, inside the running loop."""
+
+    cleaner: Cleaner | None = None
+    """Who deletes old files; given once the loops start."""
+
+    def __init__(
+        self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor
+    ) -> None:
+        settings = store.settings
+        self.store = store
+        self.dispatch = Dispatch(store.index)
+        self.appends = Appends(
+            store.log, self.dispatch, store.clock, at_turn_end, _bounded(classes["send"], settings), store.store_host,
+            settings.flush_timeout_ms / 1000, store.recovered_ms,
+        )  # fmt: skip
+        store.preambles.placed = self.appends.placed
+        self._loop = asyncio.get_running_loop()
+        self._sync = SyncThread(
+            store.log.sync, self._loop.call_soon_threadsafe, self.appends.synced, self.appends.failed
+        )
+        self.appends.request_sync, self.appends.later = self._sync.request, self._loop.call_later
+        stamp = build_stamp(store)
+        self.targets = Targets(
+            store.topics, store.queues, flush_sync=settings.flush == "sync",
+            broker_address=unpack_host(store.store_host)[0], random_below=random.randrange,
+        )  # fmt: skip
+        self.retries = Retries(store.topics, self.targets)
+        self.delays = build_delays(store)
+        self.keyed = KeyedSends(
+            store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
+            self.delays.told_of,
+        )  # fmt: skip
+        now_ms, copies = store.clock.now_ms, store.states.transactions
+        self.halves = halves = HalfSends(store.queues, self.appends, copies, self.delays.check)
+        self.special = SpecialSends(self.delays.prepare, halves.prepare, halves.take, halves.take_known)
+        self.internal = InternalSends(store.topics, self.targets, store.queues, self.appends, stamp, now_ms)
+        self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)
+        self._note_saver = Saver("queues.json", self._encode_note, self._store_note, thread)
+        self.removal = TopicRemoval(
+            store.topics, store.queues, self.appends, self._note_saver, store.clock.now_ms
+        )
+        store.topics.on_change += [self.targets.forget, self._topic_changed]
+        self.plain = PlainSends(self.targets, self.appends, stamp, settings.message_bytes_max)
+        parts = SendParts(
+            self.targets, self.appends, stamp, self.retries, self.keyed, self.special, self.plain,
+            settings.accept_sends_after_ms, store.clock.now_ms,
+        )  # fmt: skip
+        self._sends = SendHandler(parts)
+        self.topic_commands = TopicHandler(
+            TopicParts(store.topics, self.topics_saver, self.removal, self.appends.flush)
+        )
+        self.settling = build_settling(store, self.appends, self.targets, at_turn_end)
+        self.removal.on_removed.append(store.states.topic_deleted)
+        self.settling_handlers = SettlingHandlers(
+            self.settling, store.clock.now_ms, any_host=settings.claim_any_host
+        )
+        self._recalls = build_recalls(store, self.delays, self.targets, self.appends)
+        window_ms = settings.idempotency_window_seconds * 1000
+        self.checkpoints = Checkpoints(
+            CheckpointParts(
+                store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms, store.journal, store.unit_journal,
+                store.states, store.snapshots, store.note_file, store.note, store.checkpoint, thread, store.clock.ago_ms, store.is_whole,
+                settings.checkpoint_seconds,
+            )
+        )  # fmt: skip
+
+    def commands(self) -> Commands:
+        """Return the table entries of this half."""
+        return {
+            **self._sends.commands(),
+            **self.topic_commands.commands(),
+            **self._recalls.commands(),
+            **self.settling_handlers.commands(),
+        }
+
+    @property
+    def send_one(self) -> Handler:
+        """The handler of single sends, which `plain.take` may go before."""
+        return self._sends.single
+
+    def bind_settings(self, config: BrokerConfig) -> None:
+        """Let code 25 change what the sending side can change while it runs."""
+        sends = self.appends.sends
+        policy = self.store.topics
+
+        def set_capacity(value: int) -> None:
+            sends.capacity = value
+
+        def set_wait(value: int) -> None:
+            sends.wait_ms_max = value
+
+        def set_body(value: int) -> None:
+            self.plain.body_bytes_max = value
+
+        def set_auto_create(value: str) -> None:
+            policy.set_auto_create(enable=read_switch(value))
+
+        config.bind_number("sendThreadPoolQueueCapacity", set_capacity)
+        config.bind_number("waitTimeMillsInSendQueue", set_wait)
+        config.bind_number("maxMessageSize", set_body)
+        config.bind("autoCreateTopicEnable", set_auto_create)
+
+    def start(self, readers: Readers | None) -> None:
+        """Begin to accept sends: recovery is over."""
+        if readers is not None:
+            self.dispatch.readers = readers
+        self.store.log.prezero.start_thread()
+        self._sync.start()
+        self.settling.log_foreign_floors()
+        self.topics_saver.changed()
+
+    async def look_after_flushes(self) -> None:
+        """Under async flush, have everything synced within its interval; answer what waits too long. Supervised."""
+        log, interval_s = self.store.log, self.store.settings.flush_interval_ms / 1000
+        pause_s = min(interval_s / 2, LATE_CHECK_SECONDS)
+        while True:
+            await asyncio.sleep(pause_s)
+            if log.written_end > log.durable_end and log.state is not LogState.STOPPED:
+                self._sync.request()
+            self.appends.answer_late()
+
+    async def take_checkpoints(self) -> None:
+        """Take a checkpoint when enough time or log has passed and something changed. Supervised."""
+        settings, taken_s = self.store.settings, self._loop.time()
+        while True:
+            await asyncio.sleep(min(CHECKPOINT_LOOK_SECONDS, settings.checkpoint_seconds))
+            behind = self.checkpoints.behind_bytes
+            due = self._loop.time() - taken_s >= settings.checkpoint_seconds
+            if behind >= settings.checkpoint_bytes or (due and behind > 0):
+                taken_s = self._loop.time()
+                await self._take_checkpoint()
+
+    async def _take_checkpoint(self) -> None:
+        if self.store.log.state is LogState.STOPPED:
+            return
+        try:
+            await self.checkpoints.take()
+        except (OSError, LogStopped) as error:
+            _log.warning("checkpoint failed, the last one stays in force", reason=str(error))
+
+    async def drain(self, seconds: float) -> None:
+        """Let what was submitted become durable and answered, for at most so long."""
+        self.appends.flush()
+        end_s = self._loop.time() + seconds
+        while not self.appends.is_idle and self._loop.time() < end_s:
+            self._sync.request()
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """Save everything and leave the directory as after a stop in order, if the disk allows it."""
+        self.settling.ahead.close()
+        await self.drain(self.store.settings.drain_seconds)
+        await self.topics_saver.close()
+        await self._note_saver.close()
+        await self._loop.run_in_executor(None, self._sync.stop)
+        await self.checkpoints.close()
+        self.store.log.close()
+
+    def _is_readable(self, topic: str, first: Remembered) -> bool:
+        """Whether the first message of a key is still there: neither its topic was deleted nor its part of the log."""
+        queue = self.store.queues.find(topic, first.queue_id)
+        if queue is None or first.position < self.store.log.min_position:
+            return False
+        return queue.min_offset <= first.queue_offset < queue.max_offset
+
+    def _topic_changed(self, topic: str) -> None:
+        config = self.store.topics.find(topic)
+        if config is not None:
+            self.store.queues.open_again(topic, queue_count(config))
+        self.topics_saver.changed()
+
+    def _encode_topics(self) -> bytes:
+        topics = self.store.topics
+        return encode_body(
+            TopicConfigSerializeWrapper(data_version=topics.version.value, topic_config_table=topics.all())
+        )
+
+    def _encode_note(self) -> bytes:
+        """Return the note of the last checkpoint with the topics deleted since; nothing where there was none, and all is walked."""
+        note = self.checkpoints.note
+        return b"" if note is None else encode_note(with_retired(note, self.store.queues))
+
+    def _store_note(self, content: bytes) -> None:
+        if content:
+            save_note(self.store.note_file, content, self.checkpoints.position)
+
+
+def _bounded(sends: RequestClass, settings: Settings) -> RequestClass:
+    """Return the class of sends with the limits of the settings."""
+    sends.capacity, sends.wait_ms_max = settings.send_pending_max, settings.send_wait_ms_max
+    return sends
+
+
+def build_stamp(store: OpenedStore) -> Stamp:
+    """Return what adds this broker's properties."""
+    ids = UniqueIds(store.store_host[:-4], os.getpid(), random.getrandbits(32))
+    return Stamp(
+        store.settings.region,
+        store.settings.cluster_name,
+        trace_on=store.settings.trace_on,
+        next_unique_key=lambda: ids.next(store.clock.now_ms()),
+    )

@@ -1,0 +1,18 @@
+"""Builds the settling over an opened store."""
+
+from broker_store.commit.appends import Appends, AtTurnEnd
+from broker_store.commit.targets import Targets
+from broker_store.opening.opened import OpenedStore
+from broker_store.settling.settling import Settling, SettlingParts
+
+
+def build_settling(
+    store: OpenedStore, appends: Appends, targets: Targets, at_turn_end: AtTurnEnd
+) -> Settling:
+    """Return the settling over an opened store."""
+    return Settling(
+        SettlingParts(
+            store.log, appends, store.queues, store.topics, targets, store.states.settled,
+            store.states.transactions, store.levels, store.clock, store.boot_count, at_turn_end,
+        )
+    )  # fmt: skip

@@ -1,0 +1,132 @@
+"""The sending half's figures: read when asked, so that counting costs the hot path nothing."""
+
+import asyncio
+from collections.abc import Callable
+
+from broker_store.commit.queues import Queue, QueueTable
+from broker_store.metrics.metrics import Figures
+from broker_store.opening.opening import OpenedStore
+from broker_store.opening.queue_note import Reason
+from broker_store.process.disk_care import DiskCare
+from broker_store.process.sending import Sending
+from broker_store.settling.table import SettledTable
+from gantry_chassis.metrics import Metrics
+from gantry_link.server import RemotingServer
+from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
+
+COUNT_SECONDS = 1.0
+
+
+async def count_puts(queues: QueueTable, figures: Figures, delayed: SettledTable) -> None:
+    """Turn the growth of every queue into counts by topic, once a second; note what waits for its time. Supervised."""
+    seen: dict[Queue, tuple[int, int]] = {
+        queue: (queue.next_offset, queue.put_bytes) for queue in queues.all()
+    }
+    while True:
+        await asyncio.sleep(COUNT_SECONDS)
+        now: dict[Queue, tuple[int, int]] = {}
+        for queue in queues.all():
+            offset, size = seen.get(queue, (queue.first_offset, 0))
+            now[queue] = (queue.next_offset, queue.put_bytes)
+            if queue.next_offset > offset:
+                figures.on_put(queue.topic, queue.next_offset - offset, queue.put_bytes - size)
+        seen = now
+        note_delays(queues, figures, delayed)
+
+
+def note_delays(queues: QueueTable, figures: Figures, delayed: SettledTable) -> None:
+    """Note what waits for its time, and how fast that is delivered or taken back."""
+    settled = delayed.of((TIMER_TOPIC, 0, ""))
+    decided = settled.cursor + settled.settled_above
+    timers = queues.find(TIMER_TOPIC, 0)
+    figures.timers_waiting = 0 if timers is None else timers.max_offset - decided
+    figures.timer_rate.sample(figures.sampled_s, decided)
+    figures.levels = {
+        queue.queue_id + 1: (delayed.of((SCHEDULE_TOPIC, queue.queue_id, "")).cursor, queue.max_offset)
+        for queue in queues.of_topic(SCHEDULE_TOPIC)
+    }
+
+
+def show_figures(
+    metrics: Metrics, store: OpenedStore, sending: Sending, server: RemotingServer, care: DiskCare
+) -> None:
+    """Name what can be read of the sending half."""
+    _show_log(_Naming(metrics), store, sending)
+    _show_disk(_Naming(metrics), store, care)
+    metrics.gauge(
+        "gantry_store_recovery_rebuild",
+        "1 for the reason why this start made queues, index and tables again from the whole log.",
+        lambda: {(reason.value,): int(reason is store.rebuild_reason) for reason in Reason},
+        ("reason",),
+    )
+    metrics.gauge("gantry_store_connections", "Open connections.", lambda: len(server.peers))
+    metrics.counted(
+        "gantry_store_connections_closed_stalled",
+        "Readers closed because they did not read.",
+        lambda: server.figures.closed_stalled,
+    )
+
+
+class _Naming:
+    """Adds figures without labels under the names of a store."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def gauge(self, name: str, words: str, read: Callable[[], float]) -> None:
+        self._metrics.gauge(f"gantry_store_{name}", words, read)
+
+    def counted(self, name: str, words: str, read: Callable[[], float]) -> None:
+        self._metrics.counted(f"gantry_store_{name}", words, read)
+
+
+def _show_log(names: _Naming, store: OpenedStore, sending: Sending) -> None:
+    appends, log, checkpoints = sending.appends, store.log, sending.checkpoints
+    gauge, counted = names.gauge, names.counted
+    counted("append_batches", "Batches written to the log.", lambda: appends.batches)
+    counted("append_records", "Entries written to the log.", lambda: appends.written)
+    counted("append_refused", "Entries refused after they were taken.", lambda: appends.refused)
+    counted("append_syncs", "Calls of fdatasync on the log.", lambda: appends.syncs)
+    gauge("sends_in_flight", "Sends taken and not yet visible.", lambda: appends.pending)
+    gauge("log_end_position", "End of what is written.", lambda: log.written_end)
+    gauge("log_visible_position", "End of what can be read.", lambda: log.visible_end)
+    gauge(
+        "dispatch_behind_bytes",
+        "Log bytes written and not yet in queues and index.",
+        lambda: log.written_end - appends.appeared_end,
+    )
+    gauge("log_confirm_position", "End of what is durable and complete.", lambda: log.confirm)
+    gauge("log_min_position", "Where the log begins.", lambda: log.min_position)
+    gauge(
+        "log_state",
+        "State of the log: 0 running, 1 disk full, 2 stopped.",
+        lambda: list(type(log.state)).index(log.state),
+    )
+    gauge(
+        "checkpoint_behind_bytes",
+        "Log bytes a crash would have recovery read.",
+        lambda: checkpoints.behind_bytes,
+    )
+    counted("checkpoints", "Checkpoints taken.", lambda: checkpoints.count)
+    gauge(
+        "checkpoint_longest_turn_seconds",
+        "The longest a checkpoint held the loop.",
+        lambda: checkpoints.longest_turn_s,
+    )
+    gauge("idempotency_keys", "Keys remembered.", lambda: len(store.window))
+    counted(
+        "idempotency_forgotten_early", "Keys dropped before their time.", lambda: store.window.forgotten_early
+    )
+
+
+def _show_disk(names: _Naming, store: OpenedStore, care: DiskCare) -> None:
+    gauge, counted = names.gauge, names.counted
+    gauge("disk_used_ratio", "Used part of the disk.", lambda: care.use().used_ratio)
+    gauge("disk_free_bytes", "Free bytes of the disk.", lambda: care.use().free_bytes)
+    clock = store.clock
+    counted("clock_steps", "Times the wall clock stepped.", lambda: clock.wall.steps)
+    gauge("clock_step_seconds", "By how much it is off what is believed.", lambda: clock.wall.step_s)
+    gauge("clock_difference_seconds", "The wall clock less store time.", clock.difference_s)
+    counted("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
+    gauge("recovery_holes", "Queue units left as holes.", lambda: store.holes)
+    gauge("recovery_start_position", "Log position from which this start read.", lambda: store.recovery_start)

@@ -1,0 +1,85 @@
+"""The filters of a store as one part: the table, its file consumerFilter.json, code 46, and the cleaning of what left long ago."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+
+from broker_store.config.config_files import ConfigFile
+from broker_store.filters.compiled import compile_or_refuse, refuse_class_filter
+from broker_store.filters.table import FilterTable
+from broker_store.ports import Commands, Peer
+from broker_store.reading.read_settings import ReadSettings
+from gantry_chassis.logs import get_logger
+from gantry_wire.bodies import CheckClientRequestBody, decode_body
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import Command
+from gantry_wire.subscription import TAG
+
+SAVE_SECONDS = 10.0
+"""RocketMQ's interval for this file."""
+
+_log = get_logger()
+
+
+class Filters:
+    """Owns the table. The file is a help for tools and for RocketMQ: after its loss every heartbeat fills the table again."""
+
+    def __init__(
+        self, file: ConfigFile, settings: ReadSettings, now_ms: Callable[[], int], thread: Executor
+    ) -> None:
+        self.table = FilterTable()
+        self._file = file
+        self._settings = settings
+        self._now_ms = now_ms
+        self._thread = thread
+        content = file.load()
+        if content is not None and not self.table.load(content, now_ms()):
+            _log.error("consumerFilter.json is of another shape and is not used", path=file.path)
+        self._saved = self.table.changes
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {RequestCode.CHECK_CLIENT_CONFIG: ("clientManager", self.check_config)}
+
+    def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return what runs beside the requests."""
+        return {"filters": self._save_and_clean}
+
+    def check_config(self, _peer: Peer, command: Command) -> bytes:
+        """46: whether a subscription can be served here. A filter by properties is compiled, to say what is wrong with it."""
+        subscription = decode_body(command.body, CheckClientRequestBody).subscription_data
+        kind = subscription.expression_type or TAG
+        if subscription.class_filter_mode:
+            raise refuse_class_filter()
+        if kind != TAG:
+            if not self._settings.property_filter_enable:
+                words = f"The broker does not support consumer to filter message by {kind[:64]}"
+                raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+            compile_or_refuse(kind, subscription.sub_string)
+        return encode_response(ResponseCode.SUCCESS, command.opaque)
+
+    async def stop(self) -> None:
+        """Save the table as it is."""
+        await self.save()
+
+    async def save(self) -> None:
+        """Write the file if anything changed. A failure is logged, and tried again at the next call."""
+        changes = self.table.changes
+        if changes == self._saved:
+            return
+        content = self.table.encode()
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._thread, self._file.store_bytes, content)
+        except OSError as error:
+            _log.error("filters could not be saved, trying again", path=self._file.path, error=str(error))
+            return
+        self._saved = changes
+
+    async def _save_and_clean(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            self.table.clean(self._now_ms())
+            await self.save()

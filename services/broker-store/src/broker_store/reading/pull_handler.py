@@ -1,0 +1,327 @@
+"""11 and 361: a pull is checked, read and answered; or held, and answered by the append that fills it or by its deadline.
+
+A reply is a head and the log's own bytes. What is allowed is decided in `admission`, what is found in `pull`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from broker_store.groups.offsets import OffsetTable
+from broker_store.groups.pending_resets import PendingResets
+from broker_store.log.errors import LogError
+from broker_store.metrics.metrics import Figures
+from broker_store.ports import Commands, InternalAppend, LogReader, Peer, QueueReader, QueueTable
+from broker_store.reading.admission import Admission, PullRequest
+from broker_store.reading.filtered_pulls import ScanReading, Scans
+from broker_store.reading.filtered_scan import Scan
+from broker_store.reading.held_pulls import Fetches, HeldPull
+from broker_store.reading.offset_moved import moved_event
+from broker_store.reading.pull import Ask, PullStatus, Selection, reply_code, select
+from broker_store.reading.pull_reading import InThread, read_slowly, read_spans
+from broker_store.reading.read_settings import ReadSettings
+from broker_store.requests.request_classes import RequestClass
+from gantry_chassis.logs import get_logger
+from gantry_wire.codes import GantryCode, ResponseCode
+from gantry_wire.encode import encode_pull_reply_head, encode_response
+from gantry_wire.errors import WireError
+from gantry_wire.frame import Command
+from gantry_wire.headers import EndPullHeader, PullHeader
+from gantry_wire.names import GATEWAY_GROUP, OFFSET_MOVED_TOPIC
+
+FLAG_COMMIT, FLAG_SUSPEND = 1, 2
+SUSPEND_MS_MAX = 100_000
+"""A pull is not held longer, whatever it asks: a connection that is silent for 120 s is closed."""
+
+_log = get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class PullParts:
+    """What pulls are answered from."""
+
+    log: LogReader
+    queues: QueueTable
+    admission: Admission
+    offsets: OffsetTable
+    resets: PendingResets
+    figures: Figures
+    settings: ReadSettings
+    pulls: RequestClass
+    """Cold reads take a place here while they wait for the disk."""
+    append_internal: InternalAppend
+    in_thread: InThread
+    now_ms: Callable[[], int]
+    broker_name: str
+
+
+class Pulls:
+    """Answers pulls, and keeps those that wait."""
+
+    def __init__(self, parts: PullParts) -> None:
+        self._parts = parts
+        self._log = parts.log
+        self._find_queue = parts.queues.find
+        self._admit = parts.admission.admit
+        self._settings = parts.settings
+        self._resets = parts.resets
+        self._fetches: Fetches[PullRequest] = Fetches()
+        self._woken: list[HeldPull[PullRequest]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._slow: set[asyncio.Task[None]] = set()
+        self._scans = Scans(ScanReading(parts.log, parts.in_thread))
+
+    def commands(self) -> Commands:
+        """Return the entries of the command table."""
+        return {
+            11: ("pull", self.handle),
+            361: ("litePull", self.handle),
+            GantryCode.END_PULL: ("pull", self._end),
+        }
+
+    @property
+    def holding(self) -> int:
+        """Pulls held now."""
+        return self._fetches.count
+
+    def handle(self, peer: Peer, command: Command) -> None:
+        """Answer a pull from a client, or hold it."""
+        header = command.read(PullHeader)
+        request = PullRequest(peer, command.opaque, header)
+        self._admit(request)
+        group, flags = request.group, header.sys_flag
+        if group != GATEWAY_GROUP and not header.browse:
+            is_reset = self._resets and self._resets.is_pending(group, request.topic, header.queue_id)
+            if flags & FLAG_COMMIT and not is_reset:
+                self._parts.offsets.commit(group, request.topic, header.queue_id, header.commit_offset)
+            self._parts.offsets.pulled(group, request.topic, header.queue_id, header.queue_offset)
+        if not command.is_oneway:
+            self._pull(request, header.queue_offset, may_hold=bool(flags & FLAG_SUSPEND))
+
+    def _end(self, peer: Peer, command: Command) -> None:
+        """Forget a pull that nobody waits for any more; one that was answered meanwhile, or never held, needs no word."""
+        self._fetches.end(peer.id, command.read(EndPullHeader).wait_id)
+
+    # Arrivals, deadlines, ends
+
+    def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
+        """Note what became readable; `answer_arrivals` follows."""
+        self._woken += self._fetches.wake((topic, queue_id), first_offset, tags_codes)
+
+    def answer_arrivals(self) -> None:
+        """Answer the pulls that the arrivals since the last call have woken."""
+        woken, self._woken = self._woken, []
+        self._resume_all(woken, may_hold=True)
+
+    def drop_topic(self, topic: str) -> None:
+        """Answer all pulls held on a topic: it was deleted."""
+        self._resume_all(self._fetches.take_topic(topic))
+
+    def group_reset(self, topic: str, group: str) -> None:
+        """Answer the pulls that a group holds on a topic: its offsets were reset."""
+        held_pulls = self._fetches.take_topic(topic)
+        for held in held_pulls:
+            if held.request.group != group:
+                self._fetches.hold(held)
+        self._resume_all([held for held in held_pulls if held.request.group == group])
+
+    def close_peer(self, peer_id: int) -> None:
+        """Forget the pulls of a connection that is gone."""
+        self._fetches.close_peer(peer_id)
+
+    def answer_all(self) -> None:
+        """Answer everything held, before the store stops."""
+        self._resume_all(self._fetches.take_all())
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def close(self) -> None:
+        """Answer what is held and finish the reads under way."""
+        self.answer_all()
+        if self._slow:
+            await asyncio.wait(self._slow)
+        await self._scans.close()
+
+    def _resume_all(self, held_pulls: list[HeldPull[PullRequest]], *, may_hold: bool = False) -> None:
+        """Look again. Only a filter by properties may find that what has arrived is not for it, and be held on."""
+        for held in held_pulls:
+            request = held.request
+            try:
+                self._admit(request)  # what was allowed when it was held may not be any more
+                self._pull(request, held.offset, may_hold=may_hold and request.sql is not None)
+            except WireError as error:
+                request.peer.send(encode_response(error.code, request.opaque, remark=str(error)))
+            except Exception as error:  # noqa: BLE001 - one pull that fails must not leave the others waiting
+                _log.exception("held pull failed", topic=request.topic, group=request.group)
+                remark = f"{type(error).__name__}: {error}"
+                request.peer.send(encode_response(ResponseCode.SYSTEM_ERROR, request.opaque, remark=remark))
+
+    # Reading and answering
+
+    def _pull(self, request: PullRequest, offset: int, *, may_hold: bool) -> None:
+        header = request.header
+        queue = self._find_queue(request.topic, header.queue_id)
+        settings = self._settings
+        limits = settings.wide_limits if header.wide else settings.limits
+        ask = Ask(offset, header.max_msg_nums, request.wanted, limits)
+        selection = select(queue, self._log, ask)
+        if self._resets and not header.browse:
+            reset = self._resets.take(request.group, request.topic, header.queue_id, header.queue_offset)
+            if reset is not None:
+                ends = selection.min_offset, selection.max_offset
+                selection = Selection(PullStatus.OFFSET_RESET, reset, *ends)
+        if queue is None or not selection.spans:
+            self._not_found(request, selection, offset, may_hold=may_hold)
+            return
+        if request.sql is not None:
+            self._scan(request, Scan(queue, self._log, ask, request.sql), may_hold=may_hold)
+            return
+        try:
+            parts = read_spans(selection.spans, self._log.read_nowait)
+        except LogError:
+            parts = None  # the slow way looks closer
+        if parts is None:
+            self._pull_slowly(request, queue, ask, selection)
+        else:
+            self._found(request, selection, parts)
+
+    def _scan(self, request: PullRequest, scan: Scan, *, may_hold: bool) -> None:
+        """Answer a pull that is filtered by properties, now or when enough was looked at."""
+
+        def answer(error: Exception | None) -> None:
+            self._parts.pulls.leave()
+            if error is None:
+                self._scanned(request, scan, may_hold=may_hold)
+                return
+            _log.error(
+                "filtered pull failed", topic=request.topic, offset=scan.ask.offset, reason=repr(error)
+            )
+            remark = f"{type(error).__name__}: {error}"
+            request.peer.send(encode_response(ResponseCode.SYSTEM_ERROR, request.opaque, remark=remark))
+
+        self._parts.pulls.enter(self._parts.now_ms())
+        try:
+            is_over = self._scans.run(scan, request.peer.id, lambda: not request.peer.is_closing, answer)
+        except Exception:  # the disk's own errors: who asked is told, and the place is free again
+            self._parts.pulls.leave()
+            raise
+        if is_over:
+            answer(None)
+
+    def _scanned(self, request: PullRequest, scan: Scan, *, may_hold: bool) -> None:
+        found = scan.found
+        if request.peer.is_closing:
+            return
+        if scan.damaged:
+            self._left_out(request, scan.ask.offset, scan.damaged)
+        if found.spans:
+            self._found(request, found, scan.parts)
+        else:
+            self._not_found(request, found, found.next_offset, may_hold=may_hold)
+
+    def _found(self, request: PullRequest, selection: Selection, parts: list[bytes]) -> None:
+        size = selection.size
+        head = encode_pull_reply_head(
+            0,
+            request.opaque,
+            selection.next_offset,
+            selection.min_offset,
+            selection.max_offset,
+            0,
+            "FOUND",
+            size,
+        )
+        request.peer.send_parts([head, *parts])
+        behind = None if request.header.browse else self._log.end - selection.spans[-1][0]
+        self._parts.figures.on_get(request.topic, request.group, selection.count, size, behind)
+
+    def _not_found(self, request: PullRequest, selection: Selection, offset: int, *, may_hold: bool) -> None:
+        header = request.header
+        code = reply_code(selection.status, header.queue_offset)
+        if code is ResponseCode.PULL_NOT_FOUND:
+            if may_hold and selection.next_offset == offset and self._hold(request, offset):
+                return
+            if offset > header.queue_offset:  # it was held, and moved on over messages it does not want
+                selection.status = PullStatus.NO_MATCHED_MESSAGE
+                code = ResponseCode.PULL_RETRY_IMMEDIATELY
+        self._parts.figures.get_misses += 1
+        next_offset, remark = selection.next_offset, selection.status.name
+        head = encode_pull_reply_head(
+            code, request.opaque, next_offset, selection.min_offset, selection.max_offset, 0, remark, 0
+        )
+        request.peer.send(head)
+        if code is ResponseCode.PULL_OFFSET_MOVED and not header.browse:
+            event = moved_event(header, self._parts.broker_name, next_offset)
+            self._parts.append_internal(OFFSET_MOVED_TOPIC, 0, event, tags=request.group, keys=request.group)
+
+    def _pull_slowly(self, request: PullRequest, queue: QueueReader, ask: Ask, selection: Selection) -> None:
+        self._parts.pulls.enter(self._parts.now_ms())
+        task = asyncio.ensure_future(self._read_and_answer(request, queue, ask, selection))
+        self._slow.add(task)
+        task.add_done_callback(self._slow.discard)
+
+    async def _read_and_answer(
+        self, request: PullRequest, queue: QueueReader, ask: Ask, selection: Selection
+    ) -> None:
+        try:
+            selection, parts, damaged = await read_slowly(
+                queue, self._log, ask, selection, self._parts.in_thread
+            )
+            if damaged:
+                self._left_out(request, ask.offset, damaged)
+            self._parts.figures.cold_reads += 1
+            if parts:
+                self._found(request, selection, parts)
+            else:
+                self._not_found(request, selection, ask.offset, may_hold=False)
+        except Exception as error:  # noqa: BLE001 - the disk's own errors: the client is told, and others go on
+            _log.exception("pull failed", topic=request.topic, offset=ask.offset)
+            remark = f"{type(error).__name__}: {error}"
+            request.peer.send(encode_response(ResponseCode.SYSTEM_ERROR, request.opaque, remark=remark))
+        finally:
+            self._parts.pulls.leave()
+
+    def _left_out(self, request: PullRequest, offset: int, damaged: int) -> None:
+        self._parts.figures.damaged_records += damaged
+        queue_id = request.header.queue_id
+        _log.error(
+            "damaged records are left out of a reply",
+            topic=request.topic, queue_id=queue_id, offset=offset, records=damaged,
+        )  # fmt: skip
+
+    def _hold(self, request: PullRequest, offset: int) -> bool:
+        """Keep the pull for later; False when it has to be answered now."""
+        header, settings = request.header, self._settings
+        wait_ms = header.suspend_timeout_millis if settings.long_polling_enable else settings.short_polling_ms
+        if wait_ms <= 0 or self._fetches.is_full or request.peer.is_closing:
+            return False
+        loop = asyncio.get_running_loop()
+        now_ms = int(loop.time() * 1000)
+        deadline_ms = request.deadline_ms = request.deadline_ms or now_ms + min(wait_ms, SUSPEND_MS_MAX)
+        if deadline_ms <= now_ms:
+            return False
+        key = (request.topic, header.queue_id)
+        held = HeldPull(
+            key, offset, request.wanted, deadline_ms, request.peer.id, request, request.header.wait_id
+        )
+        self._fetches.hold(held)
+        if self._timer is None or deadline_ms < self._timer_ms:
+            self._set_timer(loop)
+        return True
+
+    def _expire(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        self._resume_all(self._fetches.expire(int(loop.time() * 1000)))
+        self._set_timer(loop)
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        at_ms = self._fetches.next_expiry_ms()
+        if at_ms is not None:
+            self._timer_ms = at_ms
+            self._timer = loop.call_at(at_ms / 1000 + 0.001, self._expire)

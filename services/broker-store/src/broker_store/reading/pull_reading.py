@@ -1,0 +1,132 @@
+"""Reads what a pull selected: the log's own bytes, in as few reads as they lie in. No message is decoded.
+
+Damaged records are never returned: where a read meets one, the stretch is read again record by record.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from broker_store.log.errors import DamagedRecord, PositionNotVisible, PositionRemoved
+from broker_store.ports import LogReader, QueueReader
+from broker_store.reading.pull import Ask, PullStatus, Selection, Span, select, select_singly
+
+ONE_READ_BYTES_MAX = 256 * 1024
+"""Up to this distance everything between the first and the last record is read at once."""
+GAP_BYTES_MAX = 16 * 1024
+"""Beyond that, records further apart than this are read one by one: copying the gap would cost more than a system call."""
+READ_BYTES_MAX = 1024 * 1024
+"""One log read is not stretched over gaps beyond this size."""
+AFTER_ALL: Span = (sys.maxsize, 0)
+"""Where nothing lies."""
+RETRIES_MAX = 2
+"""How often a pull is selected again after retention took the ground from under it."""
+
+ReadLog = Callable[[int, int], bytes | None]
+InThread = Callable[..., Awaitable[Any]]
+"""Runs a function beside the event loop."""
+
+
+def read_spans(spans: list[Span], read: ReadLog) -> list[bytes] | None:
+    """Return the bytes of the spans; None when `read` cannot give some of them now.
+
+    Spans that lie near each other are read in one go and cut out.
+    """
+    start = spans[0][0]
+    size = sum(spans[-1]) - start
+    if size > ONE_READ_BYTES_MAX and len(spans) > 1:
+        return _read_groups(spans, read)
+    data = read(start, size)
+    if data is None:
+        return None
+    if len(spans) > 1:
+        data = b"".join([data[position - start : position - start + size] for position, size in spans])
+    return [data]
+
+
+def _read_groups(spans: list[Span], read: ReadLog) -> list[bytes] | None:
+    reads = _reads(spans)
+    found: list[bytes] = []
+    for start, size in reads:
+        data = read(start, size)
+        if data is None:
+            return None
+        found.append(data)
+    if len(found) == len(spans):  # as in a pull from one of very many queues: each record lies by itself
+        return found
+    parts: list[bytes] = []
+    records = iter(spans)
+    position, size = next(records)
+    for (start, _), data in zip(reads, found, strict=True):
+        while position < start + len(data):
+            parts.append(data[position - start : position - start + size])
+            position, size = next(records, AFTER_ALL)
+    return parts
+
+
+def _reads(spans: list[Span]) -> list[Span]:
+    """Return what to read at once: records that lie near each other together."""
+    reads: list[Span] = []
+    start, size = spans[0]
+    end = start + size
+    for position, size in spans[1:]:
+        if position - end > GAP_BYTES_MAX or position + size - start > READ_BYTES_MAX:
+            reads.append((start, end - start))
+            start = position
+        end = position + size
+    reads.append((start, end - start))
+    return reads
+
+
+class Bytes(NamedTuple):
+    """A pull's answer, read; `parts` is empty for every status but FOUND."""
+
+    selection: Selection
+    parts: list[bytes]
+    damaged: int = 0
+    """Records that were left out because they fail their check."""
+
+
+async def read_slowly(
+    queue: QueueReader, log: LogReader, ask: Ask, selection: Selection, in_thread: InThread
+) -> Bytes:
+    """Read what was selected where it may wait for the disk.
+
+    Damaged records are left out; what retention removed in between is selected again.
+    """
+    for _ in range(RETRIES_MAX):
+        try:
+            return Bytes(selection, await in_thread(_read_all, selection.spans, log.read))
+        except (DamagedRecord, PositionNotVisible):  # a unit that names what is not there is damaged too
+            return await in_thread(_read_around_damage, select_singly(queue, log, ask), log.read)
+        except PositionRemoved:
+            selection = select(queue, log, ask)
+            if not selection.spans:
+                return Bytes(selection, [])
+    return Bytes(
+        Selection(PullStatus.MESSAGE_WAS_REMOVING, ask.offset, queue.min_offset, queue.max_offset), []
+    )
+
+
+def _read_all(spans: list[Span], read: Callable[[int, int], bytes]) -> list[bytes]:
+    parts = read_spans(spans, read)
+    assert parts is not None
+    return parts
+
+
+def _read_around_damage(selection: Selection, read: Callable[[int, int], bytes]) -> Bytes:
+    """Read record by record and keep the whole ones."""
+    parts: list[bytes] = []
+    damaged = 0
+    for position, size in selection.spans:
+        try:
+            parts.append(read(position, size))
+        except (DamagedRecord, PositionNotVisible):
+            damaged += 1
+        except PositionRemoved:
+            pass
+    selection.count = len(parts)
+    selection.size = sum(map(len, parts))
+    if not parts:
+        selection.status = PullStatus.NO_MATCHED_MESSAGE
+    return Bytes(selection, parts, damaged)

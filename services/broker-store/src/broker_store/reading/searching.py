@@ -1,0 +1,110 @@
+"""Offsets by store time, and store times by offset. Looks into queues in the loop and into the log in a thread.
+
+Boundary rules are RocketMQ 5.x's: LOWER is the first message at or after the time, UPPER the last at or before it.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+
+from broker_store.log.consume_queue import HOLE_SIZE
+from broker_store.log.errors import LogError
+from broker_store.ports import LogReader, QueueReader
+from broker_store.reading.pull_reading import InThread
+from gantry_wire.record import SYS_BORN_HOST_V6
+from gantry_wire.units import CONSUME_QUEUE_UNIT
+
+_SYS_FLAG_AT = 36
+_STORE_TIME_AT, _STORE_TIME_AT_V6 = 56, 68
+_TIME_BYTES = _STORE_TIME_AT_V6 + 8
+_INT, _LONG = Struct(">i"), Struct(">q")
+_CHUNK_UNITS = 4096
+
+UNKNOWN_MS = -1
+"""Store time of a message that is not there."""
+
+
+class Searching:
+    """Answers questions about time."""
+
+    def __init__(self, log: LogReader, in_thread: InThread) -> None:
+        self._log = log
+        self._in_thread = in_thread
+
+    async def times(self, positions: Sequence[int | None]) -> list[int]:
+        """Return the store times (ms) of the records at positions; UNKNOWN_MS for None and for what cannot be read."""
+        return await self._in_thread(_times, self._log, positions)
+
+    async def time_of(self, queue: QueueReader | None, offset: int) -> int:
+        """Return the store time (ms) of one message; UNKNOWN_MS when it is not there."""
+        return (await self.times([position_of(queue, offset)]))[0]
+
+    async def first_time(self, queue: QueueReader | None) -> int:
+        """Return the store time (ms) of the oldest message of a queue; UNKNOWN_MS when it is empty."""
+        if queue is None:
+            return UNKNOWN_MS
+        found = self._next_readable(queue, queue.min_offset, queue.max_offset)
+        return UNKNOWN_MS if found is None else (await self.times([found[1]]))[0]
+
+    async def offset_at(self, queue: QueueReader | None, time_ms: int, *, upper: bool) -> int:
+        """Return the offset that belongs to a store time, by the boundary asked for; 0 for a queue without messages."""
+        if queue is None or queue.max_offset == 0:
+            return 0
+        if not upper:
+            return await self._first_at_or_after(queue, time_ms)
+        after = await self._first_at_or_after(queue, time_ms + 1)
+        return 0 if after <= queue.min_offset else after - 1
+
+    async def _first_at_or_after(self, queue: QueueReader, time_ms: int) -> int:
+        low, high = queue.min_offset, queue.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            found = self._next_readable(queue, middle, high)
+            if found is None:  # nothing but holes from here on
+                high = middle
+                continue
+            offset, position = found
+            if (await self.times([position]))[0] < time_ms:
+                low = offset + 1
+            else:
+                high = middle
+        return low
+
+    def _next_readable(self, queue: QueueReader, offset: int, end: int) -> tuple[int, int] | None:
+        """Return (offset, position) of the first message at or after `offset` that has a record."""
+        removed_below = self._log.min_position
+        while offset < end:
+            units = queue.read(offset, min(_CHUNK_UNITS, end - offset))
+            if not units:
+                return None
+            for position, size, _code in CONSUME_QUEUE_UNIT.iter_unpack(units):
+                if size != HOLE_SIZE and position >= removed_below:
+                    return offset, position
+                offset += 1
+        return None
+
+
+def position_of(queue: QueueReader | None, offset: int) -> int | None:
+    """Return where a message lies; None when it is not there."""
+    if queue is None or not queue.min_offset <= offset < queue.max_offset:
+        return None
+    units = queue.read(offset, 1)
+    if not units:
+        return None
+    position, size, _code = CONSUME_QUEUE_UNIT.unpack(units)
+    return None if size == HOLE_SIZE else position
+
+
+def _times(log: LogReader, positions: Sequence[int | None]) -> list[int]:
+    return [UNKNOWN_MS if position is None else store_ms_at(log, position) for position in positions]
+
+
+def store_ms_at(log: LogReader, position: int) -> int:
+    """Return the store time (ms) of the record at a position; UNKNOWN_MS where it cannot be read."""
+    try:
+        head = log.read_unchecked(position, _TIME_BYTES)
+    except (LogError, OSError):
+        return UNKNOWN_MS
+    if len(head) < _TIME_BYTES:
+        return UNKNOWN_MS
+    is_v6 = _INT.unpack_from(head, _SYS_FLAG_AT)[0] & SYS_BORN_HOST_V6
+    return _LONG.unpack_from(head, _STORE_TIME_AT_V6 if is_v6 else _STORE_TIME_AT)[0]

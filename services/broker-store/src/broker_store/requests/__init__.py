@@ -1,0 +1,1 @@
+"""From frames to handlers: command table, classes of requests with their limits, deferred replies, extensions. Knows no handler."""

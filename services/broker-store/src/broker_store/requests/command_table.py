@@ -1,0 +1,88 @@
+"""The command table: request code → handler, filled by both halves of the store. Frames in, reply frames out."""
+
+from collections.abc import Callable, Iterable
+
+from broker_store.ports import Commands, Handler
+from broker_store.requests.request_classes import ONEWAY_PER_TURN_MAX, RequestClass
+from gantry_link.peer import Peer
+from gantry_link.turn import Turn
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.command import FLAG_ONEWAY, FLAG_RESPONSE
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.frame import JSON, RawFrame, decode_command
+from gantry_wire.known_headers import KnownSend, find_known
+
+BOUNDED_BEFORE = frozenset({"send"})
+"""Classes that bound one-way requests themselves, by what is under way."""
+
+NOT_ON_FAST_PORT = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+"""The fast port serves everything but pulls, so that held pulls never sit beside sends."""
+
+
+Quick = Callable[[Peer, KnownSend, bytes], bool]
+"""Takes a send whose header is like an earlier one, and its body; False when its handler has to look at it."""
+
+
+class CommandTable:
+    """Which code is handled by whom. `receive` is called for every frame that arrives."""
+
+    def __init__(self, classes: dict[str, RequestClass]) -> None:
+        self._classes = classes
+        self._handlers: dict[int, Handler] = {}
+        self._oneway: dict[int, RequestClass] = {}
+        self._quick: Quick | None = None
+
+    def add_all(self, commands: Commands) -> None:
+        """Take entries in; a code has one handler."""
+        for code, (class_name, handler) in commands.items():
+            assert code not in self._handlers, f"two handlers for code {code}"
+            assert class_name in self._classes, class_name
+            self._handlers[int(code)] = handler
+            if class_name not in BOUNDED_BEFORE:
+                self._oneway[int(code)] = self._classes[class_name]
+
+    def add_quick(self, quick: Quick, handler: Handler) -> None:
+        """Let `quick` have sends (310) first, unless something was put around their `handler` that has to hear of each."""
+        if self._handlers.get(RequestCode.SEND_MESSAGE_V2) == handler:
+            self._quick = quick
+
+    def without(self, codes: Iterable[int]) -> "CommandTable":
+        """Return the same table without some codes."""
+        table = CommandTable(self._classes)
+        table._handlers = {code: handler for code, handler in self._handlers.items() if code not in codes}
+        table._oneway, table._quick = self._oneway, self._quick
+        return table
+
+    def codes(self) -> list[int]:
+        """Return the codes that are handled."""
+        return sorted(self._handlers)
+
+    def receive(self, peer: Peer, raw: RawFrame) -> None:
+        """Handle one frame. What is raised here, the server answers: a refusal in its words, a bug as code 1."""
+        known = find_known(raw.header) if raw.serialize_type != JSON else None
+        if known is not None and self._quick is not None and self._quick(peer, known, raw.body):
+            return
+        command = decode_command(raw, known)
+        handler = self._handlers.get(command.code)
+        if command.flag & FLAG_RESPONSE:
+            return  # an answer to a question of ours that nobody waits for any more
+        if handler is None:
+            raise RefusedRequest(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+            )
+        if command.flag & FLAG_ONEWAY and command.code in self._oneway and self._is_flood(command.code):
+            return
+        reply = handler(peer, command)
+        if reply is not None and not command.flag & FLAG_ONEWAY:
+            peer.send(reply)
+
+    def _is_flood(self, code: int) -> bool:
+        """Count a one-way request; True when this turn of the loop has carried out enough of its class."""
+        requests = self._oneway[code]
+        if not requests.oneway_in_turn:
+            Turn.current().at_end(requests.end_turn)
+        if requests.oneway_in_turn >= ONEWAY_PER_TURN_MAX:
+            requests.oneway_dropped += 1
+            return True
+        requests.oneway_in_turn += 1
+        return False

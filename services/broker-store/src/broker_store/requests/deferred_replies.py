@@ -1,0 +1,63 @@
+"""Answers that need the disk or a thread: a coroutine makes the reply, its class of requests is held meanwhile."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+from broker_store.ports import Peer
+from broker_store.requests.request_classes import RequestClass
+from gantry_chassis.logs import get_logger
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response
+from gantry_wire.errors import WireError
+from gantry_wire.frame import Command
+
+_log = get_logger()
+
+
+class Later:
+    """Runs the coroutines of one request class and sends what they return."""
+
+    def __init__(self, requests: RequestClass, now_ms: Callable[[], int]) -> None:
+        self._requests = requests
+        self._now_ms = now_ms
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def answer(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes]) -> None:
+        """Send what `reply` returns; a WireError it raises becomes its error reply. Raises SYSTEM_BUSY when full."""
+        try:
+            self._requests.enter(self._now_ms())
+        except WireError:
+            reply.close()
+            raise
+        task = asyncio.ensure_future(self._run(peer, command, reply))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def give_up(self) -> None:
+        """End what is under way without an answer."""
+        for task in self._tasks:
+            task.cancel()
+        await self.close()
+
+    async def _run(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes]) -> None:
+        try:
+            frame = await reply
+        except WireError as error:
+            frame = encode_response(error.code, command.opaque, remark=str(error))
+        except Exception as error:  # noqa: BLE001 - the client is told, as for every other handler
+            host, port = peer.remote
+            _log.exception("request failed", code=command.code, peer=f"{host}:{port}")
+            words = (
+                error.strerror if isinstance(error, OSError) else error
+            )  # its path is not the client's business
+            remark = f"{type(error).__name__}: {words}"
+            frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
+        finally:
+            self._requests.leave()
+        if not command.is_oneway:
+            peer.send(frame)

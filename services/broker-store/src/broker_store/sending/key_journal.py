@@ -1,0 +1,118 @@
+"""The idempotency window on disk: what it learned since the last checkpoint is appended, old files are dropped whole.
+
+`gantry/keys/<20 digits>`: chunks of `magic 4 | entries 4 | CRC 4 | covered position 8 | entries × 48`. A torn chunk ends a file;
+what it held is replayed from the log, because a checkpoint counts only after its chunk was synced.
+"""
+
+from struct import Struct
+from zlib import crc32
+
+from broker_store.log.files import Files
+from broker_store.sending.idempotency import ENTRY, ENTRY_BYTES, Remembered, Window
+
+_CHUNK = Struct(">4sIIq")
+_MAGIC = b"GKW1"
+"""Format version 1. A raise needs a new magic; unknown chunks end the file, and the log fills the gap."""
+FILE_ENTRIES_MAX = 131_072
+_NAME_DIGITS = 20
+
+
+class KeyJournal:
+    """Saves and loads the window. `append` blocks: call it in a thread."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._path = ""
+        self._entries_in_file = 0
+        self._bytes_in_file = 0
+        self._newest_ms: dict[str, int] = {}
+        self.saved_end = 0
+        """Number of the window's first entry that is not saved."""
+
+    @property
+    def newest_ms(self) -> int:
+        """Store time of the newest key in the files; 0 when they hold none."""
+        return max(self._newest_ms.values(), default=0)
+
+    def load(self, window: Window, below: int) -> int:
+        """Fill an empty window with the keys of records below a position: what lies above is replayed, in its order.
+
+        Returns the position up to which the files are complete, 0 when nothing was saved.
+        """
+        covered = 0
+        for name in self._files.listdir(self._directory):
+            path = f"{self._directory}/{name}"
+            covered = max(covered, self._load_file(path, window, below))
+        self.saved_end = window.end
+        return covered
+
+    def destroy(self) -> None:
+        """Forget everything: the log is replayed from its start."""
+        self._files.remove_dir(self._directory)
+        self._newest_ms.clear()
+        self._path = ""
+        self.saved_end = 0
+
+    def append(self, entries: bytes, end: int, covered: int) -> None:
+        """Save packed entries, the last of them number `end` - 1; durable on return.
+
+        With them every key below log position `covered` is saved.
+        """
+        if entries:
+            self._write(entries, len(entries) // ENTRY_BYTES, covered)
+        self.saved_end = end
+
+    def _write(self, body: bytes, count: int, covered: int) -> None:
+        if not self._path or self._entries_in_file >= FILE_ENTRIES_MAX:
+            self._files.make_dirs(self._directory)
+            self._path = f"{self._directory}/{self._next_number(covered):0{_NAME_DIGITS}d}"
+            self._entries_in_file = self._bytes_in_file = 0
+        chunk = _CHUNK.pack(_MAGIC, count, _crc(body, covered), covered) + body
+        file = self._files.open(self._path, create_bytes=0)
+        try:
+            if not self._bytes_in_file:
+                file.truncate(0)
+            file.pwrite(chunk, self._bytes_in_file)
+            file.sync()
+        finally:
+            file.close()
+        if not self._bytes_in_file:
+            self._files.sync_dir(self._directory)
+        self._bytes_in_file += len(chunk)
+        self._entries_in_file += count
+        self._newest_ms[self._path] = ENTRY.unpack_from(body, len(body) - ENTRY_BYTES)[2]
+
+    def _next_number(self, covered: int) -> int:
+        """Return the number of a new file: `covered`, unless an earlier run has a file of that number or a higher one."""
+        used = [int(name) for name in self._files.listdir(self._directory) if name.isdecimal()]
+        return max(covered, max(used, default=-1) + 1)
+
+    def drop_before(self, oldest_ms: int) -> None:
+        """Remove files with nothing younger than `oldest_ms`."""
+        for path, newest_ms in list(self._newest_ms.items()):
+            if newest_ms < oldest_ms and path != self._path:
+                self._files.remove(path)
+                del self._newest_ms[path]
+
+    def _load_file(self, path: str, window: Window, below: int) -> int:
+        content = self._files.read_bytes(path) or b""
+        at, covered = 0, 0
+        while at + _CHUNK.size <= len(content):
+            magic, count, crc, position = _CHUNK.unpack_from(content, at)
+            body = content[at + _CHUNK.size : at + _CHUNK.size + count * ENTRY_BYTES]
+            if magic != _MAGIC or len(body) < count * ENTRY_BYTES or _crc(body, position) != crc:
+                break
+            for fields in ENTRY.iter_unpack(body):
+                entry = Remembered(*fields)
+                if entry.position < below:
+                    window.remember(entry)
+                self._newest_ms[path] = entry.store_ms
+            at += _CHUNK.size + len(body)
+            covered = max(covered, position)
+        self._newest_ms.setdefault(path, 0)
+        return covered
+
+
+def _crc(body: bytes, covered: int) -> int:
+    return crc32(body, crc32(covered.to_bytes(8, "big", signed=True)))

@@ -1,0 +1,107 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
+"""The short way of keyed messages that are plain but for their key: as gateways send them. They share an entry of the group commit.
+
+Stores the same bytes, judges keys alike and says the same words as the long way through `handlers/send.py` and `keyed.py`.
+"""
+
+import re
+from zlib import crc32
+
+from broker_store.commit.appends import Appends
+from broker_store.commit.message import Arrivals, IndexEntry, ReplyTo
+from broker_store.commit.targets import Target
+from broker_store.ports import Peer
+from broker_store.sending.idempotency import Verdict
+from broker_store.sending.keyed import KeyedSends, conflict
+from broker_store.sending.keyed_claims import Claim, Repeat
+from broker_store.sending.plain_run import RUN_BYTES_MAX, Arrived, PlainRun
+from broker_store.sending.plain_sends import BORN_HOST, PlainSends, born_host
+from gantry_wire.command import FLAG_ONEWAY, Command
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.headers import SendHeader
+from gantry_wire.properties import GANTRY_KEY, UNIQ_KEY
+from gantry_wire.record import CRC_MASK
+
+_keyed_text = re.compile(f"{UNIQ_KEY}\x01([0-9A-Za-z]+)\x02{GANTRY_KEY}\x01([^\x01\x02]+)\x02").fullmatch
+"""Properties that are a unique key, to be told as it is in JSON, and an idempotency key, and nothing else."""
+_BEFORE_KEY = len(UNIQ_KEY) + 2
+KEYED_CHARS_MAX = 256
+"""Longer properties go the long way."""
+
+
+class KeyedRun(PlainRun):
+    """One or more keyed messages of one client for one topic, that arrived one after the other."""
+
+    __slots__ = ("_claims", "_keyed")
+
+    def __init__(self, peer: ReplyTo, born_host: bytes, target: Target, keyed: KeyedSends) -> None:
+        super().__init__(peer, born_host, target)
+        self._keyed = keyed
+        self._claims: list[Claim] = []
+
+    def add_keyed(self, message: Arrived, claim: Claim) -> None:
+        """As `add`, for a message whose key is claimed."""
+        self.add(message)
+        self._claims.append(claim)
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        super().appear(index, arrivals)
+        places = [(position, offset, lane.told) for lane, _, _, offset, position, _ in self.placed]
+        self._keyed.stored_all(self._claims, places, self.store_ms)
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        for claim in self._claims:
+            self._keyed.failed(claim)
+        super().refuse(refusal)
+
+
+class PlainKeyed:
+    """Gathers keyed messages into runs."""
+
+    def __init__(self, plain: PlainSends, keyed: KeyedSends, appends: Appends) -> None:
+        self._plain, self._keyed, self._appends = plain, keyed, appends
+        self._run: KeyedRun | None = None
+
+    def take_read(self, peer: Peer, command: Command, header: SendHeader, target: Target, text: str) -> bool:
+        """Take a keyed message whose header was read; False when it has to go the long way. Raises RefusedRequest."""
+        found = _keyed_text(text) if len(text) <= KEYED_CHARS_MAX else None
+        raw, body = text.encode(), command.body
+        if found is None or header.sys_flag or len(body) > self._plain.body_bytes_max:
+            return False
+        lane = self._plain.lane(target, header.queue_id, header, command.flag, len(raw))
+        if lane is None:
+            return False
+        unique_key, key = found.groups()
+        # what `content_crc` makes of a message that has no other property of its sender's
+        crc = crc32(raw[_BEFORE_KEY + len(unique_key) : -1], crc32(body) & CRC_MASK)
+        verdict, claim = self._keyed.judge(target.topic, key, crc, unique_key)
+        if verdict is Verdict.NEW:
+            message = (lane, command.opaque, header.born_timestamp, raw, unique_key, body)
+            self._add(peer, message, claim)
+        elif verdict is Verdict.REPEAT:
+            asking = None if command.flag & FLAG_ONEWAY else peer
+            self._appends.submit(Repeat(target.mode, asking, command.opaque, claim))
+        else:
+            raise conflict(key)
+        return True
+
+    def _add(self, peer: Peer, message: Arrived, claim: Claim) -> None:
+        run, lane, body_size = self._run, message[0], len(message[5])
+        if (
+            run is not None
+            and run.peer is peer
+            and run.target is lane.target
+            and run.size + lane.size + body_size <= RUN_BYTES_MAX
+            and self._appends.extend(run, body_size)
+        ):
+            run.add_keyed(message, claim)
+            return
+        host = peer.attributes.get(BORN_HOST) or born_host(peer)
+        run = KeyedRun(peer, host, lane.target, self._keyed)
+        run.add_keyed(message, claim)
+        try:
+            self._appends.submit(run, body_size)
+        except RefusedRequest:
+            self._keyed.failed(claim)
+            raise
+        self._run = run

@@ -1,0 +1,163 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
+"""Plain messages of one client for one topic that arrived one after the other, as one entry of the group commit.
+
+What a message of its own would do one by one is done here in a loop per stage: the calls between the stages, paid once per
+run instead of once per message, cost as much as the work. Each message is still placed, shown and answered by itself.
+"""
+
+from zlib import crc32
+
+from broker_store.commit.message import (
+    FSYNC_FIELD,
+    WRITTEN_FIELD,
+    Arrivals,
+    IndexEntry,
+    Mode,
+    Placement,
+    ReplyTo,
+    refusal_frame,
+    reply_fields,
+)
+from broker_store.commit.queues import Queue
+from broker_store.commit.targets import Target
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response, encode_send_replies
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.ids import offset_message_id
+from gantry_wire.properties import index_key_hashes
+from gantry_wire.record import CRC_MASK, behind_body, fixed_layout, properties_length
+
+RUN_BYTES_MAX = 256 * 1024
+"""A run stays together in one segment, so it takes no more than this; a larger message is a run of its own."""
+
+
+class Lane:
+    """What plain messages share that go to one queue with the same flags, their properties being of one size."""
+
+    __slots__ = (
+        "flag", "is_oneway", "magic", "middle", "queue", "queue_id", "reconsume_times", "size", "suffix", "target", "told",
+        "topic",
+    )  # fmt: skip
+
+    def __init__(
+        self, target: Target, queue: Queue, flag: int, reconsume_times: int, text_size: int, suffix: bytes,
+        is_oneway: bool,
+    ) -> None:  # fmt: skip
+        self.target = target
+        self.topic = target.topic
+        self.queue = queue
+        self.queue_id = queue.queue_id
+        self.told: tuple[int, dict[str, str]] = (queue.queue_id, {})
+        """What the sender of a repeat is told beside the place: as `Message.told`."""
+        self.flag = flag
+        self.reconsume_times = reconsume_times
+        self.is_oneway = is_oneway
+        self.suffix = suffix
+        """What the broker adds to the properties."""
+        self.magic, topic = behind_body(queue.topic_bytes)
+        self.middle = topic + properties_length(text_size + len(suffix))
+        """What stands between body and properties."""
+        self.size = len(self.middle) + text_size + len(suffix)
+        """Bytes of a record beside its fixed part and its body."""
+
+
+Arrived = tuple[Lane, int, int, bytes, str, bytes]
+"""Lane, opaque, born time, properties as they came, unique key, body. A bare tuple: one is made for every message."""
+_Placed = tuple[Lane, int, str, int, int, int]
+"""Lane, opaque, unique key, offset, position, size."""
+
+
+class PlainRun:
+    """One or more plain messages."""
+
+    __slots__ = ("arrived", "born_host", "count", "mode", "peer", "placed", "size", "store_ms", "target")
+
+    def __init__(self, peer: ReplyTo, born_host: bytes, target: Target) -> None:
+        self.peer: ReplyTo | None = peer
+        self.born_host = born_host
+        self.target = target
+        self.mode = target.mode
+        self.arrived: list[Arrived] = []
+        self.placed: list[_Placed] = []
+        self.count = 0
+        self.size = 0
+        """Bytes of its records without their fixed parts."""
+        self.store_ms = 0
+
+    def add(self, message: Arrived) -> None:
+        """Take one more message in, before the run is placed."""
+        self.arrived.append(message)
+        self.count += 1
+        self.size += message[0].size + len(message[5])
+
+    def place(self, at: Placement) -> None:
+        layout, host_bits = fixed_layout(self.born_host, at.store_host)
+        pack, fixed_size = layout.pack, layout.size
+        born_host, store_ms, store_host = self.born_host, at.store_ms, at.store_host
+        start = position = at.log.reserve(self.size + fixed_size * self.count)
+        parts: list[bytes] = []
+        placed = self.placed
+        for lane, opaque, born_ms, text, unique_key, body in self.arrived:
+            queue, body_size = lane.queue, len(body)
+            offset, size = queue.next_offset, fixed_size + body_size + lane.size
+            parts += (
+                pack(
+                    size, lane.magic, crc32(body) & CRC_MASK, lane.queue_id, lane.flag, offset, position, host_bits,
+                    born_ms, born_host, store_ms, store_host, lane.reconsume_times, 0, body_size,
+                ),
+                body,
+                lane.middle,
+                text,
+                lane.suffix,
+            )  # fmt: skip
+            queue.next_offset = offset + 1
+            queue.put_bytes += size
+            placed.append((lane, opaque, unique_key, offset, position, size))
+            position += size
+        records = b"".join(parts)
+        assert len(records) == position - start, "reserved and built sizes differ"
+        at.log.put(records)
+        self.store_ms = store_ms
+        self.arrived = []  # the records hold them now: ten thousand waiting messages stay small
+
+    def take_back(self) -> None:
+        for lane, _, _, _, _, size in self.placed:
+            lane.queue.next_offset -= 1
+            lane.queue.put_bytes -= size
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        store_ms, placed = self.store_ms, self.placed
+        for lane, _, _, offset, position, size in placed:
+            lane.queue.units.append(offset, position, size, 0)
+        hashes = index_key_hashes(self.target.topic, [row[2] for row in placed])
+        index += [(hashed, row[4], store_ms) for hashed, row in zip(hashes, placed, strict=True)]
+        if arrivals is not None:
+            for lane, *_ in placed:
+                arrivals.setdefault(lane.queue, []).append(0)
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        peer, self.peer = self.peer, None
+        if peer is None:
+            return
+        asked = [row for row in self.placed if not row[0].is_oneway]
+        if code:
+            for lane, opaque, key, offset, position, _ in asked:
+                message_id = offset_message_id(at.store_host, position)
+                fields = reply_fields(message_id, lane.queue_id, offset, key)
+                peer.send(encode_response(code, opaque, fields, remark=code.name))
+        elif asked:
+            extra = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
+            rows = [
+                (opaque, position, lane.queue_id, offset, key)
+                for lane, opaque, key, offset, position, _ in asked
+            ]
+            peer.send(encode_send_replies(rows, at.store_host, extra))
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        peer, self.peer = self.peer, None
+        if peer is None:
+            return
+        rows = self.arrived or self.placed
+        for lane, opaque, *_ in rows:
+            if not lane.is_oneway:
+                peer.send(refusal_frame(opaque, refusal))

@@ -1,0 +1,191 @@
+# ruff: noqa: D102 - the Protocols say what these methods promise
+"""A send batch in the group commit: its messages lie together, are visible together and get one answer."""
+
+from itertools import accumulate, repeat
+
+import msgspec
+
+from broker_store.commit.message import (
+    FSYNC_FIELD,
+    WRITTEN_FIELD,
+    Arrivals,
+    IndexEntry,
+    Mode,
+    Placement,
+    ReplyTo,
+    fixed_bytes,
+    key_entries,
+    refusal_frame,
+)
+from broker_store.commit.queues import Queue
+from broker_store.sending.batch_items import Items
+from gantry_wire.codes import ResponseCode
+from gantry_wire.encode import encode_response, encode_send_reply
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.ids import offset_message_ids
+from gantry_wire.properties import index_key_hashes
+from gantry_wire.records import build_records, record_sizes
+
+
+class ItemResult(msgspec.Struct, rename="camel"):
+    """What a sender that asked for it is told about one message of its batch (`gantryPerItem`)."""
+
+    queue_id: int
+    queue_offset: int
+    position: int
+    store_timestamp: int
+    uniq_key: str
+    duplicate: bool = False
+    code: int = 0
+    gantry_code: str | None = None
+    """Why it was refused, in a word a program can read."""
+    remark: str | None = None
+
+
+class SendBatch:
+    """Messages of one request, all for one queue: stored as one or not at all."""
+
+    count = 1
+
+    __slots__ = (
+        "born_host",
+        "born_ms",
+        "first_offset",
+        "items",
+        "mode",
+        "opaque",
+        "peer",
+        "per_item",
+        "positions",
+        "queue",
+        "reconsume_times",
+        "size",
+        "sizes",
+        "store_ms",
+        "sys_flag",
+    )
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what the items share
+        self,
+        queue: Queue,
+        items: Items,
+        mode: Mode,
+        peer: ReplyTo | None,
+        opaque: int,
+        sys_flag: int,
+        born_ms: int,
+        born_host: bytes,
+        reconsume_times: int,
+        per_item: bool,
+    ) -> None:
+        self.queue = queue
+        self.items = items
+        self.mode = mode
+        self.peer = peer
+        self.opaque = opaque
+        self.sys_flag = sys_flag
+        self.born_ms = born_ms
+        self.born_host = born_host
+        self.reconsume_times = reconsume_times
+        self.per_item = per_item
+        self.positions: list[int] = []
+        self.sizes: list[int] = []
+        self.first_offset = -1
+        self.size = 0
+        self.store_ms = 0
+
+    def place(self, at: Placement) -> None:
+        queue, topic = self.queue, self.queue.topic_bytes
+        queue_id, born_ms, born_host, reconsume_times = (
+            queue.queue_id,
+            self.born_ms,
+            self.born_host,
+            self.reconsume_times,
+        )
+        store_ms, store_host, sys_flag = at.store_ms, at.store_host, self.sys_flag
+        fixed = fixed_bytes(born_host, store_host, len(topic)) + len(topic)
+        items = self.items
+        self.sizes = record_sizes(fixed, items.bodies, items.properties)
+        self.size = sum(self.sizes)
+        start = at.log.reserve(self.size)
+        self.positions = list(accumulate(self.sizes[:-1], initial=start))
+        self.first_offset = queue.next_offset
+        records = build_records(
+            topic,
+            queue_id,
+            self.first_offset,
+            self.positions,
+            items.flags,
+            items.bodies,
+            items.properties,
+            sys_flag,
+            born_ms,
+            born_host,
+            store_ms,
+            store_host,
+            reconsume_times,
+        )
+        assert len(records) == self.size, "reserved and built sizes differ"
+        at.log.put(records)
+        self.store_ms = store_ms
+        queue.next_offset = self.first_offset + len(self.sizes)
+        queue.put_bytes += self.size
+
+    def take_back(self) -> None:
+        self.queue.next_offset = self.first_offset
+        self.queue.put_bytes -= self.size
+
+    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        queue, topic, store_ms = self.queue, self.queue.topic, self.store_ms
+        items, positions = self.items, self.positions
+        queue.units.append_all(self.first_offset, positions, self.sizes, items.tags_codes)
+        hashes = index_key_hashes(topic, items.unique_keys)
+        entries = zip(hashes, positions, repeat(store_ms), strict=False)
+        if items.keys:
+            for keys, entry in zip(items.keys, entries, strict=True):
+                index.append(entry)
+                if keys:
+                    index += key_entries(topic, keys, entry[1], store_ms)
+        else:
+            index += entries
+        if arrivals is not None:
+            arrivals.setdefault(queue, []).extend(items.tags_codes)
+
+    def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
+        peer, self.peer = self.peer, None
+        if peer is None:
+            return
+        positions, queue_id, first_offset = self.place_of_reply()
+        ids = offset_message_ids(at.store_host, positions)
+        is_durable = self.mode == Mode.SYNC and not code
+        if not code and not self.per_item:
+            extra = FSYNC_FIELD if is_durable else WRITTEN_FIELD
+            peer.send(encode_send_reply(self.opaque, ids, queue_id, first_offset, "", extra))
+            return
+        fields = {
+            "msgId": ids,
+            "queueId": str(queue_id),
+            "queueOffset": str(first_offset),
+            "durability": "fsync" if is_durable else "written",
+        }
+        body = msgspec.json.encode(self.results()) if self.per_item else b""
+        peer.send(encode_response(code, self.opaque, fields, body, remark=code.name if code else None))
+
+    def place_of_reply(self) -> tuple[list[int], int, int]:
+        """Return the positions of all messages, and queue id and offset of the first."""
+        return self.positions, self.queue.queue_id, self.first_offset
+
+    def results(self) -> list[ItemResult]:
+        """Return what became of each message, in the order of the request."""
+        queue_id = self.queue.queue_id
+        return [
+            ItemResult(queue_id, self.first_offset + number, position, self.store_ms, unique_key)
+            for number, (unique_key, position) in enumerate(
+                zip(self.items.unique_keys, self.positions, strict=True)
+            )
+        ]
+
+    def refuse(self, refusal: RefusedRequest) -> None:
+        peer, self.peer = self.peer, None
+        if peer is not None:
+            peer.send(refusal_frame(self.opaque, refusal))

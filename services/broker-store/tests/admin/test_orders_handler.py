@@ -1,0 +1,95 @@
+"""306, 316, 329, 353, 401, 907: orders of tools to the broker as a whole, and who copies it."""
+
+import json
+
+import pytest
+from heartbeat_bytes import HEARTBEAT
+from reading_side import ReadingSide, pull_fields
+
+from broker_store.admin.cleaning_handler import CleaningHandlers
+from broker_store.admin.replication_handler import ReplicationHandlers
+from broker_store.groups.forbidden_handler import ForbiddenHandlers
+from broker_store.groups.request_modes_handler import RequestModeHandlers
+from broker_store.requests.deferred_replies import Later
+from gantry_wire.bodies import GroupForbidden, HARuntimeInfo, decode_body
+from gantry_wire.codes import ResponseCode
+
+pytestmark = pytest.mark.anyio
+
+
+class MemoryCleaner:
+    """Counts its orders."""
+
+    def __init__(self):
+        self.done = []
+
+    async def delete_expired(self):
+        self.done.append("expired")
+        return 2
+
+    async def forget_deleted(self):
+        self.done.append("deleted")
+
+
+@pytest.fixture
+async def side(tmp_path):
+    side = ReadingSide(tmp_path)
+    later = Later(side.classes["adminBroker"], side.now_ms)
+    side.cleaner = MemoryCleaner()
+    consuming = side.consuming
+    for part in (
+        CleaningHandlers(lambda: side.cleaner, later),
+        ForbiddenHandlers(consuming.groups, consuming.group_saver),
+        ReplicationHandlers(lambda: 4711),
+        RequestModeHandlers(side.store.topics, consuming.groups),
+    ):
+        side.commands.update(part.commands())
+    yield side
+    await later.close()
+    await consuming.stop()
+
+
+async def test_cleaning_is_answered_when_it_is_done(side):
+    for code in (306, 316, 329):
+        assert (await side.ask(code)).code == ResponseCode.SUCCESS
+    assert side.cleaner.done == ["deleted", "expired"]
+
+
+async def test_a_broker_says_that_nobody_copies_it(side):
+    body = decode_body((await side.ask(907)).body, HARuntimeInfo)
+    assert (body.is_master, body.master_commit_log_max_offset, body.in_sync_slave_nums) == (True, 4711, 0)
+    assert body.ha_connection_info == []
+
+
+async def test_a_topic_is_taken_from_a_group_and_given_back_and_that_is_saved(side):
+    await side.ask(34, body=HEARTBEAT)
+    pull = pull_fields(sysFlag=0)
+    fields = {"group": "readers", "topic": "orders"}
+    asked = decode_body((await side.ask(353, fields)).body, GroupForbidden)
+    assert (asked.group, asked.topic, asked.readable) == ("readers", "orders", True)
+    taken = decode_body((await side.ask(353, {**fields, "readable": "false"})).body, GroupForbidden)
+    assert taken.readable is False
+    reply = await side.ask(11, pull)
+    assert reply.code == ResponseCode.NO_PERMISSION
+    assert reply.remark == "the consumer group[readers] is forbidden for topic[orders]"
+    saved = json.loads((side.directory / "config" / "subscriptionGroup.json").read_text())
+    assert saved["forbiddenTable"] == {"readers": {"orders": 4}}
+    await side.ask(353, {**fields, "readable": "true"})
+    assert (await side.ask(11, pull)).code == ResponseCode.PULL_NOT_FOUND
+    assert side.consuming.groups.forbidden == {}
+
+
+@pytest.mark.parametrize(
+    ("topic", "group", "mode", "code"),
+    [
+        ("orders", "readers", "PULL", ResponseCode.SUCCESS),
+        ("orders", "readers", "POP", ResponseCode.REQUEST_CODE_NOT_SUPPORTED),
+        ("orders", "nobody", "PULL", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        ("nowhere", "readers", "PULL", ResponseCode.TOPIC_NOT_EXIST),
+        ("%RETRY%readers", "readers", "PULL", ResponseCode.NO_PERMISSION),
+    ],
+)
+async def test_every_group_pulls_and_no_other_mode_is_taken(side, topic, group, mode, code):
+    side.consuming.groups.find_or_create("readers")
+    body = json.dumps({"consumerGroup": group, "mode": mode, "popShareQueueNum": 0, "topic": topic}).encode()
+    assert (await side.ask(401, body=body)).code == code

@@ -1,0 +1,46 @@
+"""When a batch waits for more, and that it never waits for long or for nobody."""
+
+from broker_store.commit.flush_pace import GATHER_S_MAX, HOLD_S_MAX, FlushPace
+
+FLUSH_S = 0.0002
+
+
+def pace_after(
+    flushes: int, answered: int, waiting: int, flush_s: float = FLUSH_S
+) -> tuple[FlushPace, float]:
+    pace, now_s = FlushPace(), 0.0
+    for _ in range(flushes):
+        pace.began(now_s)
+        now_s += flush_s
+        pace.ended(now_s, answered, waiting)
+    return pace, now_s
+
+
+def test_a_flush_under_way_holds_what_comes_but_not_one_that_hangs():
+    pace, now_s = pace_after(1, 1, 0)
+    pace.began(now_s)
+    assert pace.holds(now_s + FLUSH_S)
+    assert not pace.holds(now_s + HOLD_S_MAX)
+
+
+def test_a_batch_waits_for_those_that_were_just_answered():
+    pace, now_s = pace_after(50, 20, 10)
+    assert pace.gathers(now_s, 10)
+    assert pace.gathers(now_s + FLUSH_S, 29)
+    assert not pace.gathers(now_s + FLUSH_S, 30)
+
+
+def test_it_waits_no_longer_than_two_flushes_take():
+    pace, now_s = pace_after(50, 20, 10)
+    assert pace.gathers(now_s + 1.9 * FLUSH_S, 10)
+    assert not pace.gathers(now_s + 2.1 * FLUSH_S, 10)
+
+
+def test_a_slow_disk_puts_nothing_off_for_more_than_a_millisecond():
+    pace, now_s = pace_after(50, 20, 10, flush_s=0.5)
+    assert not pace.gathers(now_s + GATHER_S_MAX, 10)
+
+
+def test_a_few_senders_wait_for_nobody():
+    pace, now_s = pace_after(50, 3, 2)
+    assert not pace.gathers(now_s, 2)

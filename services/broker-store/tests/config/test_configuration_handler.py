@@ -1,0 +1,196 @@
+"""25, 26: settings over the wire, changed while the broker runs and kept over a restart."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from reading_side import ReadingSide
+
+from broker_store.config.broker_config import NUMBERS, BrokerConfig
+from broker_store.config.config_files import DataVersionCounter
+from broker_store.config.handler import ConfigurationHandlers
+from broker_store.config.runtime_config_file import KeptConfig
+from broker_store.log.files import RealFiles
+from broker_store.process.disk_care import read_hours
+from gantry_wire.codes import ResponseCode
+from gantry_wire.config_text import parse_config_text
+from gantry_wire.errors import RefusedRequest
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+async def side(tmp_path):
+    side = open_side(tmp_path)
+    yield side
+    await close_side(side)
+
+
+def open_side(directory):
+    """A reading side whose settings are kept in `directory`."""
+    side = ReadingSide(directory)
+    side.thread = ThreadPoolExecutor(1)
+    side.kept = KeptConfig(side.config, RealFiles(), str(directory / "config"), side.thread)
+    side.commands.update(ConfigurationHandlers(side.config).commands())
+    side.kept.restore()
+    return side
+
+
+async def close_side(side):
+    await side.kept.close()
+    await side.consuming.stop()
+    side.thread.shutdown()
+
+
+async def test_settings_are_told_and_changed_while_it_runs(side):
+    assert (
+        await side.ask(25, body=b"longPollingEnable=false\nbrokerPermission=4\n")
+    ).code == ResponseCode.SUCCESS
+    assert (side.settings.long_polling_enable, side.settings.broker_permission) == (False, 4)
+    reply = await side.ask(26)
+    assert parse_config_text(reply.body)["longPollingEnable"] == "false"
+    assert b'"counter":2' in reply.ext["version"].encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (b"rocketmqHome=/x\n", ResponseCode.NO_PERMISSION),
+        (b"listenPort=1\n", ResponseCode.NO_PERMISSION),
+        (b"brokerPermission=9\n", ResponseCode.INVALID_PARAMETER),
+        (b"longPollingEnable=perhaps\n", ResponseCode.INVALID_PARAMETER),
+        (b"no line\n", ResponseCode.SYSTEM_ERROR),
+    ],
+)
+async def test_a_setting_that_cannot_change_is_refused_with_everything_beside_it(side, text, code):
+    reply = await side.ask(25, body=b"shortPollingTimeMills=5\n" + text)
+    assert reply.code == code
+    if code == ResponseCode.NO_PERMISSION:
+        assert side.settings.short_polling_ms == 1000
+
+
+async def test_every_setting_of_the_reading_side_takes_effect(side):
+    changes = {
+        "shortPollingTimeMills": "5",
+        "disableConsumeIfConsumerReadSlowly": "true",
+        "consumerFallbehindThreshold": "1048576",
+        "maxTransferBytesOnMessageInMemory": "2048",
+        "autoCreateSubscriptionGroup": "false",
+    }
+    side.config.update(changes)
+    settings = side.settings
+    assert (settings.short_polling_ms, settings.protect_broker, settings.fallbehind_bytes_max) == (
+        5,
+        True,
+        1 << 20,
+    )
+    assert settings.limits.memory.size == 2048
+    assert side.consuming.groups.find_or_create("new") is None
+
+
+async def test_a_value_that_is_refused_leaves_the_values_before_it_as_they_were(side):
+    await side.ask(25, body=b"longPollingEnable=true\n")
+    reply = await side.ask(25, body=b"longPollingEnable=false\nbrokerPermission=9\n")
+    assert (reply.code, side.settings.long_polling_enable) == (ResponseCode.INVALID_PARAMETER, True)
+    assert parse_config_text((await side.ask(26)).body)["longPollingEnable"] == "true"
+
+
+async def test_a_key_nobody_knows_is_told_from_one_that_only_the_start_can_set(side):
+    reply = await side.ask(25, body=b"nonsense=1\n")
+    assert (reply.code, reply.remark) == (ResponseCode.NO_PERMISSION, "nonsense is no setting of this broker")
+    reply = await side.ask(25, body=b"brokerName=b\n")
+    assert reply.remark.startswith("brokerName cannot be changed while the broker runs")
+
+
+async def test_a_change_is_on_disk_when_it_is_answered_and_holds_after_a_restart(tmp_path):
+    side = open_side(tmp_path)
+    await side.ask(25, body=b"longPollingEnable=false\n")
+    await side.ask(25, body=b"brokerPermission=4\n")
+    file = tmp_path / "config" / "broker.properties"
+    assert parse_config_text(file.read_bytes()) == {"longPollingEnable": "false", "brokerPermission": "4"}
+    await close_side(side)
+    again = open_side(tmp_path)
+    assert (again.settings.long_polling_enable, again.settings.broker_permission) == (False, 4)
+    assert parse_config_text((await again.ask(26)).body)["brokerPermission"] == "4"
+    await again.ask(25, body=b"brokerPermission=6\n")
+    assert parse_config_text(file.read_bytes()) == {"longPollingEnable": "false", "brokerPermission": "6"}
+    await close_side(again)
+
+
+async def test_what_cannot_be_taken_up_again_leaves_the_rest_in_force(tmp_path):
+    file = tmp_path / "config" / "broker.properties"
+    file.parent.mkdir()
+    file.write_bytes(b"# by hand\nold=1\nbrokerPermission=99\nlongPollingEnable=false\n")
+    side = open_side(tmp_path)
+    assert (side.settings.long_polling_enable, side.settings.broker_permission) == (False, 6)
+    await close_side(side)
+    file.write_bytes(b"torn")
+    side = open_side(tmp_path)
+    assert side.settings.long_polling_enable is True
+    await close_side(side)
+
+
+async def test_a_change_that_cannot_be_saved_is_in_force_and_says_so(side):
+    (side.directory / "config").mkdir(exist_ok=True)
+    (side.directory / "config" / "broker.properties").mkdir()
+    reply = await side.ask(25, body=b"longPollingEnable=false\n")
+    assert (reply.code, side.settings.long_polling_enable) == (ResponseCode.SYSTEM_ERROR, False)
+    assert "holds until the broker stops" in reply.remark
+    (side.directory / "config" / "broker.properties").rmdir()
+    async with asyncio.timeout(60):
+        await side.kept.close()
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERS))
+async def test_a_number_is_taken_within_its_bounds_only_and_the_refusal_names_them(side, name):
+    config, taken = BrokerConfig({}, DataVersionCounter(side.now_ms)), []
+    config.bind_number(name, taken.append)
+    low, high = NUMBERS[name]
+    config.update({name: str(low)})
+    config.update({name: f" {high} "})
+    assert taken == [low, high]
+    for value in (low - 1, high + 1, "9" * 5000, "1.5", "1_000", "\u0663\u0663\u0663", "+99", "", "x" * 9000):
+        with pytest.raises(RefusedRequest, match=f"write a whole number from {low} to {high}") as refused:
+            config.update({name: str(value)})
+        assert len(refused.value.remark) < 200
+    assert taken == [low, high]
+
+
+@pytest.mark.parametrize(
+    ("name", "destroys_or_stops"),
+    [
+        ("fileReservedTime", range(-1, 24)),
+        ("diskMaxUsedSpaceRatio", (-1, 0, 9, 96, 100)),
+        ("maxMessageSize", (-1, 0, 1)),
+        ("sendThreadPoolQueueCapacity", (-1, 0, 1)),
+        ("waitTimeMillsInSendQueue", (-1, 0, 1)),
+    ],
+)
+async def test_no_request_sets_what_destroys_messages_or_stops_sends(name, destroys_or_stops):
+    for value in destroys_or_stops:
+        assert not NUMBERS[name].low <= value <= NUMBERS[name].high
+
+
+async def test_a_number_without_bounds_cannot_be_bound(side):
+    with pytest.raises(KeyError, match="madeUp has no bounds"):
+        side.config.bind_number("madeUp", print)
+
+
+async def test_a_value_of_the_start_that_no_request_may_set_comes_back_when_a_change_beside_it_is_refused(
+    side,
+):
+    config, sizes = BrokerConfig({"maxMessageSize": "4"}, DataVersionCounter(side.now_ms)), []
+    config.bind_number("maxMessageSize", sizes.append)
+    config.bind("deleteWhen", read_hours)
+    with pytest.raises(RefusedRequest, match="hours from 0 to 23"):
+        config.update({"maxMessageSize": "2048", "deleteWhen": "99"})
+    assert sizes == [2048, 4]
+
+
+async def test_the_operations_manual_says_the_bounds_of_every_number():
+    manual = (ROOT / "docs" / "operations.md").read_text()
+    for name, (low, high) in NUMBERS.items():
+        assert f"| `{name}` | {low:,} | {high:,} |" in manual

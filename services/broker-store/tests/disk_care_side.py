@@ -1,0 +1,36 @@
+"""The care of the disk over a store in memory, and a way to run one of its loops."""
+
+import asyncio
+import contextlib
+
+from sending_side import SendingSide
+
+from broker_store.log.snapshot import Snapshots
+from broker_store.process.disk_care import DiskCare
+
+MIB = 1024 * 1024
+
+
+def care_of(side: SendingSide) -> DiskCare:
+    snapshots = Snapshots(side.files, "/store", side.store.checkpoint.log_id)
+    return DiskCare(
+        side.settings,
+        side.files,
+        side.log,
+        side.queues,
+        side.store.index,
+        snapshots,
+        side.thread,
+        side.clock,
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(loop):
+    task = asyncio.ensure_future(loop())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

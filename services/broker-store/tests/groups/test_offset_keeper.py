@@ -1,0 +1,181 @@
+"""Commits on disk: an answered commit survives any crash, the file and the journal never contradict each other (P10)."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.groups.offset_keeper import OffsetKeeper
+from broker_store.groups.offsets import OffsetTable
+from broker_store.log.files import RealFiles
+
+pytestmark = pytest.mark.anyio
+
+
+class FailingFiles(RealFiles):
+    """The disk, until `broken` names what to refuse."""
+
+    broken = ""
+
+    def open(self, path, create_bytes=None):
+        if self.broken and self.broken in path:
+            raise OSError(28, "No space left on device")
+        return super().open(path, create_bytes)
+
+
+def opened(directory, files=None):
+    files = files or RealFiles()
+    table = OffsetTable()
+    file = ConfigFile(files, str(directory / "config" / "consumerOffset.json"))
+    journal = str(directory / "gantry" / "offsets.journal")
+    keeper = OffsetKeeper(table, file, files, journal, DataVersionCounter(lambda: 1))
+    keeper.load()
+    return keeper, table
+
+
+async def committed(keeper, offset, queue_id=0):
+    done = asyncio.get_running_loop().create_future()
+    keeper.commit("g", "t", queue_id, offset, done.set_result)
+    return await done
+
+
+async def test_an_answered_commit_is_there_after_a_crash(tmp_path):
+    keeper, _ = opened(tmp_path)
+    assert await committed(keeper, 5) is None
+    assert await committed(keeper, 7, 1) is None
+    _, table = opened(tmp_path)  # nothing was closed or flushed
+    assert dict(table.of("g", "t")) == {0: 5, 1: 7}
+
+
+async def test_commits_of_one_turn_are_written_together_and_all_answered(tmp_path):
+    keeper, _ = opened(tmp_path)
+    errors = await asyncio.gather(*(committed(keeper, number, number) for number in range(200)))
+    assert errors == [None] * 200
+    _, table = opened(tmp_path)
+    assert len(table.of("g", "t")) == 200
+
+
+async def test_a_flush_empties_the_journal_and_loses_nothing(tmp_path):
+    keeper, table = opened(tmp_path)
+    await committed(keeper, 5)
+    table.commit("g", "t", 1, 9)  # one-way
+    await keeper.flush()
+    assert (tmp_path / "gantry" / "offsets.journal").stat().st_size == 0
+    assert dict(opened(tmp_path)[1].of("g", "t")) == {0: 5, 1: 9}
+
+
+async def test_a_crash_between_file_and_journal_replays_nothing_old_over_something_new(tmp_path):
+    keeper, table = opened(tmp_path)
+    await committed(keeper, 5)
+    journal = (tmp_path / "gantry" / "offsets.journal").read_bytes()
+    table.commit("g", "t", 0, 9)
+    await keeper.flush()
+    (tmp_path / "gantry" / "offsets.journal").write_bytes(journal)  # as if it had never been emptied
+    assert opened(tmp_path)[1].find("g", "t", 0) == 9
+
+
+async def test_a_commit_below_the_known_offset_is_kept_in_order(tmp_path):
+    keeper, _ = opened(tmp_path)
+    await committed(keeper, 9)
+    await committed(keeper, 2)
+    assert opened(tmp_path)[1].find("g", "t", 0) == 2
+
+
+async def test_an_unchanged_table_is_not_written_again(tmp_path):
+    keeper, _ = opened(tmp_path)
+    await keeper.flush()
+    assert not (tmp_path / "config" / "consumerOffset.json").exists()
+
+
+async def test_a_journal_that_cannot_be_written_refuses_until_a_flush_has_saved_everything(tmp_path):
+    files = FailingFiles()
+    keeper, table = opened(tmp_path, files)
+    files.broken = "offsets.journal"
+    assert isinstance(await committed(keeper, 5), OSError)
+    files.broken = ""
+    assert isinstance(await committed(keeper, 6), OSError)
+    await keeper.flush()
+    assert await committed(keeper, 7) is None
+    assert opened(tmp_path)[1].find("g", "t", 0) == table.find("g", "t", 0) == 7
+
+
+async def test_a_failed_flush_is_tried_again(tmp_path):
+    files = FailingFiles()
+    keeper, table = opened(tmp_path, files)
+    table.commit("g", "t", 0, 3)
+    files.broken = "consumerOffset"
+    await keeper.flush()
+    files.broken = ""
+    await keeper.flush()
+    assert opened(tmp_path)[1].find("g", "t", 0) == 3
+
+
+async def test_the_files_version_goes_on_after_a_restart(tmp_path):
+    keeper, table = opened(tmp_path)
+    table.commit("g", "t", 0, 3)
+    await keeper.flush()
+    again, table = opened(tmp_path)
+    assert again.version.counter == 1
+    table.commit("g", "t", 0, 4)
+    await again.flush()
+    assert opened(tmp_path)[0].version.counter == 2
+
+
+@pytest.mark.parametrize("version", [b"null", b'"x"', b"{}"])
+async def test_a_version_that_cannot_be_read_is_begun_anew(tmp_path, version):
+    (tmp_path / "config").mkdir()
+    content = b'{"dataVersion":%s,"offsetTable":{"t@g":{0:1}}}' % version
+    (tmp_path / "config" / "consumerOffset.json").write_bytes(content)
+    keeper, table = opened(tmp_path)
+    assert (keeper.version.counter, table.find("g", "t", 0)) == (0, 1)
+
+
+async def test_closing_saves_everything(tmp_path):
+    keeper, table = opened(tmp_path)
+    table.commit("g", "t", 0, 3)
+    await keeper.close()
+    assert opened(tmp_path)[1].find("g", "t", 0) == 3
+
+
+@settings(max_examples=40, deadline=None)
+@given(cut=st.integers(0, 400), flip=st.integers(0, 400))
+def test_any_torn_or_flipped_journal_gives_a_clean_prefix(tmp_path_factory, cut, flip):
+    directory = tmp_path_factory.mktemp("keeper")
+
+    async def fill():
+        keeper, _ = opened(directory)
+        for number in range(1, 6):
+            await committed(keeper, number)
+
+    asyncio.run(fill())
+    path = directory / "gantry" / "offsets.journal"
+    content = bytearray(path.read_bytes())[: max(len(content_of(path)) - cut, 0)]
+    if content:
+        content[flip % len(content)] ^= 1
+    path.write_bytes(content)
+    assert opened(directory)[1].find("g", "t", 0) in {None, 1, 2, 3, 4, 5}
+
+    async def go_on():
+        keeper, _ = opened(directory)
+        assert await committed(keeper, 77) is None
+
+    asyncio.run(go_on())
+    assert opened(directory)[1].find("g", "t", 0) == 77
+
+
+def content_of(path):
+    return path.read_bytes()
+
+
+async def test_a_commit_that_goes_on_after_the_end_is_answered_and_fails_nobody_else(tmp_path):
+    """The leases' note of it was flushed so late: what its answer raised would end the answers of the whole flush."""
+    keeper, _ = opened(tmp_path)
+    waiting = []
+    keeper.before_commit = lambda *commit: waiting.append(commit[-1]) is None
+    answers = []
+    keeper.commit("g", "t", 0, 7, answers.append)
+    await keeper.close()
+    waiting[0](None)
+    assert [type(answer) for answer in answers] == [OSError]

@@ -1,0 +1,87 @@
+"""A stop that comes while a checkpoint is taken, at each of its steps: what the last one writes is whole."""
+
+import asyncio
+from collections import deque
+from concurrent.futures import Executor, Future
+
+import pytest
+import sending_side
+from sending_side import ScriptedPeer, SendingSide
+
+from broker_store.opening import checkpoints
+from gantry_wire.limits import INT64_MAX
+from gantry_wire.properties import index_key_hash
+
+pytestmark = pytest.mark.anyio
+KEYS = [f"K{number}" for number in range(5)]
+
+
+class SteppedThread(Executor):
+    """A thread that begins a job when it is told to."""
+
+    def __init__(self):
+        self._waiting, self._is_free = deque(), False
+
+    def submit(self, work, /, *arguments):
+        future = Future()
+        self._waiting.append((future, work, arguments))
+        if self._is_free:
+            self._step()
+        return future
+
+    async def until_waiting(self):
+        for _ in range(100):
+            if self._waiting:
+                return True
+            await asyncio.sleep(0)
+        return False
+
+    async def run(self, jobs):
+        """Run so many; whether there were."""
+        for _ in range(jobs):
+            if not await self.until_waiting():
+                return False
+            self._step()
+        return await self.until_waiting()
+
+    def free(self):
+        self._is_free = True
+        while self._waiting:
+            self._step()
+
+    def _step(self):
+        future, work, arguments = self._waiting.popleft()
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work(*arguments))
+            except Exception as error:  # noqa: BLE001 - as a real one
+                future.set_exception(error)
+
+
+async def test_a_stop_in_the_middle_of_a_checkpoint_leaves_everything_on_disk(monkeypatch):
+    monkeypatch.setattr(checkpoints, "REST_SECONDS_MAX", 0.0)  # its steps are counted in turns of the loop
+    for jobs in range(30):
+        thread = SteppedThread()
+        monkeypatch.setattr(sending_side, "ThreadPoolExecutor", lambda _size, thread=thread: thread)
+        side, peer = SendingSide(), ScriptedPeer()
+        for key in KEYS:
+            side.send(peer, properties={"UNIQ_KEY": key})
+        side.flush()
+        taking = asyncio.create_task(side.sending.checkpoints.take())
+        is_within = await thread.run(jobs)
+        taking.cancel()
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(side.sending.checkpoints.close())
+        await asyncio.sleep(0)
+        thread.free()
+        await closing
+        again = SendingSide(side.files)
+        assert not again.opening.is_rebuild
+        for key in KEYS:
+            found = again.store.index.lookup(index_key_hash("orders", key), 0, INT64_MAX, 4)
+            assert len(found) == 1, (jobs, key)
+        assert len(again.records()) == len(KEYS)
+        if not is_within:
+            assert jobs > 8
+            return
+    raise AssertionError("a checkpoint has more steps than were tried")

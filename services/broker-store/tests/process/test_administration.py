@@ -1,0 +1,63 @@
+"""A whole store answers every code that tools of RocketMQ 5.3.3 ask a master with file queues."""
+
+import asyncio
+
+import pytest
+from disk_care_side import care_of
+from sending_side import ScriptedPeer, SendingSide
+
+from broker_store.config.broker_config import BrokerConfig
+from broker_store.config.config_files import DataVersionCounter
+from broker_store.config.runtime_config_file import KeptConfig
+from broker_store.process.building import Surroundings, build_consuming
+from broker_store.process.features import all_commands, build_behaviours
+from gantry_chassis.metrics import Metrics
+from gantry_chassis.nats_hints import Hints
+from gantry_link.pool import ConnectionPool
+from gantry_wire.bodies import HARuntimeInfo, decode_body
+
+pytestmark = pytest.mark.anyio
+
+MESSAGES = {10, 310, 320, 324, 325, 11, 361, 12, 33, 36, 37, 370, 41, 42, 46}
+OFFSETS_AND_CLIENTS = {14, 15, 29, 30, 31, 32, 34, 35, 38}
+TOOLS = {
+    17, 18, 21, 25, 26, 28, 43, 45, 200, 201, 202, 203, 204, 207, 208, 215, 222, 223, 225, 300, 303, 305, 306, 307,
+    308, 309, 314, 315, 316, 317, 321, 323, 328, 329, 343, 345, 351, 352, 353, 401, 907,
+}  # fmt: skip
+
+
+class WholeStore(SendingSide):
+    """Sending, reading and every part beside them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = BrokerConfig({}, DataVersionCounter(self.clock.now_ms))
+        around = Surroundings(
+            self.settings, self.files, self.classes, Metrics(), self.clock.now_ms,
+            Hints("", "broker-store"), ConnectionPool(), "127.0.0.1:10911", lambda: None,
+        )  # fmt: skip
+        self.consuming = build_consuming(around, self.store, self.sending, config)
+        kept = KeptConfig(config, self.files, self.store.config_dir, self.thread)
+        self.parts = build_behaviours(around, self.store, self.sending, self.consuming, self.thread, kept)
+        self.table.add_all({**self.consuming.commands(), **all_commands(self.parts)})
+
+
+async def test_no_code_of_clients_or_tools_is_without_its_handler():
+    missing = (MESSAGES | OFFSETS_AND_CLIENTS | TOOLS) - set(WholeStore().table.codes())
+    assert missing == set()
+
+
+async def test_orders_of_tools_reach_the_disk_care_and_the_log():
+    store, peer = WholeStore(), ScriptedPeer()
+    store.send(peer, body=b"x" * 100)
+    store.flush()
+    peer.answers.clear()
+    store.sending.cleaner = care_of(store)
+    for code in (306, 316, 329, 907):
+        store.ask(peer, code)
+    async with asyncio.timeout(60):
+        while len(peer.answers) < 4:
+            await asyncio.sleep(0.005)
+    assert {answer.code for answer in peer.answers} == {0}
+    (status,) = (answer for answer in peer.answers if answer.body)
+    assert decode_body(status.body, HARuntimeInfo).master_commit_log_max_offset == store.log.written_end > 0

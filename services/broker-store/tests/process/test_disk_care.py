@@ -1,0 +1,175 @@
+import asyncio
+from datetime import datetime
+
+import pytest
+from disk_care_side import MIB, care_of, running
+from sending_side import ScriptedPeer, SendingSide
+from structlog.testing import capture_logs
+
+from broker_store.config.broker_config import BrokerConfig
+from broker_store.config.config_files import DataVersionCounter
+from broker_store.log.commit_log import LogState
+from broker_store.process import disk_care
+from broker_store.process.disk_care import retention_settings
+from broker_store.settings import Settings
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.properties import index_key_hash
+
+pytestmark = pytest.mark.anyio
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_old_segments_go_with_their_units_and_never_the_last(monkeypatch):
+    monkeypatch.setattr(disk_care, "RETENTION_SECONDS", 0.01)
+    every_hour = ";".join(str(hour) for hour in range(24))
+    side = SendingSide(segment_bytes=MIB, reserved_hours=1, delete_when=every_hour)
+    peer = ScriptedPeer()
+    for number in range(14):
+        if number == 9:
+            side.pass_time(3601)
+        side.send(peer, body=b"x" * 250_000, properties={"UNIQ_KEY": f"U{number}"})
+        side.flush()
+    old = [segment.path for segment in side.log.segments]
+    assert len(old) == 4
+    for path in old[:2]:
+        side.files.set_modified_ms(path, side.clock.now_ms() - 3_600_001)
+    for path in old[2:]:
+        side.files.set_modified_ms(path, side.clock.now_ms())
+    care = care_of(side)
+    async with running(care.delete_old):
+        await until(lambda: care.deleted_segments == 2)
+        await asyncio.sleep(0.05)
+    assert not any(side.files.exists(path) for path in old[:2])
+    assert care.deleted_segments == 2
+    queue = side.queues.find("orders", 0)
+    assert queue.min_offset == 8
+    assert [record.queue_offset for record in side.records()] == list(range(8, 14))
+    assert side.store.index.lookup(index_key_hash("orders", "U9"), 0, 1 << 60, 9) == [
+        side.records()[1].position
+    ]
+    again = side.reopen()
+    assert [record.queue_offset for record in again.records()] == list(range(8, 14))
+
+
+async def test_an_order_deletes_what_is_expired_at_any_hour_by_the_time_set_now():
+    side = SendingSide(
+        segment_bytes=MIB, reserved_hours=48, delete_when=str((datetime.now().astimezone().hour + 12) % 24)
+    )
+    peer = ScriptedPeer()
+    for number in range(10):
+        if number == 5:
+            side.pass_time(25 * 3600)
+        side.send(peer, body=b"x" * 250_000)
+        side.flush()
+    oldest = side.log.segments[0].path
+    for segment in side.log.segments:
+        side.files.set_modified_ms(segment.path, side.clock.now_ms())
+    side.files.set_modified_ms(oldest, side.clock.now_ms() - 25 * 3_600_000)
+    care = care_of(side)
+    config = BrokerConfig({}, DataVersionCounter(side.clock.now_ms))
+    care.retention.bind(config)
+    assert await care.delete_expired() == 0
+    config.update({"fileReservedTime": "24", "deleteWhen": "04;05", "diskMaxUsedSpaceRatio": "80"})
+    assert await care.delete_expired() == 1
+    assert not side.files.exists(oldest)
+    await care.forget_deleted()
+    assert side.queues.find("orders", 0).min_offset > 0
+    with pytest.raises(RefusedRequest, match="hours from 0 to 23"):
+        config.update({"deleteWhen": "24"})
+
+
+@pytest.mark.parametrize("removed", [0, 1], ids=["oldest", "second"])
+async def test_a_segment_that_another_program_removed_is_reported_once_and_makes_no_other_expire(removed):
+    side = SendingSide(segment_bytes=MIB, reserved_hours=48)
+    peer = ScriptedPeer()
+    for _ in range(14):
+        side.send(peer, body=b"x" * 250_000)
+        side.flush()
+    side.pass_time(24 * 3600)
+    paths = [segment.path for segment in side.log.segments]
+    for path in paths:
+        side.files.set_modified_ms(path, side.clock.now_ms())
+    side.files.remove(paths[removed])
+    care = care_of(side)
+    with capture_logs() as lines:
+        for _ in range(3):
+            assert await care.delete_expired() == 0
+    assert [line["path"] for line in lines] == [paths[removed]]
+    assert lines[0]["event"].startswith("another program removed a segment: put the file back")
+    assert [segment.path for segment in side.log.segments] == paths
+
+
+async def test_a_removed_oldest_segment_expires_by_the_store_time_of_the_message_behind_it():
+    side = SendingSide(segment_bytes=MIB, reserved_hours=48)
+    peer = ScriptedPeer()
+    for _ in range(14):
+        side.send(peer, body=b"x" * 250_000)
+        side.flush()
+    paths = [segment.path for segment in side.log.segments]
+    side.files.remove(paths[0])
+    side.pass_time(49 * 3600)
+    for path in paths[1:]:
+        side.files.set_modified_ms(path, side.clock.now_ms())
+    assert await care_of(side).delete_expired() == 1
+    assert [segment.path for segment in side.log.segments] == paths[1:]
+    assert all(side.files.exists(path) for path in paths[1:])
+
+
+async def test_a_disk_that_fills_refuses_sends_and_heals_by_itself(monkeypatch):
+    monkeypatch.setattr(disk_care, "SPACE_SECONDS", 0.01)
+    side = SendingSide(free_bytes_min=8 * MIB, ballast_bytes=MIB)
+    peer = ScriptedPeer()
+    care = care_of(side)
+    async with running(care.watch_space):
+        await until(lambda: side.files.exists("/store/gantry/reserve"))
+        side.files.capacity = 8 * MIB
+        await until(lambda: side.log.state is LogState.DISK_FULL)
+        side.send(peer)
+        assert peer.answers[0].ext["gantryCode"] == "DISK_FULL"
+        side.files.capacity = 1 << 40
+        await until(lambda: side.log.state is LogState.RUNNING)
+        side.send(peer)
+        side.flush()
+        assert peer.answers[1].code == 0
+
+
+async def test_a_write_that_found_no_room_is_looked_at_at_once(monkeypatch):
+    monkeypatch.setattr(disk_care, "SPACE_SECONDS", 3600)
+    side = SendingSide(free_bytes_min=MIB, ballast_bytes=MIB)
+    care = care_of(side)
+    async with running(care.watch_space):
+        await until(lambda: side.files.exists("/store/gantry/reserve"))
+        side.log.mark_disk_full(full=True)
+        care.disk_full_met()
+        await until(lambda: not side.files.exists("/store/gantry/reserve"))
+
+
+def test_settings_become_retentions():
+    settings = retention_settings(Settings(reserved_hours=2, delete_when="04;13", disk_ratio_max=60))
+    assert settings.keep_ms == 7_200_000
+    assert settings.delete_hours == {4, 13}
+    assert settings.full_ratio == 0.6
+    with pytest.raises(ValueError, match="delete_hours"):
+        retention_settings(Settings(delete_when="25"))
+
+
+async def test_the_walk_over_queues_ends_when_a_topic_goes_between_two_slices():
+    side = SendingSide(segment_bytes=MIB)
+    peer = ScriptedPeer()
+    topics = [f"t{number}" for number in range(3 * disk_care.QUEUES_PER_SLICE)]
+    for topic in topics:
+        side.queues.open(topic, 0)
+        side.send(peer, topic=topic, body=b"x")
+    side.flush()
+    walk = asyncio.ensure_future(care_of(side).forget_deleted())
+    await asyncio.sleep(0)
+    for topic in topics[-disk_care.QUEUES_PER_SLICE :]:
+        side.queues.remove(topic)
+    async with asyncio.timeout(60):
+        await walk
+    assert not any(side.queues.of_topic(topic) for topic in topics[-disk_care.QUEUES_PER_SLICE :])

@@ -1,0 +1,66 @@
+import asyncio
+import contextlib
+
+import pytest
+from sending_side import ScriptedPeer, SendingSide
+
+from broker_store.metrics.rates import Triple
+from broker_store.process import store_metrics as own_figures
+from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
+
+pytestmark = pytest.mark.anyio
+
+
+class Puts:
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.bytes: dict[str, int] = {}
+        self.timer_rate = Triple()
+        self.sampled_s = 0
+
+    def on_put(self, topic: str, count: int, size: int) -> None:
+        self.counts[topic] = self.counts.get(topic, 0) + count
+        self.bytes[topic] = self.bytes.get(topic, 0) + size
+
+
+async def test_what_was_put_is_counted_by_topic_once(monkeypatch):
+    monkeypatch.setattr(own_figures, "COUNT_SECONDS", 0.01)
+    side, peer, puts = SendingSide(), ScriptedPeer(), Puts()
+    side.send(peer, "before")
+    side.flush()
+    task = asyncio.ensure_future(own_figures.count_puts(side.queues, puts, side.store.states.settled))
+    await asyncio.sleep(0.05)
+    for number in range(5):
+        side.send(peer, "orders", queue_id=number % 2)
+    side.send(peer, "before")
+    side.flush()
+    await asyncio.sleep(0.05)
+    side.send(peer, "orders")
+    side.flush()
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert (puts.timers_waiting, puts.levels) == (0, {})
+    assert {topic: puts.counts.get(topic) for topic in ("orders", "before")} == {"orders": 6, "before": 1}
+    sizes = [record.size for queue_id in range(2) for record in side.records(queue_id=queue_id)]
+    assert puts.bytes["orders"] == sum(sizes)
+
+
+async def test_what_waits_for_its_time_is_noted_and_what_was_decided_is_not():
+    side, peer, puts = SendingSide(), ScriptedPeer(), Puts()
+    soon_ms = str(side.clock.now_ms() + 60_000)
+    for _ in range(3):
+        side.send(peer, properties={"TIMER_DELIVER_MS": soon_ms, "UNIQ_KEY": "U"})
+    for _ in range(2):
+        side.send(peer, properties={"DELAY": "3", "UNIQ_KEY": "V"})
+    side.flush()
+    delayed = side.store.states.settled
+    own_figures.note_delays(side.queues, puts, delayed)
+    assert (puts.timers_waiting, puts.levels) == (3, {3: (0, 2)})
+    delayed.raise_cursor((TIMER_TOPIC, 0, ""), 2)
+    delayed.raise_cursor((SCHEDULE_TOPIC, 2, ""), 1)
+    puts.sampled_s = 10
+    own_figures.note_delays(side.queues, puts, delayed)
+    assert (puts.timers_waiting, puts.levels) == (1, {3: (1, 2)})
+    assert puts.timer_rate.per_second(10) == 0.2

@@ -1,0 +1,54 @@
+import pytest
+
+from broker_store.reading.rebuild_reads import WHOLE, rebuild_commands
+from gantry_wire.codes import RequestCode, ResponseCode
+from gantry_wire.command import Command
+from gantry_wire.errors import RefusedRequest
+from gantry_wire.headers import PullHeader
+
+
+class Half:
+    max_offset = 10
+
+
+def table():
+    serving = {
+        code: ("pull", lambda _peer, _command: b"served")
+        for code in (
+            RequestCode.PULL_MESSAGE,
+            RequestCode.GET_MAX_OFFSET,
+            RequestCode.HEART_BEAT,
+            RequestCode.SEND_MESSAGE_V2,
+        )
+    }
+    return rebuild_commands(serving, lambda topic, _queue_id: Half() if topic == "orders" else None)
+
+
+def pull(topic: str, offset: int) -> Command:
+    header = PullHeader(
+        consumer_group="g", topic=topic, queue_id=0, queue_offset=offset, max_msg_nums=1, sys_flag=0
+    )
+    return Command(code=11, fields=header)
+
+
+def test_what_is_rebuilt_is_served():
+    assert table()[RequestCode.PULL_MESSAGE][1](None, pull("orders", 9)) == b"served"
+
+
+@pytest.mark.parametrize(("topic", "offset"), [("orders", 10), ("orders", 1000), ("none", 0)])
+def test_a_pull_of_what_is_not_there_yet_is_never_told_that_its_offset_is_wrong(topic, offset):
+    with pytest.raises(RefusedRequest) as refused:
+        table()[RequestCode.PULL_MESSAGE][1](None, pull(topic, offset))
+    assert refused.value.code == ResponseCode.SYSTEM_BUSY
+
+
+@pytest.mark.parametrize("code", [RequestCode.GET_MAX_OFFSET, RequestCode.SEND_MESSAGE_V2])
+def test_what_needs_the_whole_is_refused(code):
+    assert code not in WHOLE
+    with pytest.raises(RefusedRequest) as refused:
+        table()[code][1](None, Command())
+    assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+def test_clients_stay_known():
+    assert table()[RequestCode.HEART_BEAT][1](None, Command()) == b"served"
