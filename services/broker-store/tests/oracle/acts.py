@@ -41,6 +41,8 @@ class Acts:
         self.number = 0
         self.peer = ScriptedPeer()
         self.leased: list[tuple[str, str, Given]] = []
+        self.deletions: dict[tuple[str, int], ScriptedPeer] = {}
+        """Topics deleted in this run, with the request and the peer that asked."""
 
     def begin(self, side: WholeSide) -> None:
         """Go on with another store."""
@@ -239,7 +241,18 @@ class Acts:
         self.side.ask(self.peer, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
 
     def delete_topic(self) -> None:
-        self.side.ask(self.peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": self.dice.choice(TOPICS)})
+        topic = self.dice.choice(TOPICS)
+        opaque = self.side.ask(self.peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+        self.deletions[topic, opaque] = self.peer
+
+    def note_deletions(self) -> None:
+        """The process is gone: a deletion that was not answered may have happened or not; one that was, has."""
+        for (topic, opaque), peer in self.deletions.items():
+            if any(answer.opaque == opaque for answer in peer.answers):
+                self.allowed.half_deleted.discard(topic)
+            else:
+                self.allowed.half_deleted.add(topic)
+        self.deletions.clear()
 
     def delete_group(self) -> None:
         fields = {"groupName": self.dice.choice(GROUPS), "cleanOffset": self.dice.choice(("true", "false"))}

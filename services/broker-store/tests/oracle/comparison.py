@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from derived_state import DerivedState, LeaseState
+from derived_state import DerivedState, LeaseState, QueueName, QueueState
 
 from broker_store.settling.mark import Source
 from gantry_wire.names import SCHEDULE_TOPIC
@@ -34,6 +34,8 @@ class Allowed:
     """Groups that were deleted, but not their offsets: these count as committed for the group of that name made again."""
     released: set[tuple[str, str, int, int]] = field(default_factory=set[tuple[str, str, int, int]])
     """(group, topic, queue, offset) given back as never given: after a restart that takes back an attempt that the log has."""
+    half_deleted: set[str] = field(default_factory=set[str])
+    """Topics whose deletion was not answered before the end of a run: they may be there or not, with as many queues as some of their messages need."""
     removed_below: int = 0
     """Retention removed the log below this position once. Where a power cut brings the segment back, a snapshot has passed what it holds."""
 
@@ -48,7 +50,7 @@ def differences(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -
         *_tables("filter", opened.filters, rebuilt.filters),
         *_leases(opened, rebuilt, allowed),
         *_tables("settled", _kept(opened, allowed), _kept(rebuilt, allowed)),
-        *_tables("topic", opened.topics, rebuilt.topics),
+        *_topics(opened, rebuilt, allowed),
         *_tables("committed offset", opened.offsets, rebuilt.offsets),
         *_tables("lock", {"all": opened.locks}, {"all": rebuilt.locks}),
     ]
@@ -72,9 +74,28 @@ def _tables(name: str, opened: Mapping[Any, Any], rebuilt: Mapping[Any, Any]) ->
             yield f"{name} {key}: {opened.get(key)}, rebuilt {rebuilt.get(key)}"
 
 
+def _topics(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> Iterator[str]:
+    free = allowed.half_deleted
+    one = {name: config for name, config in opened.topics.items() if name not in free}
+    yield from _tables(
+        "topic", one, {name: config for name, config in rebuilt.topics.items() if name not in free}
+    )
+
+
+def _with_queues(state: DerivedState) -> tuple[dict[QueueName, QueueState], dict[QueueName, int]]:
+    """Return queues and next offsets of deleted ones; an empty queue of a topic that is not there counts as deleted."""
+    gone = {
+        name: queue for name, queue in state.queues.items() if name[0] not in state.topics and not queue.units
+    }
+    kept = {name: queue for name, queue in state.queues.items() if name not in gone}
+    return kept, state.retired | {name: queue.next for name, queue in gone.items() if queue.next}
+
+
 def _queues(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> Iterator[str]:
-    for name in sorted({*opened.queues, *rebuilt.queues}):
-        one, other = opened.queues.get(name), rebuilt.queues.get(name)
+    of_opened, opened_retired = _with_queues(opened)
+    of_rebuilt, rebuilt_retired = _with_queues(rebuilt)
+    for name in sorted({*of_opened, *of_rebuilt}):
+        one, other = of_opened.get(name), of_rebuilt.get(name)
         if one is None or other is None:
             yield f"queue {name}: {one}, rebuilt {other}"
             continue
@@ -88,7 +109,7 @@ def _queues(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
             of_one = {offset: (*unit[:2], 0) for offset, unit in of_one.items()}
             of_other = {offset: (*unit[:2], 0) for offset, unit in of_other.items()}
         yield from _tables(f"unit of {name}", of_one, of_other)
-    yield from _tables("next offset of the deleted queue", opened.retired, rebuilt.retired)
+    yield from _tables("next offset of the deleted queue", opened_retired, rebuilt_retired)
 
 
 def _window(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> Iterator[str]:

@@ -190,6 +190,7 @@ class StoreLife:
             raise self.faults[0]
         await self._drop_tasks()
         self.faults.clear()  # of what was cut off in the middle
+        self.acts.note_deletions()
         disks = [self.files.killed(), *self.files.crash_states(STATES_PER_END, self.dice.randrange(1 << 30))]
         if (side := self._opened) is not None:
             self.may_rebuild &= not side.sending.checkpoints.count

@@ -50,6 +50,24 @@ def test_a_run_whose_first_checkpoint_covers_as_much_as_the_last_one_keeps_the_k
     assert loaded.packed(0) == again.packed(0)
 
 
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_file_stays_as_long_as_any_of_its_keys_is_young_whatever_their_order(monkeypatch, is_loaded):
+    monkeypatch.setattr("broker_store.sending.key_journal.FILE_ENTRIES_MAX", 2)
+    files, window = SimulatedFiles(), Window(1 << 40, 1024)
+    journal = KeyJournal(files, DIRECTORY)
+    for key, store_ms in ((0, 900), (1, 5)):  # the second waited for its flush, the first did not
+        window.remember(Remembered(key_digest("t", str(key)), 1, store_ms, key * 100, key, 0))
+    save(journal, window, 200)
+    if is_loaded:
+        journal, window = KeyJournal(files, DIRECTORY), Window(1 << 40, 1024)
+        journal.load(window, EVERYTHING)
+    window.remember(Remembered(key_digest("t", "2"), 1, 1000, 200, 2, 0))
+    save(journal, window, 300, oldest_ms=800)
+    loaded, _ = load(files)
+    assert loaded.find(key_digest("t", "0"), 1000) is not None
+    assert journal.newest_ms == 1000
+
+
 def test_only_what_is_new_is_written():
     files, window = SimulatedFiles(), filled(500)
     journal = KeyJournal(files, DIRECTORY)

@@ -40,6 +40,14 @@ class Saver:
             return
         self._waiting.append(answer)
 
+    async def saved(self) -> None:
+        """Return once all changes so far are durable. Raises OSError where they are not; the saver goes on trying."""
+        waiting: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+        self.when_saved(lambda error: None if waiting.done() else waiting.set_result(error))
+        error = await waiting
+        if error is not None:
+            raise error
+
     async def close(self) -> None:
         """Wait until everything is saved; a failure was logged."""
         while self._is_dirty or self._writing is not None:

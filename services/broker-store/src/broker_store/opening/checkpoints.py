@@ -6,7 +6,7 @@ Works in slices beside the sends: memory is taken in the loop a little at a time
 import asyncio
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -31,8 +31,8 @@ from broker_store.sending.key_journal import KeyJournal
 from broker_store.settling.copies import KEPT_FILE
 from gantry_chassis.logs import get_logger
 
-HARMLESS_ERRORS = SPACE_ERRORS | NO_DESCRIPTOR | {errno.ENOMEM}
-"""No room, or no descriptor: nothing was lost by it, and the next checkpoint may do better."""
+HARMLESS_ERRORS = SPACE_ERRORS | NO_DESCRIPTOR | {errno.ENOMEM, errno.EAGAIN}
+"""No room, no descriptor, or topics that are not saved yet: nothing was lost by it, and the next checkpoint may do better."""
 
 CALM_BYTES = 8 * 1024 * 1024
 """With so little log behind the last checkpoint the next one may take its time."""
@@ -67,6 +67,8 @@ class CheckpointParts:
     note_file: ConfigFile
     note: QueueNote | None
     """What `note_file` holds."""
+    save_topics: Callable[[], Awaitable[None]]
+    """Returns once every change of topics is durable, or raises OSError: the next start reads no record below the checkpoint that names one."""
     checkpoint: Checkpoint
     thread: Executor
     ago_ms: Callable[[int], int]
@@ -172,6 +174,7 @@ class Checkpoints:
         keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
         states = await self._snapshots(position)
         await in_thread(self._sync_log)
+        await self._save_topics()
         await self._saving.save(plan, position)
         if parts.index is not None:
             await self._save_index(parts.index)
@@ -190,6 +193,12 @@ class Checkpoints:
         await self._saving.done(plan, position, newest_ms)
         self.count += 1
         return position
+
+    async def _save_topics(self) -> None:
+        try:
+            await self._parts.save_topics()
+        except OSError as error:
+            raise OSError(errno.EAGAIN, f"the topics are not saved: {error}") from error
 
     async def _save_index(self, index: IndexFiles) -> None:
         left_s = self._parts.interval_s * REST_INTERVALS_MAX

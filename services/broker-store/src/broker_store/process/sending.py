@@ -107,7 +107,7 @@ class Sending:
         self.checkpoints = Checkpoints(
             CheckpointParts(
                 store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms, store.journal, store.unit_journal,
-                store.states, store.snapshots, store.note_file, store.note, store.checkpoint, thread, store.clock.ago_ms, store.is_whole,
+                store.states, store.snapshots, store.note_file, store.note, self.topics_saver.saved, store.checkpoint, thread, store.clock.ago_ms, store.is_whole,
                 settings.checkpoint_seconds,
             )
         )  # fmt: skip

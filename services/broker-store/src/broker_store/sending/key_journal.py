@@ -81,7 +81,7 @@ class KeyJournal:
             self._files.sync_dir(self._directory)
         self._bytes_in_file += len(chunk)
         self._entries_in_file += count
-        self._newest_ms[self._path] = ENTRY.unpack_from(body, len(body) - ENTRY_BYTES)[2]
+        self._note_newest(self._path, body)
 
     def _next_number(self, covered: int) -> int:
         """Return the number of a new file: `covered`, unless an earlier run has a file of that number or a higher one."""
@@ -95,6 +95,11 @@ class KeyJournal:
                 self._files.remove(path)
                 del self._newest_ms[path]
 
+    def _note_newest(self, path: str, body: bytes) -> None:
+        """Note the newest key of a file: a key that waited for its flush comes behind newer ones of asynchronous topics."""
+        newest_ms = max([fields[2] for fields in ENTRY.iter_unpack(body)], default=0)
+        self._newest_ms[path] = max(newest_ms, self._newest_ms.get(path, 0))
+
     def _load_file(self, path: str, window: Window, below: int) -> int:
         content = self._files.read_bytes(path) or b""
         at, covered = 0, 0
@@ -107,7 +112,7 @@ class KeyJournal:
                 entry = Remembered(*fields)
                 if entry.position < below:
                     window.remember(entry)
-                self._newest_ms[path] = entry.store_ms
+            self._note_newest(path, body)
             at += _CHUNK.size + len(body)
             covered = max(covered, position)
         self._newest_ms.setdefault(path, 0)
