@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_store.commit.stamp import Stamp
-from broker_store.sending import batch_items
-from broker_store.sending.batch_items import Items, _read, read_items
+from broker_store.sending import send_batch
+from broker_store.sending.send_batch import Items, _read, read_items
 from gantry_wire.batch import BatchColumns, BatchItem, encode_batch
 from gantry_wire.properties import parse_properties
 
@@ -40,7 +40,7 @@ def test_the_two_properties_of_every_java_client_take_the_short_way_alike(key, m
     item = BatchItem(1, b"x", f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02".encode())
     assert rows(read_items(encode_batch([item]), 0, STAMP)) == [_read(*item, 0, STAMP)]
     if key == "U1":
-        monkeypatch.setattr("broker_store.sending.batch_items._read", None)
+        monkeypatch.setattr("broker_store.sending.send_batch._read", None)
         assert read_items(encode_batch([item]), 0, STAMP).unique_keys[0] == "U1"
 
 
@@ -74,7 +74,7 @@ RAW = b"UNIQ_KEY\x01" + b"K" * 32 + b"\x02WAIT\x01true\x02"
 )
 def test_what_is_looked_at_together_is_what_each_is_by_itself(raws):
     members = [BatchItem(number, b"x%d" % number, raw) for number, raw in enumerate(raws)]
-    each = batch_items._read_each(BatchColumns(*zip(*members, strict=True)), 0, STAMP)
+    each = send_batch._read_each(BatchColumns(*zip(*members, strict=True)), 0, STAMP)
     assert rows(read_items(encode_batch(members), 0, STAMP)) == rows(each)
 
 

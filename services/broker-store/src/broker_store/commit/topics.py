@@ -1,12 +1,17 @@
-"""Topics of this broker: which exist, with how many queues and which permission, and how a send may make one. Pure."""
+"""Topics of this broker: which exist, with how many queues and which permission, how a send may make one, and how they are loaded."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from broker_store.config.config_files import DataVersionCounter
-from gantry_wire.bodies import TopicConfig
+from broker_store.clocks.store_clock import StoreClock
+from broker_store.config.config_files import ConfigFile, DataVersionCounter
+from broker_store.config.delay_levels import parse_levels
+from broker_store.settings import Settings
+from gantry_chassis.logs import get_logger
+from gantry_wire import fastjson
+from gantry_wire.bodies import TopicConfig, TopicConfigSerializeWrapper, decode_body
 from gantry_wire.codes import ResponseCode
-from gantry_wire.errors import RefusedRequest
+from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.names import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
@@ -261,3 +266,31 @@ def _check_attribute(name: str, value: str) -> None:
         raise IllegalAttributes(f"unsupported key: {name}; there are {', '.join(sorted(ATTRIBUTES))}")
     if value not in allowed:
         raise IllegalAttributes(f"attribute {name}={value}: write {' or '.join(allowed)}")
+
+
+_log = get_logger()
+
+
+def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> TopicTable:
+    """Return the topics of topics.json, with those every broker has."""
+    policy = TopicPolicy(
+        settings.cluster_name,
+        settings.broker_name,
+        settings.auto_create_topics,
+        settings.topic_queues_default,
+        settings.cluster_topic_enable,
+        settings.broker_topic_enable,
+        settings.trace_topic_enable,
+        len(parse_levels(settings.delay_levels).durations_ms),
+    )
+    wrapper = TopicConfigSerializeWrapper(data_version=DataVersionCounter(clock.now_ms).value)
+    content = file.load()
+    if isinstance(content, dict):
+        try:
+            wrapper = decode_body(
+                fastjson.dumps(cast("dict[str, object]", content)), TopicConfigSerializeWrapper
+            )
+        except WireError as error:
+            _log.error("topics.json is of another shape and is not used", reason=str(error))
+    version = DataVersionCounter(clock.now_ms, wrapper.data_version)
+    return TopicTable(policy, version, wrapper.topic_config_table.values())

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_store.commit.append_refusals import stopped
-from broker_store.commit.appends import Appends
+from broker_store.commit.appends import Appends, stopped
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.targets import Targets
 from broker_store.commit.topics import TopicTable

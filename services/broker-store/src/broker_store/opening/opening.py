@@ -12,8 +12,7 @@ from broker_store.clocks.store_clock import StoreClock
 from broker_store.commit.message import Mode
 from broker_store.commit.queues import QueueTable
 from broker_store.commit.system_records import Preambles, SegmentOffsets, TopicDeleted, read_system_record
-from broker_store.commit.topics import SEGMENT_TOPIC, queue_count
-from broker_store.commit.topics_file import load_topics
+from broker_store.commit.topics import SEGMENT_TOPIC, load_topics, queue_count
 from broker_store.config.config_files import ConfigFile
 from broker_store.config.delay_levels import parse_levels
 from broker_store.derived import Covered, SnapshotFiles

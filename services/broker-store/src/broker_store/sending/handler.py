@@ -10,11 +10,10 @@ from broker_store.commit.stamp import Stamp
 from broker_store.commit.targets import Target, Targets
 from broker_store.ports import Commands, Peer
 from broker_store.retrying.retries import Retries
-from broker_store.sending.batch_items import Items, read_items
 from broker_store.sending.keyed import KeyedSends
 from broker_store.sending.keyed_run import PlainKeyed
 from broker_store.sending.plain_sends import BORN_HOST, PlainSends, born_host
-from broker_store.sending.send_batch import SendBatch
+from broker_store.sending.send_batch import Items, SendBatch, read_items
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.errors import RefusedRequest

@@ -12,8 +12,7 @@ from broker_store.commit.message import Arrivals, IndexEntry, ReplyTo
 from broker_store.commit.targets import Target
 from broker_store.ports import Peer
 from broker_store.sending.idempotency import Verdict
-from broker_store.sending.keyed import KeyedSends, conflict
-from broker_store.sending.keyed_claims import Claim, Repeat
+from broker_store.sending.keyed import Claim, KeyedSends, Repeat, conflict
 from broker_store.sending.plain_run import RUN_BYTES_MAX, Arrived, PlainRun
 from broker_store.sending.plain_sends import BORN_HOST, PlainSends, born_host
 from gantry_wire.command import FLAG_ONEWAY, Command

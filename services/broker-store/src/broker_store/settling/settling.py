@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from broker_store.clocks.store_clock import StoreClock
-from broker_store.commit.append_refusals import stopped
-from broker_store.commit.appends import Appends, AtTurnEnd
+from broker_store.commit.appends import Appends, AtTurnEnd, stopped
 from broker_store.commit.message import Entry, Message
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.targets import Target, Targets
