@@ -13,6 +13,7 @@ from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.frame import BINARY, JSON, FrameDecoder, encode_request
 from gantry_wire.headers import SendReplyHeader
+from gantry_wire.known_headers import KnownHeaders
 from gantry_wire.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +25,11 @@ def plain(key: str) -> str:
 
 
 @pytest.fixture
-async def side():
+async def side(monkeypatch):
+    headers = KnownHeaders()  # those of this test alone: other stores of this process have left their notes on the shared ones
+    for place in ("broker_store.requests.command_table.find_known", "gantry_wire.command.find_known"):
+        monkeypatch.setattr(place, headers.find)
+    monkeypatch.setattr("gantry_wire.command.remember", headers.remember)
     return SendingSide()
 
 
