@@ -220,6 +220,7 @@ class Acts:
         offset = dice.randint(0, 0 if queue is None else queue.max_offset)
         key = (dice.choice(GROUPS), topic, queue_id)
         self.allowed.committed[key] = max(offset, self.allowed.committed.get(key, 0))
+        self.allowed.committed_back[key] = min(offset, self.allowed.committed_back.get(key, offset))
         header = UpdateConsumerOffsetHeader(
             consumer_group=key[0], topic=topic, queue_id=queue_id, commit_offset=offset
         )

@@ -30,6 +30,8 @@ class Allowed:
     """The tags of each filter that a group had in a topic. What a filter passed over is done in a snapshot, and never noted in the log."""
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict[tuple[str, str, int], int])
     """The highest offset a client committed. It moves the leases, and a snapshot of them, before it is in consumerOffset.json."""
+    committed_back: dict[tuple[str, str, int], int] = field(default_factory=dict[tuple[str, str, int], int])
+    """The lowest offset a client committed: from there on all is given again, and only a snapshot or consumerOffset.json says so."""
     deleted_with_offsets: set[str] = field(default_factory=set[str])
     """Groups that were deleted, but not their offsets: these count as committed for the group of that name made again."""
     released: set[tuple[str, str, int, int]] = field(default_factory=set[tuple[str, str, int, int]])
@@ -97,6 +99,10 @@ def _queues(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
     for name in sorted({*of_opened, *of_rebuilt}):
         one, other = of_opened.get(name), of_rebuilt.get(name)
         if one is None or other is None:
+            known = one or other
+            next_there = (opened_retired if one is None else rebuilt_retired).get(name)
+            if known is not None and not known.units and known.next == next_there:
+                continue  # open without a message, or deleted: a send goes on at the same offset
             yield f"queue {name}: {one}, rebuilt {other}"
             continue
         if (one.low, one.end, one.next) != (other.low, other.end, other.next):
@@ -109,7 +115,11 @@ def _queues(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
             of_one = {offset: (*unit[:2], 0) for offset, unit in of_one.items()}
             of_other = {offset: (*unit[:2], 0) for offset, unit in of_other.items()}
         yield from _tables(f"unit of {name}", of_one, of_other)
-    yield from _tables("next offset of the deleted queue", opened_retired, rebuilt_retired)
+    yield from _tables(
+        "next offset of the deleted queue",
+        {name: offset for name, offset in opened_retired.items() if name not in of_rebuilt},
+        {name: offset for name, offset in rebuilt_retired.items() if name not in of_opened},
+    )
 
 
 def _window(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> Iterator[str]:
@@ -139,12 +149,14 @@ def _leases(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
             or records[offset].position < allowed.removed_below
             or _is_passed_over(records[offset], wanted)
         }
-        if one.undone != other.undone - passed:
+        given_again = {
+            at for at in one.undone - other.undone if at >= allowed.committed_back.get(key, at + 1)
+        }
+        if one.undone - given_again != other.undone - passed:
             yield f"undone of {key}: {sorted(one.undone)}, rebuilt {sorted(other.undone)}"
-        committed = allowed.committed.get(
-            key, 0
-        )  # what lies below was passed once, and given again by a commit back
-        for offset in {at for at in one.undone & other.undone if at >= committed}:
+        if key in allowed.committed:
+            continue  # a commit back gives all from there on again, and begins to count again: the log does not say so
+        for offset in one.undone & other.undone:
             if (*key, offset) in allowed.released:
                 continue
             # A lease under way at a checkpoint counts in its snapshot; the log has it only once it ended in vain.

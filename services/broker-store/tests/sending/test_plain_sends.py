@@ -26,7 +26,9 @@ def plain(key: str) -> str:
 
 @pytest.fixture
 async def side(monkeypatch):
-    headers = KnownHeaders()  # those of this test alone: other stores of this process have left their notes on the shared ones
+    headers = (
+        KnownHeaders()
+    )  # those of this test alone: other stores of this process have left their notes on the shared ones
     for place in ("broker_store.requests.command_table.find_known", "gantry_wire.command.find_known"):
         monkeypatch.setattr(place, headers.find)
     monkeypatch.setattr("gantry_wire.command.remember", headers.remember)
