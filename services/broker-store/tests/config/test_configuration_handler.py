@@ -19,7 +19,7 @@ from gantry_wire.errors import RefusedRequest
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from gantry_wire.record import scan_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 READY = re.compile(r"ready address=[\d.]+:(\d+) http_port=(\d+)")
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 SOURCES = [
     ROOT / part
     for part in ("libs/wire/src", "libs/link/src", "libs/chassis/src", "services/broker-store/src")
