@@ -6,8 +6,8 @@ import contextlib
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.errors import LogStopped
-from broker_store.requests.deferred_replies import Later
-from broker_store.retrying.handler import Retrying, RetryingParts
+from broker_store.requests.deferred_replies import DeferredReplies
+from broker_store.retrying.send_back_handler import Retrying, RetryingParts
 from gantry_wire.bodies import SubscriptionGroupConfig
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import Command, FrameDecoder, encode_request
@@ -28,7 +28,7 @@ class Consumers:
             RetryingParts(
                 read_record=store.log.read_record, topics=store.topics, targets=sending.targets,
                 queues=store.queues, appends=sending.appends, delays=sending.delays, retries=sending.retries,
-                later=Later(self.side.classes["send"], self.side.clock.now_ms),
+                later=DeferredReplies(self.side.classes["send"], self.side.clock.now_ms),
                 consumer_of=lambda peer, _group: f"client@{peer.id}", broker_ip="127.0.0.1",
                 on_sent_back=lambda topic, group: self.sent_back.append((topic, group)),
                 chance=lambda: 0.5,

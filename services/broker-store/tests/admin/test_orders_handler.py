@@ -10,7 +10,7 @@ from broker_store.admin.cleaning_handler import CleaningHandlers
 from broker_store.admin.replication_handler import ReplicationHandlers
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
 from broker_store.groups.request_modes_handler import RequestModeHandlers
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.bodies import GroupForbidden, HARuntimeInfo, decode_body
 from gantry_wire.codes import ResponseCode
 
@@ -34,7 +34,7 @@ class MemoryCleaner:
 @pytest.fixture
 async def side(tmp_path):
     side = ReadingSide(tmp_path)
-    later = Later(side.classes["adminBroker"], side.now_ms)
+    later = DeferredReplies(side.classes["adminBroker"], side.now_ms)
     side.cleaner = MemoryCleaner()
     consuming = side.consuming
     for part in (

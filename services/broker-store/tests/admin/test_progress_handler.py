@@ -5,7 +5,7 @@ from heartbeat_bytes import HEARTBEAT
 from reading_side import ReadingSide
 
 from broker_store.admin.progress_handler import ProgressHandlers
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.bodies import QueryConsumeTimeSpanBody, QueryCorrectionOffsetBody, decode_body
 from gantry_wire.codes import ResponseCode
 from gantry_wire.limits import INT64_MAX
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 async def side(tmp_path):
     side = ReadingSide(tmp_path)
     consuming = side.consuming
-    later = Later(side.classes["adminBroker"], side.now_ms)
+    later = DeferredReplies(side.classes["adminBroker"], side.now_ms)
     handlers = ProgressHandlers(
         side.store.topics, side.store, consuming.clients, consuming.offsets, consuming.keeper,
         consuming.searching, later, side.now_ms, "broker-a",

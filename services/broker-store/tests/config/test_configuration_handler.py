@@ -9,8 +9,8 @@ from reading_side import ReadingSide
 
 from broker_store.config.broker_config import NUMBERS, BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
-from broker_store.config.handler import ConfigurationHandlers
-from broker_store.config.runtime_config_file import KeptConfig
+from broker_store.config.configuration_handler import ConfigurationHandlers
+from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.log.files import RealFiles
 from broker_store.process.disk_care import read_hours
 from gantry_wire.codes import ResponseCode
@@ -33,7 +33,7 @@ def open_side(directory):
     """A reading side whose settings are kept in `directory`."""
     side = ReadingSide(directory)
     side.thread = ThreadPoolExecutor(1)
-    side.kept = KeptConfig(side.config, RealFiles(), str(directory / "config"), side.thread)
+    side.kept = RuntimeConfigFile(side.config, RealFiles(), str(directory / "config"), side.thread)
     side.commands.update(ConfigurationHandlers(side.config).commands())
     side.kept.restore()
     return side

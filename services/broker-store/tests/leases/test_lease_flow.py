@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from leasing_side import LeasingSide, bodies, item
 
-from broker_store.leases.looking import LOOK_STEPS_MAX, RECORD_STEPS
+from broker_store.leases.scanning import LOOK_STEPS_MAX, RECORD_STEPS
 from gantry_wire.codes import GantryCode, ResponseCode
 from gantry_wire.lease_headers import (
     ItemKind,

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from broker_store.leases.handle_state import HandleState
 from broker_store.leases.lease_table import LeaseTable
 from broker_store.leases.runs import Kind, Run, Runs, ranges_of, stretches_of
-from broker_store.leases.standing import Standing
 from broker_store.leases.stretches import Stretches
 
 BOOT = 1 << 32
@@ -123,14 +123,14 @@ class Model(RuleBasedStateMachine):
         standing = self.table.standing(offset, lease, self.now, self.is_ours)
         line = self.lines.get(offset)
         if line is None:
-            assert standing is (Standing.EXPIRED if self.is_ours(lease) else Standing.FORGOTTEN)
+            assert standing is (HandleState.EXPIRED if self.is_ours(lease) else HandleState.FORGOTTEN)
         elif line["state"] == "done":
-            assert standing is Standing.DONE
+            assert standing is HandleState.DONE
         elif self.held(offset, lease):
-            assert standing is Standing.HELD
+            assert standing is HandleState.HELD
         elif line["state"] not in {"pending", "leased"}:
             is_free = line["lease"] == 0 and not self.is_ours(lease) and line["state"] != "dead"
-            assert standing is (Standing.FORGOTTEN if is_free else Standing.EXPIRED)
+            assert standing is (HandleState.FORGOTTEN if is_free else HandleState.EXPIRED)
 
     @precondition(lambda self: self.handles)
     @rule(
@@ -256,7 +256,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data())
     def adopt(self, data):
         offset, lease = data.draw(st.sampled_from(self.handles))
-        if self.table.standing(offset, lease, self.now, self.is_ours) is not Standing.FORGOTTEN:
+        if self.table.standing(offset, lease, self.now, self.is_ours) is not HandleState.FORGOTTEN:
             return
         start = self.table.unseen.next
         self.table.adopt(offset, lease, self.now + 60)

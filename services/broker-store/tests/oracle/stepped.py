@@ -94,7 +94,7 @@ EXECUTORS = (
     "sending_side.ThreadPoolExecutor",
     "broker_store.process.reading.ThreadPoolExecutor",
     "broker_store.groups.offset_keeper.ThreadPoolExecutor",
-    "broker_store.groups.locks.handler.ThreadPoolExecutor",
+    "broker_store.groups.locks.lock_handler.ThreadPoolExecutor",
 )
 
 

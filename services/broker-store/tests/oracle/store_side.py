@@ -9,8 +9,8 @@ from leasing_side import LeasingSide
 from settling_side import SettlingSide
 
 from broker_store.derived import lowest_pin
-from broker_store.groups.locks.handler import QueueLocks
 from broker_store.groups.locks.lock_file import LockFile
+from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.log.simulated_files import SimulatedFiles
 from broker_store.log.snapshot import Snapshots
 from broker_store.process.disk_care import DiskCare

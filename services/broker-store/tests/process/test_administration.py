@@ -8,7 +8,7 @@ from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
-from broker_store.config.runtime_config_file import KeptConfig
+from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.process.building import Surroundings, build_consuming
 from broker_store.process.features import all_commands, build_behaviours
 from gantry_chassis.metrics import Metrics
@@ -37,7 +37,7 @@ class WholeStore(SendingSide):
             Hints("", "broker-store"), ConnectionPool(), "127.0.0.1:10911", lambda: None,
         )  # fmt: skip
         self.consuming = build_consuming(around, self.store, self.sending, config)
-        kept = KeptConfig(config, self.files, self.store.config_dir, self.thread)
+        kept = RuntimeConfigFile(config, self.files, self.store.config_dir, self.thread)
         self.parts = build_behaviours(around, self.store, self.sending, self.consuming, self.thread, kept)
         self.table.add_all({**self.consuming.commands(), **all_commands(self.parts)})
 

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker_store.reading.held_pulls import TICK_MS, Fetches, HeldPull
+from broker_store.reading.held_pulls import TICK_MS, HeldPull, HeldPulls
 from gantry_wire.properties import tags_code
 from gantry_wire.subscription import EVERYTHING, TagFilter
 
@@ -18,7 +18,7 @@ def held(key=("t", 0), offset=0, wanted=EVERYTHING, deadline_ms=1000, peer_id=1,
 
 
 def test_an_arrival_wakes_the_pulls_of_its_queue_and_no_other():
-    fetches = Fetches()
+    fetches = HeldPulls()
     here, there = held(("t", 0)), held(("t", 1))
     fetches.hold(here)
     fetches.hold(there)
@@ -28,7 +28,7 @@ def test_an_arrival_wakes_the_pulls_of_its_queue_and_no_other():
 
 
 def test_a_pull_that_does_not_want_the_tag_stays_and_moves_on():
-    fetches = Fetches()
+    fetches = HeldPulls()
     picky = held(wanted=WANTS_RED)
     fetches.hold(picky)
     assert fetches.wake(("t", 0), 0, [BLUE, BLUE]) == []
@@ -38,14 +38,14 @@ def test_a_pull_that_does_not_want_the_tag_stays_and_moves_on():
 
 
 def test_a_code_beyond_32_bits_is_compared_by_its_low_half():
-    fetches = Fetches()
+    fetches = HeldPulls()
     picky = held(wanted=WANTS_RED)
     fetches.hold(picky)
     assert fetches.wake(("t", 0), 0, [(1 << 40) + RED]) == [picky]
 
 
 def test_messages_below_a_pulls_offset_do_not_wake_it():
-    fetches = Fetches()
+    fetches = HeldPulls()
     ahead = held(offset=5)
     fetches.hold(ahead)
     assert fetches.wake(("t", 0), 3, [RED, RED]) == []
@@ -53,7 +53,7 @@ def test_messages_below_a_pulls_offset_do_not_wake_it():
 
 
 def test_only_codes_from_the_pulls_own_offset_on_count():
-    fetches = Fetches()
+    fetches = HeldPulls()
     picky = held(offset=1, wanted=WANTS_RED)
     fetches.hold(picky)
     assert fetches.wake(("t", 0), 0, [RED, BLUE]) == []
@@ -61,7 +61,7 @@ def test_only_codes_from_the_pulls_own_offset_on_count():
 
 
 def test_a_deadline_is_never_early_and_at_most_one_step_late():
-    fetches = Fetches()
+    fetches = HeldPulls()
     waiting = held(deadline_ms=1001)
     fetches.hold(waiting)
     assert fetches.expire(1000) == []
@@ -73,7 +73,7 @@ def test_a_deadline_is_never_early_and_at_most_one_step_late():
 
 
 def test_a_closed_connection_takes_its_pulls_with_it():
-    fetches = Fetches()
+    fetches = HeldPulls()
     gone, stays = held(peer_id=1), held(peer_id=2)
     fetches.hold(gone)
     fetches.hold(stays)
@@ -83,7 +83,7 @@ def test_a_closed_connection_takes_its_pulls_with_it():
 
 
 def test_a_deleted_topic_gives_back_the_pulls_of_all_its_queues():
-    fetches = Fetches()
+    fetches = HeldPulls()
     first, second, other = held(("t", 0)), held(("t", 1)), held(("u", 0))
     for each in (first, second, other):
         fetches.hold(each)
@@ -93,7 +93,7 @@ def test_a_deleted_topic_gives_back_the_pulls_of_all_its_queues():
 
 @pytest.mark.parametrize("wanted", [EVERYTHING, WANTS_RED])
 def test_a_gap_before_the_arrival_wakes_because_nobody_knows_what_was_in_it(wanted):
-    fetches = Fetches()
+    fetches = HeldPulls()
     behind = held(offset=0, wanted=wanted)
     fetches.hold(behind)
     assert fetches.wake(("t", 0), 3, [BLUE]) == [behind]
@@ -104,7 +104,7 @@ class FetchesModel(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.fetches = Fetches()
+        self.fetches = HeldPulls()
         self.waiting = []
         self.numbered = {}
         self.ends = {}

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from memory_store import MemoryPeer
 
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import request_classes
 from gantry_wire.encode import encode_response
 from gantry_wire.frame import Command, FrameDecoder, decode_command, encode_request
@@ -24,7 +24,7 @@ async def test_the_head_wait_is_counted_until_the_answer_left():
         await may_go.wait()
         return encode_response(0, 7)
 
-    later = Later(queries, lambda: now_ms[0])
+    later = DeferredReplies(queries, lambda: now_ms[0])
     later.answer(peer, request(), reply())
     now_ms[0] += 250
     assert (queries.in_flight, queries.head_wait_ms(now_ms[0])) == (1, 250)
@@ -38,7 +38,7 @@ async def test_an_error_of_a_file_is_answered_without_its_path_and_logged_with_i
         raise FileNotFoundError(2, "No such file or directory", "/srv/gantry/store/consumequeue/orders/0")
 
     peer = MemoryPeer()
-    later = Later(request_classes()["query"], lambda: 0)
+    later = DeferredReplies(request_classes()["query"], lambda: 0)
     later.answer(peer, request(), reply())
     await later.close()
     (answer,) = peer.answers()

@@ -7,7 +7,7 @@ from broker_store.metrics.metrics import Figures
 from broker_store.metrics.runtime_info import RuntimeState, runtime_info
 from broker_store.ports import Commands, Peer, TopicTable
 from broker_store.reading.pull_reading import InThread
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
 from gantry_wire.bodies import KVTable, TopicList, encode_body
 from gantry_wire.codes import ResponseCode
@@ -35,7 +35,7 @@ class AdminHandlers:
     state: Callable[[], RuntimeState]
     """Reads the disk: called in a thread."""
     now_ms: Callable[[], int]
-    later: Later
+    later: DeferredReplies
     in_thread: InThread
 
     def commands(self) -> Commands:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from broker_store.ports import Commands, Peer
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_chassis.logs import get_logger
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.encode import encode_response
@@ -32,7 +32,7 @@ class CleaningHandlers:
 
     cleaner: Callable[[], Cleaner]
     """Asked when a request comes: retention starts after recovery."""
-    later: Later
+    later: DeferredReplies
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""

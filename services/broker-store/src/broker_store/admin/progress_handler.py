@@ -10,7 +10,7 @@ from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.ports import Commands, Peer, QueueTable, TopicTable
 from broker_store.reading.searching import Searching, position_of
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.admin_headers import (
     CloneGroupOffsetHeader,
     ConsumeTimeSpanHeader,
@@ -41,7 +41,7 @@ class ProgressHandlers:
     offsets: OffsetTable
     keeper: OffsetKeeper
     searching: Searching
-    later: Later
+    later: DeferredReplies
     now_ms: Callable[[], int]
     broker_name: str
 

@@ -10,7 +10,7 @@ from broker_store.groups.offsets import OffsetTable
 from broker_store.metrics.metrics import Figures
 from broker_store.ports import Commands, Peer, QueueReader, QueueTable, TopicTable
 from broker_store.reading.searching import Searching, position_of
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.admin_headers import BrokerConsumeStatsHeader, ConsumeStatsHeader
 from gantry_wire.bodies import (
     ConsumeStats,
@@ -39,7 +39,7 @@ class StatsHandlers:
     offsets: OffsetTable
     figures: Figures
     searching: Searching
-    later: Later
+    later: DeferredReplies
     broker_name: str
     address: str
 

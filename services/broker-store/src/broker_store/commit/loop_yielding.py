@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 
 
-class BesideLoop:
+class LoopYielding:
     """For one task that takes turns with everything else: `begin` when it starts, then every await through here."""
 
     def __init__(self, thread: Executor) -> None:

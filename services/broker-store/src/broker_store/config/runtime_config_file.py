@@ -20,7 +20,7 @@ _HEAD = b"# Settings changed while the broker ran. They go over broker.conf; a l
 _log = get_logger()
 
 
-class KeptConfig:
+class RuntimeConfigFile:
     """The file of one broker."""
 
     def __init__(self, config: BrokerConfig, files: Files, directory: str, thread: Executor) -> None:

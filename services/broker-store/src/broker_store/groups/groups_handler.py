@@ -9,7 +9,7 @@ from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
 from broker_store.metrics.metrics import Figures
 from broker_store.ports import Commands, Peer
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.policy import RETRY_ATTRIBUTE, IllegalPolicy
 from gantry_wire.admin_headers import AllGroupConfigHeader, DeleteGroupHeader, GroupHeader
 from gantry_wire.bodies import (
@@ -35,7 +35,7 @@ class GroupHandlers:
     """Told of every change by the table."""
     offsets: OffsetTable
     keeper: OffsetKeeper
-    later: Later
+    later: DeferredReplies
     figures: Figures
 
     def commands(self) -> Commands:

@@ -7,14 +7,14 @@ What a restart forgot is taken up again, unless the message was leased anew sinc
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from broker_store.leases.giving_up import GivingUp
+from broker_store.leases.dead_lettering import DeadLettering
+from broker_store.leases.handle_state import HandleState
 from broker_store.leases.note_entry import Answered
 from broker_store.leases.notes import LeaseNote, QueueNote
 from broker_store.leases.opening import Opener, attempts_max, is_in_order
 from broker_store.leases.parts import LeaseParts, Notes
 from broker_store.leases.receiving import Receiver
 from broker_store.leases.runs import Kind, ranges_of
-from broker_store.leases.standing import Standing
 from broker_store.leases.subscriptions import QueueLeases, Subscription
 from broker_store.ports import Peer
 from broker_store.retrying.policy import policy_of
@@ -77,7 +77,7 @@ class Acker:
     """Answers acknowledgements and extensions."""
 
     def __init__(
-        self, parts: LeaseParts, opener: Opener, notes: Notes, receiver: Receiver, giving_up: GivingUp
+        self, parts: LeaseParts, opener: Opener, notes: Notes, receiver: Receiver, giving_up: DeadLettering
     ) -> None:
         self._parts = parts
         self._opener = opener
@@ -116,13 +116,13 @@ class Acker:
             )
             if not stands:
                 standing = leases.table.standing(offset, lease, now_ms, self._receiver.is_ours)
-                if standing is Standing.FORGOTTEN and self._may_adopt(one, leases, offset):
+                if standing is HandleState.FORGOTTEN and self._may_adopt(one, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + ADOPTED_MS)
                     self._receiver.active[leases] = one
                     continue
-                if standing is not Standing.HELD:
+                if standing is not HandleState.HELD:
                     request.statuses[place] = (
-                        _DONE if standing is Standing.DONE and kind == ItemKind.ACK else _EXPIRED
+                        _DONE if standing is HandleState.DONE and kind == ItemKind.ACK else _EXPIRED
                     )
                     at += 1
                     continue
@@ -275,12 +275,12 @@ class Acker:
         for one, leases, of_queue in self._queues(header, items, request):
             for offset, lease, place, _kind, _delay in of_queue:
                 standing = leases.table.standing(offset, lease, now_ms, self._receiver.is_ours)
-                if standing is Standing.FORGOTTEN and self._may_adopt(one, leases, offset):
+                if standing is HandleState.FORGOTTEN and self._may_adopt(one, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + invisible_ms)
                     self._receiver.active[leases] = one
-                    standing = Standing.HELD
-                request.statuses[place] = _DONE if standing is Standing.HELD else _EXPIRED
-                if standing is Standing.HELD:
+                    standing = HandleState.HELD
+                request.statuses[place] = _DONE if standing is HandleState.HELD else _EXPIRED
+                if standing is HandleState.HELD:
                     leases.table.extend(offset, 1, lease, now_ms + invisible_ms)
         reply = ExtendReplyHeader(until_ms=self._parts.now_ms() + invisible_ms)
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply, bytes(request.statuses))

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
+from broker_store.leases.handle_state import HandleState
 from broker_store.leases.runs import RUN_MESSAGES_MAX, Kind, Run, Runs, lowest_bits, stretches_of
-from broker_store.leases.standing import Standing
 from broker_store.leases.stretches import Stretches
 from broker_store.leases.unseen import Unseen
 
@@ -164,19 +164,19 @@ class LeaseTable:
                 part.time_ms = until_ms
                 self._set_timer(part)
 
-    def standing(self, offset: int, lease: int, now_ms: int, is_ours: Callable[[int], bool]) -> Standing:
+    def standing(self, offset: int, lease: int, now_ms: int, is_ours: Callable[[int], bool]) -> HandleState:
         """Say what a handle of (offset, lease) is worth; `is_ours` tells leases given since the start."""
         run = self.runs.find(offset)
         if run is not None:
             if run.lease == lease:
                 is_pending = run.pending >> (offset - run.first) & 1
                 in_time = run.kind is Kind.LEASED and run.time_ms > now_ms
-                return Standing.HELD if is_pending or in_time else Standing.EXPIRED
+                return HandleState.HELD if is_pending or in_time else HandleState.EXPIRED
             is_untouched = run.lease == 0 and run.kind is not Kind.DEAD
-            return Standing.FORGOTTEN if is_untouched and not is_ours(lease) else Standing.EXPIRED
+            return HandleState.FORGOTTEN if is_untouched and not is_ours(lease) else HandleState.EXPIRED
         if self.unseen.has(offset):
-            return Standing.EXPIRED if is_ours(lease) else Standing.FORGOTTEN
-        return Standing.DONE
+            return HandleState.EXPIRED if is_ours(lease) else HandleState.FORGOTTEN
+        return HandleState.DONE
 
     def adopt(self, offset: int, lease: int, until_ms: int) -> None:
         """Take up a lease that the restart forgot."""

@@ -11,7 +11,7 @@ import msgspec
 
 from broker_store.groups.offset_keeper import GoOn
 from broker_store.leases.acking import Acker
-from broker_store.leases.giving_up import GivingUp, GivingUpParts
+from broker_store.leases.dead_lettering import DeadLettering, DeadLetteringParts
 from broker_store.leases.notes import LeaseNote, QueueNote
 from broker_store.leases.opening import Opener, attempts_max
 from broker_store.leases.parts import LeaseParts, Notes
@@ -54,11 +54,11 @@ class HasId(Protocol):
 class Leasing:
     """All of it. Build it inside the loop."""
 
-    def __init__(self, parts: LeaseParts, around: GivingUpParts) -> None:
+    def __init__(self, parts: LeaseParts, around: DeadLetteringParts) -> None:
         self._parts = parts
         self._notes = Notes(parts)
         self._opener = Opener(parts, self._notes)
-        self._giving_up = GivingUp(parts, self._opener, around)
+        self._giving_up = DeadLettering(parts, self._opener, around)
         self._giving_up.on_due = self._offer
         self._receiver = Receiver(parts, self._opener, self._notes)
         self._acker = Acker(parts, self._opener, self._notes, self._receiver, self._giving_up)

@@ -6,9 +6,9 @@ A group's order and start are attributes of its configuration; its filter is not
 from functools import lru_cache
 
 from broker_store.commit.queues import Queue
-from broker_store.leases.looking import Wanted, wanted_of
 from broker_store.leases.notes import GroupFilter, LeaseNote, QueueNote
 from broker_store.leases.parts import LeaseParts, Notes
+from broker_store.leases.scanning import Wanted, wanted_of
 from broker_store.leases.subscriptions import QueueLeases, Subscription
 from broker_store.reading.read_settings import PERM_READ
 from gantry_wire.bodies import SubscriptionGroupConfig, TopicConfig

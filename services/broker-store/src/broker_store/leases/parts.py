@@ -17,7 +17,7 @@ from broker_store.metrics.metrics import Figures
 from broker_store.ports import LogReader
 from broker_store.reading.pull_reading import InThread
 from broker_store.reading.read_settings import ReadSettings
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class LeaseParts:
     settings: ReadSettings
     appends: Appends
     subscriptions: Subscriptions
-    later: Later
+    later: DeferredReplies
     in_thread: InThread
     now_ms: Callable[[], int]
     """Store time."""

@@ -4,11 +4,11 @@ Everything happens in one step of the loop: what is leased is in the reply. Wher
 back, a thread reads the bytes, and the receive is done again.
 """
 
-from broker_store.leases.looking import LOOK_STEPS_MAX, Cold, Looker, Wanted
 from broker_store.leases.notes import LeaseNote
 from broker_store.leases.opening import Opener, attempts_max, is_in_order
 from broker_store.leases.parts import LeaseParts, Notes
 from broker_store.leases.runs import Run
+from broker_store.leases.scanning import LOOK_STEPS_MAX, Cold, Scanner, Wanted
 from broker_store.leases.subscriptions import QueueLeases, Subscription
 from broker_store.ports import Peer, QueueReader
 from gantry_wire.bodies import SubscriptionGroupConfig
@@ -65,7 +65,7 @@ class Receiver:
         self._parts = parts
         self._opener = opener
         self._notes = notes
-        self._looker = Looker(parts.log)
+        self._looker = Scanner(parts.log)
         self._leases = parts.boot << 32
         self.active: dict[QueueLeases, Subscription] = {}
         """Queues with leases or delays: what has to be looked at as time passes."""

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from broker_store.commit.appends import Appends
-from broker_store.commit.loop_yielding import BesideLoop
+from broker_store.commit.loop_yielding import LoopYielding
 from broker_store.commit.queues import QueueEnds, QueueTable
 from broker_store.config.config_files import ConfigFile
 from broker_store.derived import Snapshot, SnapshotFiles
@@ -85,7 +85,7 @@ class Checkpoints:
     def __init__(self, parts: CheckpointParts) -> None:
         self._parts = parts
         self._lock = asyncio.Lock()
-        self._beside = BesideLoop(parts.thread)
+        self._beside = LoopYielding(parts.thread)
         self.position = parts.checkpoint.position
         self._saving = QueueSaving(
             parts.files, parts.log.directory, parts.log.settings, parts.queues, parts.unit_journal, self._beside,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from broker_store.commit.loop_yielding import BesideLoop
+from broker_store.commit.loop_yielding import LoopYielding
 from broker_store.commit.queues import Queue, QueueEnds, QueueTable
 from broker_store.log.files import File, Files
 from broker_store.log.segment import file_name
@@ -50,7 +50,7 @@ class QueueSaving:
         settings: LogSettings,
         queues: QueueTable,
         journal: UnitJournal,
-        beside: BesideLoop,
+        beside: LoopYielding,
         position: int,
         *,
         is_whole: bool,

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from broker_store.admin.cleaning_handler import Cleaner, CleaningHandlers
 from broker_store.admin.progress_handler import ProgressHandlers
 from broker_store.admin.replication_handler import ReplicationHandlers
-from broker_store.config.handler import ConfigurationHandlers
-from broker_store.config.runtime_config_file import KeptConfig
+from broker_store.config.configuration_handler import ConfigurationHandlers
+from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.groups.forbidden_handler import ForbiddenHandlers
 from broker_store.groups.request_modes_handler import RequestModeHandlers
 from broker_store.metrics.statistics_handler import StatisticsHandlers
@@ -16,7 +16,7 @@ from broker_store.process.building import Surroundings
 from broker_store.process.reading import Consuming
 from broker_store.process.sending import Sending
 from broker_store.reading.units_handler import UnitHandlers
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 
 
 class Administration:
@@ -28,9 +28,9 @@ class Administration:
         store: OpenedStore,
         sending: Sending,
         consuming: Consuming,
-        kept: KeptConfig,
+        kept: RuntimeConfigFile,
     ) -> None:
-        self._later = Later(around.classes["adminBroker"], around.now_ms)
+        self._later = DeferredReplies(around.classes["adminBroker"], around.now_ms)
         log = store.log
         self._progress = ProgressHandlers(
             store.topics, store.queues, consuming.clients, consuming.offsets, consuming.keeper,

@@ -13,7 +13,7 @@ from broker_store.clocks.opening import clock_file, open_clock
 from broker_store.config.broker_conf import describe_values
 from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
-from broker_store.config.runtime_config_file import KeptConfig
+from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.derived import lowest_pin
 from broker_store.log.commit_log import LogState
 from broker_store.log.errors import LogError, StoreInUse
@@ -24,10 +24,10 @@ from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
 from broker_store.process.building import Surroundings, build_consuming, build_hooks, build_registration
 from broker_store.process.disk_care import DiskCare, LiveRetention
-from broker_store.process.features import Behaviour, all_commands, all_loops, build_behaviours
+from broker_store.process.features import Feature, all_commands, all_loops, build_behaviours
 from broker_store.process.hooking import Hooks
 from broker_store.process.http_routes import SnapshotRoutes
-from broker_store.process.listeners import Doors
+from broker_store.process.listeners import Listeners
 from broker_store.process.reading import Consuming
 from broker_store.process.registration import Registration
 from broker_store.process.sending import Sending
@@ -71,13 +71,13 @@ class StoreProcess:
         routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
         budget = settings.make_budget()
         show_budget(self._metrics, "gantry_store", budget)
-        self._doors = Doors(settings, routes, budget, self._closed)
+        self._doors = Listeners(settings, routes, budget, self._closed)
         self._pool = ConnectionPool()
         self._hints = Hints(settings.nats_url, "broker-store", settings.nats_token_file)
         self._opening: Opening | None = None
         self._sending: Sending | None = None
         self._consuming: Consuming | None = None
-        self._behaviours: list[Behaviour] = []
+        self._behaviours: list[Feature] = []
         self._registration: Registration | None = None
         self._hooks: Hooks | None = None
         self._retention = LiveRetention(settings)
@@ -151,7 +151,7 @@ class StoreProcess:
         sending.retries.find_group = consuming.groups.find_or_create
         sending.removal.on_removed.append(consuming.topic_deleted)
         sending.appends.figures = consuming.figures
-        kept = KeptConfig(config, self._files, store.config_dir, self._thread)
+        kept = RuntimeConfigFile(config, self._files, store.config_dir, self._thread)
         self._behaviours = build_behaviours(around, store, sending, consuming, self._thread, kept)
         self._sending, self._consuming = sending, consuming
         self._hooks = build_hooks(around, sending)

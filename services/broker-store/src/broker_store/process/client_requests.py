@@ -2,26 +2,29 @@
 
 from collections.abc import Awaitable, Callable
 
-from broker_store.client_requests.relays.handler import RelayParts, Relays
-from broker_store.client_requests.replies.handler import Replies, ReplyParts
-from broker_store.client_requests.resetting.handler import Resetting, ResettingParts
+from broker_store.client_requests.relays.relay_handler import RelayParts, Relays
+from broker_store.client_requests.replies.reply_handler import Replies, ReplyParts
+from broker_store.client_requests.resetting.reset_handler import Resetting, ResettingParts
 from broker_store.opening.opened import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.building import Surroundings
 from broker_store.process.reading import Consuming
 from broker_store.process.sending import Sending, build_stamp
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 
 
-class Conversations:
+class ClientRequests:
     """These parts as one. Each question waits in its request class."""
 
     def __init__(
         self, around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming
     ) -> None:
         admin_class, name = around.classes["adminBroker"], around.settings.broker_name
-        self._resets = Later(admin_class, around.now_ms)
-        self._asking = [Later(admin_class, around.now_ms), Later(around.classes["reply"], around.now_ms)]
+        self._resets = DeferredReplies(admin_class, around.now_ms)
+        self._asking = [
+            DeferredReplies(admin_class, around.now_ms),
+            DeferredReplies(around.classes["reply"], around.now_ms),
+        ]
         relays, replies = self._asking
         self.resetting = Resetting(
             ResettingParts(

@@ -8,20 +8,20 @@ from concurrent.futures import Executor
 from typing import Protocol
 
 from broker_store.config.config_files import ConfigFile
-from broker_store.config.runtime_config_file import KeptConfig
-from broker_store.groups.locks.handler import QueueLocks
+from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.groups.locks.lock_file import LockFile
+from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.opening.opened import OpenedStore
 from broker_store.ports import Commands
 from broker_store.process.administration import Administration
 from broker_store.process.building import Surroundings
-from broker_store.process.client_requests import Conversations
+from broker_store.process.client_requests import ClientRequests
 from broker_store.process.leases import build_leasing
 from broker_store.process.reading import Consuming
 from broker_store.process.sending import Sending
 from broker_store.process.transactions import build_transactions
-from broker_store.requests.deferred_replies import Later
-from broker_store.retrying.handler import Retrying, RetryingParts
+from broker_store.requests.deferred_replies import DeferredReplies
+from broker_store.retrying.send_back_handler import Retrying, RetryingParts
 from broker_store.settling.copies import Copies
 
 Loops = dict[str, Callable[[], Awaitable[None]]]
@@ -41,7 +41,7 @@ class ClosedPeer(Protocol):
         ...
 
 
-class Behaviour(Protocol):
+class Feature(Protocol):
     """One such part."""
 
     def commands(self) -> Commands:
@@ -67,8 +67,8 @@ def build_behaviours(
     sending: Sending,
     consuming: Consuming,
     thread: Executor,
-    kept: KeptConfig,
-) -> list[Behaviour]:
+    kept: RuntimeConfigFile,
+) -> list[Feature]:
     """Return all parts, over one opened store."""
     return [
         _retrying(around, store, sending, consuming),
@@ -76,17 +76,17 @@ def build_behaviours(
         _copies(store, consuming, thread),
         build_transactions(around, store, sending, consuming),
         build_leasing(around, store, sending, consuming),
-        Conversations(around, store, sending, consuming),
+        ClientRequests(around, store, sending, consuming),
         Administration(around, store, sending, consuming, kept),
     ]
 
 
-def all_commands(behaviours: list[Behaviour]) -> Commands:
+def all_commands(behaviours: list[Feature]) -> Commands:
     """Return the command table entries of all parts."""
     return {code: entry for part in behaviours for code, entry in part.commands().items()}
 
 
-def all_loops(behaviours: list[Behaviour]) -> Loops:
+def all_loops(behaviours: list[Feature]) -> Loops:
     """Return the loops of all parts."""
     return {name: loop for part in behaviours for name, loop in part.loops().items()}
 
@@ -101,7 +101,7 @@ def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consum
             appends=sending.appends,
             delays=sending.delays,
             retries=sending.retries,
-            later=Later(around.classes["send"], around.now_ms),
+            later=DeferredReplies(around.classes["send"], around.now_ms),
             consumer_of=consuming.clients.consumer_name,
             broker_ip=around.address.rpartition(":")[0],
             on_sent_back=consuming.figures.on_sent_back,

@@ -2,14 +2,14 @@
 
 import random
 
-from broker_store.leases.giving_up import GivingUpParts
+from broker_store.leases.dead_lettering import DeadLetteringParts
 from broker_store.leases.leasing import Leasing
 from broker_store.leases.parts import LeaseParts
 from broker_store.opening.opened import OpenedStore
 from broker_store.process.building import Surroundings
 from broker_store.process.reading import Consuming
 from broker_store.process.sending import Sending
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 
 
 def build_leasing(
@@ -27,14 +27,14 @@ def build_leasing(
         settings=consuming.settings,
         appends=sending.appends,
         subscriptions=store.states.leases,
-        later=Later(around.classes["pull"], around.now_ms),
+        later=DeferredReplies(around.classes["pull"], around.now_ms),
         in_thread=consuming.in_thread,
         now_ms=around.now_ms,
         steady_ms=store.clock.steady_ms,
         chance=random.random,
         boot=store.boot_count,
     )
-    leasing = Leasing(parts, GivingUpParts(sending.settling, sending.retries, lambda _group: ""))
+    leasing = Leasing(parts, DeadLetteringParts(sending.settling, sending.retries, lambda _group: ""))
     consuming.lease_arrivals = leasing
     consuming.keeper.before_commit = leasing.offset_set
     sending.removal.on_removed.append(leasing.topic_deleted)

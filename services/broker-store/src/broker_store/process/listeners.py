@@ -18,7 +18,7 @@ from gantry_wire.frame import RawFrame
 CLOSE_SECONDS = 1.0
 
 
-class Doors:
+class Listeners:
     """All listeners of one store."""
 
     def __init__(

@@ -41,7 +41,7 @@ from broker_store.reading.pull_handler import PullParts, Pulls
 from broker_store.reading.query_handler import QueryHandlers
 from broker_store.reading.read_settings import ReadSettings, bind_settings
 from broker_store.reading.searching import Searching
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -111,8 +111,8 @@ class Consuming:
         self._client_handlers = ClientHandlers(
             self.clients, self.groups, parts.topics, self.filters.table, parts.now_ms, parts.steady_ms
         )
-        self._queries = Later(parts.classes["query"], parts.now_ms)
-        self._admin = Later(parts.classes["adminBroker"], parts.now_ms)
+        self._queries = DeferredReplies(parts.classes["query"], parts.now_ms)
+        self._admin = DeferredReplies(parts.classes["adminBroker"], parts.now_ms)
         self.searching = Searching(parts.log, self._in_thread)
         bind_settings(parts.config, parts.settings, self.groups)
         self.settings, self.in_thread = parts.settings, self._in_thread

@@ -27,11 +27,11 @@ from broker_store.process.delays import build_delays, build_recalls
 from broker_store.process.settling import build_settling
 from broker_store.requests.request_classes import RequestClass
 from broker_store.retrying.retries import Retries
-from broker_store.sending.handler import SendHandler, SendParts
 from broker_store.sending.idempotency import Remembered
 from broker_store.sending.internal_sends import InternalSends
 from broker_store.sending.keyed import KeyedSends
 from broker_store.sending.plain_sends import PlainSends
+from broker_store.sending.send_handler import SendHandler, SendParts
 from broker_store.settings import Settings
 from broker_store.settling.handlers import SettlingHandlers
 from broker_store.transactions.half import HalfSends

@@ -17,7 +17,7 @@ from broker_store.process.delays import now_of
 from broker_store.process.reading import Consuming
 from broker_store.process.sending import Sending
 from broker_store.reading.pull_reading import InThread
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.requests.request_classes import RequestClass
 from broker_store.settling.settling import Settling
 from broker_store.transactions.asking import Asking
@@ -59,7 +59,7 @@ class Transactions:
         store, settling = parts.store, parts.settling
         now_ms, delays = store.clock.now_ms, DelayRules(parts.levels, partial(now_of, store.clock))
         self.figures = EndFigures()
-        self._later = Later(parts.requests, now_ms)
+        self._later = DeferredReplies(parts.requests, now_ms)
 
         def is_settled(topic: str, queue_id: int, offset: int) -> bool:
             return settling.table.is_settled((topic, queue_id, ""), offset)

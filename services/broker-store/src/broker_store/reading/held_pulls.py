@@ -49,7 +49,7 @@ Held = dict[HeldPull[RequestT], None]
 """A set in order of arrival."""
 
 
-class Fetches(Generic[RequestT]):
+class HeldPulls(Generic[RequestT]):
     """All held pulls of a store."""
 
     def __init__(self) -> None:

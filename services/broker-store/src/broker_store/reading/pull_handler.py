@@ -15,7 +15,7 @@ from broker_store.ports import Commands, InternalAppend, LogReader, Peer, QueueR
 from broker_store.reading.admission import Admission, PullRequest
 from broker_store.reading.filtered_pulls import ScanReading, Scans
 from broker_store.reading.filtered_scan import Scan
-from broker_store.reading.held_pulls import Fetches, HeldPull
+from broker_store.reading.held_pulls import HeldPull, HeldPulls
 from broker_store.reading.offset_moved import moved_event
 from broker_store.reading.pull import Ask, PullStatus, Selection, reply_code, select
 from broker_store.reading.pull_reading import InThread, read_slowly, read_spans
@@ -65,7 +65,7 @@ class Pulls:
         self._admit = parts.admission.admit
         self._settings = parts.settings
         self._resets = parts.resets
-        self._fetches: Fetches[PullRequest] = Fetches()
+        self._fetches: HeldPulls[PullRequest] = HeldPulls()
         self._woken: list[HeldPull[PullRequest]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0

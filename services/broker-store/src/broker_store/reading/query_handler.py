@@ -7,7 +7,7 @@ from broker_store.log.errors import LogError
 from broker_store.ports import Commands, KeyIndex, LogReader, Peer, QueueTable, TopicTable
 from broker_store.reading.pull_reading import InThread
 from broker_store.reading.searching import Searching
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.codes import ResponseCode
 from gantry_wire.encode import encode_response
 from gantry_wire.errors import MalformedRecord, RefusedRequest
@@ -36,7 +36,7 @@ class QueryHandlers:
     index_trouble: Callable[[], str | None]
     """Why the index cannot answer now (it is being built), None when it can."""
     searching: Searching
-    later: Later
+    later: DeferredReplies
     in_thread: InThread
 
     def commands(self) -> Commands:

@@ -14,7 +14,7 @@ from gantry_wire.frame import Command
 _log = get_logger()
 
 
-class Later:
+class DeferredReplies:
     """Runs the coroutines of one request class and sends what they return."""
 
     def __init__(self, requests: RequestClass, now_ms: Callable[[], int]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from broker_store.commit.message import Arrivals, IndexEntry, Mode, Placement
 from broker_store.log.errors import DiskFull, LogStopped, RecordTooLarge
+from broker_store.settling.fast_settle import FastSettle
 from broker_store.settling.gathering import Gathered
 from broker_store.settling.mark import Source
 from broker_store.settling.moved_time import put_off
@@ -16,7 +17,6 @@ from broker_store.settling.outcomes import SUPERSEDED, Outcomes, Rules
 from broker_store.settling.placed import text_of, unit_code
 from broker_store.settling.planning import CannotPlan, Plan, Planner
 from broker_store.settling.states import ANSWERS, ItemState, ask_of
-from broker_store.settling.straight import Straight
 from broker_store.settling.table import Decided, Decision
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -73,7 +73,7 @@ class SettleEntry:
     def _place_all(self, at: Placement) -> bool:
         """Place what is to be settled; whether what decided one of the items is not durable yet: that is answered after it."""
         rules, source, results, outcomes = self._rules, self._source, self._results, self._outcomes
-        straight = Straight(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
+        straight = FastSettle(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
         is_settled, not_alone = rules.table.decided_of(source), rules.copies.not_alone(source)
         wall_ms, waits = rules.clock.wall_ms(), False
@@ -145,7 +145,7 @@ class SettleEntry:
         self,
         gathered: Gathered,
         at: Placement,
-        straight: Straight,
+        straight: FastSettle,
         deciding: dict[int, Decided],
     ) -> SettleResult:
         item = gathered.item
@@ -168,7 +168,7 @@ class SettleEntry:
         self._outcomes.decided.append((item.offset, decision))
         return SettleResult(item.offset, _SETTLED, places, item.outcome)
 
-    def _plan(self, gathered: Gathered, at: Placement, straight: Straight) -> Plan:
+    def _plan(self, gathered: Gathered, at: Placement, straight: FastSettle) -> Plan:
         planner = self._planner
         if planner is None:
             marks = self._rules.marks()

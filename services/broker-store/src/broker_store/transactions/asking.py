@@ -10,7 +10,7 @@ from broker_store.groups.clients import ClientTable
 from broker_store.log.errors import LogError
 from broker_store.ports import LogReader, Peer
 from broker_store.reading.pull_reading import InThread
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_link.errors import LinkError
 from gantry_link.pool import ConnectionPool
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -56,7 +56,7 @@ class Asking:
     log: LogReader
     in_thread: InThread
     pool: ConnectionPool
-    later: Later
+    later: DeferredReplies
     address: str
     """host:port that clients are told."""
     now_ms: Callable[[], int]

@@ -13,7 +13,7 @@ from broker_store.log.errors import LogError
 from broker_store.ports import Peer
 from broker_store.settling.outcomes import Outcomes, Rules
 from broker_store.settling.planning import CannotPlan
-from broker_store.transactions.laying import HALF_SOURCE, Laying
+from broker_store.transactions.decision_records import HALF_SOURCE, DecisionRecords
 from broker_store.transactions.recent_halves import Half
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -76,7 +76,7 @@ class DecisionRun:
         is_settled, decided = rules.table.decided_of(HALF_SOURCE), outcomes.decided
         not_alone = rules.copies.not_alone(HALF_SOURCE)
         try:
-            put = Laying(rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms)).put
+            put = DecisionRecords(rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms)).put
         except CannotPlan:  # there is no place for op messages
             self._left = list(self.rows)
             self.mode = outcomes.mode(waits=False)

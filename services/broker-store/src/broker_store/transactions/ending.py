@@ -13,7 +13,7 @@ from broker_store.commit.queues import QueueTable
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, LogReader, Peer
 from broker_store.reading.pull_reading import InThread
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.settling.gathering import Gathered
 from broker_store.transactions.asking import Relays
 from broker_store.transactions.deciding import Deciding, not_decided
@@ -85,7 +85,7 @@ class Ending:
     recent: RecentHalves
     deciding: Deciding
     delays: DelayRules
-    later: Later
+    later: DeferredReplies
     in_thread: InThread
     relays: Relays
     relay: Relay

@@ -7,7 +7,7 @@ import msgspec
 
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, Peer
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.transactions.asking import Asking
 from broker_store.transactions.deciding import Deciding
 from broker_store.transactions.finding import Finding
@@ -39,7 +39,7 @@ class TransactionRequests:
     finding: Finding
     deciding: Deciding
     asking: Asking
-    later: Later
+    later: DeferredReplies
 
     def commands(self) -> Commands:
         """Return the table entries of this family."""

@@ -6,8 +6,8 @@ import pytest
 from memory_store import MemoryPeer
 from reading_side import ReadingSide
 
-from broker_store.client_requests.relays.handler import RelayParts, Relays
-from broker_store.requests.deferred_replies import Later
+from broker_store.client_requests.relays.relay_handler import RelayParts, Relays
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_link.errors import ConnectionLost, NotConnected, RequestTimedOut
 from gantry_wire.bodies import (
     ConsumerData,
@@ -29,7 +29,7 @@ GENEROUS_SECONDS = 60
 async def side(tmp_path):
     side = ReadingSide(tmp_path)
     consuming = side.consuming
-    side.later = Later(side.classes["adminBroker"], side.now_ms)
+    side.later = DeferredReplies(side.classes["adminBroker"], side.now_ms)
     relays = Relays(
         RelayParts(
             consuming.clients, side.store.topics, side.store.log, consuming.in_thread, side.later, "broker-a"

@@ -7,10 +7,10 @@ import pytest
 from memory_store import MemoryPeer
 from sending_side import SendingSide, send_header
 
-from broker_store.client_requests.replies.handler import Replies, ReplyParts
+from broker_store.client_requests.replies.reply_handler import Replies, ReplyParts
 from broker_store.groups.clients import Client, ClientTable
 from broker_store.process.sending import build_stamp
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_link.errors import RequestTimedOut
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
@@ -37,7 +37,7 @@ async def side():
     side.asker = MemoryPeer()
     side.clients.register_producer("pg", Client(side.asker, "asker", "JAVA", 400, 0, 0))
     side.switch = SimpleNamespace(store_replies=True)
-    side.later = Later(side.classes["reply"], side.clock.now_ms)
+    side.later = DeferredReplies(side.classes["reply"], side.clock.now_ms)
     side.replies = Replies(
         ReplyParts(
             side.clients,

@@ -6,9 +6,9 @@ import pytest
 from memory_store import MemoryPeer
 from reading_side import COMMIT, SUSPEND, WITH_SUBSCRIPTION, ReadingSide, pull_fields
 
-from broker_store.client_requests.resetting.handler import Resetting, ResettingParts
+from broker_store.client_requests.resetting.reset_handler import Resetting, ResettingParts
 from broker_store.groups.pending_resets import PendingResets
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire import fastjson
 from gantry_wire.bodies import (
     ConsumerData,
@@ -30,7 +30,7 @@ GENEROUS_SECONDS = 60
 async def side(tmp_path):
     side = ReadingSide(tmp_path)
     consuming = side.consuming
-    side.later = Later(side.classes["adminBroker"], side.now_ms)
+    side.later = DeferredReplies(side.classes["adminBroker"], side.now_ms)
     side.resetting = Resetting(
         ResettingParts(
             side.store.topics,

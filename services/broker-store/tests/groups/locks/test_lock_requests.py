@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from sending_side import ScriptedPeer
 
-from broker_store.groups.locks.handler import QueueLocks
 from broker_store.groups.locks.lock_file import LockFile
+from broker_store.groups.locks.lock_handler import QueueLocks
 from broker_store.log.simulated_files import SimulatedFiles
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import WireError

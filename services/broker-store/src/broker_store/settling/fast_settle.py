@@ -48,7 +48,7 @@ class _Lane:
         self.remove = remover(output.drop) if output.drop else None
 
 
-class Straight:
+class FastSettle:
     """Lays down the ordinary items of one request in one placement."""
 
     def __init__(

@@ -18,7 +18,7 @@ from broker_store.ports import Commands, Peer, QueueTable, TopicTable
 from broker_store.reading.pull_handler import Pulls
 from broker_store.reading.read_settings import ReadSettings
 from broker_store.reading.searching import Searching
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import MessageQueue, QueueOffset, ResetOffsetBody, ResetOffsetListBody, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
@@ -49,7 +49,7 @@ class ResettingParts(NamedTuple):
     pending: PendingResets
     searching: Searching
     settings: ReadSettings
-    later: Later
+    later: DeferredReplies
     broker_name: str
     given_from: Callable[[str, str, int, int], int]
     """How many messages a group is given again in a queue from an offset on, though it is not behind with them."""

@@ -4,7 +4,7 @@ import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
 
-from broker_store.settling.straight import Straight
+from broker_store.settling.fast_settle import FastSettle
 from gantry_wire.half_message import OP_PROPERTIES, op_body
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from gantry_wire.settle_headers import SettleOutput
@@ -68,15 +68,15 @@ def lived(flush: str, ip: str) -> tuple[bytes, list[object]]:
 @pytest.mark.parametrize("flush", ["sync", "async"])
 async def test_both_ways_write_the_same_log_and_say_the_same(flush, ip, monkeypatch):
     taken: list[bool] = []
-    put = Straight.put
+    put = FastSettle.put
 
     def counted(self, gathered):
         places = put(self, gathered)
         taken.append(places is not None)
         return places
 
-    monkeypatch.setattr(Straight, "put", counted)
+    monkeypatch.setattr(FastSettle, "put", counted)
     short = lived(flush, ip)
-    monkeypatch.setattr(Straight, "put", lambda _self, _gathered: None)
+    monkeypatch.setattr(FastSettle, "put", lambda _self, _gathered: None)
     assert lived(flush, ip) == short
     assert taken.count(True) > taken.count(False) > 0

@@ -18,7 +18,7 @@ from broker_store.commit.topics import PERM_RW, PERM_WRITE, UNIT_SUB_FLAG, Topic
 from broker_store.delays.delays import Delays
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, Peer
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.policy import policy_of
 from broker_store.retrying.retries import Retries, readable_reason, tries_of
 from broker_store.retrying.send_back import SentBack, copy_of, decide
@@ -51,7 +51,7 @@ class RetryingParts:
     appends: Appends
     delays: Delays
     retries: Retries
-    later: Later
+    later: DeferredReplies
     consumer_of: Callable[[Peer, str], str]
     """Name of the group's member behind a connection."""
     broker_ip: str

@@ -73,7 +73,7 @@ def wanted_of(chosen: GroupFilter, *, in_order: bool, is_retry: bool) -> Wanted:
     return Wanted(tags, None, key, is_retry=False, steps=RECORD_STEPS if key else 1)
 
 
-class Looker:
+class Scanner:
     """Reads one store's queues and log."""
 
     def __init__(self, log: LogReader) -> None:

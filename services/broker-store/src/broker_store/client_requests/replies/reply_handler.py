@@ -16,7 +16,7 @@ from broker_store.commit.stamp import Stamp
 from broker_store.commit.targets import Target, Targets
 from broker_store.groups.clients import ClientTable
 from broker_store.ports import Commands, Peer
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_chassis.logs import get_logger
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.encode import encode_response
@@ -60,7 +60,7 @@ class ReplyParts(NamedTuple):
     appends: Appends
     stamp: Stamp
     settings: ReplySettings
-    later: Later
+    later: DeferredReplies
     now_ms: Callable[[], int]
     body_bytes_max: int
 

@@ -11,7 +11,7 @@ from broker_store.client_requests.relays.client_calls import RELAY_SECONDS, Fiel
 from broker_store.groups.clients import Client, ClientTable
 from broker_store.log.errors import LogError
 from broker_store.ports import Commands, LogReader, Peer, TopicTable
-from broker_store.requests.deferred_replies import Later
+from broker_store.requests.deferred_replies import DeferredReplies
 from gantry_wire.bodies import GetConsumerStatusBody, MessageQueue, decode_body, encode_body
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.encode import encode_response
@@ -34,7 +34,7 @@ class RelayParts(NamedTuple):
     topics: TopicTable
     log: LogReader
     in_thread: InThread
-    later: Later
+    later: DeferredReplies
     broker_name: str
 
 

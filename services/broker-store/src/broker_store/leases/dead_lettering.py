@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker_store.commit.topics import PERM_RW
-from broker_store.leases.looking import Looker
 from broker_store.leases.opening import Opener
 from broker_store.leases.parts import LeaseParts
 from broker_store.leases.runs import Kind, Run, stretches_of
+from broker_store.leases.scanning import Scanner
 from broker_store.leases.subscriptions import QueueLeases, Subscription
 from broker_store.retrying.retries import Retries, readable_reason, used_up
 from broker_store.settling.settling import Settling
@@ -71,7 +71,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GivingUpParts:
+class DeadLetteringParts:
     """What giving up needs beside the leases."""
 
     settling: Settling
@@ -80,14 +80,14 @@ class GivingUpParts:
     """Name of a group's consumer for its dead letters; "" where none is known."""
 
 
-class GivingUp:
+class DeadLettering:
     """Writes dead letters and late retries."""
 
-    def __init__(self, parts: LeaseParts, opener: Opener, around: GivingUpParts) -> None:
+    def __init__(self, parts: LeaseParts, opener: Opener, around: DeadLetteringParts) -> None:
         self._parts = parts
         self._opener = opener
         self._around = around
-        self._looker = Looker(parts.log)
+        self._looker = Scanner(parts.log)
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_due: Callable[[Subscription], None] = _nobody
         """Told when something of a subscription may be due."""

@@ -3,7 +3,7 @@
 from enum import Enum
 
 
-class Standing(Enum):
+class HandleState(Enum):
     """What a receipt handle is worth now."""
 
     HELD = "held"

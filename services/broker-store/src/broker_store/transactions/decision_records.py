@@ -69,7 +69,7 @@ class HalfDecision(NamedTuple):
 _new_decision = cast("Callable[[type[HalfDecision], tuple[Any, ...]], HalfDecision]", tuple.__new__)
 
 
-class Laying:
+class DecisionRecords:
     """Lays decisions down in one placement."""
 
     def __init__(
