@@ -139,8 +139,12 @@ def _leases(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
         group, topic, queue_id = key
         records = rebuilt.records.get((topic, queue_id), {})
         queue = rebuilt.queues.get((topic, queue_id))
-        everything = LeaseState(frozenset() if queue is None else frozenset(queue.units), {})
-        one, other = opened.leases.get(key, everything), rebuilt.leases.get(key, everything)
+        units = frozenset[int]() if queue is None else frozenset(queue.units)
+        one, other = [
+            state.leases.get(key)
+            or LeaseState(frozenset(at for at in units if at >= state.offsets.get(key, 0)), {})
+            for state in (opened, rebuilt)
+        ]
         wanted = allowed.tags_wanted.get((group, topic), [])
         passed = {
             offset
