@@ -32,6 +32,7 @@ from gantry_wire.frame import FrameDecoder, encode_request
 from gantry_wire.frame_stream import BINARY, JSON
 from gantry_wire.headers import SendHeaderV2
 from gantry_wire.ids import pack_host
+from gantry_wire.known_headers import KnownHeaders
 
 BODY = b"x" * 128
 TURN_FRAMES = 8
@@ -68,7 +69,7 @@ class Store:
         self._work: dict[object, None] = {}
         self.sending = Sending(opening.store, classes, self._at_turn_end, ThreadPoolExecutor(1))
         self.sending.appends.request_sync = lambda: None
-        self.table = CommandTable(classes)
+        self.table = CommandTable(self.classes, KnownHeaders())
         self.table.add_all(self.sending.commands())
         self.table.add_quick(self.sending.plain.take, self.sending.send_one)
         opening.store.topics.ensure(TOPIC, 4)

@@ -4,22 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantry_wire import known_headers
 from gantry_wire.binary_header import decode_binary_header
 from gantry_wire.errors import MalformedHeader
-from gantry_wire.frame import BINARY, FrameDecoder, RawFrame, decode_command, encode_request
+from gantry_wire.frame import BINARY, FrameDecoder, RawFrame, encode_request
 from gantry_wire.headers import SendHeaderV2
+from gantry_wire.known_headers import SIZES_MAX, KnownHeaders
 
 TEXT = "UNIQ_KEY\x017F0000010B2C63947C6B8D4F00010002\x02WAIT\x01true\x02"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def headers():
-    """The headers of this process, empty before and after."""
-    one = known_headers._headers
-    one.__init__()
-    yield one
-    one.__init__()
+    return KnownHeaders()
+
+
+def read(headers, raw):
+    """Read a header as a store does."""
+    return headers.read(raw, headers.find(raw.header))
 
 
 def send(opaque=1, queue_id=3, born=1_700_000_000_000, properties=TEXT, code=310, **more):
@@ -37,8 +38,8 @@ def read_in_full(raw):
     return decode_binary_header(raw.header)
 
 
-def check(raw):
-    command, full = decode_command(raw), read_in_full(raw)
+def check(headers, raw):
+    command, full = read(headers, raw), read_in_full(raw)
     assert (
         command.code,
         command.opaque,
@@ -59,12 +60,12 @@ def check(raw):
     return command
 
 
-def test_a_second_one_of_the_same_client_is_known():
-    check(send())
-    again = check(send(opaque=2, queue_id=1, born=1_700_000_000_999))
+def test_a_second_one_of_the_same_client_is_known(headers):
+    check(headers, send())
+    again = check(headers, send(opaque=2, queue_id=1, born=1_700_000_000_999))
     assert isinstance(again.fields, SendHeaderV2)
     assert (again.opaque, again.fields.queue_id, again.fields.born_timestamp) == (2, 1, 1_700_000_000_999)
-    first = check(send(opaque=-5))
+    first = check(headers, send(opaque=-5))
     assert first.opaque == -5
     assert again.fields.queue_id == 1, "two commands share nothing that changes"
 
@@ -85,40 +86,40 @@ def test_a_second_one_of_the_same_client_is_known():
         {"born": 99},
     ],
 )
-def test_whatever_differs_is_read_as_it_is(other):
-    check(send())
+def test_whatever_differs_is_read_as_it_is(headers, other):
+    check(headers, send())
     for _ in range(3):
-        check(send(**other))
-    check(send())
+        check(headers, send(**other))
+    check(headers, send())
 
 
-def test_several_topics_of_one_size_are_all_known():
+def test_several_topics_of_one_size_are_all_known(headers):
     for topic in ("orders", "ordert", "orderu"):
-        check(send(topic=topic))
+        check(headers, send(topic=topic))
     for topic in ("orders", "ordert", "orderu"):
-        assert isinstance(check(send(topic=topic)).fields, SendHeaderV2)
+        assert isinstance(check(headers, send(topic=topic)).fields, SendHeaderV2)
 
 
 @pytest.mark.parametrize(
     ("old", "new"), [(b"\0\0\0\x013", b"\0\0\0\x01x"), (b"1700000000000", b"17000000_0000")]
 )
-def test_a_number_that_is_none_is_not_taken_for_one(old, new):
+def test_a_number_that_is_none_is_not_taken_for_one(headers, old, new):
     raw = send()
-    check(raw)
-    check(RawFrame(raw.serialize_type, raw.header.replace(old, new), raw.body))
+    check(headers, raw)
+    check(headers, RawFrame(raw.serialize_type, raw.header.replace(old, new), raw.body))
 
 
-def test_properties_that_are_no_text_are_malformed_as_ever():
+def test_properties_that_are_no_text_are_malformed_as_ever(headers):
     raw = send()
-    check(raw)
+    check(headers, raw)
     with pytest.raises(MalformedHeader):
-        decode_command(RawFrame(raw.serialize_type, raw.header.replace(b"WAIT", b"W\xffIT"), raw.body))
+        read(headers, RawFrame(raw.serialize_type, raw.header.replace(b"WAIT", b"W\xffIT"), raw.body))
 
 
 @given(st.data())
 def test_one_changed_byte_is_read_as_in_full(data):
-    raw = send()
-    decode_command(raw)
+    headers, raw = KnownHeaders(), send()
+    read(headers, raw)
     at = data.draw(st.integers(0, len(raw.header) - 1))
     value = data.draw(st.integers(0, 255))
     changed = RawFrame(BINARY, raw.header[:at] + bytes((value,)) + raw.header[at + 1 :], raw.body)
@@ -126,37 +127,55 @@ def test_one_changed_byte_is_read_as_in_full(data):
         read_in_full(changed)
     except MalformedHeader:
         with pytest.raises(MalformedHeader):
-            decode_command(changed)
+            read(headers, changed)
         return
-    check(changed)
+    check(headers, changed)
 
 
-def is_known(raw):
-    return known_headers.find_known(raw.header) is not None
+def is_known(headers, raw):
+    return headers.find(raw.header) is not None
 
 
-@pytest.mark.parametrize("limit", ["PATTERNS_MAX", "SIZES_MAX"])
+@pytest.mark.parametrize("limits", [(3, 100), (100, 3), (3, 3), (1, 1)])
 @given(lengths=st.lists(st.tuples(st.integers(1, 12), st.booleans()), min_size=1, max_size=40))
-def test_whatever_came_before_a_header_is_known_at_its_second_time(limit, lengths):
-    """However many others there were: the oldest make room, and what is kept is bounded."""
-    headers = known_headers._headers
-    headers.__init__()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known_headers, limit, 3)
-        for length, is_other in lengths:
-            raw = send(topic="ordert" if is_other else "orders", properties=f"KEYS\x01{'k' * length}\x02")
-            check(raw)
-            assert is_known(raw)
-            check(raw)
-            patterns = [len(patterns) for _, patterns in headers._shapes.values()]
-            assert headers._count == sum(patterns) <= known_headers.PATTERNS_MAX
-            assert len(patterns) <= known_headers.SIZES_MAX
+def test_whatever_came_before_a_header_is_known_at_its_second_time(limits, lengths):
+    """However many others there were: they make room, and what is kept is bounded."""
+    headers = KnownHeaders(*limits)
+    for length, is_other in lengths:
+        raw = send(topic="ordert" if is_other else "orders", properties=f"KEYS\x01{'k' * length}\x02")
+        check(headers, raw)
+        assert is_known(headers, raw)
+        check(headers, raw)
+        assert len(headers) <= limits[1]
 
 
 def test_clients_that_write_many_lengths_do_not_keep_others_from_being_known(headers):
-    for length in range(known_headers.SIZES_MAX + 8):
-        check(send(properties=f"{TEXT}KEYS\x01{'k' * (length + 1)}\x02"))
+    for length in range(SIZES_MAX + 8):
+        check(headers, send(properties=f"{TEXT}KEYS\x01{'k' * (length + 1)}\x02"))
     later = send(producer_group="another")
-    check(later)
-    assert is_known(later)
-    assert len(headers._shapes) == known_headers.SIZES_MAX
+    check(headers, later)
+    assert is_known(headers, later)
+
+
+def test_fixed_bytes_mean_what_they_meant_only_around_the_same_places():
+    """A header made of the fixed bytes of one and the values of another of the same size, whose values lie elsewhere."""
+    headers = KnownHeaders(1, 100)
+    narrow, wide = send(queue_id=1, born=17_000_000_000_000), send(queue_id=12, born=1_700_000_000_000)
+    assert len(narrow.header) == len(wide.header)
+    check(headers, narrow)
+    check(headers, send(topic="of another size"))
+    check(headers, wide)
+    queue, born = b"\0\x01e\0\0\0", b"\0\x01g\0\0\0"
+    mixed = wide.header.replace(queue + b"\x02", queue + b"\x01").replace(born + b"\x0d", born + b"\x0e")
+    assert mixed != wide.header
+    raw = RawFrame(BINARY, mixed, b"")
+    with pytest.raises(MalformedHeader):
+        read_in_full(raw)
+    with pytest.raises(MalformedHeader):
+        read(headers, raw)
+
+
+def test_two_owners_know_nothing_of_each_other(headers):
+    check(headers, send())
+    assert is_known(headers, send(opaque=2))
+    assert not is_known(KnownHeaders(), send(opaque=2))

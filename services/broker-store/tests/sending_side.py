@@ -19,6 +19,7 @@ from gantry_wire.errors import WireError
 from gantry_wire.frame import Command, FrameDecoder, RawFrame, decode_command, encode_request, encode_response
 from gantry_wire.headers import SendHeaderV2
 from gantry_wire.ids import pack_host
+from gantry_wire.known_headers import KnownHeaders
 from gantry_wire.limits import PER_ITEM_BATCH_BYTES_MAX
 from gantry_wire.properties import format_properties
 from gantry_wire.record import Record, decode_record
@@ -91,7 +92,7 @@ class SendingSide:
         self.wishes = 0
         self.sending.appends.request_sync = self._wish
         self.appends = self.sending.appends
-        self.table = CommandTable(self.classes)
+        self.table = CommandTable(self.classes, KnownHeaders())
         self.table.add_all(self.sending.commands())
         self.table.add_quick(self.sending.plain.take, self.sending.send_one)
         self._opaque = 0

@@ -16,7 +16,6 @@ from gantry_wire.codes import language_name
 from gantry_wire.errors import MalformedHeader
 from gantry_wire.frame_stream import JSON, RawFrame
 from gantry_wire.header import Header, Int32, field_text, header_from_fields
-from gantry_wire.known_headers import KnownSend, find_known, remember
 from gantry_wire.limits import INT32_MAX, INT32_MIN
 from gantry_wire.message_headers import (
     EndTransactionHeader,
@@ -110,14 +109,11 @@ _BY_FIRST_FIELD: dict[bytes, Callable[[bytes], Command]] = {
 }
 
 
-def decode_command(raw: RawFrame, known: KnownSend | None = None) -> Command:
-    """Read a frame's header; MalformedHeader when it is neither JSON nor binary as its serialize type says.
-
-    `known` is what `find_known` said about it, where it was asked before.
-    """
+def decode_command(raw: RawFrame) -> Command:
+    """Read a frame's header; MalformedHeader when it is neither JSON nor binary as its serialize type says."""
     header = raw.header
     if raw.serialize_type != JSON:
-        return _decode_binary(raw, known or find_known(raw.header))
+        return _decode_binary(raw)
     prefix = header[:12]
     decode = _BY_PREFIX.get(prefix)
     if decode is None:
@@ -131,11 +127,9 @@ def decode_command(raw: RawFrame, known: KnownSend | None = None) -> Command:
     return command
 
 
-def _decode_binary(raw: RawFrame, known: KnownSend | None) -> Command:
-    if known is not None and (command := known[0].command(known, raw.body)) is not None:
-        return command
+def _decode_binary(raw: RawFrame) -> Command:
     header = decode_binary_header(raw.header)
-    command = Command(
+    return Command(
         code=header.code,
         flag=header.flag,
         opaque=header.opaque,
@@ -146,8 +140,6 @@ def _decode_binary(raw: RawFrame, known: KnownSend | None) -> Command:
         body=raw.body,
         serialize_type=raw.serialize_type,
     )
-    remember(raw.header, command)
-    return command
 
 
 def _decode_tolerant(header: bytes, tried: Callable[[bytes], Command]) -> Command:

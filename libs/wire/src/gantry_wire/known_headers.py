@@ -7,22 +7,24 @@ a header that was read in full before; when they are the same, so is their meani
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from struct import Struct
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
+from gantry_wire.bounded_cache import BoundedCache
+from gantry_wire.command import Command, decode_command
 from gantry_wire.errors import WireError
+from gantry_wire.frame_stream import RawFrame
+from gantry_wire.frame_template import INT32, RAW, FrameTemplate, Hole
 from gantry_wire.header import header_from_fields
 from gantry_wire.message_headers import SendHeaderV2
 
-if TYPE_CHECKING:
-    from gantry_wire.command import Command
-
 CODES = frozenset({310, 320})
 SIZES_MAX = 512
-"""Sizes of headers that are remembered, each with where its varying values lie. One more takes the place of the oldest."""
+"""Sizes of headers that are remembered, each with where its varying values lie."""
 PATTERNS_MAX = 4096
-"""Headers that are remembered: about a kilobyte each. With one more the oldest size goes, and all that have it."""
+"""Headers that are remembered: about a kilobyte each."""
+_OPAQUE = Hole(5, 9, INT32)
+"""Behind code, language and version."""
 _FIELDS_AT = 21
 """Fields begin behind code, language, version, opaque, flag, an empty remark and their own size."""
 _QUEUE, _BORN, _TEXT = b"e", b"g", b"i"
@@ -33,9 +35,11 @@ _SHORT, _INT = Struct(">h"), Struct(">i")
 class HeaderPattern:
     """Everything that does not vary in the headers of one producer."""
 
-    __slots__ = ("_new_command", "_new_header", "code", "flag", "header", "note")
+    __slots__ = ("_new_command", "_new_header", "code", "flag", "header", "note", "template")
 
-    def __init__(self, command: Command, header: SendHeaderV2) -> None:
+    def __init__(self, template: FrameTemplate, command: Command, header: SendHeaderV2) -> None:
+        self.template = template
+        """Where its varying values lie: at other places the same bytes could mean something else."""
         self.code = command.code
         self.flag = command.flag
         self.header = header
@@ -64,66 +68,64 @@ class HeaderPattern:
 
 KnownSend: TypeAlias = "tuple[HeaderPattern, int, bytes, bytes, bytes]"
 """A header like an earlier one: its pattern, and its opaque, queue id, born time and properties as they came, unchecked."""
-_Parts: TypeAlias = "tuple[bytes, int, bytes, bytes, bytes, bytes, bytes, bytes, bytes]"
-
-_Shape: TypeAlias = "tuple[Callable[[bytes], _Parts], dict[bytes, HeaderPattern]]"
-"""Takes headers of one size apart: what varies, and what stands before, between and behind that. Then the patterns of that size, by
-everything that does not vary: they go with it, for cut at other places the same bytes could mean something else."""
 
 
 class KnownHeaders:
-    """The headers that were read in full, in the order in which their sizes came."""
+    """The headers that one store has read in full."""
 
-    __slots__ = ("_count", "_shapes")
+    __slots__ = ("_patterns", "_templates")
 
-    def __init__(self) -> None:
-        self._shapes: dict[int, _Shape] = {}
-        self._count = 0
+    def __init__(self, sizes_max: int = SIZES_MAX, patterns_max: int = PATTERNS_MAX) -> None:
+        self._templates: BoundedCache[int, FrameTemplate] = BoundedCache(sizes_max)
+        self._patterns: BoundedCache[tuple[bytes, ...], HeaderPattern] = BoundedCache(patterns_max)
+        """By everything that does not vary."""
+
+    def __len__(self) -> int:
+        return len(self._patterns)
 
     def find(self, data: bytes) -> KnownSend | None:
         """Return what a binary header says if it is like an earlier one, None when it has to be read in full."""
-        shape = self._shapes.get(len(data))
-        if shape is None:
+        template = self._templates.get(len(data))
+        if template is None:
             return None
-        head, opaque, to_queue, queue, to_born, born, to_text, text, rest = shape[0](data)
-        pattern = shape[1].get(head + to_queue + to_born + to_text + rest)
-        return None if pattern is None else (pattern, opaque, queue, born, text)
+        parts = template.cut(data)
+        pattern = self._patterns.get(parts[::2])
+        if pattern is None or pattern.template is not template:
+            return None
+        return pattern, parts[1], parts[3], parts[5], parts[7]
 
-    def remember(self, data: bytes, command: Command) -> None:
-        """Keep a header that was read in full as the pattern of those to come, if it is a send of the usual shape."""
-        fields = command.fields
-        if command.code not in CODES or command.remark or not isinstance(fields, dict):
+    def read(self, raw: RawFrame, known: KnownSend | None) -> Command:
+        """Read a binary header, and remember it if it is a send of the usual shape. `known` is what `find` returned for it.
+
+        Raises MalformedHeader.
+        """
+        if known is not None and (command := known[0].command(known, raw.body)) is not None:
+            return command
+        command = decode_command(raw)
+        if command.code in CODES and not command.remark and isinstance(command.fields, dict):
+            self._remember(raw.header, command, command.fields)
+        return command
+
+    def _remember(self, data: bytes, command: Command, fields: dict[str, str]) -> None:
+        learned = _template_of(data)
+        if learned is None:
             return
-        cuts = _cuts_of(data)
-        if cuts is None:
-            return
-        head, _, to_queue, _, to_born, _, to_text, _, rest = cuts.unpack(data)
-        known = self._shapes.get(len(data))
-        if known is not None and known[0](data)[2::2] != (to_queue, to_born, to_text, rest):
+        parts = learned.cut(data)
+        template = self._templates.get(len(data))
+        if template is None:
+            template = learned
+        elif template.cut(data) != parts:
             return  # another one of the same size was first, whose values lie elsewhere
         try:
             header = header_from_fields(fields, SendHeaderV2)
         except WireError:
             return
-        self._make_room(len(data))
-        _, patterns = self._shapes.setdefault(len(data), (cuts.unpack, {}))
-        key = head + to_queue + to_born + to_text + rest
-        self._count += key not in patterns
-        patterns[key] = HeaderPattern(command, header)
-
-    def _make_room(self, size: int) -> None:
-        """Forget the oldest sizes until one more header, of this size, can be kept: clients come and go, and write other lengths."""
-        while self._count >= PATTERNS_MAX or (len(self._shapes) >= SIZES_MAX and size not in self._shapes):
-            _, patterns = self._shapes.pop(next(iter(self._shapes)))
-            self._count -= len(patterns)
+        if template is learned:
+            self._templates.keep(len(data), template)
+        self._patterns.keep(parts[::2], HeaderPattern(template, command, header))
 
 
-_headers = KnownHeaders()
-"""Of this process. What they mean depends on their bytes alone."""
-find_known, remember = _headers.find, _headers.remember
-
-
-def _cuts_of(data: bytes) -> Struct | None:
+def _template_of(data: bytes) -> FrameTemplate | None:
     """Return how the varying values lie, None when they are not all there, not in this order, or of no usual length."""
     found: dict[bytes, tuple[int, int]] = {}
     at = _FIELDS_AT
@@ -141,6 +143,4 @@ def _cuts_of(data: bytes) -> Struct | None:
     in_order = queue[1] < born[0] and born[1] < text[0]
     if not in_order or queue[1] - queue[0] > _QUEUE_DIGITS_MAX or born[1] - born[0] > _BORN_DIGITS_MAX:
         return None
-    cuts = (9, *queue, *born, *text, len(data))
-    sizes = [end - start for start, end in pairwise(cuts)]
-    return Struct(">5si" + "".join(f"{size}s" for size in sizes))  # 5: code, language, version; then opaque
+    return FrameTemplate(data, (_OPAQUE, Hole(*queue, RAW), Hole(*born, RAW), Hole(*text, RAW)))

@@ -30,7 +30,7 @@ def flooded(monkeypatch):
         handled.append(command.code)
         return b"answer"
 
-    table = CommandTable(classes)
+    table = CommandTable(classes, None)
     table.add_all(
         {
             RequestCode.UPDATE_CONSUMER_OFFSET: ("consumerManager", handle),

@@ -13,7 +13,6 @@ from broker_store.sending.plain_run import RUN_BYTES_MAX, PlainRun
 from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.frame import BINARY, JSON, FrameDecoder, encode_request
 from gantry_wire.headers import SendReplyHeader
-from gantry_wire.known_headers import KnownHeaders
 from gantry_wire.properties import index_key_hash
 
 pytestmark = pytest.mark.anyio
@@ -25,13 +24,7 @@ def plain(key: str) -> str:
 
 
 @pytest.fixture
-async def side(monkeypatch):
-    headers = (
-        KnownHeaders()
-    )  # those of this test alone: other stores of this process have left their notes on the shared ones
-    for place in ("broker_store.requests.command_table.find_known", "gantry_wire.command.find_known"):
-        monkeypatch.setattr(place, headers.find)
-    monkeypatch.setattr("gantry_wire.command.remember", headers.remember)
+async def side():
     return SendingSide()
 
 
@@ -172,7 +165,8 @@ async def test_the_quick_way_does_what_reading_the_header_does_not(side, peer, m
     for opaque in range(3):
         deliver(side, peer, opaque)
     side.flush()
-    monkeypatch.setattr("broker_store.requests.command_table.decode_command", None)
+    monkeypatch.setattr("gantry_wire.known_headers.decode_command", None)
+    monkeypatch.setattr("gantry_wire.known_headers.HeaderPattern.command", None)
     deliver(side, peer, 3, born_timestamp=1_699_999_999_555)
     side.flush()
     assert side.records()[-1].born_timestamp == 1_699_999_999_555

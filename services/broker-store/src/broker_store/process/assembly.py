@@ -48,6 +48,7 @@ from gantry_link.peer import Peer
 from gantry_link.pool import ConnectionPool
 from gantry_link.turn import Turn
 from gantry_wire.ids import pack_host
+from gantry_wire.known_headers import KnownHeaders
 
 GC_THRESHOLDS = (100_000, 50, 100)
 """Messages on their way hold no cycles: looking for some after every 700 of them only costs time."""
@@ -67,6 +68,7 @@ class StoreProcess:
         self._clock = open_clock(self._files, str(settings.store_dir))
         self._metrics = Metrics()
         self._classes = request_classes()
+        self._known_headers = KnownHeaders()
         self._snapshot_routes = SnapshotRoutes(self._thread, self._clock.now_ms)
         routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
         budget = settings.make_budget()
@@ -161,7 +163,7 @@ class StoreProcess:
 
     async def _serve_reads(self, opening: Opening, slices: Slices) -> None:
         """Go on rebuilding, and let pulls have what is there again."""
-        table = CommandTable(self._classes)
+        table = CommandTable(self._classes, self._known_headers)
         table.add_all(rebuild_commands(self._commands(), opening.store.queues.find))
         self._doors.admit(table)
         self._doors.reason = "rebuilding queues and index; pulls are served"
@@ -179,7 +181,7 @@ class StoreProcess:
         sending, consuming, settings = self._sending, self._consuming, self._settings
         assert sending is not None
         assert consuming is not None
-        table = CommandTable(self._classes)
+        table = CommandTable(self._classes, self._known_headers)
         assert self._hooks is not None
         table.add_all(self._hooks.commands(self._commands()))
         table.add_quick(sending.plain.take, sending.send_one)

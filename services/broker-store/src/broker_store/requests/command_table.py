@@ -10,7 +10,7 @@ from gantry_wire.codes import RequestCode, ResponseCode
 from gantry_wire.command import FLAG_ONEWAY, FLAG_RESPONSE
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frame import JSON, RawFrame, decode_command
-from gantry_wire.known_headers import KnownSend, find_known
+from gantry_wire.known_headers import KnownHeaders, KnownSend
 
 BOUNDED_BEFORE = frozenset({"send"})
 """Classes that bound one-way requests themselves, by what is under way."""
@@ -26,8 +26,10 @@ Quick = Callable[[Peer, KnownSend, bytes], bool]
 class CommandTable:
     """Which code is handled by whom. `receive` is called for every frame that arrives."""
 
-    def __init__(self, classes: dict[str, RequestClass]) -> None:
+    def __init__(self, classes: dict[str, RequestClass], known: KnownHeaders | None) -> None:
+        """`known` remembers the binary headers of sends; None: every header is read in full."""
         self._classes = classes
+        self._known = known
         self._handlers: dict[int, Handler] = {}
         self._oneway: dict[int, RequestClass] = {}
         self._quick: Quick | None = None
@@ -48,7 +50,7 @@ class CommandTable:
 
     def without(self, codes: Iterable[int]) -> "CommandTable":
         """Return the same table without some codes."""
-        table = CommandTable(self._classes)
+        table = CommandTable(self._classes, self._known)
         table._handlers = {code: handler for code, handler in self._handlers.items() if code not in codes}
         table._oneway, table._quick = self._oneway, self._quick
         return table
@@ -59,10 +61,14 @@ class CommandTable:
 
     def receive(self, peer: Peer, raw: RawFrame) -> None:
         """Handle one frame. What is raised here, the server answers: a refusal in its words, a bug as code 1."""
-        known = find_known(raw.header) if raw.serialize_type != JSON else None
-        if known is not None and self._quick is not None and self._quick(peer, known, raw.body):
-            return
-        command = decode_command(raw, known)
+        headers = self._known
+        if raw.serialize_type == JSON or headers is None:
+            command = decode_command(raw)
+        else:
+            known = headers.find(raw.header)
+            if known is not None and self._quick is not None and self._quick(peer, known, raw.body):
+                return
+            command = headers.read(raw, known)
         handler = self._handlers.get(command.code)
         if command.flag & FLAG_RESPONSE:
             return  # an answer to a question of ours that nobody waits for any more
