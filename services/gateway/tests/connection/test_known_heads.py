@@ -1,6 +1,6 @@
-"""Heads by their bytes: what is exactly one whole request, and how many are kept."""
+"""Heads by their bytes: what is exactly one whole request."""
 
-from gateway.connection.known_heads import HEADS_MAX, KnownHeads, cut
+from gateway.connection.known_heads import cut
 
 WHOLE = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nx: y\r\n\r\nabc"
 
@@ -17,11 +17,3 @@ def test_only_exactly_one_whole_request_is_cut():
     for other in (b": +3", b": 3 ", b": 0x3", b":  3", b": \xb3"):
         assert cut(WHOLE.replace(b": 3", other)) is None
     assert cut(WHOLE.replace(b"\r\ncontent-length", b"\r\nx-content-length")) is None
-
-
-def test_a_bounded_number_of_heads_is_kept():
-    heads: KnownHeads[int] = KnownHeads()
-    for n in range(3 * HEADS_MAX):
-        heads.keep(b"%d" % n, n)
-        assert len(heads) <= HEADS_MAX
-        assert heads.find(b"%d" % n) == n

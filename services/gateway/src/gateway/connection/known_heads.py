@@ -5,25 +5,24 @@ What is not exactly one whole request, or has another shape, is for the parser.
 """
 
 from collections.abc import MutableMapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
+
+from gantry_wire.frame_template import MarkedNumber
 
 KNOWN_BYTES_MAX = 2048
 """Longer heads are not kept."""
 HEADS_MAX = 2048
-"""Heads that are kept; when there are more, all are forgotten: these are clients that write something else each time."""
+"""Heads that are kept."""
 LENGTH_DIGITS_MAX = 7
 
 _END = b"\r\n\r\n"
-_LENGTHS = (b"\r\ncontent-length: ", b"\r\nContent-Length: ")
-_VALUE_AT = len(_LENGTHS[0])
+_LENGTH = MarkedNumber((b"\r\ncontent-length: ", b"\r\nContent-Length: "), b"\r", LENGTH_DIGITS_MAX)
 _CHANGING = frozenset({b"x-request-id", b"traceparent", b"tracestate", b"mq-idempotency-key"})
 """Headers whose value is another one each time: a head with one of them would be kept in vain."""
 _OTHERWISE = frozenset({b"expect", b"upgrade", b"transfer-encoding", b"content-encoding"})
 """Headers that want more than a body and an answer."""
 _STAYS = (b"connection", b"keep-alive")
 _EVENT = b"ce-"
-
-Meaning = TypeVar("Meaning")
 
 
 class Cut(NamedTuple):
@@ -38,18 +37,11 @@ def cut(data: bytes) -> Cut | None:
     end = data.find(_END, 0, KNOWN_BYTES_MAX)
     if end < 0:
         return None
-    at = data.find(_LENGTHS[0], 0, end)
-    if at < 0:
-        at = data.find(_LENGTHS[1], 0, end)
-        if at < 0:
-            return None
-    at += _VALUE_AT
-    digits_end = data.find(b"\r", at)
-    digits = data[at:digits_end]
+    found = _LENGTH.cut(data, end)
     body_at = end + len(_END)
-    if not digits.isdigit() or len(digits) > LENGTH_DIGITS_MAX or len(data) != body_at + int(digits):
+    if found is None or len(data) != body_at + found[1]:
         return None
-    return Cut(data[:at] + data[digits_end:end], body_at)
+    return Cut(found[0], body_at)
 
 
 def is_usual(scope: MutableMapping[str, Any]) -> bool:
@@ -66,23 +58,3 @@ def is_usual(scope: MutableMapping[str, Any]) -> bool:
         and not any(name.startswith(_EVENT) for name in names)
         and all(value.lower() == _STAYS[1] for name, value in headers if name == _STAYS[0])
     )
-
-
-class KnownHeads(Generic[Meaning]):
-    """What heads mean, by their bytes."""
-
-    __slots__ = ("_known", "find")
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, Meaning] = {}
-        self.find = self._known.get
-        """Returns the meaning of a head, None for one that is not known."""
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def keep(self, head: bytes, meaning: Meaning) -> None:
-        """Keep what a head means."""
-        if len(self._known) >= HEADS_MAX:
-            self._known.clear()
-        self._known[head] = meaning

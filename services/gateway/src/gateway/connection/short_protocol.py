@@ -114,7 +114,7 @@ class ShortProtocol(GatewayProtocol):
     def __init__(self, short: ShortWay, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._short = short
-        self._find = short.heads.find
+        self._find = short.heads.get
 
     @property
     def is_lost(self) -> bool:

@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from gateway.connection.known_heads import KnownHeads
+from gantry_wire.bounded_cache import BoundedCache
+from gateway.connection.known_heads import HEADS_MAX
 from gateway.connection.quick_answer import Begin
 from gateway.connection.request_io import Cycle
 from gateway.http.call import Call
@@ -33,7 +34,8 @@ class ShortWay:
         is_hot: Callable[[str], bool],
     ) -> None:
         self._answer, self._new_request_id, self._learn, self._is_hot = answer, new_request_id, learn, is_hot
-        self.heads: KnownHeads[Known] = KnownHeads()
+        self.heads: BoundedCache[bytes, Known] = BoundedCache(HEADS_MAX)
+        """What heads mean, by their bytes."""
 
     def learn(self, head: bytes, scope: dict[str, Any]) -> None:
         """Keep what a head means that was read in full."""
