@@ -9,6 +9,7 @@ from broker_store.commit.stamp import Stamp, plain_unique_key
 from broker_store.commit.targets import Target, Targets
 from broker_store.ports import Peer
 from broker_store.sending.plain_run import RUN_BYTES_MAX, Arrived, Lane, PlainRun
+from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import RequestCode
 from gantry_wire.command import FLAG_ONEWAY, Command
 from gantry_wire.headers import SendHeader
@@ -20,8 +21,8 @@ from gantry_wire.names import RETRY_PREFIX
 BORN_HOST = "born_host"
 """Attribute of a peer: its address as records hold it."""
 LANES_MAX = 32_768
-"""Lanes that are kept, half a kilobyte each; where there are more, all are made again and again. With 4,096 a producer that goes round
-10,000 queues found none of its own: a fifth to a third of the store's CPU for a message."""
+"""Lanes that are kept, half a kilobyte each. With 4,096 a producer that goes round 10,000 queues missed most of its own: a fifth to a
+third of the store's CPU for a message."""
 
 _LaneKey = tuple[str, int, int, int, int, int]
 """Topic, queue id, flag, reconsume times, whether one-way, size of the properties."""
@@ -36,7 +37,7 @@ class PlainSends:
         self._known = targets.known
         self._appends = appends
         self._suffix = stamp.suffix
-        self._lanes: dict[_LaneKey, Lane] = {}
+        self._lanes: BoundedCache[_LaneKey, Lane] = BoundedCache(LANES_MAX)
         self._run: PlainRun | None = None
 
     def take(self, peer: Peer, known: KnownSend, body: bytes) -> bool:
@@ -79,11 +80,9 @@ class PlainSends:
             return None
         if text_size + len(self._suffix) > PROPERTIES_BYTES_MAX:
             return None
-        if len(self._lanes) >= LANES_MAX:
-            self._lanes.clear()
         times, oneway = header.reconsume_times or 0, bool(command_flag & FLAG_ONEWAY)
         lane = Lane(target, queue, header.flag, times, text_size, self._suffix, oneway)
-        self._lanes[key] = lane
+        self._lanes.keep(key, lane)
         return lane
 
     def _add(self, peer: Peer, lane: Lane, message: Arrived) -> None:

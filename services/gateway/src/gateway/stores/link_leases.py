@@ -8,13 +8,14 @@ import msgspec
 from gantry_link import BrokerRefused, ConnectionPool, LinkError
 from gantry_link.call_pattern import CallPattern
 from gantry_link.lease_client import LeaseClient, Received
+from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import GantryCode
 from gantry_wire.lease_headers import LeaseItem, LeaseItemsHeader, ReceiveHeader, WaitHeader
 from gateway.ports.leases import Leased, ReceiveAsk
 from gateway.ports.stores import PeerAway, StoreRefused
 
 PATTERNS_MAX = 4096
-"""Requests of one store whose bytes are kept; then all are forgotten and the next ones kept."""
+"""Requests of one store whose bytes are kept."""
 
 
 class LinkLeaseStores:
@@ -40,7 +41,7 @@ class LinkLeaseStore:
 
     def __init__(self, broker: str, client: LeaseClient) -> None:
         self._broker, self._client = broker, client
-        self._patterns: dict[ReceiveAsk | tuple[str, str], CallPattern] = {}
+        self._patterns: BoundedCache[ReceiveAsk | tuple[str, str], CallPattern] = BoundedCache(PATTERNS_MAX)
 
     async def receive(self, ask: ReceiveAsk) -> Leased:
         """9030."""
@@ -121,9 +122,7 @@ class LinkLeaseStore:
         return is_ready
 
     def _keep(self, key: ReceiveAsk | tuple[str, str], pattern: CallPattern) -> CallPattern:
-        if len(self._patterns) >= PATTERNS_MAX:
-            self._patterns.clear()
-        self._patterns[key] = pattern
+        self._patterns.keep(key, pattern)
         return pattern
 
     def _translated(self, error: BrokerRefused | LinkError) -> StoreRefused | PeerAway:

@@ -13,6 +13,7 @@ from gantry_link.settle_client import SettleClient
 from gantry_link.store_client import Stored as Sent
 from gantry_wire.batch import BatchItem
 from gantry_wire.bodies import SubscriptionGroupConfig
+from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.headers import (
     CreateTopicHeader,
     PullHeader,
@@ -41,7 +42,7 @@ DLQ_QUEUE_ID = 0
 """RocketMQ gives a topic of dead letters one queue."""
 SINGLE_TAG = "SINGLE_TAG"
 PATTERNS_MAX = 16_384
-"""Queues whose frames are kept prepared: where there are more, all are made again and again."""
+"""Queues whose frames are kept prepared."""
 _DURABLE = "fsync"
 
 
@@ -71,7 +72,7 @@ class LinkStore:
         self, broker: str, client: StoreClient, settling: SettleClient, wall_ms: Callable[[], int]
     ) -> None:
         self._broker, self._client, self._settling, self._wall_ms = broker, client, settling, wall_ms
-        self._patterns: dict[tuple[str, int], SendPattern] = {}
+        self._patterns: BoundedCache[tuple[str, int], SendPattern] = BoundedCache(PATTERNS_MAX)
 
     @property
     def broker(self) -> str:
@@ -99,9 +100,8 @@ class LinkStore:
         """310, without a task."""
         pattern = self._patterns.get((topic, queue_id))
         if pattern is None:
-            if len(self._patterns) >= PATTERNS_MAX:
-                self._patterns.clear()
-            pattern = self._patterns[topic, queue_id] = SendPattern(self._send_header(topic, queue_id))
+            pattern = SendPattern(self._send_header(topic, queue_id))
+            self._patterns.keep((topic, queue_id), pattern)
 
         def tell(outcome: Sent | Exception) -> None:
             told(_outcome(outcome) if isinstance(outcome, Sent) else self._translation(outcome))
