@@ -248,11 +248,14 @@ class Acts:
 
     def note_deletions(self) -> None:
         """The process is gone: a deletion that was not answered may have happened or not; one that was, has."""
-        for (topic, opaque), peer in self.deletions.items():
-            if any(answer.opaque == opaque for answer in peer.answers):
-                self.allowed.half_deleted.discard(topic)
-            else:
-                self.allowed.half_deleted.add(topic)
+        answered = {
+            (topic, opaque)
+            for (topic, opaque), peer in self.deletions.items()
+            if any(answer.opaque == opaque for answer in peer.answers)
+        }
+        self.allowed.half_deleted -= {topic for topic, _ in answered}
+        # The topic may be gone for a second one while the first is under way.
+        self.allowed.half_deleted |= {topic for topic, _ in self.deletions.keys() - answered}
         self.deletions.clear()
 
     def delete_group(self) -> None:
