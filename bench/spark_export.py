@@ -21,13 +21,13 @@ from system import provenance
 from gantry_spark.decode import segments
 from gantry_spark.decode.segments import Wanted
 from gantry_spark.export import committing, places
-from gantry_spark.export.columns import READ
+from gantry_spark.export.command.options import ExportOptions
 from gantry_spark.export.job import Export
-from gantry_spark.export.options import ExportOptions
 from gantry_spark.export.starting import start
+from gantry_spark.export.tables.columns import READ
 from gantry_spark.export.task_writer import ExportWriter, TaskJob, Written
-from gantry_spark.plan import plan
-from gantry_spark.snapshot import take
+from gantry_spark.source.plan import plan
+from gantry_spark.store.snapshot import take
 
 read: Any = vars(segments)["read"]  # pyarrow tells no types
 

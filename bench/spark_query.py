@@ -32,9 +32,9 @@ from system import provenance
 
 from gantry_spark.decode.schema import arrow_schema
 from gantry_spark.decode.segments import LogRange, Wanted, read
-from gantry_spark.plan import plan
 from gantry_spark.session import session
-from gantry_spark.snapshot import take
+from gantry_spark.source.plan import plan
+from gantry_spark.store.snapshot import take
 
 COLUMNS = ("topic", "storeTimestamp", "storeSize")
 QUERY = (

@@ -32,7 +32,7 @@ def test_spark_is_installed_in_sight_and_the_program_begins(
 def test_logs_that_are_named_are_the_ones_that_are_meant(became: list[Any], place: list[str]) -> None:
     with pytest.raises(Became):
         main(["report", *place])
-    assert became[-1][1] == [str(PYTHON), "-m", "gantry_spark.report", *place]
+    assert became[-1][1] == [str(PYTHON), "-m", "gantry_spark.reports", *place]
 
 
 def test_help_installs_nothing(became: list[Any]) -> None:

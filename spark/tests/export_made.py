@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from gantry_spark.decode.schema import arrow_schema
 from gantry_spark.export import committing
-from gantry_spark.export.columns import READ
-from gantry_spark.export.tables import LiveFile, Mark, Table, open_table
+from gantry_spark.export.tables.columns import READ
+from gantry_spark.export.tables.opening import open_table
+from gantry_spark.export.tables.table import LiveFile, Mark, Table
 from gantry_spark.export.task_writer import ExportWriter, TaskJob, Written, written
 
 DAY_US = 86_400 * 1_000_000

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
 from gantry_spark.decode.schema import PROPERTY_PREFIX, arrow_schema
-from gantry_spark.reports import counts
+from gantry_spark.reports.counting import counts
 from gantry_spark.reports.facts import Bounds, Committed, Damage, Facts, Span
 
 START_MS = 1_700_000_000_000

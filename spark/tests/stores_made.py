@@ -14,7 +14,7 @@ from typing import Any
 
 from logs_made import LogMade
 
-from gantry_spark.store_files import RUNNING, STOPPED_CLEANLY
+from gantry_spark.store.files import RUNNING, STOPPED_CLEANLY
 from gantry_wire.units import CHECKPOINT, CHECKPOINT_FILE_BYTES, CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
 
 NOTE = Struct(">4siq16s16sqqqqqqqqq")

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from gantry_spark import session, shipping
+from gantry_spark import session
+from gantry_spark.spark import shipping
 
 
 @pytest.mark.parametrize(

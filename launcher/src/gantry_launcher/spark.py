@@ -8,7 +8,7 @@ from gantry_launcher import install
 from gantry_launcher.layout import PYTHON, ROOT, SOURCES
 from gantry_launcher.terminal import say
 
-MODULES = {"report": "gantry_spark.report", "export": "gantry_spark.export"}
+MODULES = {"report": "gantry_spark.reports", "export": "gantry_spark.export"}
 _NAMES_LOGS = frozenset({"--data", "--store", "--snapshot", "--merge"})
 _SIZE = "a gigabyte on disk, once; it may take some minutes"
 

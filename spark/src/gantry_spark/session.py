@@ -21,8 +21,8 @@ from typing import Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from gantry_spark import jvm, shipping
-from gantry_spark.source import GantrySource
+from gantry_spark.spark import jvm, shipping
+from gantry_spark.spark.data_source import GantrySource
 
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 DRIVER_MEMORY: Final = "2g"

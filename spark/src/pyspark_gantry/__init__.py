@@ -3,6 +3,6 @@
 Only a name for Spark to find; what it names is in `gantry_spark`.
 """
 
-from gantry_spark.source import GantrySource as DefaultSource
+from gantry_spark.spark.data_source import GantrySource as DefaultSource
 
 __all__ = ["DefaultSource"]

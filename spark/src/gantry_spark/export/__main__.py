@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from gantry_spark.export.command.options import ExportOptions, parse
+from gantry_spark.export.command.progress import say, size_words
 from gantry_spark.export.failures import Failed, Refused
-from gantry_spark.export.options import ExportOptions, parse
-from gantry_spark.export.progress import say, size_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ def main(words: Sequence[str]) -> int:
         say("ended; what was committed stays, and the next run goes on from there")
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - Spark wraps whatever went wrong in its tasks
-        from gantry_spark.export.spark_errors import in_words
+        from gantry_spark.export.command.spark_errors import in_words
 
         say(in_words(error))
         return FAILED
@@ -49,13 +49,13 @@ def main(words: Sequence[str]) -> int:
 
 def _told(work: Callable[[ExportOptions], int], options: ExportOptions) -> int:
     """Do the work while Spark's own words are kept away; they are shown where one line does not tell what went wrong."""
-    from gantry_spark.reports.quiet import Quiet
+    from gantry_spark.spark.quiet import Quiet
 
     with Quiet(Refused, Failed):
         try:
             return work(options)
         except Exception as error:
-            from gantry_spark.export.spark_errors import foreseen
+            from gantry_spark.export.command.spark_errors import foreseen
 
             if (told := foreseen(error)) is not None:
                 raise told from error

@@ -14,11 +14,11 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gantry_spark.export.durable import move, read_json, write_json
 from gantry_spark.export.failures import Failed, Refused
-from gantry_spark.export.part_files import PartFile
 from gantry_spark.export.places import IDENTITY
-from gantry_spark.export.tables import STATE, Marks, Merge, Table
+from gantry_spark.export.tables.durable import move, read_json, write_json
+from gantry_spark.export.tables.part_files import PartFile
+from gantry_spark.export.tables.table import STATE, Marks, Merge, Table
 
 PENDING: Final = f"{STATE}/pending.json"
 STAGING: Final = f"{STATE}/staging"

@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 
 from gantry_spark.export import committing, compaction, places
-from gantry_spark.export.columns import dead_letters
+from gantry_spark.export.command.options import ExportOptions
+from gantry_spark.export.command.progress import say
 from gantry_spark.export.failures import Failed, Refused
-from gantry_spark.export.options import ExportOptions
-from gantry_spark.export.progress import say
 from gantry_spark.export.result import Result
-from gantry_spark.export.tables import Table, open_table
+from gantry_spark.export.tables.columns import dead_letters
+from gantry_spark.export.tables.opening import open_table
+from gantry_spark.export.tables.table import Table
 from gantry_spark.export.task_writer import TaskJob
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gantry_spark.export.committing import STAGING
-from gantry_spark.export.part_files import COMPRESSION, GROUP_BYTES, GROUP_ROWS, PartFile
-from gantry_spark.export.tables import LiveFile, Merge
+from gantry_spark.export.tables.part_files import COMPRESSION, GROUP_BYTES, GROUP_ROWS, PartFile
+from gantry_spark.export.tables.table import LiveFile, Merge
 
 
 def plan(files: Sequence[LiveFile], bytes_max: int) -> list[tuple[LiveFile, ...]]:

@@ -14,19 +14,21 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
-from gantry_spark.export import body_schema, committing, places
-from gantry_spark.export.bodies import BodyDecoder
-from gantry_spark.export.columns import READ, dead_letters, taken
+from gantry_spark.export import committing, places
+from gantry_spark.export.bodies import schema as body_schema
+from gantry_spark.export.bodies.decoder import BodyDecoder
+from gantry_spark.export.command.options import ExportOptions
+from gantry_spark.export.command.progress import pieces_shown, say, size_words
 from gantry_spark.export.failures import Refused
-from gantry_spark.export.options import ExportOptions
-from gantry_spark.export.progress import pieces_shown, say, size_words
 from gantry_spark.export.reach import Reach, in_gaps, reach
 from gantry_spark.export.result import Result
-from gantry_spark.export.tables import STATE, Table, open_table
+from gantry_spark.export.tables.columns import READ, dead_letters, taken
+from gantry_spark.export.tables.opening import open_table
+from gantry_spark.export.tables.table import STATE, Table
 from gantry_spark.export.task_writer import JOB, NAME, ExportSink, TaskJob, Written, written
-from gantry_spark.plan import Lost, missing
-from gantry_spark.reach import unknown_topics
-from gantry_spark.snapshot import Snapshot, take
+from gantry_spark.source.plan import Lost, missing
+from gantry_spark.source.reach import unknown_topics
+from gantry_spark.store.snapshot import Snapshot, take
 
 DAMAGED: Final = f"{STATE}/damaged"
 IDLE_BYTES: Final = 64 << 20

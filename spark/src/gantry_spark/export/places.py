@@ -8,11 +8,11 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final
 
-from gantry_spark.export.body_schema import Struct
-from gantry_spark.export.durable import read_json, write_json
+from gantry_spark.export.bodies.schema import Struct
+from gantry_spark.export.command.options import ExportOptions
 from gantry_spark.export.failures import Refused
-from gantry_spark.export.options import ExportOptions
-from gantry_spark.export.tables import STATE
+from gantry_spark.export.tables.durable import read_json, write_json
+from gantry_spark.export.tables.table import STATE
 
 IDENTITY: Final = f"{STATE}/export.json"
 VERSION: Final = 1

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from gantry_spark.export.failures import Refused
-from gantry_spark.export.tables import Mark, Marks
-from gantry_spark.plan import Lost
+from gantry_spark.export.tables.table import Mark, Marks
+from gantry_spark.source.plan import Lost
 
 _HOW: Final = "go on without them by --accept-loss, or export into another folder"
 

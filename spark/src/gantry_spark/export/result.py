@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gantry_spark.plan import Lost
+from gantry_spark.source.plan import Lost
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from gantry_spark import warehouse
 from gantry_spark.session import defaults, session
+from gantry_spark.spark import warehouse
 
 APP: Final = "gantry export"
 SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
@@ -25,7 +25,7 @@ def start(master: str) -> SparkSession:
             if key != _FIXED_BY_THEN:
                 builder = builder.config(key, value)
         builder.getOrCreate()
-    log = files("gantry_spark").joinpath("reports", "log4j2.properties")
+    log = files("gantry_spark.spark").joinpath("log4j2.properties")
     settings = {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log}",
         "spark.log.level": "ERROR",

@@ -16,9 +16,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from gantry_spark.export.bodies import BodyDecoder
-from gantry_spark.export.columns import METADATA, dead_letters, typed, with_body
-from gantry_spark.export.part_files import PartFile, PartWriter
+from gantry_spark.export.bodies.decoder import BodyDecoder
+from gantry_spark.export.tables.columns import METADATA, dead_letters, typed, with_body
+from gantry_spark.export.tables.part_files import PartFile, PartWriter
 
 NAME: Final = "gantry_export"
 JOB: Final = "job"

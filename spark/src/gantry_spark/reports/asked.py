@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gantry_spark.reports.facts import Span
-    from gantry_spark.snapshot import Snapshot
-    from gantry_spark.store_directory import StoreDirectory
+    from gantry_spark.store.directory import StoreDirectory
+    from gantry_spark.store.snapshot import Snapshot
 
 DATA = "data"
 
@@ -31,7 +31,8 @@ class Sources(NamedTuple):
 
     def check(self) -> None:
         """Raise NotPossible where there is no store."""
-        from gantry_spark import snapshot, store_directory
+        from gantry_spark.store import directory as store_directory
+        from gantry_spark.store import snapshot
 
         try:
             if self.manifest is None:
@@ -43,7 +44,7 @@ class Sources(NamedTuple):
 
     def take(self) -> Snapshot:
         """Return a snapshot of what the stores hold now."""
-        from gantry_spark import snapshot
+        from gantry_spark.store import snapshot
 
         return (
             snapshot.take(self.paths, http=self.http)
@@ -87,7 +88,7 @@ def span_of(since: str | None, below: str | None) -> Span:
 
 def levels_of(levels: str | None) -> str:
     """Return a list of delay levels, checked; RocketMQ's where none is given. Raises NotPossible."""
-    from gantry_spark.reports import delay_levels
+    from gantry_spark.reports.tables import delay_levels
 
     try:
         delay_levels.durations(levels or delay_levels.DEFAULT)

@@ -8,8 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import compute
 
+from gantry_spark.reports.counting.kinds import SYSTEM, kind_of
 from gantry_spark.reports.facts import Bounds
-from gantry_spark.reports.kinds import SYSTEM, kind_of
 
 _pc: Final[Any] = compute
 _ROWS: Final = 12

@@ -13,12 +13,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 
-from gantry_spark import store_files
 from gantry_spark.decode.schema import ddl
-from gantry_spark.reports import counting_job, delay_levels
+from gantry_spark.reports.counting import job as counting_job
 from gantry_spark.reports.facts import Bounds, Committed, Configured, Damage, Engine, Facts, Span
-from gantry_spark.snapshot import Snapshot, StoreView
-from gantry_spark.store_directory import is_running
+from gantry_spark.reports.tables import delay_levels
+from gantry_spark.store import files as store_files
+from gantry_spark.store.directory import is_running
+from gantry_spark.store.snapshot import Snapshot, StoreView
 
 _SYSTEM_FLAG_AT, _STORE_TIME_AT, _BORN_IPV6, _IPV6_MORE = 36, 56, 0x10, 12
 _RECORD_HEAD_BYTES: Final = _STORE_TIME_AT + _IPV6_MORE + 8

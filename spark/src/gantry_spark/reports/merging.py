@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from gantry_spark.reports import content
 from gantry_spark.reports.asked import NotPossible
-from gantry_spark.reports.build import BOUNDS_SCHEMA, CONFIGURED_SCHEMA, TRACKED
 from gantry_spark.reports.facts import CHART_STEPS, Facts, Span, step_for
 from gantry_spark.reports.progress import Progress
 from gantry_spark.reports.rounds import LAST_STAGE, Made
-from gantry_spark.reports.statements import Statements
+from gantry_spark.reports.tables.build import BOUNDS_SCHEMA, CONFIGURED_SCHEMA, TRACKED
+from gantry_spark.reports.tables.statements import Statements
 from gantry_spark.reports.writing import JSON, TABLES
 
 ROLLUPS: Final = {

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from gantry_spark.reports import content, first_look, gantry_log
-from gantry_spark.reports.build import Build, count
 from gantry_spark.reports.facts import Bounds, Damage, Engine, Facts, Span
 from gantry_spark.reports.progress import Progress
-from gantry_spark.snapshot import Snapshot, StoreView
+from gantry_spark.reports.tables.build import Build, count
+from gantry_spark.store.snapshot import Snapshot, StoreView
 
 LAST_STAGE = "drawing"
 

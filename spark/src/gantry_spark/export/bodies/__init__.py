@@ -1,0 +1,1 @@
+"""Bodies of messages as typed columns. Never guesses: what does not fit is refused."""
