@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from pacing import moments
-from sdk import Line, Options, make_topic
+from sdk_measures import Line, Options, make_topic
 from system import System, cpu_seconds, percentile
 
 from gantry import ConsumeFromWhere, Message, MessageQueue, Producer, PushConsumer, ReceivedMessage
-from gantry.consumer.settings import ConsumerOptions
+from gantry.consumer.shared.settings import ConsumerOptions
 
 PREFILLED = 200_000
 FILL_BATCH = 500

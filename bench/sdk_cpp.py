@@ -11,8 +11,8 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from sdk import SEND_SECONDS, TOPIC, Line, Options, make_topic, measured, sends
 from sdk_consumer import consume, fill
+from sdk_measures import SEND_SECONDS, TOPIC, Line, Options, make_topic, measured, sends
 from system import System, cpu_seconds
 
 from gantry import Producer
