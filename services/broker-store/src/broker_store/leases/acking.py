@@ -5,6 +5,7 @@ What a restart forgot is taken up again, unless the message was leased anew sinc
 """
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from broker_store.leases.dead_lettering import DeadLettering
@@ -48,6 +49,17 @@ Item = tuple[int, int, int, int, int]
 """Offset, lease, place in the request, kind, delay in ms."""
 Later = tuple[Subscription, QueueLeases, int, int, int]
 """Queue, offset, delay in ms and place in the request of what is to come back later than `IN_PLACE_MS_MAX`."""
+
+
+class Earlier(NamedTuple):
+    """The first item of a request that names a message under a lease."""
+
+    place: int
+    kind: int
+
+
+Repeat = tuple[int, int, int, int, Earlier]
+"""Offset, lease, place in the request and kind of an item that names again what an earlier one named."""
 
 
 class Change(NamedTuple):
@@ -96,7 +108,12 @@ class Acker:
         now_ms = self._parts.steady_ms()
         for one, leases, of_queue in self._queues(header, items, request):
             _note_reasons(leases, of_queue, reasons)
-            self._judge_all(one, leases, of_queue, request, now_ms)
+            first, repeats = _repeats_apart(of_queue)
+            self._judge_all(one, leases, first, request, now_ms)
+            for offset, lease, place, kind, earlier in repeats:
+                was_acked = request.statuses[earlier.place] == _DONE and earlier.kind == ItemKind.ACK
+                is_done = was_acked or self._is_done(leases, offset, lease, now_ms)
+                request.statuses[place] = _DONE if is_done and kind == ItemKind.ACK else _EXPIRED
         if not request.changes and not request.later:
             return _reply(command, request)
         self._write(peer, command, request)
@@ -105,8 +122,7 @@ class Acker:
     def _judge_all(
         self, one: Subscription, leases: QueueLeases, items: list[Item], request: Request, now_ms: int
     ) -> None:
-        """Decide on the items of one queue, run by run."""
-        items.sort()
+        """Decide on the items of one queue, which are sorted, run by run. No message stands there twice under one lease."""
         at = 0
         while at < len(items):
             offset, lease, place, kind, delay_ms = items[at]
@@ -153,6 +169,9 @@ class Acker:
                     continue
                 change = Change(one, leases, first, mask, True, now_ms + wait_ms, run.attempt)
                 request.changes.append(change)
+
+    def _is_done(self, leases: QueueLeases, offset: int, lease: int, now_ms: int) -> bool:
+        return leases.table.standing(offset, lease, now_ms, self._receiver.is_ours) is Standing.DONE
 
     def _wait_ms(self, one: Subscription, attempt: int, asked_ms: int) -> int:
         """Return how long a message that is given back waits: what was asked, or what the group's policy says."""
@@ -314,6 +333,25 @@ class Acker:
         is_retry = one.topic.startswith(RETRY_PREFIX)
         opened = self._opener.queue(one, queue_id, in_order=is_in_order(config) and not is_retry)
         return None if opened is None else opened[1]
+
+
+def _repeats_apart(items: list[Item]) -> tuple[list[Item], list[Repeat]]:
+    """Sort the items of a queue; return the first of each message and lease, and those that come after one.
+
+    What repeats is answered as it would be by a request of its own, after this one: it changes nothing.
+    """
+    items.sort()
+    if all(one[0] != after[0] or one[1] != after[1] for one, after in pairwise(items)):
+        return items, []
+    first: list[Item] = []
+    repeats: list[Repeat] = []
+    for item in items:
+        offset, lease, place, kind, _delay_ms = item
+        if first and first[-1][:2] == (offset, lease):
+            repeats.append((offset, lease, place, kind, Earlier(*first[-1][2:4])))
+        else:
+            first.append(item)
+    return first, repeats
 
 
 def _by_queue(items: list[tuple[int, int, int, int, int, int]]) -> dict[tuple[int, int], list[Item]]:
