@@ -16,6 +16,7 @@ from gantry_launcher.output import Output
 from gantry_launcher.plan import ProcessPlan, SystemPlan
 from gantry_launcher.ports import Ports
 from gantry_launcher.supervisor import Supervisor
+from gantry_launcher.waiting import Waiting
 
 SERVICE = """
 import sys
@@ -60,7 +61,9 @@ class System:
         self.output = Output(folder / "gantry.log", echo=False)
         self.lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
         self.listener = control.listen(folder)
-        self.supervisor = Supervisor(system, self.output, self.lock, self.listener, 0.0, HUNG_SECONDS)
+        self.supervisor = Supervisor(
+            system, self.output, self.lock, self.listener, 0.0, HUNG_SECONDS, Waiting([], 0.0)
+        )
 
     @property
     def child(self) -> Child:

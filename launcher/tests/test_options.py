@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gantry_launcher.completing import OWN_WORDS
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import ROOT
 from gantry_launcher.main import main
@@ -24,6 +25,8 @@ def test_defaults_are_one_store_with_sync_flush_on_this_machine_only() -> None:
 
 def test_every_option_is_understood() -> None:
     words = "--data d --port-base 20000 --brokers 3 --gateway-workers 2 --flush async --listen 0.0.0.0 --detach --json"
+    assert parse_up(["--timeout", "90"]).timeout_seconds == 90
+    assert parse_up([]).timeout_seconds == 0
     options = parse_up(
         [*words.split(), "--set", "broker-store.segment-bytes=1048576", "--set", "gateway.token=a=b"]
     )
@@ -74,6 +77,28 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     for command in ("up", "status", "down", "test", "check", "demo", "bench"):
         assert f"\n  {command} " in out
+
+
+def test_help_names_every_option_of_up_and_says_that_up_may_wait_without_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["--help"])
+    out = capsys.readouterr().out
+    for option in OWN_WORDS["up"].options:
+        assert f" {option} " in out
+    assert "wait without end" in out
+
+
+def test_nothing_to_stop_is_no_failure_and_help_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["down", "--data", str(tmp_path)]) == 0
+    assert "nothing runs" in capsys.readouterr().err
+    assert main(["status", "--data", str(tmp_path)]) == 1
+    main(["--help"])
+    assert "0 done (also `down` with nothing to stop), 1 failed, or `status` with nothing running" in (
+        capsys.readouterr().out
+    )
 
 
 def test_status_and_down_take_a_directory() -> None:

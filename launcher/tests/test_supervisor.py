@@ -13,6 +13,7 @@ from gantry_launcher.health import Check
 from gantry_launcher.output import Output
 from gantry_launcher.plan import ProcessPlan, SystemPlan
 from gantry_launcher.supervisor import Supervisor
+from gantry_launcher.waiting import Waiting
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def supervisor(tmp_path: Path):
     output = Output(tmp_path / "gantry.log", echo=False)
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     listener = control.listen(tmp_path)
-    supervisor = Supervisor(plan, output, lock, listener, 0.0, 30.0)
+    supervisor = Supervisor(plan, output, lock, listener, 0.0, 30.0, Waiting([], 0.0))
     yield supervisor
     for one in (listener, supervisor._signals_in, supervisor._signals_out, supervisor._selector):
         one.close()

@@ -40,7 +40,7 @@ OWN_WORDS = {
         "start everything",
         {
             **_DATA, "--free-ports": None, "--port-base": ANYTHING, "--brokers": ANYTHING, "--gateway-workers": ANYTHING,
-            "--flush": ("sync", "async"), "--listen": ANYTHING, "--hung-seconds": ANYTHING, "--detach": None, "--json": None, "--set": ANYTHING,
+            "--flush": ("sync", "async"), "--listen": ANYTHING, "--hung-seconds": ANYTHING, "--timeout": ANYTHING, "--detach": None, "--json": None, "--set": ANYTHING,
         },
         frozenset({"--set"}),
     ),

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable
 from typing import Any
 
-from gantry_launcher.errors import EXIT_REFUSED, Refused
+from gantry_launcher.errors import NotReadyInTime, Refused
 from gantry_launcher.layout import DataDir
 from gantry_launcher.options import UpOptions
 from gantry_launcher.serve import serve
@@ -37,6 +37,9 @@ def start_detached(options: UpOptions, lock: int) -> int:
                 if kind == "refused":
                     os.waitpid(launcher, 0)
                     raise Refused(value)
+                if kind == "late":
+                    os.waitpid(launcher, 0)
+                    raise NotReadyInTime(value)
                 if kind == "ready":
                     print_state(value, as_json=options.json)
                     return 0
@@ -73,6 +76,10 @@ class _Pipe:
         """Tell why it cannot start."""
         self._tell("refused", words)
 
+    def late(self, words: str) -> None:
+        """Tell who was not ready in time."""
+        self._tell("late", words)
+
     def close(self) -> None:
         """Let the caller go."""
         descriptor, self._descriptor = self._descriptor, -1
@@ -100,9 +107,12 @@ def _become_launcher(options: UpOptions, lock: int, writing: int, blocked: Itera
         for low, high in zip([2, *keep], [*keep, os.sysconf("SC_OPEN_MAX")], strict=True):
             os.closerange(low + 1, high)
         serve(options, lock, pipe, echo=False)
+    except NotReadyInTime as late:
+        pipe.late(str(late))
+        status = late.exit_status
     except Refused as refused:
         pipe.refused(str(refused))
-        status = EXIT_REFUSED
+        status = refused.exit_status
     except KeyboardInterrupt:  # a signal, before anything was started
         status = INTERRUPTED
     except BaseException:  # noqa: BLE001 - nothing may climb back into the caller's code after a fork

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from gantry_launcher.errors import EXIT_REFUSED, Refused
+from gantry_launcher.errors import Refused
 from gantry_launcher.terminal import fill_standard_streams
 from gantry_launcher.words import CLIENT_WORDS, COMPLETING, USAGE
 
@@ -31,7 +31,7 @@ def main(words: list[str]) -> int:
         return COMMANDS[command](rest)
     except Refused as refused:
         sys.stderr.write(f"gantry: {refused}\n")
-        return EXIT_REFUSED
+        return refused.exit_status
     except KeyboardInterrupt:
         return INTERRUPTED
 

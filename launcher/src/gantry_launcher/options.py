@@ -13,6 +13,7 @@ from gantry_launcher.layout import ROOT
 BROKERS_MAX = 26
 GATEWAY_WORKERS_MAX = 64
 HUNG_SECONDS_MAX = 86_400
+TIMEOUT_SECONDS_MAX = 86_400
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 65535 - 300
 
 
@@ -38,6 +39,8 @@ class UpOptions:
     listen: str = "127.0.0.1"
     hung_seconds: int = 30
     """A process that answers nothing for so long is killed and started again; 0: never."""
+    timeout_seconds: int = 0
+    """A start that is not ready after so long fails; 0: it waits without end."""
     detach: bool = False
     json: bool = False
     sets: tuple[Set, ...] = ()
@@ -63,6 +66,7 @@ def parse_up(words: list[str]) -> UpOptions:
     parser.add_argument("--flush", choices=("sync", "async"), default="sync")
     parser.add_argument("--listen", default="127.0.0.1")
     parser.add_argument("--hung-seconds", type=_between(0, HUNG_SECONDS_MAX), default=30)
+    parser.add_argument("--timeout", dest="timeout_seconds", type=_between(0, TIMEOUT_SECONDS_MAX), default=0)
     parser.add_argument("--detach", action="store_true")
     parser.add_argument("--set", dest="sets", action="append", type=_set, default=[])
     given = parser.parse_args(words)

@@ -20,6 +20,7 @@ from gantry_launcher.ports import Ports
 from gantry_launcher.side_secrets import make_side_secrets
 from gantry_launcher.supervisor import Supervisor
 from gantry_launcher.terminal import say
+from gantry_launcher.waiting import Waiting
 
 DYING_SECONDS_MAX = 45.0
 STARTING_SECONDS_MAX = 0.5
@@ -104,7 +105,15 @@ def serve(options: UpOptions, lock: int, reporter: Reporter, *, echo: bool) -> N
         make_side_secrets(DataDir(options.data))
         listener = _listen(options.data)
         output = Output(DataDir(options.data).log, echo=echo)
-        supervisor = Supervisor(plan, output, lock, listener, options.asked_at, options.hung_seconds)
+        supervisor = Supervisor(
+            plan,
+            output,
+            lock,
+            listener,
+            options.asked_at,
+            options.hung_seconds,
+            Waiting((store.directory for store in plan.stores), time.monotonic(), options.timeout_seconds),
+        )
         supervisor.run(_on_ready(plan, output, reporter), reporter.say)
         output.line("gantry", "stopped")
     finally:

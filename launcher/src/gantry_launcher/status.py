@@ -39,7 +39,7 @@ def status(data: Path, *, as_json: bool) -> int:
 
 
 def down(data: Path) -> int:
-    """Stop what runs with a data directory and wait for its end; exit status 1 when it did not end in time."""
+    """Stop what runs with a data directory and wait for its end; exit status 1 when it did not end in time, 0 when there was nothing to stop."""
     until = time.monotonic() + DOWN_SECONDS_MAX
     answer = control.ask(data, "stop")
     if answer is None and not _is_locked(data):

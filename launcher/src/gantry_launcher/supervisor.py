@@ -47,12 +47,13 @@ class Supervisor:
         listener: socket.socket,
         asked_at: float,
         hung_seconds: float,
+        waiting: Waiting,
     ) -> None:
         self._plan, self._output, self._listener, self._asked_at = plan, output, listener, asked_at
         self._children = [Child(process, output, lock) for process in plan.processes]
         self._selector = selectors.DefaultSelector()
         self._watches = {child: Watch(child.plan.watched, self._selector) for child in self._children}
-        self._hung_seconds = hung_seconds
+        self._hung_seconds, self._waiting = hung_seconds, waiting
         self._signals_in, self._signals_out = socket.socketpair()
         self._waiting_for_end: list[socket.socket] = []
         self._stop_signals = 0
@@ -67,15 +68,14 @@ class Supervisor:
         try:
             for child in self._children:
                 self._start(child)
-            waiting = Waiting((store.directory for store in self._plan.stores), time.monotonic())
             while not self._stop_signals:
                 self._turn()
                 now = time.monotonic()
                 if self._seconds is None and self._is_all_ready():
                     self._seconds = round(now - self._asked_at, 3)
                     on_ready(self.state())
-                elif self._seconds is None and waiting.is_due(now):
-                    words = waiting.words(self._missing(), now)
+                elif self._seconds is None and self._waiting.is_due(now):
+                    words = self._waiting.words(self._missing(), now)
                     if words is not None:
                         say(words)
         finally:
@@ -212,9 +212,10 @@ class Supervisor:
     def _is_all_ready(self) -> bool:
         return all(child.ready for child in self._children)
 
-    def _missing(self) -> list[str]:
+    def _missing(self) -> dict[str, str]:
+        """Return the processes that are not ready, each with what it says."""
         waiting = [child for child in self._children if not child.ready]
-        return [f"{child.plan.name} ({ask(child.plan.check, ASK_SECONDS).words})" for child in waiting]
+        return {child.plan.name: ask(child.plan.check, ASK_SECONDS).words for child in waiting}
 
     def _drain_signals(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -12,6 +12,8 @@ usage: ./gantry COMMAND [options]
               --flush sync|async   answer sends after fdatasync (default), or after the write
               --listen ADDR        address to bind instead of 127.0.0.1
               --hung-seconds N     kill and start again what answers nothing for so long (default 30; 0: never)
+              --timeout N          stop it again, with exit status 1, when it is not ready N seconds after the processes began
+                                   (default 0: wait without end, for example for room on a full disk)
               --detach             return once ready and leave it running
               --json               print one JSON line on stdout when ready
               --set service.key=value   any setting of nameserver, broker-store (or broker-a, …),
@@ -38,7 +40,7 @@ usage: ./gantry COMMAND [options]
   send, pull, tail, receive, ack, nack, consume, topic, group, broker, cluster, lag, offsets, message, dlq, schedule,
   txn, task, doctor, completion    use and look after a running system, --data DIR says which: ./gantry send --help, docs/cli.md
 
-Exit status: 0 done, 1 failed or not running, 2 refused (one line on stderr says why); of the words in the last block
+Exit status: 0 done (also `down` with nothing to stop), 1 failed, or `status` with nothing running, 2 refused (one line on stderr says why); of the words in the last block
 also 3 not found, 4 unreachable.
 """
 CLIENT_WORDS = (
