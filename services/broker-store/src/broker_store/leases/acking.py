@@ -171,7 +171,7 @@ class Acker:
                 request.changes.append(change)
 
     def _is_done(self, leases: QueueLeases, offset: int, lease: int, now_ms: int) -> bool:
-        return leases.table.standing(offset, lease, now_ms, self._receiver.is_ours) is Standing.DONE
+        return leases.table.standing(offset, lease, now_ms, self._receiver.is_ours) is HandleState.DONE
 
     def _wait_ms(self, one: Subscription, attempt: int, asked_ms: int) -> int:
         """Return how long a message that is given back waits: what was asked, or what the group's policy says."""
