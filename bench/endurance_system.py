@@ -72,10 +72,11 @@ class EnduranceSystem:
 
     def state(self) -> dict[str, Any]:
         answer = control.ask(self.data, "status")
-        if answer is None:
-            raise RuntimeError("the launcher is gone")
-        answer[1].close()
-        return answer[0]
+        if answer is not None:
+            answer.connection.close()
+        if isinstance(answer, control.Answer):
+            return answer.state
+        raise RuntimeError("the launcher is gone or does not answer")
 
     def processes(self) -> list[Process]:
         told = self.state()["processes"]

@@ -42,17 +42,16 @@ def test_who_waited_for_a_directory_that_was_taken_away_makes_it_anew(
 ) -> None:
     data = DataDir(tmp_path / "data")
     first = claim(data)
-    monkeypatch.setattr("gantry_launcher.serve._has_launcher", lambda _data: _refused(data, first))
+    monkeypatch.setattr("gantry_launcher.serve._refuse_beside_launcher", lambda _data: _refused(data, first))
     second = claim(data)
     assert os.path.samestat(os.fstat(second), data.lock_file.stat())
     os.close(second)
 
 
-def _refused(data: DataDir, lock: int) -> bool:
-    """What the start that had the directory does meanwhile."""
+def _refused(data: DataDir, lock: int) -> None:
+    """Do what the start that holds the directory does when it is refused."""
     unclaim(data)
     os.close(lock)
-    return False
 
 
 def test_a_new_data_directory_and_its_lock_are_for_their_owner_alone(tmp_path: Path) -> None:

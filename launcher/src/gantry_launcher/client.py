@@ -4,6 +4,7 @@ import os
 import sys
 
 from gantry_launcher import control, install
+from gantry_launcher.ending import unresponsive
 from gantry_launcher.layout import PYTHON, ROOT
 from gantry_launcher.terminal import say
 from gantry_launcher.words import COMPLETING
@@ -19,6 +20,9 @@ def client(words: list[str]) -> int:
         running = control.ask(ROOT / "data", "status")
         if running is not None:
             running.connection.close()
+        if isinstance(running, control.Unresponsive):
+            say(f"{unresponsive(running, ROOT / 'data')}; trying the default address")
+        elif running is not None:
             environment[HTTP] = running.state["http"]
     sys.stdout.flush()
     sys.stderr.flush()

@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import struct
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from gantry_launcher.layout import DataDir
 
 ASK_SECONDS_MAX = 10.0
 """A launcher that lives answers in milliseconds; on a machine with more to do than it can, in seconds."""
+RETRY_SECONDS = 0.05
+CALLERS_MAX = 1024
+"""Callers that may wait for a launcher that is stopped: each `status` beside it leaves one behind."""
 ANSWER_SECONDS_MAX = 0.1
 """An answer fits into the socket's buffer: only a caller that does not read makes it wait."""
 WORD_BYTES_MAX = 64
@@ -25,12 +29,20 @@ PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
 
 class Answer(NamedTuple):
-    """What a launcher says of its system, and the connection to it, which the caller closes."""
+    """The state of a system as its launcher reports it, and the connection to the launcher, which the caller closes."""
 
     state: dict[str, Any]
     connection: socket.socket
     launcher_pid: int
-    """The kernel's word for the process that listens: never taken from `state`."""
+    """From the kernel, never from `state`."""
+
+
+class Unresponsive(NamedTuple):
+    """A launcher that exists but does not answer in time, and the connection to it, which the caller closes."""
+
+    connection: socket.socket
+    launcher_pid: int | None
+    """From the kernel; None when it does not name one, as for a launcher with too many callers waiting."""
 
 
 def address(data: Path) -> str:
@@ -42,7 +54,7 @@ def listen(data: Path) -> socket.socket:
     """Listen for `status` and `down`."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(address(data))
-    listener.listen(16)
+    listener.listen(CALLERS_MAX)
     listener.setblocking(False)
     return listener
 
@@ -79,36 +91,68 @@ def answer(connection: socket.socket, value: dict[str, Any]) -> None:
         connection.sendall(json.dumps(value).encode() + b"\n")
 
 
-def ask(data: Path, word: str) -> Answer | None:
+def ask(data: Path, word: str) -> Answer | Unresponsive | None:
     """Ask the launcher of a data directory; None when there is none.
 
-    Raises Refused when somebody listens there that neither is the caller, nor root, nor owns the directory's lock file: nothing is
-    sent to it and nothing it says is read.
+    Raises Refused when the process that listens belongs neither to the caller, nor to root, nor to the owner of the directory's lock
+    file: nothing is sent to it, and nothing it says is read.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    until = time.monotonic() + ASK_SECONDS_MAX
+    pid: int | None = None
     try:
-        connection.settimeout(ASK_SECONDS_MAX)
-        connection.connect(address(data))
-        pid, uid = _peer(connection)
-        if uid not in _trusted(data):
-            raise Refused(
-                f"user {uid} listens in the place of the launcher of {data} (pid {pid}) and is not believed: "
-                "end that process, or take another --data"
-            )
+        _connect(connection, address(data), until)
+        pid = _trusted_peer(connection, data)
         connection.sendall(word.encode() + b"\n")
-        received = b""
-        while not received.endswith(b"\n"):
-            part = connection.recv(65536)
-            if not part:
-                raise ConnectionResetError
-            received += part
-        return Answer(json.loads(received), connection, pid)
+        return Answer(json.loads(_line(connection, until)), connection, pid)
+    except TimeoutError:
+        return Unresponsive(connection, pid or None)
     except OSError:
         connection.close()
         return None
     except Refused:
         connection.close()
         raise
+
+
+def _connect(connection: socket.socket, name: str, until: float) -> None:
+    """Connect; raises TimeoutError when the launcher has taken no caller from its full queue until then."""
+    while True:
+        connection.settimeout(max(0.0, until - time.monotonic()))
+        try:
+            return connection.connect(name)
+        except (
+            BlockingIOError
+        ) as error:  # the queue is full; the kernel does not wait for a socket with a timeout
+            if time.monotonic() >= until:
+                raise TimeoutError from error
+            time.sleep(RETRY_SECONDS)
+
+
+def _trusted_peer(connection: socket.socket, data: Path) -> int:
+    """Return the pid of the process that listens. Raises Refused when its user may not speak for the data directory."""
+    pid, uid = _peer(connection)
+    if uid not in _trusted(data):
+        raise Refused(
+            f"user {uid} listens in the place of the launcher of {data} (pid {pid}) and is not believed: "
+            "end that process, or take another --data"
+        )
+    return pid
+
+
+def _line(connection: socket.socket, until: float) -> bytes:
+    """Return the line that arrives until then. Raises TimeoutError, or ConnectionResetError when the launcher ends."""
+    received = b""
+    while not received.endswith(b"\n"):
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        part = connection.recv(65536)
+        if not part:
+            raise ConnectionResetError
+        received += part
+    return received
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:

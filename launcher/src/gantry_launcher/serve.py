@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gantry_launcher import control
+from gantry_launcher.ending import unresponsive
 from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
 from gantry_launcher.options import UpOptions
@@ -58,14 +59,18 @@ def claim(data: DataDir) -> int:
     except OSError as error:
         raise Refused(f"cannot use the data directory {data.path}: {why(error)}") from error
     until = time.monotonic() + DYING_SECONDS_MAX
-    told = False
+    has_said = False
     while not _locked(lock):
-        if _has_launcher(data) or time.monotonic() > until:
+        try:
+            _refuse_beside_launcher(data)
+            if time.monotonic() > until:
+                raise Refused(f"the data directory {data.path} is in use; ./gantry down --data {data.path}")
+        except Refused:
             os.close(lock)
-            raise Refused(f"the data directory {data.path} is in use; ./gantry down --data {data.path}")
-        if not told:
-            say("waiting for what is left of an earlier run in this data directory")
-        told = True
+            raise
+        if not has_said:
+            say("waiting for the last processes of an earlier run in this data directory")
+        has_said = True
         time.sleep(0.05)
     _close_to_others(data.path)
     if not _is_in_place(lock, data):  # a start that was refused took it away meanwhile
@@ -144,16 +149,18 @@ def _is_in_place(lock: int, data: DataDir) -> bool:
     return False
 
 
-def _has_launcher(data: DataDir) -> bool:
-    """Whether a launcher answers for the directory; one that is just starting does within moments."""
+def _refuse_beside_launcher(data: DataDir) -> None:
+    """Raise Refused where a launcher runs with the directory; one that is just starting answers within moments."""
     until = time.monotonic() + STARTING_SECONDS_MAX
     while time.monotonic() < until:
         answer = control.ask(data.path, "status")
         if answer is not None:
             answer.connection.close()
-            return True
+        if isinstance(answer, control.Unresponsive):
+            raise Refused(unresponsive(answer, data.path))
+        if answer is not None:
+            raise Refused(f"the data directory {data.path} is in use; ./gantry down --data {data.path}")
         time.sleep(0.05)
-    return False
 
 
 def _on_ready(plan: SystemPlan, output: Output, reporter: Reporter) -> Callable[[dict[str, Any]], None]:

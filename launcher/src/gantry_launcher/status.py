@@ -1,10 +1,8 @@
 """`status` and `down`: what runs on a data directory, how each process is, and its clean end."""
 
-import contextlib
 import fcntl
 import json
 import os
-import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,24 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from gantry_launcher import control
+from gantry_launcher.ending import STOP_SECONDS_MAX, end_launcher, unresponsive
+from gantry_launcher.errors import Refused
 from gantry_launcher.health import Check, ask
 from gantry_launcher.layout import DataDir
 from gantry_launcher.terminal import say
 
 HEALTH_SECONDS_MAX = 0.3
-DOWN_SECONDS_MAX = 48.0
+RELEASE_SECONDS_MAX = 5.0
+"""The time after the end of the launcher in which the kernel releases the lock of the last process."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def status(data: Path, *, as_json: bool) -> int:
-    """Print what runs; exit status 1 when nothing does."""
+    """Print what runs; exit status 1 when nothing does, or when the launcher does not answer."""
     answer = control.ask(data, "status")
-    if answer is None:
-        if as_json:
-            sys.stdout.write(json.dumps({"ready": False, "processes": []}) + "\n")
-        else:
-            say(f"nothing runs with the data directory {data}")
-        return 1
+    if not isinstance(answer, control.Answer):
+        return _no_state(data, answer, as_json=as_json)
     state = answer.state
     answer.connection.close()
     state["processes"] = _processes(state["processes"])
@@ -38,23 +35,32 @@ def status(data: Path, *, as_json: bool) -> int:
     return 0
 
 
+def _no_state(data: Path, answer: control.Unresponsive | None, *, as_json: bool) -> int:
+    state: dict[str, Any] = {"ready": False, "processes": []}
+    if answer is not None:
+        answer.connection.close()
+        say(f"{unresponsive(answer, data)}; its services may still run")
+        state["unresponsiveLauncher"] = answer.launcher_pid
+    elif not as_json:
+        say(f"nothing runs with the data directory {data}")
+    if as_json:
+        sys.stdout.write(json.dumps(state) + "\n")
+    return 1
+
+
 def down(data: Path) -> int:
     """Stop what runs with a data directory and wait for its end; exit status 1 when it did not end in time, 0 when there was nothing to stop."""
-    until = time.monotonic() + DOWN_SECONDS_MAX
     answer = control.ask(data, "stop")
     if answer is None and not _is_locked(data):
         say(f"nothing runs with the data directory {data}")
         return 0
+    until = time.monotonic() + STOP_SECONDS_MAX
     if answer is not None:
-        answer.connection.settimeout(max(0.1, until - time.monotonic()))
         try:
-            answer.connection.recv(1)
-        except TimeoutError:
-            _kill(answer.launcher_pid)
-        except OSError:
-            pass
+            _end(answer, data)
         finally:
             answer.connection.close()
+        until = max(until, time.monotonic() + RELEASE_SECONDS_MAX)
     while _is_locked(data):
         if time.monotonic() > until:
             say("it did not end: a process is stuck, most likely in a disk that does not answer")
@@ -64,11 +70,24 @@ def down(data: Path) -> int:
     return 0
 
 
-def _kill(pid: int) -> None:
-    """End a launcher that does not answer any more; the kernel then asks its children to end."""
-    say("the launcher does not end by itself; killing it")
-    with contextlib.suppress(ProcessLookupError):  # it ended just now
-        os.kill(pid, signal.SIGKILL)
+def _end(launcher: control.Answer | control.Unresponsive, data: Path) -> None:
+    """Wait until a launcher that answered ends; end one that does not answer, or does not end in time."""
+    if isinstance(launcher, control.Answer):
+        launcher.connection.settimeout(STOP_SECONDS_MAX)
+        try:
+            launcher.connection.recv(1)
+        except TimeoutError:
+            say("the launcher does not end by itself")
+        except OSError:
+            return
+        else:
+            return
+    elif launcher.launcher_pid is None:
+        raise Refused(f"{unresponsive(launcher, data)}, and end it with kill -9")
+    else:
+        say(f"the launcher (pid {launcher.launcher_pid}) does not answer; ending it and its services")
+    if launcher.launcher_pid:  # 0: of another pid namespace
+        end_launcher(launcher.connection, launcher.launcher_pid)
 
 
 def _is_locked(data: Path) -> bool:

@@ -243,6 +243,7 @@ class Supervisor:
         control.answer(connection, {**self.state(), "processes": checks})
         if word == "stop":
             self._stop_signals = max(self._stop_signals, 1)  # a second `down` waits with the first
+            self._stop_asked_at = time.monotonic()  # `down` sends SIGTERM too when the answer comes late
             self._waiting_for_end.append(connection)  # closed by our end: that is the answer `down` waits for
         else:
             connection.close()
