@@ -10,6 +10,8 @@ from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.log.checkpoint import Checkpoint
 from broker_store.log.simulated_files import Fault, SimulatedFiles
+from broker_store.log.unit_journal import NOT_USED
+from broker_store.opening import queue_saving
 from broker_store.opening.queue_note import QueueNote, Reason, what_is_missing
 from gantry_wire.codes import GantryCode
 from gantry_wire.lease_headers import ItemKind, LeaseItemsHeader, pack_items
@@ -375,3 +377,20 @@ async def test_an_empty_index_is_missed_only_where_it_was_off():
         note = QueueNote(100, min_position=0, index_entries=entries)
         found = what_is_missing(note, side.queues, side.store.index, 0)
         assert [loss.reason for loss in found] == losses
+
+
+async def test_a_log_that_retention_cut_beyond_its_checkpoint_misses_no_units(monkeypatch):
+    monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 0)
+    side, peer = SendingSide(segment_bytes=65_536), ScriptedPeer()
+    for _ in range(3):
+        side.send(peer, body=b"." * 5_000)
+        side.flush()
+        await side.sending.checkpoints.take()
+    assert side.store.unit_journal.start != NOT_USED
+    while len(side.log.segments) < 2:
+        side.send(peer, body=b"." * 5_000)
+        side.flush()
+    side.files.remove(side.log.drop_first_segment())
+    again = side.reopen()
+    assert again.opening.rebuild_reason is None
+    assert again.queues.find("orders", 0).next_offset == side.queues.find("orders", 0).next_offset

@@ -333,7 +333,8 @@ class Opening:
             return queue.units.resume(run.first + max(gone, 0), units)
 
         journal.start = note.units_from
-        return journal.replay(note.units_from, recovery.start, take)
+        # Where retention took the log beyond the checkpoint, the walk begins there: units of what is gone are not missing.
+        return journal.replay(note.units_from, min(recovery.start, note.position), take)
 
     def _what_is_missing(self, note: QueueNote) -> list[Loss]:
         store = self.store
