@@ -129,6 +129,25 @@ async def test_an_acknowledgement_that_follows_the_deletion_of_its_group_counts_
     assert undone[0] == undone[1] is not None
 
 
+async def test_leases_that_ended_in_vain_and_are_noted_behind_the_deletion_of_their_group_count_as_the_log_says():
+    side = LeasingSide()
+    side.put("a")
+    side.lease(invisible_ms=1000)
+    side.ask(side.client, RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "false"})
+    side.pass_time(2)
+    for _ in range(20):
+        side.leasing.tick()
+    side.flush()
+    await side.sending.checkpoints.take()
+    from_checkpoint = side.reopen()
+    side.files.remove("/store/gantry/leases.snapshot")
+    rebuilt = side.reopen()
+    assert rebuilt.opening.is_rebuild
+    known = [opened.store.states.leases.find("g", "orders") for opened in (from_checkpoint, rebuilt)]
+    attempts = [None if one is None else list(one.queues[0].table.known_attempts()) for one in known]
+    assert attempts[0] == attempts[1] == [(0, 1, 1)]
+
+
 async def test_a_key_that_is_visible_beyond_a_checkpoint_is_not_missed_after_it():
     side, peer = SendingSide(), ScriptedPeer()
     side.ask(peer, 17, ASYNC_TOPIC)

@@ -5,6 +5,7 @@ Looks every TICK_SECONDS at queues with leases or delays; every second what ende
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -268,7 +269,13 @@ class Leasing:
                 flat = [value for values in failed for value in values]
                 by_one.setdefault(id(one), (one, []))[1].append(QueueNote(leases.queue_id, failed=flat))
         for one, notes in by_one.values():
-            self._notes.tell(LeaseNote(one.group, one.topic, notes), _nothing)
+            note = LeaseNote(one.group, one.topic, notes)
+            self._notes.tell(note, partial(self._noted, one, note))
+
+    def _noted(self, one: Subscription, note: LeaseNote) -> None:
+        """Follow the log: a note behind the deletion of its group counts for the group of that name made again."""
+        if self._parts.subscriptions.find(one.group, one.topic) is not one:
+            self._parts.subscriptions.apply(note)
 
     # Groups
 
@@ -324,7 +331,3 @@ def _ready(opaque: int, *, is_ready: bool) -> bytes:
 
 def _loop_ms() -> int:
     return int(asyncio.get_running_loop().time() * 1000)
-
-
-def _nothing() -> None:
-    pass
