@@ -1,4 +1,4 @@
-"""Records of delayed messages as stores hold them, for the tests of the scheduler."""
+"""Records of delayed messages as stores hold them."""
 
 from gantry_wire.ids import pack_host
 from gantry_wire.properties import format_properties

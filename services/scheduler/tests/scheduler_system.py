@@ -1,4 +1,4 @@
-"""Real processes on free ports: a nameserver, stores, schedulers; and a client that sends delayed messages and reads topics."""
+"""Starts a nameserver, stores and schedulers as processes on free ports, and a client that sends and reads."""
 
 import asyncio
 import contextlib
@@ -33,13 +33,13 @@ START_SECONDS = 60
 
 
 class Process:
-    """One service, started and ready."""
+    """A running service, ready."""
 
     def __init__(self, module, **settings):
-        words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        arguments = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES)), "NO_COLOR": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *words],
+            [sys.executable, "-m", module, *arguments],
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,
             text=True,
@@ -80,7 +80,7 @@ class Process:
 
 
 class System:
-    """What a test starts; ended with it."""
+    """The processes of one test; they end with it."""
 
     def __init__(self, directory):
         self.directory, self.processes = directory, []
@@ -108,7 +108,7 @@ class System:
         return self.store_process
 
     async def start_scheduler(self, number=None, **more):
-        """Start one; its directory is a new one, or that of the one with a number, from 1."""
+        """Start a scheduler with a new directory, or with the directory of an earlier one by number, from 1."""
         self.schedulers += number is None
         return await asyncio.to_thread(
             self.start,
@@ -122,7 +122,7 @@ class System:
         )
 
     async def holder(self):
-        """Wait for somebody to hold the claims; return its address."""
+        """Wait for a scheduler to hold the claims; return its address."""
         async with asyncio.timeout(60):
             while True:
                 with contextlib.suppress(Exception):
@@ -132,7 +132,7 @@ class System:
                 await asyncio.sleep(0.05)
 
     async def client(self):
-        """Wait until a scheduler works on the store; its first claim, which names it, is not yet all of them."""
+        """Wait until a scheduler works on the store. Its first claim names it before it has all claims."""
         async with asyncio.timeout(60):
             while True:
                 client = SchedulerClient(self.pool, await self.holder(), 20.0)
@@ -159,7 +159,7 @@ class System:
         return await self.store.send(header, body)
 
     async def bodies(self, topic, queue_id=0):
-        """Return what a topic's queue holds now."""
+        """Return the bodies a topic's queue holds now."""
         return [record.body for record in await self.records(topic, queue_id)]
 
     async def records(self, topic, queue_id=0):
@@ -177,7 +177,7 @@ class System:
             offset = pulled.next_offset
 
     async def wait_for(self, topic, count, seconds=60):
-        """Wait until a topic has so many messages; return them."""
+        """Wait until a topic has `count` messages; return them."""
         async with asyncio.timeout(seconds):
             while True:
                 found = await self.records(topic)

@@ -1,4 +1,4 @@
-"""A store reduced to what matters to a scheduler: queues, a clock that may step, claims with epochs, and decisions made once."""
+"""A store reduced to what a scheduler needs: queues, a clock that can step, claims with epochs, decisions made once."""
 
 from schedule_records import record
 
@@ -9,7 +9,7 @@ LEVEL_MS = (1000, 5000)
 
 
 class SimulatedStore:
-    """All state is what a log would tell; nothing of it is lost."""
+    """Holds the state a log would restore; nothing of it is lost."""
 
     def __init__(self):
         self.now_ms = 1_700_000_000_000
@@ -54,7 +54,7 @@ class SimulatedStore:
         return [(n, n + 1) for n in sorted(self.decided[key]) if n >= self.cursor(key)]
 
     def settle(self, key, epoch, items):
-        """None: fenced."""
+        """Returns None when fenced."""
         if epoch != self.epoch:
             return None
         return [self._decide(key, item) for item in items]

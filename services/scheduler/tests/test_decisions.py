@@ -1,4 +1,4 @@
-"""Decisions: what a delivery drops, what each answer of the store leads to."""
+"""What a delivery drops, and what follows from each answer of the store."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ def entry(source, topic="orders", cancels=b""):
     return Entry(1000, key_of(source, 5), 77, topic, 3, b"U", b"", cancels)
 
 
-def test_a_delivery_goes_to_the_real_topic_and_leaves_out_what_only_the_wait_needed():
+def test_a_delivery_keeps_the_real_topic_and_drops_the_properties_of_the_wait():
     level, timer = deliver(entry(2)), deliver(entry(TIMER))
     assert (level.offset, level.position, level.force) == (5, 77, False)
     assert [(one.topic, one.queue_id, one.body) for one in level.outputs] == [("orders", 3, "item")]
@@ -37,13 +37,13 @@ def test_a_delivery_goes_to_the_real_topic_and_leaves_out_what_only_the_wait_nee
     assert deliver(entry(PARKED)).force
 
 
-def test_half_messages_and_cancel_records_result_in_nothing():
+def test_half_messages_and_cancel_records_deliver_nothing():
     assert deliver(entry(2, HALF_TOPIC)).outputs == []
     assert deliver(entry(TIMER, cancels=b"t+u")).outputs == []
     assert cancel(entry(2)).outputs == []
 
 
-def test_a_moved_message_of_a_level_becomes_an_instant():
+def test_a_moved_level_message_becomes_an_instant():
     item = move(entry(2), 9000)
     assert (item.outputs[0].topic, item.outputs[0].set) == (TIMER_TOPIC, {"TIMER_OUT_MS": "9000"})
     assert "DELAY" in item.outputs[0].drop
@@ -51,7 +51,7 @@ def test_a_moved_message_of_a_level_becomes_an_instant():
     assert item.force
 
 
-def test_a_parked_message_says_why_and_where_it_came_from():
+def test_a_parked_message_carries_reason_and_source():
     output = park(entry(2), "unknown\x02Topic").outputs[0]
     assert output.topic == PARKED_TOPIC
     assert output.set["__GANTRY_PARKED_REASON"] == "unknownTopic"
@@ -73,11 +73,11 @@ def test_a_parked_message_says_why_and_where_it_came_from():
         ("aWordOfALaterVersion", 10, Then.LATER),
     ],
 )
-def test_every_status_has_a_consequence(status, late_ms, then):
+def test_every_status_has_a_verdict(status, late_ms, then):
     assert judge(status, "", late_ms, 1000).then is then
 
 
-def test_early_waits_for_its_time_and_errors_are_told():
+def test_an_early_message_waits_for_its_time_and_an_error_is_reported():
     assert judge(SettleStatus.EARLY, "", -40.0, 1000).wait_ms == 40
     assert judge(SettleStatus.NOT_WRITABLE, "perm 4", 1, 1000).error == "notWritable: perm 4"
 
@@ -88,7 +88,7 @@ def test_the_back_off_stays_within_its_bounds(late_ms):
 
 
 @given(st.sets(st.integers(0, 60)))
-def test_settled_ranges_hold_exactly_what_they_cover(offsets):
+def test_settled_ranges_hold_exactly_their_offsets(offsets):
     ranges, ordered = [], sorted(offsets)
     for offset in ordered:
         if ranges and ranges[-1][1] == offset:
@@ -100,7 +100,7 @@ def test_settled_ranges_hold_exactly_what_they_cover(offsets):
 
 
 @pytest.mark.parametrize("source", [2, TIMER, PARKED])
-def test_many_are_delivered_as_each_alone(source):
+def test_a_batch_delivery_equals_single_deliveries(source):
     entries = [
         entry(source),
         entry(source, "others"),
@@ -110,7 +110,7 @@ def test_many_are_delivered_as_each_alone(source):
     assert deliver_all(source, entries, 1000) == [deliver(one) for one in entries]
 
 
-def test_what_is_not_due_is_asked_for_at_its_time_in_the_clock_of_the_store():
+def test_a_message_sent_ahead_carries_its_due_time_in_store_time():
     one = entry(TIMER)
     assert deliver_all(TIMER, [one], 999.5) == [deliver(one, at_ms=1000)]
     assert deliver_all(TIMER, [one], 999.5, 3600_000.2) == [deliver(one, at_ms=3601_001)]

@@ -1,4 +1,4 @@
-"""The shell that delivers: stores that refuse, are away, or call a message early; cancel records; rolling forward."""
+"""Deliveries against stores that refuse, are away or answer early; cancel records; rolling."""
 
 import asyncio
 import contextlib
@@ -12,10 +12,10 @@ from gantry_wire.names import TIMER_TOPIC
 from gantry_wire.settle_headers import SettleReplyBody, SettleResult, SettleStatus
 from scheduler.cancel_records import CancelRecords
 from scheduler.deliveries import Deliveries, Pace
+from scheduler.due_queue_names import DELAYS, INSTANTS
+from scheduler.due_queues import DueQueues
 from scheduler.entries import TIMER, Entry, key_of
-from scheduler.figures import Figures
-from scheduler.lane_names import DELAYS, INSTANTS
-from scheduler.lanes import Lanes
+from scheduler.metrics import SchedulerMetrics
 from scheduler.rolling import Rolling
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock
@@ -25,7 +25,10 @@ NOW_MS = 1_700_000_000_000
 
 
 class ScriptedSettler:
-    """Answers each item from a list of statuses by offset, then with settled; a number is early until then, an exception stands for the whole request."""
+    """Answers each item from a list of statuses by offset, then with settled.
+
+    A number means early until then; an exception fails the request.
+    """
 
     def __init__(self):
         self.script, self.asked = {}, []
@@ -49,16 +52,16 @@ class Parts:
     def __init__(self, path, park_after_ms=1000):
         self.clock = StoreClock()
         self.clock.heard(NOW_MS, monotonic(), NOW_MS)
-        self.lanes = Lanes(SqliteIndex(path), self.clock)
-        self.settler, self.figures = ScriptedSettler(), Figures(Metrics())
+        self.due_queues = DueQueues(SqliteIndex(path), self.clock)
+        self.settler, self.metrics = ScriptedSettler(), SchedulerMetrics(Metrics())
         self.deliveries = Deliveries(
-            self.lanes, self.settler, self.clock, self.figures, Pace(park_after_ms=park_after_ms)
+            self.due_queues, self.settler, self.clock, self.metrics, Pace(park_after_ms=park_after_ms)
         )
-        self.cancels = CancelRecords(self.lanes, self.settler, self.figures)
-        self.rolling = Rolling(self.lanes, self.settler, self.figures, [0, TIMER])
+        self.cancels = CancelRecords(self.due_queues, self.settler, self.metrics)
+        self.rolling = Rolling(self.due_queues, self.settler, self.metrics, [0, TIMER])
 
-    def arm(self, *entries, lane=DELAYS):
-        self.lanes.arm(entries, lane)
+    def arm(self, *entries, due_queue=DELAYS):
+        self.due_queues.arm(entries, due_queue)
         self.deliveries.wake()
 
     async def until(self, condition):
@@ -76,7 +79,7 @@ async def parts(tmp_path):
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-    await made.lanes.far.close()
+    await made.due_queues.far.close()
 
 
 def entry(offset, after_ms=0, source=0, uniq=None, cancels=b""):
@@ -94,86 +97,84 @@ def entry(offset, after_ms=0, source=0, uniq=None, cancels=b""):
     )
 
 
-async def test_what_is_due_is_settled_and_what_is_not_waits(parts):
+async def test_due_messages_are_settled_and_others_wait(parts):
     parts.arm(entry(1), entry(2, 150), entry(3, 3_600_000))
     await parts.until(lambda: len(parts.settler.asked) == 2)
-    assert parts.lanes.pending == 1
-    assert parts.figures.delivered.value == 2
+    assert parts.due_queues.pending == 1
+    assert parts.metrics.delivered.value == 2
 
 
-async def test_waking_at_any_moment_around_the_next_instant_loses_nothing(parts):
-    parts.lanes.arm([entry(number, number // 2) for number in range(200)], DELAYS)
+async def test_waking_at_any_moment_around_an_instant_loses_nothing(parts):
+    parts.due_queues.arm([entry(number, number // 2) for number in range(200)], DELAYS)
     async with asyncio.timeout(30):
-        while parts.lanes.pending:
+        while parts.due_queues.pending:
             parts.deliveries.wake()
             parts.deliveries.wake()
             await asyncio.sleep(0)
-    assert parts.figures.delivered.value == 200
+    assert parts.metrics.delivered.value == 200
 
 
-async def test_a_store_that_is_away_is_asked_again(parts):
+async def test_a_request_to_an_unreachable_store_is_retried(parts):
     parts.settler.script[1] = [ConnectionLost("gone", sent=True), SettleStatus.ALREADY]
     parts.arm(entry(1))
-    await parts.until(lambda: parts.lanes.pending == 0)
+    await parts.until(lambda: parts.due_queues.pending == 0)
     assert len(parts.settler.asked) == 2
 
 
-async def test_an_early_answer_moves_the_clock_back_and_is_tried_at_its_time(parts):
+async def test_an_early_answer_moves_the_clock_back_and_the_message_is_retried_at_its_time(parts):
     parts.settler.script[1] = [SettleStatus.EARLY]
     parts.arm(entry(1))
-    await parts.until(lambda: parts.lanes.pending == 0)
+    await parts.until(lambda: parts.due_queues.pending == 0)
     assert len(parts.settler.asked) == 2
 
 
-async def test_what_the_store_says_is_due_later_than_its_level_waits_until_then_and_no_clock_is_blamed(parts):
-    """The level was longer when the message was sent, and the message does not say so."""
+async def test_a_message_of_a_longer_level_waits_until_the_store_allows_it_and_no_clock_is_corrected(parts):
+    """The level was longer when the message was sent, and the message does not carry its delay."""
     parts.clock.heard(
         NOW_MS - 5000, monotonic()
-    )  # an answer that took long: a blamed clock would go back to it
+    )  # a slow answer: a correction would move the clock back to it
     parts.settler.script[1] = [NOW_MS + 3_600_000]
     parts.arm(entry(1))
-    await parts.until(lambda: parts.lanes.due[DELAYS].far_count or len(parts.settler.asked) > 1)
+    await parts.until(lambda: parts.due_queues.due[DELAYS].far_count or len(parts.settler.asked) > 1)
     await asyncio.sleep(0.05)
     assert len(parts.settler.asked) == 1
     assert parts.clock.now_ms(monotonic()) >= NOW_MS
 
 
-async def test_what_fails_for_too_long_is_parked_and_the_others_go_on(parts):
+async def test_a_message_that_fails_too_long_is_parked_and_others_continue(parts):
     parts.settler.script[1] = [SettleStatus.UNKNOWN_TOPIC] * 1
     parts.settler.script[2] = [SettleStatus.REMOVED]
     parts.arm(entry(1, -5000), entry(2), entry(3))
-    await parts.until(lambda: parts.lanes.pending == 0)
+    await parts.until(lambda: parts.due_queues.pending == 0)
     assert parts.settler.outcomes(1) == ["delivered", "parked"]
     assert parts.settler.outcomes(3) == ["delivered"]
-    assert parts.figures.outcomes.labels("parked").value == 1
+    assert parts.metrics.outcomes.labels("parked").value == 1
 
 
 async def test_a_cancel_record_is_settled_with_its_target_wherever_that_waits(parts):
-    parts.arm(entry(1, 3_600_000, TIMER), entry(2, 5000, TIMER), lane=INSTANTS)
+    parts.arm(entry(1, 3_600_000, TIMER), entry(2, 5000, TIMER), due_queue=INSTANTS)
     for number in (1, 2):
         parts.cancels.take(entry(10 + number, 5000, TIMER, cancels=b"orders+u%d" % number))
     await parts.until(lambda: len(parts.settler.asked) == 4)
     assert [(queue[0], item.offset, item.outputs) for queue, item in parts.settler.asked] == [
         (TIMER_TOPIC, offset, []) for offset in (1, 11, 2, 12)
     ]
-    await parts.until(lambda: parts.lanes.pending == 0)
+    await parts.until(lambda: parts.due_queues.pending == 0)
 
 
-async def test_a_cancel_record_that_comes_first_waits_for_its_target(parts):
+async def test_a_cancel_record_before_its_target_waits_for_it(parts):
     parts.cancels.take(entry(5, 60_000, TIMER, cancels=b"orders+late"))
-    await parts.until(lambda: parts.lanes.pending == 1)
+    await parts.until(lambda: parts.due_queues.pending == 1)
     target = entry(6, 60_000, TIMER, uniq=b"late")
-    parts.arm(target, lane=INSTANTS)
+    parts.arm(target, due_queue=INSTANTS)
     parts.cancels.noticed([target])
-    await parts.until(lambda: parts.lanes.pending == 0)
+    await parts.until(lambda: parts.due_queues.pending == 0)
     assert parts.settler.outcomes(6) == ["cancelled"]
 
 
 @pytest.mark.parametrize("after_ms", [10_000, 3_600_000])
-async def test_a_cancel_record_meets_its_target_that_is_read_while_it_is_looked_for(
-    parts, monkeypatch, after_ms
-):
-    looked, go_on, find = asyncio.Event(), asyncio.Event(), parts.lanes.far.find
+async def test_a_cancel_record_meets_a_target_read_during_the_lookup(parts, monkeypatch, after_ms):
+    looked, go_on, find = asyncio.Event(), asyncio.Event(), parts.due_queues.far.find
 
     async def slow(uniq):
         found = await find(uniq)
@@ -181,28 +182,28 @@ async def test_a_cancel_record_meets_its_target_that_is_read_while_it_is_looked_
         await go_on.wait()
         return found
 
-    monkeypatch.setattr(parts.lanes.far, "find", slow)
+    monkeypatch.setattr(parts.due_queues.far, "find", slow)
     parts.cancels.take(entry(5, 60_000, TIMER, cancels=b"orders+late"))
     await looked.wait()
     target = entry(6, after_ms, TIMER, uniq=b"late")
-    parts.lanes.arm([target], INSTANTS)
+    parts.due_queues.arm([target], INSTANTS)
     parts.cancels.noticed([target])
     go_on.set()
-    await parts.until(lambda: parts.lanes.pending == 0)
+    await parts.until(lambda: parts.due_queues.pending == 0)
     assert parts.settler.outcomes(6) == ["cancelled"]
     assert len(parts.settler.outcomes(5)) == 1
 
 
 async def test_a_cancel_record_for_another_topic_leaves_a_message_alone(parts):
-    parts.arm(entry(1, 60_000, TIMER), lane=INSTANTS)
+    parts.arm(entry(1, 60_000, TIMER), due_queue=INSTANTS)
     parts.cancels.take(entry(5, 60_000, TIMER, cancels=b"others+u1"))
-    await parts.until(lambda: parts.lanes.pending == 2)
+    await parts.until(lambda: parts.due_queues.pending == 2)
     assert parts.settler.asked == []
 
 
-async def test_what_retention_wants_is_rolled_forward_near_and_far(parts):
+async def test_messages_in_expiring_segments_are_rolled_near_and_far(parts):
     parts.arm(entry(1, 10_000), entry(2, 3_600_000), entry(9, 3_600_000))
-    parts.arm(entry(3, 3_600_000, TIMER), lane=INSTANTS)
+    parts.arm(entry(3, 3_600_000, TIMER), due_queue=INSTANTS)
     parts.rolling.ask(500)
     await parts.until(lambda: len(parts.settler.asked) == 3)
     assert {item.offset for _, item in parts.settler.asked} == {1, 2, 3}
@@ -210,4 +211,4 @@ async def test_what_retention_wants_is_rolled_forward_near_and_far(parts):
     assert {item.outputs[0].set["TIMER_OUT_MS"] for _, item in parts.settler.asked if item.offset == 1} == {
         str(NOW_MS + 10_000)
     }
-    await parts.until(lambda: parts.lanes.pending == 1)
+    await parts.until(lambda: parts.due_queues.pending == 1)

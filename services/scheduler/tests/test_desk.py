@@ -1,4 +1,4 @@
-"""Tasks of one store: what is read of a task after it ended, late, does not begin it again."""
+"""A record of a task read after the task ended does not restart it."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 class SlowQueue:
-    """A tasks queue whose records are shown when the test says so."""
+    """A tasks queue that shows its records when the test says so."""
 
     def __init__(self):
         self.shown, self.more = [], asyncio.Event()
@@ -37,7 +37,7 @@ class SlowQueue:
 
 
 class Writing:
-    """A settler that keeps what was written, for a later time."""
+    """A settler that buffers records for later."""
 
     def __init__(self):
         self.bodies = []
@@ -79,7 +79,7 @@ def redrive():
     )
 
 
-async def test_a_checkpoint_that_is_read_after_the_task_ended_does_not_begin_it_again():
+async def test_a_checkpoint_read_after_the_end_does_not_restart_the_task():
     queue, writing, work = SlowQueue(), Writing(), Work()
     held = Held(TASKS_TOPIC, 0, 1, 0, 0, 0)
     desk = Desk("broker-a", queue, held, writing, {"redrive": work}, lambda: 1000)
@@ -87,7 +87,7 @@ async def test_a_checkpoint_that_is_read_after_the_task_ended_does_not_begin_it_
     queue.show(encode_json(TaskRecord(view=redrive())))
     await until(lambda: desk.views and not desk.running and len(writing.bodies) == 2)
     (identifier,) = desk.views
-    for body in writing.bodies:  # the checkpoint and the end, both read only now
+    for body in writing.bodies:  # the checkpoint and the end are read only now
         queue.show(body)
     await until(lambda: desk.show(identifier).updated_ms == 1000 and not desk.running)
     queue.show(b"no task, and the last that is read")
@@ -112,7 +112,7 @@ class AwayStore:
 
 
 @pytest.mark.parametrize("is_read", [True, False])
-async def test_who_waits_for_a_cancelled_task_is_told_when_the_term_ends(is_read):
+async def test_a_waiting_cancel_is_refused_when_the_term_ends(is_read):
     queue = SlowQueue()
     held = Held(TASKS_TOPIC, 0, 1, 0, 0, 0)
     desk = Desk("broker-a", queue, held, AwayStore(), {"redrive": EndlessWork()}, lambda: 1000)
@@ -121,7 +121,7 @@ async def test_who_waits_for_a_cancelled_task_is_told_when_the_term_ends(is_read
         queue.show(encode_json(TaskRecord(view=redrive())))
         await until(lambda: desk.running)
     else:
-        desk.views["t"] = redrive()  # as it is between being stored and being read
+        desk.views["t"] = redrive()  # stored but not read back yet
     (identifier,) = desk.views
     cancelling = asyncio.ensure_future(desk.cancel(identifier))
     await asyncio.sleep(0.05)
@@ -129,5 +129,5 @@ async def test_who_waits_for_a_cancelled_task_is_told_when_the_term_ends(is_read
     with contextlib.suppress(asyncio.CancelledError):
         await running
     async with asyncio.timeout(5):
-        with pytest.raises(RefusedRequest, match="does not work on broker-a any more"):
+        with pytest.raises(RefusedRequest, match="no longer serves broker-a"):
             await cancelling

@@ -1,4 +1,4 @@
-"""The near end of the index: nothing early, nothing twice, nothing lost between near, far and in flight."""
+"""The near end: nothing early, nothing twice, nothing lost between near, far and in flight."""
 
 from heapq import heappop, heappush
 
@@ -10,7 +10,7 @@ from schedule_entries import entry
 from scheduler.due_index import DueIndex
 
 
-def test_what_is_due_comes_in_the_order_of_its_time_and_not_before():
+def test_due_messages_come_in_time_order_and_never_early():
     index = DueIndex()
     for key, due in ((1, 300), (2, 100), (3, 200), (4, 100)):
         assert index.arm(entry(key, due), 0)
@@ -20,7 +20,7 @@ def test_what_is_due_comes_in_the_order_of_its_time_and_not_before():
     assert [one.key for one in index.take_due(1000, 10)] == [1]
 
 
-def test_what_failed_comes_again_at_its_time_and_is_counted():
+def test_a_failed_message_returns_at_its_time_and_is_counted():
     index = DueIndex()
     index.arm(entry(1, 100), 0)
     index.take_due(100, 1)
@@ -33,7 +33,7 @@ def test_what_failed_comes_again_at_its_time_and_is_counted():
     assert len(index) == 0
 
 
-def test_what_was_decided_meanwhile_is_not_handed_out():
+def test_a_message_decided_meanwhile_is_not_taken():
     index = DueIndex()
     index.arm(entry(1, 100, b"id"), 0)
     index.arm(entry(2, 100, b"id"), 0)
@@ -44,19 +44,19 @@ def test_what_was_decided_meanwhile_is_not_handed_out():
     assert [one.key for one in index.find(b"id")] == [2]
 
 
-def test_far_messages_are_asked_for_before_they_are_due():
+def test_far_messages_are_loaded_before_they_are_due():
     index = DueIndex(horizon_ms=1000)
     assert not index.arm(entry(1, 5000), 0)
     assert index.wants(0) is None
     asked = index.wants(4100)
     assert asked.until_ms >= 5000
-    assert index.wants(4100) is None  # one at a time
+    assert index.wants(4100) is None  # one load at a time
     index.loaded([(5000, entry(1, 5000))], asked.count_max)
     assert len(index) == 1
     assert [one.key for one in index.take_due(5000, 5)] == [1]
 
 
-def test_a_flood_shortens_the_horizon_and_no_message_is_forgotten():
+def test_a_flood_shortens_the_horizon_and_loses_no_message():
     index = DueIndex(horizon_ms=10_000, near_max=10)
     far = [one for one in (entry(n, 9000) for n in range(50)) if not index.arm(one, 0)]
     assert len(index.near) == 10
@@ -65,7 +65,7 @@ def test_a_flood_shortens_the_horizon_and_no_message_is_forgotten():
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """Arms, fails, decides and loads in any order, beside a caller that keeps the far ones."""
+    """Arms, fails, decides and loads in any order, beside a caller that keeps the far messages."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Delayed messages out of pull answers: due times, targets, ids; nothing but a record is taken for one."""
+"""Reads delayed messages from pull answers: due times, targets, ids. Anything but a record is refused."""
 
 import msgspec
 import pytest
@@ -31,7 +31,7 @@ def only(data, source):
     return entry_of(item, source, LEVELS)
 
 
-def test_a_message_of_a_level_is_due_so_long_after_it_was_stored():
+def test_a_level_message_is_due_its_level_after_it_was_stored():
     data = record(
         SCHEDULE_TOPIC, 1, 7, 4096, store_ms=100, REAL_TOPIC="orders", REAL_QID="3", UNIQ_KEY="U", KEYS="a b"
     )
@@ -40,14 +40,14 @@ def test_a_message_of_a_level_is_due_so_long_after_it_was_stored():
     assert (entry.source, entry.offset) == (1, 7)
 
 
-@pytest.mark.parametrize("more", [{}, {"KEYS": "a"}], ids=["short way", "long way"])
-def test_a_message_that_says_how_long_it_waits_is_due_then_whatever_the_levels_are(more):
+@pytest.mark.parametrize("more", [{}, {"KEYS": "a"}], ids=["fast path", "slow path"])
+def test_a_message_with_its_own_delay_ignores_the_levels(more):
     named = {"UNIQ_KEY": "U", **more, "REAL_TOPIC": "orders", "REAL_QID": "3", "__GANTRY_DELAY_MS": "77"}
     entry = only(record(SCHEDULE_TOPIC, 1, 7, 4096, store_ms=100, **named), 1)
     assert (entry.due_ms, entry.topic, entry.queue_id) == (177, "orders", 3)
 
 
-def test_an_instant_is_due_when_its_property_says():
+def test_an_instant_is_due_at_its_property():
     data = record(TIMER_TOPIC, 0, 7, store_ms=100, REAL_TOPIC="orders", REAL_QID="3", TIMER_OUT_MS="123456")
     assert only(data, TIMER).due_ms == 123456
     assert only(data, TIMER).is_absolute
@@ -64,14 +64,14 @@ def test_a_cancel_record_names_its_target():
 
 
 @pytest.mark.parametrize("text", ["", "x", "-5", "9" * 30])
-def test_a_time_or_queue_that_cannot_be_read_is_due_at_once_in_queue_0(text):
+def test_an_unreadable_time_or_queue_means_due_at_once_in_queue_0(text):
     more = {"TIMER_OUT_MS": text, "REAL_QID": text} if text else {}
     entry = only(record(TIMER_TOPIC, 0, 7, REAL_TOPIC="t", **more), TIMER)
     assert (entry.due_ms, entry.queue_id) == (0, 0)
 
 
 @given(st.lists(st.tuples(st.binary(max_size=50), st.booleans(), st.integers(0, 2**40)), max_size=8))
-def test_what_is_read_is_what_the_whole_records_say(messages):
+def test_entries_equal_those_of_whole_records(messages):
     data = b"".join(
         record(
             TIMER_TOPIC,
@@ -92,13 +92,13 @@ def test_what_is_read_is_what_the_whole_records_say(messages):
 
 
 @given(st.integers(1, 200))
-def test_a_record_that_is_cut_is_malformed(cut):
+def test_a_cut_record_is_malformed(cut):
     data = record(TIMER_TOPIC, 0, 1, UNIQ_KEY="U", body=b"x" * 200)
     with pytest.raises(MalformedRecord):
         list(scan_items(data[:-cut]))
 
 
-def test_sources_and_queues_name_each_other():
+def test_sources_and_queues_map_to_each_other():
     for source in (0, 17, TIMER, PARKED):
         assert source_of(*queue_of(source)) == source
     assert source_of("orders", 0) is None
@@ -106,7 +106,7 @@ def test_sources_and_queues_name_each_other():
     assert source_of(SCHEDULE_TOPIC, 1024) is None
 
 
-def test_levels_are_read_as_the_store_writes_them():
+def test_levels_parse_as_the_store_writes_them():
     assert level_durations_ms("1s 2m 3h 1d") == (1000, 120_000, 10_800_000, 86_400_000)
     assert len(level_durations_ms(DEFAULT_LEVELS)) == 18
     for text in ("", "1x", "s", "1s,2s"):
@@ -128,7 +128,7 @@ def test_levels_are_read_as_the_store_writes_them():
     st.sampled_from([0, 1, TIMER, PARKED]),
     st.booleans(),
 )  # fmt: skip
-def test_the_short_way_of_reading_properties_finds_what_the_long_way_does(front, source, is_usual):
+def test_the_fast_path_reads_the_same_properties_as_the_slow_path(front, source, is_usual):
     front = (
         [*front, ("REAL_TOPIC", "orders"), ("REAL_QID", "12"), ("TIMER_OUT_MS", "99")] if is_usual else front
     )
@@ -141,7 +141,7 @@ def test_the_short_way_of_reading_properties_finds_what_the_long_way_does(front,
             assert entry_of(item, source, LEVELS) == short
 
 
-def test_what_clients_and_the_store_write_is_read_the_short_way():
+def test_properties_of_clients_and_stores_take_the_fast_path():
     ours = b"MSG_REGION\x01r\x02REAL_TOPIC\x01orders\x02REAL_QID\x013\x02"
     item = (
         7,

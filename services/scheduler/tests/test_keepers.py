@@ -1,4 +1,4 @@
-"""Of a store that leaves and joins again, one keeper at a time has the index, and the end waits for all of them."""
+"""A store that leaves and rejoins has one keeper at a time on its index; shutdown waits for all."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ async def keepers(monkeypatch):
     monkeypatch.setattr(keepers_module, "StoreKeeper", SlowKeeper)
     SlowKeeper.working, SlowKeeper.most, SlowKeeper.let_end = 0, 0, asyncio.Event()
     made = Keepers(None)
-    made.ourselves = None
+    made.identity = None
     made.joined(at(0))
     await asyncio.sleep(0)
     yield made
@@ -55,7 +55,7 @@ async def moved(keepers, number):
         await asyncio.sleep(0)
 
 
-async def test_an_address_that_changes_twice_waits_for_the_first_keeper_too(keepers):
+async def test_a_second_address_change_still_waits_for_the_first_keeper(keepers):
     await moved(keepers, 0)
     await moved(keepers, 1)
     assert (SlowKeeper.working, SlowKeeper.most) == (1, 1)
@@ -64,7 +64,7 @@ async def test_an_address_that_changes_twice_waits_for_the_first_keeper_too(keep
     assert (SlowKeeper.working, SlowKeeper.most) == (1, 1)
 
 
-async def test_the_end_waits_for_a_keeper_that_another_waits_for(keepers):
+async def test_shutdown_waits_for_a_keeper_another_one_waits_for(keepers):
     await moved(keepers, 0)
     closing = asyncio.ensure_future(keepers.close())
     with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""What needs not be read again: exactly what is decided or has a row; and reading goes around long runs of it."""
+"""Known offsets are those decided or with a row. Reading skips long runs of them."""
 
 import random
 
@@ -16,14 +16,14 @@ def ranges_of(offsets):
     return found
 
 
-def test_known_is_what_is_decided_or_has_a_row_and_rows_of_what_is_decided_are_dead():
+def test_known_offsets_are_decided_or_have_a_row_and_decided_rows_are_dead():
     for seed in range(300):
-        chance = random.Random(seed)
-        end = chance.randint(1, 40)
-        cursor = chance.randint(0, end)
-        share = chance.random()
-        decided = {n for n in range(cursor + 1, end) if chance.random() < share}
-        rows = sorted(n for n in range(end) if chance.random() < 0.6)
+        rng = random.Random(seed)
+        end = rng.randint(1, 40)
+        cursor = rng.randint(0, end)
+        share = rng.random()
+        decided = {n for n in range(cursor + 1, end) if rng.random() < share}
+        rows = sorted(n for n in range(end) if rng.random() < 0.6)
         compared = compare(rows, QueueState(cursor, end, ranges_of(decided)))
         assert [n for n in range(end) if QueueState(cursor, end, ranges_of(decided)).is_settled(n)] == [
             n for n in range(end) if n < cursor or n in decided
@@ -34,13 +34,13 @@ def test_known_is_what_is_decided_or_has_a_row_and_rows_of_what_is_decided_are_d
         assert (compared.first, compared.last) == ((alive[0], alive[-1]) if alive else (-1, -1)), seed
 
 
-def test_rows_behind_the_end_of_the_queue_or_twice_are_of_another_log():
+def test_rows_past_the_queue_end_or_repeated_belong_to_another_log():
     assert compare([1, 5], QueueState(0, 5, [])) is None
     assert compare([1, 1], QueueState(0, 5, [])) is None
     assert compare([4], QueueState(0, 5, [])) is not None
 
 
-def test_reading_goes_around_long_runs_and_through_short_ones():
+def test_reading_skips_long_runs_and_reads_through_short_ones():
     long = KnownOffsets([(0, 1000), (1010, 1020), (1100, 5000), (5001, 5001 + SKIP_MIN)])
     assert long.piece(0) == (1000, 100)
     assert long.piece(1005) == (1005, 95)
@@ -50,13 +50,13 @@ def test_reading_goes_around_long_runs_and_through_short_ones():
     assert KnownOffsets([]).piece(7) == (7, PULL_MESSAGES_MAX)
 
 
-def test_everything_unknown_is_read_once_and_little_else():
+def test_each_unknown_offset_is_read_once_with_few_known_ones():
     for seed in range(100):
-        chance = random.Random(seed)
+        rng = random.Random(seed)
         known, at = [], 0
         for _ in range(20):
-            first = at + chance.randint(1, 200)
-            at = first + chance.randint(1, 300)
+            first = at + rng.randint(1, 200)
+            at = first + rng.randint(1, 300)
             known.append((first, at))
         end, offset, read = at + 50, 0, []
         ranges = KnownOffsets(known)

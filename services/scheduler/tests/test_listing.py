@@ -1,4 +1,4 @@
-"""Lists name every message by an id that a cancellation finds, whatever address its store advertises."""
+"""Lists give every message an id that a cancel finds, whatever address its store advertises."""
 
 from time import monotonic
 from types import SimpleNamespace
@@ -10,9 +10,9 @@ from gantry_link.errors import NotConnected
 from gantry_wire.ids import offset_message_id
 from gantry_wire.names import TIMER_TOPIC
 from gantry_wire.scheduler_bodies import ListSchedules
+from scheduler.due_queue_names import INSTANTS
+from scheduler.due_queues import DueQueues
 from scheduler.entries import TIMER, Entry, key_of
-from scheduler.lane_names import INSTANTS
-from scheduler.lanes import Lanes
 from scheduler.listing import Listing
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock
@@ -39,10 +39,10 @@ class Store:
 async def listed(tmp_path):
     clock = StoreClock()
     clock.heard(NOW_MS, monotonic(), NOW_MS)
-    lanes = Lanes(SqliteIndex(tmp_path / "a.sqlite"), clock)
+    due_queues = DueQueues(SqliteIndex(tmp_path / "a.sqlite"), clock)
     named = Entry(NOW_MS + 60_000, key_of(TIMER, 1), 100, "t", 0, b"u1", b"")
     without_key = Entry(NOW_MS + 60_000, key_of(TIMER, 2), POSITION, "t", 0, b"", b"")
-    lanes.arm([named, without_key], INSTANTS)
+    due_queues.arm([named, without_key], INSTANTS)
 
     async def reach_end():
         return True
@@ -50,7 +50,7 @@ async def listed(tmp_path):
     async def ask(store):
         term = SimpleNamespace(
             broker="broker-a",
-            lanes=lanes,
+            due_queues=due_queues,
             client=store,
             catching_up=SimpleNamespace(is_open=True, is_complete=True, reach_end=reach_end),
         )
@@ -58,18 +58,18 @@ async def listed(tmp_path):
         return [one.id for one in page.schedules], page.incomplete
 
     yield ask
-    await lanes.far.close()
+    await due_queues.far.close()
 
 
 @pytest.mark.parametrize("host", [HOST, V6], ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize(
     "address", ["store.example:10911", "localhost:10911", "127.0.0.1:10911", "[::1]:10911", "10.0.0.9:1"]
 )
-async def test_a_message_without_a_unique_key_has_the_id_of_its_record(listed, address, host):
+async def test_a_message_without_a_unique_key_is_listed_by_its_record_id(listed, address, host):
     stored = record(TIMER_TOPIC, 0, 2, POSITION, host=host)
     ids, incomplete = await listed(Store(address, stored))
     assert (ids, incomplete) == (["u1", offset_message_id(host, POSITION)], [])
 
 
-async def test_a_list_without_a_message_that_its_store_does_not_show_is_incomplete(listed):
+async def test_a_list_is_incomplete_without_a_message_its_store_does_not_show(listed):
     assert await listed(Store("store.example:10911", None)) == (["u1"], ["broker-a"])

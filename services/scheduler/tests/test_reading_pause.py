@@ -1,17 +1,17 @@
-"""Pauses between readings never make a message late, and come back after short delays."""
+"""Pauses between reads make no message late and shrink after short delays."""
 
 from schedule_entries import entry
 
 from scheduler.reading_pause import DELAY_PER_PAUSE, PAUSE_SECONDS_MAX, ReadingPause
 
 
-def test_a_level_pauses_by_its_delay_and_never_long():
+def test_a_level_pauses_by_its_delay_up_to_a_maximum():
     assert ReadingPause(200).seconds == 0.2 / DELAY_PER_PAUSE
     assert ReadingPause(3_600_000).seconds == PAUSE_SECONDS_MAX
     assert ReadingPause(10).seconds == 0.0
 
 
-def test_what_is_due_at_once_ends_the_pauses_of_the_timer_queue():
+def test_a_message_due_at_once_ends_the_pauses_of_the_timer_queue():
     pause = ReadingPause(None)
     for _ in range(10):
         pause.read([entry(1, 5000), entry(2, 3000)], 1000)
@@ -20,7 +20,7 @@ def test_what_is_due_at_once_ends_the_pauses_of_the_timer_queue():
     assert pause.seconds == 0.0
 
 
-def test_pauses_grow_again_step_by_step_and_never_beyond_what_was_seen():
+def test_pauses_grow_step_by_step_up_to_the_shortest_delay_seen():
     pause = ReadingPause(None)
     seen = []
     for _ in range(8):

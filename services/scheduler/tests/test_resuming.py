@@ -1,4 +1,4 @@
-"""A term goes on with the rows that an earlier one left, if the store's log has what they say; else it begins anew."""
+"""A term continues with the rows of an earlier one if the store's log confirms them; otherwise it rebuilds them."""
 
 import sqlite3
 from time import monotonic
@@ -9,11 +9,11 @@ from schedule_records import record
 from gantry_link.store_client import Pulled
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from scheduler import kept_rows
+from scheduler.due_queue_names import DELAYS, INSTANTS, due_queue_of
+from scheduler.due_queues import DueQueues
 from scheduler.entries import TIMER, entry_of, queue_of, scan_items
 from scheduler.kept_rows import made_for
 from scheduler.known_offsets import QueueState
-from scheduler.lane_names import DELAYS, INSTANTS, lane_of
-from scheduler.lanes import Lanes
 from scheduler.resuming import resume
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock
@@ -25,7 +25,7 @@ FOR = made_for("broker-a", LEVEL_MS)
 
 
 class Store:
-    """Holds records by queue, as far as pulls of one ask."""
+    """Holds records by queue and serves pulls of one message."""
 
     def __init__(self):
         self.queues = {(SCHEDULE_TOPIC, 0): [], (TIMER_TOPIC, 0): []}
@@ -59,55 +59,55 @@ class Store:
 async def parts(tmp_path):
     opened = []
 
-    def begin(words=FOR):
+    def begin(made_for=FOR):
         clock = StoreClock()
         clock.heard(NOW_MS, monotonic(), NOW_MS)
-        lanes = Lanes(SqliteIndex(tmp_path / "a.due.sqlite", words), clock)
-        opened.append(lanes)
-        return lanes
+        due_queues = DueQueues(SqliteIndex(tmp_path / "a.due.sqlite", made_for), clock)
+        opened.append(due_queues)
+        return due_queues
 
     yield Store(), begin
-    for lanes in opened:
-        await lanes.far.close()
+    for due_queues in opened:
+        await due_queues.far.close()
 
 
-def arm(lanes, entries):
+def arm(due_queues, entries):
     for one in entries:
-        lanes.arm([one], lane_of(one))
+        due_queues.arm([one], due_queue_of(one))
 
 
-async def waiting(lanes, count=20):
-    found = [one for n in range(count) for one in await lanes.find(b"u%d" % n)]
+async def waiting(due_queues, count=20):
+    found = [one for n in range(count) for one in await due_queues.find(b"u%d" % n)]
     return sorted((one.source, one.offset) for one in found)
 
 
-async def written(lanes):
-    """Wait until what was armed is in the file, as it is soon without."""
-    await lanes.far._all_written()
+async def written(due_queues):
+    """Wait until armed messages are in the file."""
+    await due_queues.far._all_written()
 
 
 def left_over(known, end):
     return [n for n in range(end) if not known.holds(n)]
 
 
-async def test_after_a_kill_the_rows_are_there_and_only_what_has_none_is_read(parts):
+async def test_after_a_kill_rows_survive_and_only_messages_without_one_are_read(parts):
     store, begin = parts
     levels = [store.send(0, f"u{n}") for n in range(6)]
     timers = [store.send(TIMER, f"u{n}") for n in range(6, 10)]
     killed = begin()
     arm(killed, [*levels[:2], *levels[3:], *timers[:3]])
-    await written(killed)  # and nothing more is heard of it
-    lanes = begin()
-    known = await resume("broker-a", store, lanes, store.states(levels=[(4, 5)]), LEVEL_MS)
-    assert await waiting(lanes) == [(0, 0), (0, 1), (0, 3), (0, 5), (TIMER, 0), (TIMER, 1), (TIMER, 2)]
-    assert (lanes.due[DELAYS].far_count, lanes.due[INSTANTS].far_count) == (4, 3)
+    await written(killed)  # killed here: the old term does nothing more
+    due_queues = begin()
+    known = await resume("broker-a", store, due_queues, store.states(levels=[(4, 5)]), LEVEL_MS)
+    assert await waiting(due_queues) == [(0, 0), (0, 1), (0, 3), (0, 5), (TIMER, 0), (TIMER, 1), (TIMER, 2)]
+    assert (due_queues.due[DELAYS].far_count, due_queues.due[INSTANTS].far_count) == (4, 3)
     assert left_over(known[0], 6) == [2]
     assert left_over(known[TIMER], 4) == [3]
-    loaded = await lanes.far.load(DELAYS, NOW_MS + 10_000_000, 99)
+    loaded = await due_queues.far.load(DELAYS, NOW_MS + 10_000_000, 99)
     assert [one for _, one in loaded] == [levels[0], levels[1], levels[3], levels[5]]
 
 
-async def test_what_was_taken_out_to_be_delivered_is_taken_back_unless_it_was_put_back(parts):
+async def test_loaded_messages_are_restored_unless_they_were_put_back(parts):
     store, begin = parts
     levels = [store.send(0, f"u{n}") for n in range(5)]
     killed = begin()
@@ -115,29 +115,29 @@ async def test_what_was_taken_out_to_be_delivered_is_taken_back_unless_it_was_pu
     assert len(await killed.far.load(DELAYS, NOW_MS + 10_000_000, 99)) == 5
     killed.far.add(DELAYS, NOW_MS + 50_000_000, levels[1])
     await written(killed)
-    lanes = begin()
-    known = await resume("broker-a", store, lanes, store.states(levels=[(2, 4)]), LEVEL_MS)
-    assert await waiting(lanes) == [(0, 0), (0, 1), (0, 4)]
-    assert lanes.pending == 3
+    due_queues = begin()
+    known = await resume("broker-a", store, due_queues, store.states(levels=[(2, 4)]), LEVEL_MS)
+    assert await waiting(due_queues) == [(0, 0), (0, 1), (0, 4)]
+    assert due_queues.pending == 3
     assert left_over(known[0], 5) == []
-    loaded = await lanes.far.load(DELAYS, NOW_MS + 90_000_000, 99)
+    loaded = await due_queues.far.load(DELAYS, NOW_MS + 90_000_000, 99)
     assert [(at, one.offset) for at, one in loaded] == [
         (levels[0].due_ms, 0), (levels[4].due_ms, 4), (NOW_MS + 50_000_000, 1),
     ]  # fmt: skip
 
 
-async def test_a_cancel_record_that_waits_is_read_again(parts):
+async def test_a_waiting_cancel_record_is_read_again(parts):
     store, begin = parts
     timers = [store.send(TIMER, "u0"), store.send(TIMER, "u1", TIMER_DEL_UNIQKEY="t+u9")]
     assert timers[1].cancels
     killed = begin()
     arm(killed, timers)
     await written(killed)
-    lanes = begin()
-    known = await resume("broker-a", store, lanes, store.states(), LEVEL_MS)
-    assert await waiting(lanes) == [(TIMER, 0)]
+    due_queues = begin()
+    known = await resume("broker-a", store, due_queues, store.states(), LEVEL_MS)
+    assert await waiting(due_queues) == [(TIMER, 0)]
     assert left_over(known[TIMER], 2) == [1]
-    assert lanes.pending == 1
+    assert due_queues.pending == 1
 
 
 def another(store):
@@ -157,22 +157,22 @@ def cut_and_written_again(store):
 
 
 @pytest.mark.parametrize("change", [another, cut, cut_and_written_again])
-async def test_rows_that_the_log_does_not_have_are_not_believed(parts, change):
+async def test_rows_that_the_log_does_not_confirm_are_discarded(parts, change):
     store, begin = parts
     killed = begin()
     arm(killed, [store.send(0, f"u{n}") for n in range(6)])
     await written(killed)
     change(store)
-    lanes = begin()
-    known = await resume("broker-a", store, lanes, store.states(), LEVEL_MS)
-    assert await waiting(lanes) == []
-    assert lanes.pending == 0
+    due_queues = begin()
+    known = await resume("broker-a", store, due_queues, store.states(), LEVEL_MS)
+    assert await waiting(due_queues) == []
+    assert due_queues.pending == 0
     assert left_over(known[0], 3) == [0, 1, 2]
-    arm(lanes, [store.send(0, "u19")])
-    assert len(await waiting(lanes)) == 1
+    arm(due_queues, [store.send(0, "u19")])
+    assert len(await waiting(due_queues)) == 1
 
 
-async def test_a_decision_that_the_log_lost_is_open_again(parts):
+async def test_a_decision_the_log_lost_is_open_again(parts):
     store, begin = parts
     levels = [store.send(0, f"u{n}") for n in range(3)]
     killed = begin()
@@ -180,14 +180,14 @@ async def test_a_decision_that_the_log_lost_is_open_again(parts):
     await written(killed)
     killed.forget([levels[1]])
     await written(killed)
-    lanes = begin()
-    known = await resume("broker-a", store, lanes, store.states(), LEVEL_MS)
+    due_queues = begin()
+    known = await resume("broker-a", store, due_queues, store.states(), LEVEL_MS)
     assert left_over(known[0], 3) == [1]
-    assert lanes.pending == 2
+    assert due_queues.pending == 2
 
 
 @pytest.mark.parametrize("is_old", [True, False])
-async def test_a_damaged_file_or_one_for_something_else_is_begun_anew(parts, tmp_path, is_old):
+async def test_a_damaged_or_foreign_file_is_rebuilt(parts, tmp_path, is_old):
     store, begin = parts
     killed = begin()
     arm(killed, [store.send(0, f"u{n}") for n in range(6)])
@@ -196,26 +196,26 @@ async def test_a_damaged_file_or_one_for_something_else_is_begun_anew(parts, tmp
         with sqlite3.connect(tmp_path / "a.due.sqlite") as database:
             database.execute("DROP TABLE cancels")
         database.close()
-    lanes = begin(FOR if is_old else made_for("broker-a", (5000,)))
-    assert lanes.far.is_old is is_old
-    known = await resume("broker-a", store, lanes, store.states(), LEVEL_MS)
+    due_queues = begin(FOR if is_old else made_for("broker-a", (5000,)))
+    assert due_queues.far.is_old is is_old
+    known = await resume("broker-a", store, due_queues, store.states(), LEVEL_MS)
     assert left_over(known[0], 6) == list(range(6))
-    arm(lanes, [store.send(0, "u6")])
-    assert await waiting(lanes) == [(0, 6)]
+    arm(due_queues, [store.send(0, "u6")])
+    assert await waiting(due_queues) == [(0, 6)]
 
 
-async def test_an_orderly_end_keeps_also_what_was_not_written_yet(parts):
+async def test_an_orderly_stop_also_keeps_unwritten_rows(parts):
     store, begin = parts
     before = begin()
     arm(before, [store.send(0, f"u{n}") for n in range(3)])
     await before.far.close(keep=True)
-    lanes = begin()
-    known = await resume("broker-a", store, lanes, store.states(), LEVEL_MS)
+    due_queues = begin()
+    known = await resume("broker-a", store, due_queues, store.states(), LEVEL_MS)
     assert left_over(known[0], 3) == []
-    assert lanes.pending == 3
+    assert due_queues.pending == 3
 
 
-def test_a_file_is_good_for_one_run_of_the_machine_and_one_list_of_levels(monkeypatch, tmp_path):
+def test_a_file_is_valid_for_one_boot_and_one_list_of_levels(monkeypatch, tmp_path):
     assert made_for("b", (1, 2)) == made_for("b", (1, 2))
     assert len({made_for("b", (1, 2)), made_for("c", (1, 2)), made_for("b", (1, 3))}) == 3
     monkeypatch.setattr(kept_rows, "_BOOT_ID", tmp_path / "none")

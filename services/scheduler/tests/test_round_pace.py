@@ -1,4 +1,4 @@
-"""Few due messages are asked for ahead and together; what is read too late for that does not wait, and no answer is waited for too long."""
+"""Few due messages are sent ahead and together. Late ones do not wait, and no answer is awaited too long."""
 
 import pytest
 
@@ -14,11 +14,11 @@ from scheduler.round_pace import (
 LONG_AGO = 0.0
 
 
-def test_what_is_due_alone_is_asked_for_ahead():
+def test_a_single_message_is_sent_ahead():
     assert RoundPace(2).opens_at(100.0) == pytest.approx(100.0 - AHEAD_SECONDS)
 
 
-def test_what_is_due_may_begin_at_once_while_no_round_is_on_its_way():
+def test_a_due_round_begins_at_once_while_none_is_in_flight():
     pace = RoundPace(2)
     assert pace.begin(100.0, LONG_AGO)
     assert pace.begin(100.0, LONG_AGO), "nothing was sent"
@@ -30,7 +30,7 @@ def test_nothing_due_begins_no_round():
     assert not RoundPace(2).begin(100.0, NEVER)
 
 
-def test_a_steady_stream_is_asked_for_in_rounds():
+def test_a_steady_stream_is_sent_in_rounds():
     pace = RoundPace(8)
     pace.begin(100.0, LONG_AGO)
     pace.sent()
@@ -39,7 +39,7 @@ def test_a_steady_stream_is_asked_for_in_rounds():
     assert pace.begin(100.0 + ROUND_SECONDS, 100.0 + AHEAD_SECONDS)
 
 
-def test_what_would_come_too_late_with_the_next_round_leaves_before_it():
+def test_messages_due_before_the_next_round_leave_early():
     pace = RoundPace(8)
     pace.begin(100.0, LONG_AGO)
     pace.sent()
@@ -48,7 +48,7 @@ def test_what_would_come_too_late_with_the_next_round_leaves_before_it():
     assert pace.opens_at(100.0) == pytest.approx(100.0 + BUSY_SECONDS)
 
 
-def test_what_is_due_waits_for_all_answers_to_the_last_round_but_a_moment_only():
+def test_a_round_waits_for_the_last_one_only_a_moment():
     pace = RoundPace(2)
     pace.begin(100.0, LONG_AGO)
     first, second = pace.sent(), pace.sent()
@@ -59,7 +59,7 @@ def test_what_is_due_waits_for_all_answers_to_the_last_round_but_a_moment_only()
     assert pace.begin(100.0 + BUSY_SECONDS / 2, LONG_AGO)
 
 
-def test_of_a_store_that_does_not_answer_no_more_is_asked():
+def test_an_unresponsive_store_gets_no_more_rounds():
     pace = RoundPace(2)
     pace.begin(100.0, LONG_AGO)
     first = pace.sent()

@@ -1,4 +1,4 @@
-"""Real schedulers on real stores: delays by level and instant, orders, and what happens when a process dies."""
+"""Schedulers and stores as processes: levels, instants, orders, and crashes."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ def at(seconds):
     return str(int((time.time() + seconds) * 1000))
 
 
-async def test_a_level_and_an_instant_are_delivered_once_and_not_early(system):
+async def test_level_and_instant_messages_are_delivered_once_and_not_early(system):
     await system.start_scheduler()
     await system.topic("orders")
     due = at(1.5)
@@ -49,7 +49,7 @@ async def test_a_level_and_an_instant_are_delivered_once_and_not_early(system):
     assert len(await system.bodies("orders")) == 3
 
 
-async def test_health_and_figures_tell_what_it_does(system):
+async def test_health_and_metrics_report_its_work(system):
     process = await system.start_scheduler()
     await system.topic("orders")
     await system.holder()
@@ -71,7 +71,7 @@ async def test_health_and_figures_tell_what_it_does(system):
     assert "true" in await asyncio.to_thread(get, "/health/ready")
 
 
-async def test_orders_are_answered_definitely(system):
+async def test_orders_get_definite_answers(system):
     await system.start_scheduler()
     await system.topic("orders")
     for uniq in ("C1", "M1", "D1"):
@@ -103,7 +103,7 @@ async def test_orders_are_answered_definitely(system):
     assert (await client.list_schedules(ListSchedules())).schedules == []
 
 
-async def test_a_list_has_all_that_was_acknowledged_before_it_was_asked_for(system):
+async def test_a_list_holds_every_message_acknowledged_before_it(system):
     await system.start_scheduler()
     await system.topic("orders")
     await system.holder()
@@ -118,7 +118,7 @@ async def test_a_list_has_all_that_was_acknowledged_before_it_was_asked_for(syst
         assert (page.incomplete, len(page.schedules)) == ([], count)
 
 
-async def test_a_cancel_that_races_the_delivery_is_answered_as_it_went(system):
+async def test_a_cancel_that_races_the_delivery_reports_the_real_outcome(system):
     await system.start_scheduler()
     await system.topic("orders")
     await system.holder()
@@ -137,7 +137,7 @@ async def test_a_cancel_that_races_the_delivery_is_answered_as_it_went(system):
     assert len(found) == len(expected)
 
 
-async def test_a_cancel_beside_a_move_ends_the_message_wherever_it_is(system):
+async def test_a_cancel_beside_a_move_ends_the_message_at_either_place(system):
     await system.start_scheduler()
     await system.topic("orders")
     client = await system.client()
@@ -151,7 +151,7 @@ async def test_a_cancel_beside_a_move_ends_the_message_wherever_it_is(system):
     assert (await client.list_schedules(ListSchedules())).schedules == []
 
 
-async def test_a_cancel_repeated_after_the_store_was_killed_is_told_what_the_first_did(system):
+async def test_a_cancel_repeated_after_a_store_crash_reports_the_first_outcome(system):
     await system.start_scheduler()
     await system.topic("orders")
     await system.holder()
@@ -173,7 +173,7 @@ async def test_a_cancel_repeated_after_the_store_was_killed_is_told_what_the_fir
         assert answer == status
 
 
-async def test_another_scheduler_takes_over_when_the_first_is_killed(system):
+async def test_a_second_scheduler_takes_over_when_the_first_is_killed(system):
     first = await system.start_scheduler()
     await system.topic("orders")
     assert await system.holder() == first.address
@@ -186,7 +186,7 @@ async def test_another_scheduler_takes_over_when_the_first_is_killed(system):
     assert sorted(record.body for record in found) == sorted(b"%d" % number for number in range(30))
 
 
-async def test_a_scheduler_that_slept_and_was_replaced_doubles_nothing(system):
+async def test_a_scheduler_that_was_paused_and_replaced_delivers_nothing_twice(system):
     first = await system.start_scheduler(claim_ttl_ms=1000)
     await system.topic("orders")
     assert await system.holder() == first.address
@@ -203,7 +203,7 @@ async def test_a_scheduler_that_slept_and_was_replaced_doubles_nothing(system):
     assert sorted(await system.bodies("orders")) == sorted(b"%d" % number for number in range(40))
 
 
-async def test_a_store_killed_while_messages_wait_delivers_each_once(system):
+async def test_a_killed_store_delivers_each_waiting_message_once(system):
     await system.start_scheduler()
     await system.topic("orders")
     await system.holder()
@@ -220,7 +220,7 @@ async def test_a_store_killed_while_messages_wait_delivers_each_once(system):
     assert len(found) == len(set(found)) == 100
 
 
-async def test_what_waits_in_levels_that_are_no_more_is_delivered_at_its_time(tmp_path):
+async def test_messages_of_removed_levels_are_delivered_on_time(tmp_path):
     system = System(tmp_path)
     try:
         await system.start_store(delay_levels="1s 1h 7s 6s")
@@ -261,7 +261,7 @@ WAYS = {
 }
 
 
-async def test_what_was_sent_with_a_message_is_delivered_with_it_whatever_it_waited_for(system):
+async def test_all_delayed_messages_keep_their_properties_and_body(system):
     await system.start_scheduler()
     await system.topic("orders")
     wanted = {}
@@ -277,12 +277,12 @@ async def test_what_was_sent_with_a_message_is_delivered_with_it_whatever_it_wai
     assert not wanted
 
 
-async def test_a_scheduler_killed_goes_on_with_its_index_and_delivers_each_once(system):
+async def test_a_killed_scheduler_resumes_its_index_and_delivers_each_once(system):
     first = await system.start_scheduler()
     await system.topic("orders")
     client = await system.client()
     for number in range(60):
-        soon = at(600) if number % 2 else at(25 + number / 20)  # afar at first, and then near
+        soon = at(600) if number % 2 else at(25 + number / 20)  # far at first, then near
         await system.send("orders", b"%d" % number, f"T{number}", TIMER_DELIVER_MS=soon)
     assert (await client.cancel(ScheduleOrder(id="T58"))).status == "cancelled"
     await asyncio.sleep(8)
@@ -291,7 +291,7 @@ async def test_a_scheduler_killed_goes_on_with_its_index_and_delivers_each_once(
     second = await system.start_scheduler(number=1)
     found = [int(record.body) for record in await system.wait_for("orders", 30)]
     assert sorted(found) == [*range(0, 58, 2), 60]
-    assert any("due index taken over" in line for line in second.lines)
+    assert any("took over the due index" in line for line in second.lines)
     client = await system.client()
     async with asyncio.timeout(60):
         while (page := await client.list_schedules(ListSchedules())).incomplete:
@@ -301,7 +301,7 @@ async def test_a_scheduler_killed_goes_on_with_its_index_and_delivers_each_once(
     assert (await client.cancel(ScheduleOrder(id="T58"))).status == "cancelled"
 
 
-async def test_what_cannot_be_delivered_is_parked_and_resent_and_the_others_go_on(system):
+async def test_undeliverable_messages_are_parked_and_resent_and_others_continue(system):
     await system.start_scheduler(park_after_hours=0.0005)
     await system.topic("gone")
     await system.topic("orders")

@@ -1,4 +1,4 @@
-"""Settings: defaults that work together, and bounds that refuse the start."""
+"""Defaults work together, and values out of bounds stop the start."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from gantry_chassis.settings import SettingsRefused, load_settings
 from scheduler.settings import SchedulerSettings
 
 
-def load(*words):
+def load(*arguments):
     return load_settings(
-        SchedulerSettings, "SCHEDULER", [part for word in words for part in ("--set", word)], environ={}
+        SchedulerSettings, "SCHEDULER", [part for word in arguments for part in ("--set", word)], environ={}
     )
 
 
@@ -22,6 +22,6 @@ def test_the_http_port_follows_the_remoting_port():
     "word",
     ["port=70000", "settle_batch=0", "settle_batch=4097", "claim_ttl_ms=100", "park_after_hours=0", "nope=1"],
 )
-def test_what_is_out_of_bounds_is_refused(word):
+def test_values_out_of_bounds_are_refused(word):
     with pytest.raises(SettingsRefused):
         load(word)

@@ -1,6 +1,6 @@
-"""The scheduler's cores against a simulated store and clock, killed, replaced, and cut off from answers at any step.
+"""The scheduler's cores against a simulated store and clock: killed, replaced and cut off from answers at any step.
 
-A failing seed is replayed with SEED=<number> and this file. Thousands more run with `-m soak`.
+Replay a failing seed with SEED=<number> and this file. `-m soak` runs thousands more.
 """
 
 import os
@@ -18,21 +18,21 @@ from scheduler.store_clock import StoreClock
 
 
 class Scheduler:
-    """One process: what it knows dies with it, but what it has put afar, which the next may go on with."""
+    """One process. Its memory dies with it; the next one may continue with its file."""
 
     def __init__(self, store, steady, kept=()):
         self.store, self.epoch = store, store.claim()
         self.clock = StoreClock()
         self.clock.heard(store.now_ms, steady)
-        self.lanes = {
+        self.due_queues = {
             False: DueIndex(horizon_ms=3000, near_max=20, load_max=5),
             True: DueIndex(horizon_ms=3000, near_max=20),
         }
         self.far = []
         self.next = {key: store.cursor(key) for key in store.queues}
         self.known = {key: self.resume(key, kept) for key in store.queues}
-        for index in self.lanes.values():
-            index.far_added(sum(self.lanes[row[2]] is index for row in self.far))
+        for index in self.due_queues.values():
+            index.far_added(sum(self.due_queues[row[2]] is index for row in self.far))
 
     def resume(self, key, kept):
         state = QueueState(self.store.cursor(key), len(self.store.queues[key]), self.store.ranges(key))
@@ -48,52 +48,52 @@ class Scheduler:
         for item in scan_items(data):
             if not self.known[key].holds(item[0]):
                 entry = entry_of(item, source, LEVEL_MS)
-                lane = source == TIMER
-                if not self.lanes[lane].arm(entry, self.now(lane, steady)):
-                    self.far.append((entry.due_ms, entry, lane))
+                due_queue = source == TIMER
+                if not self.due_queues[due_queue].arm(entry, self.now(due_queue, steady)):
+                    self.far.append((entry.due_ms, entry, due_queue))
         self.next[key] = following
 
-    def now(self, lane, steady):
-        return self.clock.wall_ms(steady) if lane else self.clock.now_ms(steady)
+    def now(self, due_queue, steady):
+        return self.clock.wall_ms(steady) if due_queue else self.clock.now_ms(steady)
 
     def load(self, steady):
-        for lane, index in self.lanes.items():
-            asked = index.wants(self.now(lane, steady))
+        for due_queue, index in self.due_queues.items():
+            asked = index.wants(self.now(due_queue, steady))
             if asked is not None:
                 mine = sorted(
-                    (row for row in self.far if row[2] == lane and row[0] <= asked.until_ms),
+                    (row for row in self.far if row[2] == due_queue and row[0] <= asked.until_ms),
                     key=lambda row: row[:1],
                 )
                 taken = mine[: asked.count_max]
                 self.far = [row for row in self.far if row not in taken]
                 index.loaded([(at, entry) for at, entry, _ in taken], asked.count_max)
 
-    def deliver(self, lane, steady, *, answer_is_lost):
-        index = self.lanes[lane]
-        batch = index.take_due(self.now(lane, steady), 3)
+    def deliver(self, due_queue, steady, *, answer_is_lost):
+        index = self.due_queues[due_queue]
+        batch = index.take_due(self.now(due_queue, steady), 3)
         for source in {entry.source for entry in batch}:
             entries = [entry for entry in batch if entry.source == source]
             results = self.store.settle(queue_of(source), self.epoch, list(map(deliver, entries)))
             for n, entry in enumerate(entries):
                 if results is None or answer_is_lost:
-                    self.back(lane, entry, steady, 50)
+                    self.back(due_queue, entry, steady, 50)
                     continue
-                verdict = judge(results[n].status, "", self.now(lane, steady) - entry.due_ms, 10**12)
+                verdict = judge(results[n].status, "", self.now(due_queue, steady) - entry.due_ms, 10**12)
                 if verdict.then is Then.DONE:
                     index.decided(entry.key)
                 else:
                     self.clock.was_early()
-                    self.back(lane, entry, steady, verdict.wait_ms)
+                    self.back(due_queue, entry, steady, verdict.wait_ms)
 
-    def back(self, lane, entry, steady, wait_ms):
-        at = int(self.now(lane, steady) + wait_ms) + 1
-        if self.lanes[lane].put_back(entry.key, at, "error") is not None:
-            self.far.append((at, entry, lane))
+    def back(self, due_queue, entry, steady, wait_ms):
+        at = int(self.now(due_queue, steady) + wait_ms) + 1
+        if self.due_queues[due_queue].put_back(entry.key, at, "error") is not None:
+            self.far.append((at, entry, due_queue))
 
     def order(self, number, decide):
-        """Carry out an order on what is known; return the results."""
+        """Carry out an order on the known messages; return the results."""
         uniq = b"U%d" % number
-        found = [entry for index in self.lanes.values() for entry in index.find(uniq)]
+        found = [entry for index in self.due_queues.values() for entry in index.find(uniq)]
         found += [entry for _, entry, _ in self.far if entry.uniq == uniq]
         results = []
         for entry in found:
@@ -103,7 +103,7 @@ class Scheduler:
 
 
 class Run:
-    """One seed: what was asked for, and what is checked after every step."""
+    """One seed: the requests, and the checks after every step."""
 
     def __init__(self, seed):
         self.random, self.store, self.steady = random.Random(seed), SimulatedStore(), 100.0
@@ -130,7 +130,7 @@ class Run:
             self.schedulers = [
                 *self.schedulers[-1:],
                 Scheduler(self.store, self.steady, self.kept()),
-            ]  # the older one is fenced now
+            ]  # the older one is now fenced
         elif choice < 0.98:
             self.schedulers = [Scheduler(self.store, self.steady, self.kept())]  # killed
         elif choice < 0.99:
@@ -139,7 +139,7 @@ class Run:
             self.store.wall_behind_ms = self.random.choice([0, 2000])
 
     def kept(self):
-        """Return what the next scheduler finds on disk: nothing, or what one or the other had there, now or earlier."""
+        """Return what the next scheduler finds on disk: nothing, or a current or older file of either."""
         self.files.append(list(self.random.choice(self.schedulers).far))
         return self.random.choice([(), self.files[-1], self.random.choice(self.files)])
 
@@ -168,7 +168,7 @@ class Run:
         assert all(now >= due for _, due, now in self.store.delivered), "early"
 
     def finish(self):
-        """Without further faults everything is delivered or cancelled."""
+        """Without further faults every message is delivered or cancelled."""
         self.store.wall_behind_ms = 0
         last = Scheduler(self.store, self.steady)
         self.schedulers = [last]
@@ -178,9 +178,9 @@ class Run:
             last.clock.heard(self.store.now_ms, self.steady, self.store.now_ms)
             for key in self.store.queues:
                 last.read(key, self.steady)
-            for lane in (False, True):
+            for due_queue in (False, True):
                 last.load(self.steady)
-                last.deliver(lane, self.steady, answer_is_lost=False)
+                last.deliver(due_queue, self.steady, answer_is_lost=False)
         self.check()
         numbers = {number for number, _, _ in self.store.delivered}
         assert numbers | self.cancelled == set(range(self.sent)), "lost"
@@ -198,7 +198,7 @@ def simulate(seed):
     return run
 
 
-def test_no_kill_lost_answer_or_clock_step_loses_doubles_or_hastens_a_message():
+def test_kills_lost_answers_and_clock_steps_never_lose_repeat_or_hasten_a_message():
     if "SEED" in os.environ:
         simulate(int(os.environ["SEED"]))
         return
@@ -215,13 +215,13 @@ def test_thousands_of_seeds():
         simulate(seed)
 
 
-def test_the_simulated_store_itself_decides_once_and_not_early():
+def test_the_simulated_store_decides_once_and_not_early():
     store = SimulatedStore()
     epoch = store.claim()
     store.send(0, level=0)
     one = Scheduler(store, 0.0)
     one.read((SCHEDULE_TOPIC, 0), 0.0)
-    (entry,) = one.lanes[False].near.values()
+    (entry,) = one.due_queues[False].near.values()
     assert store.settle((SCHEDULE_TOPIC, 0), epoch, [deliver(entry)]) is None
     assert store.settle((SCHEDULE_TOPIC, 0), one.epoch, [deliver(entry)])[0].status == "early"
     store.now_ms += 1000

@@ -1,4 +1,4 @@
-"""Tasks on a real store: redrive with filter, dry run and repeats; bulk orders; a task that outlives its scheduler."""
+"""Tasks on a store process: redrive with filter, dry run and repeats; bulk orders; a task that outlives its scheduler."""
 
 import asyncio
 import time
@@ -41,7 +41,7 @@ async def ended(client, view, seconds=90):
 
 
 async def dead_letters(system, count):
-    """Send messages and give them up, as a consumer does."""
+    """Send messages and dead-letter them, as a consumer does."""
     await system.topic("orders")
     await system.store.put_group(SubscriptionGroupConfig(group_name="g"))
     for number in range(count):
@@ -54,7 +54,7 @@ async def dead_letters(system, count):
     await system.wait_for("%DLQ%g", count)
 
 
-async def test_dead_letters_are_redriven_once_for_ever(system):
+async def test_dead_letters_are_redriven_at_most_once(system):
     await system.start_scheduler()
     await dead_letters(system, 10)
     client = await system.client()
@@ -80,7 +80,7 @@ async def test_dead_letters_are_redriven_once_for_ever(system):
     assert {one.id for one in listed} == {tried.id, even.id, rest.id}
 
 
-async def test_a_redrive_to_a_topic_that_is_not_there_tells_each_failure(system):
+async def test_a_redrive_to_a_missing_topic_lists_each_failure(system):
     await system.start_scheduler()
     await dead_letters(system, 3)
     client = await system.client()
@@ -92,7 +92,7 @@ async def test_a_redrive_to_a_topic_that_is_not_there_tells_each_failure(system)
     assert all("unknownTopic" in one.reason for one in view.failures)
 
 
-async def test_a_task_goes_on_under_another_scheduler_and_can_be_cancelled(system):
+async def test_a_task_continues_under_another_scheduler_and_can_be_cancelled(system):
     first = await system.start_scheduler()
     await dead_letters(system, 6)
     client = await system.client()
@@ -116,7 +116,7 @@ async def test_a_task_goes_on_under_another_scheduler_and_can_be_cancelled(syste
         await client.show_task(TaskOrder(id="broker-a.9999"))
 
 
-async def test_a_slow_task_does_little_at_a_time_and_its_cancel_waits_for_nothing(system):
+async def test_a_rate_limited_task_works_in_small_batches_and_cancels_at_once(system):
     await system.start_scheduler()
     await dead_letters(system, 8)
     await system.topic("orders")
@@ -186,7 +186,7 @@ async def test_many_schedules_are_moved_once_and_cancelled(system):
     assert len(left) == 40
 
 
-async def test_a_task_is_run_once_after_its_store_was_killed(system):
+async def test_a_task_runs_once_after_its_store_was_killed(system):
     process = await system.start_scheduler()
     await system.topic("orders")
     await system.client()
@@ -214,7 +214,7 @@ async def test_a_task_is_run_once_after_its_store_was_killed(system):
         CreateTask(kind="bulkCancel"),
     ],
 )
-async def test_a_task_that_could_never_run_is_refused(task):
+async def test_an_impossible_task_is_refused(task):
     from gantry_wire.errors import RefusedRequest
     from scheduler.task_orders import TaskOrders
 

@@ -1,4 +1,4 @@
-"""The far end: what is added is found at once, comes back in the order of its time, and only once."""
+"""The far end: an added message is found at once and is loaded once, in time order."""
 
 import _sqlite3
 import asyncio
@@ -28,7 +28,7 @@ async def index(tmp_path):
     assert list((tmp_path / "d").iterdir()) == []
 
 
-async def test_messages_come_out_in_the_order_of_their_time_and_only_once(index):
+async def test_messages_load_in_time_order_and_only_once(index):
     for offset, at in ((1, 30), (2, 10), (3, 20), (4, 40)):
         index.add(0, at, entry(offset, at))
     index.add(1, 5, msgspec.structs.replace(entry(9, 5), is_absolute=True))
@@ -38,18 +38,18 @@ async def test_messages_come_out_in_the_order_of_their_time_and_only_once(index)
     assert [(one.offset, one.is_absolute) for _, one in await index.load(1, 99, 9)] == [(9, True)]
 
 
-async def test_a_message_is_found_before_and_after_it_is_written_whole(index):
+async def test_a_message_is_found_before_and_after_it_is_written(index):
     added = entry(1, 50, keys=b"k1 k2")
     index.add(0, 50, added)
     assert await index.find(b"u1") == [added]
-    await index.load(0, 0, 1)  # everything before it is written now
+    await index.load(0, 0, 1)  # everything before it is now written
     assert await index.find(b"u1") == [added]
     assert await index.find(b"u2") == []
     assert await index.remove(0, [added, entry(12345, 50)]) == 1
     assert await index.find(b"u1") == []
 
 
-async def test_look_ups_by_id_are_the_same_after_everything_was_read(index):
+async def test_lookups_by_id_do_not_change_after_the_log_was_read(index):
     for offset in range(50):
         index.add(0, offset, entry(offset, offset, uniq=b"same" if offset % 2 else None))
     index.read_all()
@@ -60,7 +60,7 @@ async def test_look_ups_by_id_are_the_same_after_everything_was_read(index):
     assert [one.offset for one in await index.find(b"u4")] == [4]
 
 
-async def test_pages_go_on_where_the_last_one_ended_and_are_narrowed(index):
+async def test_pages_continue_where_the_last_ended_and_apply_filters(index):
     for offset in range(10):
         index.add(
             offset % 2,
@@ -85,7 +85,7 @@ async def test_pages_go_on_where_the_last_one_ended_and_are_narrowed(index):
     }
 
 
-async def test_what_lies_below_a_position_is_found_by_source(index):
+async def test_messages_below_a_position_are_found_by_source(index):
     for offset in range(5):
         index.add(0, 10, entry(offset, 10))
         index.add(0, 10, entry(offset, 10, source=1, uniq=b"v%d" % offset))
@@ -94,7 +94,7 @@ async def test_what_lies_below_a_position_is_found_by_source(index):
     assert [(one.source, one.offset) for one in found] == [(1, 0), (1, 1), (1, 2)]
 
 
-async def test_what_was_put_back_is_removed_too_wherever_it_waits_now(index):
+async def test_a_message_that_was_put_back_is_removed_at_its_new_time(index):
     late, nameless = entry(1, 50), msgspec.structs.replace(entry(2, 50), uniq=b"")
     index.add(0, 10_000_000, late)
     index.add(0, 20_000_000, nameless)
@@ -103,7 +103,7 @@ async def test_what_was_put_back_is_removed_too_wherever_it_waits_now(index):
     assert [one.offset for _, one in await index.load(0, 10**9, 9)] == [3]
 
 
-async def test_a_list_in_the_order_of_time_goes_over_slots_and_through_full_ones(index):
+async def test_a_time_ordered_list_crosses_slots_and_full_ones(index):
     for offset in range(300):
         index.add(0, 1_000_000 + offset * 100, entry(offset, 1_000_000 + offset * 100))
         index.add(1, 1_005_000, entry(offset, 1_005_000, source=1, uniq=b"v%d" % offset))
@@ -117,7 +117,7 @@ async def test_a_list_in_the_order_of_time_goes_over_slots_and_through_full_ones
     assert [one.offset for _, one in late] == list(range(290, 300))
 
 
-async def test_many_rows_are_written_in_batches_and_there_is_room_again(index):
+async def test_many_rows_are_written_in_batches_until_there_is_room(index):
     for offset in range(3 * BATCH_ROWS + 5):
         index.add(0, offset, entry(offset, offset))
     await index.room()
@@ -137,7 +137,7 @@ async def test_an_old_file_is_not_taken_over(tmp_path):
 
 @pytest.fixture
 async def small_disk(index):
-    """An index whose file may not grow: SQLite says of that what it says of a full disk."""
+    """An index whose file cannot grow. SQLite reports it like a full disk."""
 
     def fill():
         pages = index._write_to.execute("PRAGMA page_count").fetchone()[0]
@@ -149,7 +149,7 @@ async def small_disk(index):
     return fill, free
 
 
-async def test_a_full_disk_loses_nothing_and_what_waits_comes_when_there_is_space(index, small_disk):
+async def test_a_full_disk_loses_nothing_and_messages_load_once_there_is_space(index, small_disk):
     fill, free = small_disk
     index.add(0, 5, entry(1, 5))
     await index.page(Wanted((0,)), None, 1)
@@ -157,7 +157,7 @@ async def test_a_full_disk_loses_nothing_and_what_waits_comes_when_there_is_spac
     big = b"k" * 9000
     for offset in range(2, 10):
         index.add(0, offset * 5, entry(offset, offset * 5, keys=big))
-    await index.page(Wanted((0,)), None, 1)  # the write was tried, and failed
+    await index.page(Wanted((0,)), None, 1)  # the write was tried and failed
     assert index.rows_written == 1
     assert [one.offset for one in await index.find(b"u7")] == [7]
     loading = asyncio.ensure_future(index.load(0, 1000, 100))
@@ -169,14 +169,14 @@ async def test_a_full_disk_loses_nothing_and_what_waits_comes_when_there_is_spac
     assert sorted(loaded) == list(range(1, 10))
 
 
-async def test_a_file_of_no_use_ends_the_term(index):
+async def test_an_unusable_file_ends_the_term(index):
     index._write_to.execute("DROP TABLE far")
     index.add(0, 5, entry(1, 5))
     with pytest.raises(sqlite3.Error):
         await asyncio.wait_for(index.run(), 60)
 
 
-async def test_rows_that_are_being_written_are_found_by_id(index):
+async def test_rows_being_written_are_found_by_id(index):
     many = [entry(offset, offset, uniq=b"same" if offset < 3 else None) for offset in range(BATCH_ROWS + 300)]
     index.add_all([(0, one.due_ms, one) for one in many])
     assert {one.offset for one in await index.find(b"same")} == {0, 1, 2}
@@ -190,13 +190,13 @@ async def test_rows_that_are_being_written_are_found_by_id(index):
 
 
 def sqlite_bytes():
-    """Return what SQLite has taken of memory, as it tells itself."""
+    """Return the memory SQLite reports as allocated."""
     used = ctypes.CDLL(_sqlite3.__file__).sqlite3_memory_used
     used.restype = ctypes.c_longlong
     return used()
 
 
-async def test_what_sqlite_keeps_in_memory_does_not_grow_with_the_rows(tmp_path):
+async def test_sqlite_memory_does_not_grow_with_the_rows(tmp_path):
     before = sqlite_bytes()
     index = SqliteIndex(tmp_path / "a.due.sqlite", "this")
     for offset in range(200_000):

@@ -1,4 +1,4 @@
-"""A store is served term after term, and a term that ended leaves nothing in memory."""
+"""A store is served term after term, and an ended term leaves nothing in memory."""
 
 import asyncio
 import contextlib
@@ -12,14 +12,14 @@ from gantry_link.errors import LinkError
 from gantry_link.fleet import StoreAt
 from gantry_wire.command import Command
 from scheduler import store_keeper
-from scheduler.store_keeper import Ourselves, StoreKeeper
+from scheduler.store_keeper import Identity, StoreKeeper
 from scheduler.term import StoreToServe
 
 pytestmark = pytest.mark.anyio
 
 
 class FailingTerm:
-    """Ends by an error whose traceback holds it."""
+    """Fails with an error whose traceback holds the term."""
 
     def fail(self):
         try:
@@ -28,7 +28,7 @@ class FailingTerm:
             self.error = error
 
 
-async def test_what_a_term_left_is_freed_before_the_next_begins(monkeypatch):
+async def test_a_term_is_freed_before_the_next_begins(monkeypatch):
     left = []
 
     async def levels(_keeper):
@@ -53,8 +53,8 @@ async def test_what_a_term_left_is_freed_before_the_next_begins(monkeypatch):
     assert len(left) == 2
 
 
-class TellingStore:
-    """Tells its levels, and how many queues of them are to be followed."""
+class LevelsStore:
+    """Reports its levels and its number of level queues."""
 
     def __init__(self, queues):
         self.queues = queues
@@ -75,7 +75,7 @@ class TellingStore:
         ({"delayQueues": "99999"}, (1000, *[5000] * 1023)),
     ],
 )
-async def test_queues_of_levels_that_are_no_more_are_followed_too(queues, levels, monkeypatch):
+async def test_queues_of_removed_levels_are_followed_too(queues, levels, monkeypatch):
     served = []
 
     async def serve(_keeper, store):
@@ -84,14 +84,14 @@ async def test_queues_of_levels_that_are_no_more_are_followed_too(queues, levels
 
     monkeypatch.setattr(store_keeper.StoreKeeper, "_serve", serve)
     keeper = StoreKeeper(StoreAt("broker-a", "127.0.0.1:1"), None, None)
-    keeper.client = TellingStore(queues)
+    keeper.client = LevelsStore(queues)
     with contextlib.suppress(asyncio.CancelledError):
         await keeper.run()
     assert served == [levels]
 
 
 class GrantingStore:
-    """Grants what is claimed."""
+    """Grants every claim."""
 
     async def ask(self, _code, _fields):
         return Command(fields={"epoch": "1", "storeTimeMs": "1", "cursor": "0", "maxOffset": "0"})
@@ -100,7 +100,7 @@ class GrantingStore:
         pass
 
 
-async def test_a_term_that_is_ending_ends_in_full_when_the_keeper_is_stopped_meanwhile(monkeypatch):
+async def test_stopping_the_keeper_lets_an_ending_term_finish(monkeypatch):
     begun, ending, let_end, ended = asyncio.Event(), asyncio.Event(), asyncio.Event(), []
 
     class SlowTerm:
@@ -117,8 +117,8 @@ async def test_a_term_that_is_ending_ends_in_full_when_the_keeper_is_stopped_mea
                 ended.append(True)
 
     monkeypatch.setattr(store_keeper, "Term", SlowTerm)
-    ourselves = Ourselves("us", "127.0.0.1:2", 3000, Path(), None)
-    keeper = StoreKeeper(StoreAt("broker-a", "127.0.0.1:1"), None, ourselves)
+    identity = Identity("us", "127.0.0.1:2", 3000, Path(), None)
+    keeper = StoreKeeper(StoreAt("broker-a", "127.0.0.1:1"), None, identity)
     keeper.client = GrantingStore()
     serving = asyncio.ensure_future(keeper._serve(StoreToServe("broker-a", keeper.client, (1000,))))
     await begun.wait()

@@ -1,1 +1,1 @@
-"""When a delayed message is due: asks the store to settle it then. Owns no truth: its index is rebuilt from the log."""
+"""The scheduler asks the stores to settle delayed messages when they are due. Its index is rebuilt from the log."""

@@ -15,7 +15,7 @@ SERVICE = "scheduler"
 
 
 def main() -> None:
-    """Run a scheduler until it is asked to stop."""
+    """Run a scheduler until a signal stops it."""
     settings = settings_or_exit(SchedulerSettings, SERVICE, sys.argv[1:])
     configure(SERVICE, settings.log_level, json=settings.log_json, file=settings.log_file)
     get_logger().debug("settings", **masked(settings))

@@ -1,4 +1,4 @@
-"""Puts a scheduler together from its settings, and runs it until it is asked to stop."""
+"""Builds a scheduler from its settings and runs it until a signal stops it."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ from gantry_link.nameserver_client import NameserverClient
 from gantry_link.pool import ConnectionPool
 from gantry_link.service_door import ServiceDoor
 from scheduler.deliveries import Pace
-from scheduler.figures import Figures
 from scheduler.keepers import Keepers
+from scheduler.metrics import SchedulerMetrics
 from scheduler.orders import Orders
 from scheduler.routes import routes_of
 from scheduler.settings import SchedulerSettings
-from scheduler.store_keeper import Ourselves
+from scheduler.store_keeper import Identity
 from scheduler.task_orders import TaskOrders
 from scheduler.tasks.bulk import Bulk
 from scheduler.tasks.desk import Work
 from scheduler.tasks.redrive import Redrive
-from scheduler.term import Surroundings
+from scheduler.term import TermContext
 
 LOCK_FILE = "lock"
 GC_THRESHOLDS = (50_000, 20, 100)
-"""Waiting messages are in no cycle; looking through a hundred thousand of them makes others late."""
+"""Waiting messages form no reference cycles. Scanning 100,000 of them would delay other work."""
 SWITCH_SECONDS = 0.0005
-"""How long the index's threads may keep the interpreter while something is due: they hold it for 10 ms and more at a time."""
+"""Longest time the index threads may hold the GIL. The default lets them hold it for 10 ms and more."""
 ROUTE_HINTS = "gantry.route.>"
 
 _log = get_logger()
 
 
 async def serve(settings: SchedulerSettings, life: Life) -> None:
-    """Run until `life.stopping`; StartRefused when the directory or a port cannot be had."""
+    """Run until `life.stopping`. Raises StartRefused when the directory or a port is unavailable."""
     lock = _take_directory(settings)
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
     metrics = Metrics()
-    figures, pool = Figures(metrics), ConnectionPool()
+    scheduler_metrics, pool = SchedulerMetrics(metrics), ConnectionPool()
     hints = Hints(settings.nats_url, "scheduler", settings.nats_token_file)
     keepers = Keepers(pool)
     budget = settings.make_budget()
     show_budget(metrics, "scheduler", budget)
     door = ServiceDoor(
-        routes_of(Orders(keepers.terms, figures), TaskOrders(keepers.terms)),
-        count=lambda name, code: figures.requests.labels(name, str(code)).add(),
+        routes_of(Orders(keepers.terms, scheduler_metrics), TaskOrders(keepers.terms)),
+        count=lambda name, code: scheduler_metrics.requests.labels(name, str(code)).add(),
         failed=lambda name, error: _log.error("request failed", request=name, exc_info=error),
         budget=budget,
     )
     port = await _listen(settings, door)
-    keepers.ourselves = _ourselves(settings, port, figures, keepers)
+    keepers.identity = _identity(settings, port, scheduler_metrics, keepers)
     fleet = Fleet(
         NameserverClient(pool, settings.nameservers),
         keepers.joined,
@@ -97,33 +97,35 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
 
 
 def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
-    """Add what Prometheus sees of each store."""
+    """Register the gauges of each store."""
     metrics.gauge("scheduler_stores", "Stores known.", lambda: len(keepers.by_broker))
-    metrics.gauge("scheduler_terms", "Stores whose claims are held here.", lambda: len(keepers.terms()))
+    metrics.gauge(
+        "scheduler_terms", "Stores whose claims this scheduler holds.", lambda: len(keepers.terms())
+    )
     metrics.gauge(
         "scheduler_pending",
-        "Messages that wait for their time, by store.",
-        lambda: {(term.broker,): float(term.lanes.pending) for term in keepers.terms()},
+        "Messages waiting to become due, by store.",
+        lambda: {(term.broker,): float(term.due_queues.pending) for term in keepers.terms()},
         ("broker",),
     )
     metrics.gauge(
         "scheduler_parked",
-        "Messages set aside, by store.",
-        lambda: {(term.broker,): float(term.lanes.parked_count) for term in keepers.terms()},
+        "Parked messages, by store.",
+        lambda: {(term.broker,): float(term.due_queues.parked_count) for term in keepers.terms()},
         ("broker",),
     )
     metrics.gauge(
         "scheduler_failing",
-        "Messages whose last delivery did not work, by store.",
+        "Messages whose last delivery failed, by store.",
         lambda: {
-            (term.broker,): float(sum(len(lane.failures) for lane in term.lanes.due.values()))
+            (term.broker,): float(sum(len(due_queue.failures) for due_queue in term.due_queues.due.values()))
             for term in keepers.terms()
         },
         ("broker",),
     )
     metrics.gauge(
         "scheduler_index_missing",
-        "Offsets that the index of a store has still to read to be complete.",
+        "Offsets the index of a store still has to read.",
         lambda: {
             (term.broker,): float(total - done)
             for term in keepers.terms()
@@ -133,7 +135,9 @@ def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
     )
 
 
-def _ourselves(settings: SchedulerSettings, port: int, figures: Figures, keepers: Keepers) -> Ourselves:
+def _identity(
+    settings: SchedulerSettings, port: int, scheduler_metrics: SchedulerMetrics, keepers: Keepers
+) -> Identity:
     host = settings.advertised_host
     address = joined(host, port)
     owner = f"scheduler@{address}#{os.getpid()}-{secrets.token_hex(16)}"
@@ -149,17 +153,17 @@ def _ourselves(settings: SchedulerSettings, port: int, figures: Figures, keepers
         "bulkMove": bulk,
         "bulkCancel": bulk,
     }
-    around = Surroundings(figures, pace, work, wall_ms)
-    return Ourselves(owner, address, settings.claim_ttl_ms, settings.data_dir, around)
+    around = TermContext(scheduler_metrics, pace, work, wall_ms)
+    return Identity(owner, address, settings.claim_ttl_ms, settings.data_dir, around)
 
 
 def wall_ms() -> int:
-    """Return the wall clock in ms: for the times shown of tasks, and nothing that is decided by."""
+    """Return the wall clock in ms. Tasks display it; no decision depends on it."""
     return time.time_ns() // 1_000_000
 
 
 def _unready(life: Life, fleet: Fleet, keepers: Keepers) -> str | None:
-    """Ready when a nameserver was asked and no index is still being built. Who has no claims, or none yet, builds none."""
+    """Ready once a nameserver has answered and no index is being built. A scheduler without claims builds none."""
     if life.stopping.is_set():
         return "stopping"
     if not fleet.has_asked:
@@ -185,7 +189,7 @@ def _taken(host: str, port: int, error: OSError) -> StartRefused:
 
 
 def _take_directory(settings: SchedulerSettings) -> IO[bytes]:
-    """Make the data directory and hold its lock for as long as the file returned is open."""
+    """Create the data directory and lock it until the returned file is closed."""
     try:
         private_directory(settings.data_dir)
         lock = (settings.data_dir / LOCK_FILE).open("ab")

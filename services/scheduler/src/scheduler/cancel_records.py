@@ -1,6 +1,6 @@
-"""Carries out cancel records (TIMER_DEL_UNIQKEY): settles them with the message each names.
+"""Carries out cancel records (TIMER_DEL_UNIQKEY): settles each with the message it names.
 
-A record whose message is not there yet waits for it until its own time, as RocketMQ has it: cancelling may come first.
+A record may arrive before its message. It then waits for the message until its own due time, as in RocketMQ.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.names import TIMER_TOPIC
 from gantry_wire.settle_headers import SettleStatus
 from scheduler.decisions import CANCELLED, cancel, deliver
+from scheduler.due_queue_names import due_queue_of
+from scheduler.due_queues import DueQueues
 from scheduler.entries import TIMER, Entry
-from scheduler.figures import Figures
-from scheduler.lane_names import lane_of
-from scheduler.lanes import Lanes
+from scheduler.metrics import SchedulerMetrics
 from scheduler.settler import Settler
 
 RETRY_SECONDS = 0.5
@@ -23,7 +23,7 @@ WAITING_MAX = 100_000
 
 
 def target_of(record: Entry) -> tuple[str, bytes]:
-    """Return topic and unique key that a cancel record names; the topic is empty where it names none (before 5.3.2)."""
+    """Return the topic and unique key a cancel record names. The topic is empty in records from before 5.3.2."""
     topic, plus, uniq = record.cancels.rpartition(b"+")
     return (topic.decode("utf-8", "replace"), uniq) if plus else ("", record.cancels)
 
@@ -31,17 +31,17 @@ def target_of(record: Entry) -> tuple[str, bytes]:
 class CancelRecords:
     """The cancel records of one store during one term."""
 
-    def __init__(self, lanes: Lanes, settler: Settler, figures: Figures) -> None:
-        self._lanes, self._settler, self._figures = lanes, settler, figures
+    def __init__(self, due_queues: DueQueues, settler: Settler, metrics: SchedulerMetrics) -> None:
+        self._due_queues, self._settler, self._metrics = due_queues, settler, metrics
         self._new: asyncio.Queue[Entry] = asyncio.Queue()
         self._waiting: dict[bytes, Entry] = {}
 
     def take(self, record: Entry) -> None:
-        """Take a record that was read; it is carried out by `run`."""
+        """Take a record read from the log; `run` carries it out."""
         self._new.put_nowait(record)
 
     def noticed(self, entries: Iterable[Entry]) -> None:
-        """Note messages of the timer queue: a record that came before may want one cancelled, and is then carried out."""
+        """Check messages of the timer queue against waiting records, and carry out those that match."""
         for entry in entries if self._waiting else ():
             record = self._waiting.get(entry.uniq)
             if record is not None and target_of(record)[0] in ("", entry.topic):
@@ -49,7 +49,7 @@ class CancelRecords:
                 self._new.put_nowait(record)
 
     async def run(self) -> None:
-        """Carry out records for ever, in order."""
+        """Carry out records in order, until cancelled."""
         while True:
             record = await self._new.get()
             while not await self._carry_out(record):  # noqa: ASYNC110 - asks the store again
@@ -58,19 +58,19 @@ class CancelRecords:
     async def _carry_out(self, record: Entry) -> bool:
         topic, uniq = target_of(record)
         waits = len(self._waiting) < WAITING_MAX
-        if waits:  # from now on: its message may be read while it is looked for
+        if waits:  # registered before the lookup: its message may be read meanwhile
             self._waiting[uniq] = record
         found = [
             entry
-            for entry in await self._lanes.find(uniq)
+            for entry in await self._due_queues.find(uniq)
             if entry.source == TIMER and topic in ("", entry.topic)
         ]
         if waits and self._waiting.get(uniq) is not record:
-            return True  # it was read, and the record is in the queue again
+            return True  # its message was read and queued the record again
         if not found:
-            self._lanes.arm(
-                [record], lane_of(record)
-            )  # when it is due it is settled with no result, like any other
+            self._due_queues.arm(
+                [record], due_queue_of(record)
+            )  # when due it is settled without a result, like any other
             return True
         if waits:
             del self._waiting[uniq]
@@ -79,7 +79,7 @@ class CancelRecords:
             reply = await self._settler.settle((TIMER_TOPIC, 0), items)
         except (BrokerRefused, LinkError):
             return False
-        self._lanes.forget([*found, record])
+        self._due_queues.forget([*found, record])
         settled = sum(result.status == SettleStatus.SETTLED for result in reply.results[:-1])
-        self._figures.outcomes.labels(CANCELLED).value += settled
+        self._metrics.outcomes.labels(CANCELLED).value += settled
         return True

@@ -1,6 +1,6 @@
-"""Fills the lanes from the log: follows the queues of one store from their settled cursors, and says how far it is.
+"""Fills the due queues from the log: follows a store's queues from their settled cursors and reports progress.
 
-What the index on disk has kept of an earlier term is passed over.
+Skips what the index on disk kept from an earlier term.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from gantry_link.store_client import Pulled, StoreClient
 from gantry_wire.codes import GantryCode
 from gantry_wire.settle_headers import SettledStateBody, SettledStateHeader, decode_json
 from scheduler.cancel_records import CancelRecords
+from scheduler.due_queue_names import DELAYS, INSTANTS, PARKED_MESSAGES
+from scheduler.due_queues import DueQueues
 from scheduler.entries import LEVELS_MAX, PARKED, TIMER, Entry, entry_of, queue_of, scan_items
 from scheduler.known_offsets import KnownOffsets, QueueState
-from scheduler.lane_names import DELAYS, INSTANTS, SET_ASIDE
-from scheduler.lanes import Lanes
 from scheduler.reading_pause import ReadingPause
 from scheduler.resuming import resume
 from scheduler.system_names import SCHEDULER_GROUP
@@ -28,9 +28,9 @@ from scheduler.system_names import SCHEDULER_GROUP
 FULL_SECONDS = 0.02
 PROGRESS_SECONDS = 5.0
 END_SECONDS = 5.0
-"""How long a list waits at most for what was stored before it was asked for."""
+"""Longest wait of a list request for messages stored before it."""
 OPEN_SECONDS = 1.0
-"""How long an order waits for a term that has just begun, before it is told to come again."""
+"""Longest wait of an order for a new term to open, before the answer is `notReady`."""
 
 _log = get_logger()
 
@@ -44,13 +44,13 @@ class CatchingUp:
         store: StoreClient,
         held: Mapping[QueueKey, Held],
         level_ms: Sequence[int],
-        lanes: Lanes,
+        due_queues: DueQueues,
         armed: Callable[[], None],
         cancels: CancelRecords,
     ) -> None:
-        """`armed` is told after each batch."""
+        """Call `armed` after each batch."""
         self._broker, self._store, self._held, self._level_ms = broker, store, held, level_ms
-        self._lanes, self._armed, self._cancels = lanes, armed, cancels
+        self._due_queues, self._armed, self._cancels = due_queues, armed, cancels
         self.followers: dict[int, Follower] = {}
         self._targets = {
             source: held[queue_of(source)].max_offset for source in (*range(len(level_ms)), TIMER, PARKED)
@@ -58,20 +58,20 @@ class CatchingUp:
         self._opened = asyncio.Event()
         self._known: dict[int, KnownOffsets] = {}
         self._firsts = {source: max(held[queue_of(source)].cursor, 0) for source in self._targets}
-        lanes.read_until = self.read_until
+        due_queues.read_until = self.read_until
 
     @property
     def sources(self) -> Collection[int]:
-        """Return what is followed."""
+        """Return the sources this reader follows."""
         return self._targets.keys()
 
     @property
     def is_open(self) -> bool:
-        """Whether the index may be asked: what an earlier term left was looked through."""
+        """Whether the index can be queried: everything kept from an earlier term was compared."""
         return self._opened.is_set()
 
     async def opens(self) -> bool:
-        """Wait a moment until the index may be asked: mostly a term has just begun. False when that takes too long."""
+        """Wait for the index to open; a term has usually just begun. Returns False on timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(OPEN_SECONDS):
                 await self._opened.wait()
@@ -79,12 +79,12 @@ class CatchingUp:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything was read that was stored when the term began."""
+        """Whether everything stored before the term began was read."""
         return self.is_open and all(self.read_until(source) >= end for source, end in self._targets.items())
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many of the offsets that there were at the beginning were read, of how many."""
+        """Return how many offsets were read, and how many there were when the term began."""
         total = sum(max(end - self._firsts[source], 0) for source, end in self._targets.items())
         missing = sum(max(end - self.read_until(source), 0) for source, end in self._targets.items())
         return total - missing, total
@@ -95,7 +95,7 @@ class CatchingUp:
         return self._firsts.get(source, 0) if follower is None else follower.figures.next_offset
 
     async def reach_end(self) -> bool:
-        """Wait until everything was read that the store has now. False when that takes too long, or the store does not answer."""
+        """Wait until everything stored so far was read. Returns False on timeout or when the store does not answer."""
         try:
             async with asyncio.timeout(END_SECONDS):
                 asked = [self._store.max_offset(*queue_of(source)) for source in self._targets]
@@ -107,13 +107,13 @@ class CatchingUp:
         return True
 
     async def resume(self) -> None:
-        """Take over what an earlier term has left on disk. Comes before anything else; raises LinkError or BrokerRefused."""
+        """Take over what an earlier term left on disk. Call this first. Raises LinkError or BrokerRefused."""
         states = {source: await self._state(*queue_of(source)) for source in self._targets}
-        self._known = await resume(self._broker, self._store, self._lanes, states, self._level_ms)
+        self._known = await resume(self._broker, self._store, self._due_queues, states, self._level_ms)
         self._opened.set()
 
     async def run(self) -> None:
-        """Read for ever."""
+        """Read until cancelled."""
         async with asyncio.TaskGroup() as group:
             for source in self._targets:
                 group.create_task(self._follow(source), name=f"follow {queue_of(source)}")
@@ -122,7 +122,7 @@ class CatchingUp:
     async def _follow(self, source: int) -> None:
         topic, queue_id = queue_of(source)
         known = self._known.pop(source)
-        lane = SET_ASIDE if source == PARKED else DELAYS
+        due_queue = PARKED_MESSAGES if source == PARKED else DELAYS
 
         pause = ReadingPause(self._level_ms[source] if source < LEVELS_MAX else None)
 
@@ -133,10 +133,10 @@ class CatchingUp:
                 if known.is_over or not known.holds(item[0])
             ]
             if source == TIMER:
-                pause.read(entries, self._lanes.now_ms(DELAYS))
+                pause.read(entries, self._due_queues.now_ms(DELAYS))
                 self._arm_timer(entries)
             else:
-                self._lanes.arm(entries, lane)
+                self._due_queues.arm(entries, due_queue)
             self._armed()
             return None if self._has_room() else self._room()
 
@@ -147,11 +147,11 @@ class CatchingUp:
         await follower.run(self._firsts[source])
 
     def _arm_timer(self, entries: Sequence[Entry]) -> None:
-        """Take what was read of the timer queue: delays and instants in lanes of their own, and cancel records."""
+        """Sort messages of the timer queue into delays, instants and cancel records."""
         instants = [entry for entry in entries if entry.is_absolute and not entry.cancels]
-        self._lanes.arm(instants, INSTANTS)
+        self._due_queues.arm(instants, INSTANTS)
         if len(instants) < len(entries):
-            self._lanes.arm([e for e in entries if not e.is_absolute and not e.cancels], DELAYS)
+            self._due_queues.arm([e for e in entries if not e.is_absolute and not e.cancels], DELAYS)
         self._cancels.noticed(entries)
         for entry in entries:
             if entry.cancels:
@@ -173,11 +173,11 @@ class CatchingUp:
         return QueueState(cursor, end, ranges)
 
     def _has_room(self) -> bool:
-        return self._lanes.far.has_room and not self._lanes.is_full
+        return self._due_queues.far.has_room and not self._due_queues.is_full
 
     async def _room(self) -> None:
-        await self._lanes.far.room()
-        while self._lanes.is_full:  # noqa: ASYNC110 - for seconds at most, until what is due was delivered
+        await self._due_queues.far.room()
+        while self._due_queues.is_full:  # noqa: ASYNC110 - for seconds at most, until what is due was delivered
             await asyncio.sleep(FULL_SECONDS)
 
     async def _tell(self) -> None:
@@ -188,5 +188,5 @@ class CatchingUp:
                 began += PROGRESS_SECONDS
                 done, total = self.progress
                 _log.info("building the due index", broker=self._broker, read=done, of=total)
-        self._lanes.far.read_all()
-        _log.info("due index complete", broker=self._broker, pending=self._lanes.pending)
+        self._due_queues.far.read_all()
+        _log.info("due index complete", broker=self._broker, pending=self._due_queues.pending)

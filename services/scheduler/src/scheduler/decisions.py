@@ -1,6 +1,6 @@
-"""What to ask of the store for a message, and what follows from its answer. Pure.
+"""Decides what to ask of the store for a message, and what follows from its answer. Pure.
 
-A decision is one settle item: outputs are the messages that result, an outcome says in a word why.
+A decision is one settle item: `outputs` are the resulting messages, `outcome` is the reason in one word.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DELIVERED, CANCELLED, MOVED, ROLLED, PARKED_OUTCOME, DISCARDED = (
     "discarded",
 )
 LEVEL_DROP = (GANTRY_DELAY_MS,)
-"""A message of a level keeps DELAY, REAL_TOPIC and REAL_QID, as RocketMQ delivers it."""
+"""Level messages keep DELAY, REAL_TOPIC and REAL_QID when delivered, as in RocketMQ."""
 TIMER_DROP = (
     REAL_TOPIC,
     REAL_QUEUE_ID,
@@ -54,7 +54,7 @@ REASON_CHARS_MAX = 200
 
 RETRY_MS_MIN, RETRY_MS_MAX = 1000, 300_000
 OVERDUE_PER_RETRY = 4
-"""A message that is late by t waits t / 4 for its next attempt: the back-off needs no memory of attempts."""
+"""A message late by t waits t / 4 before its next attempt, so the back-off keeps no attempt count."""
 
 
 class Then(Enum):
@@ -64,11 +64,11 @@ class Then(Enum):
     LATER = 1
     PARK = 2
     GONE = 3
-    """Its record does not exist any more: nothing can be delivered, which is counted and said."""
+    """The record is gone and cannot be delivered. It is counted and logged."""
 
 
 class Verdict(NamedTuple):
-    """What to do, after how many ms, and why."""
+    """The next step, its delay in ms, and the reason."""
 
     then: Then
     wait_ms: int = 0
@@ -76,9 +76,9 @@ class Verdict(NamedTuple):
 
 
 def deliver(entry: Entry, *, force: bool = False, at_ms: int = 0) -> SettleItem:
-    """Return the delivery of a message into its real topic, at a time if that lies ahead.
+    """Return the delivery of a message to its real topic, at `at_ms` or as soon as possible.
 
-    A cancel record, or one for the half topic, results in nothing.
+    Cancel records and messages for the half topic produce nothing.
     """
     if entry.cancels or entry.topic == HALF_TOPIC:
         return SettleItem(entry.offset, entry.position, [], DISCARDED, force=True, at_ms=at_ms)
@@ -92,9 +92,9 @@ def deliver(entry: Entry, *, force: bool = False, at_ms: int = 0) -> SettleItem:
 def deliver_all(
     source: int, entries: Sequence[Entry], now_ms: float, behind_ms: float = 0.0
 ) -> list[SettleItem]:
-    """Return the deliveries of messages of one source, as `deliver` does, for two thirds of the CPU where very many are due.
+    """Return the deliveries of messages from one source, as `deliver` does, in two thirds of the CPU per message.
 
-    Those that are not due at `now_ms` have the store time at which they will be; that is so far ahead of the time they wait for.
+    Messages not due at `now_ms` carry the store time at which they will be: they leave that much ahead.
     """
     drop, force = _DROP.get(source, LEVEL_DROP), source == PARKED
     items: list[SettleItem] = []
@@ -112,17 +112,17 @@ def deliver_all(
 
 @lru_cache(maxsize=4096)
 def _delivery(topic: str, queue_id: int, drop: tuple[str, ...]) -> SettleOutput:
-    """Return what is delivered to a queue; nobody changes it, so all messages of a burst share one."""
+    """Return the delivery to a queue. It is immutable, so all messages of a burst share one."""
     return SettleOutput(topic, queue_id, drop=drop)
 
 
 def cancel(entry: Entry) -> SettleItem:
-    """Return the decision that a message is never delivered."""
+    """Return the decision to never deliver a message."""
     return SettleItem(entry.offset, entry.position, [], CANCELLED, force=True)
 
 
 def move(entry: Entry, due_ms: int, outcome: str = MOVED) -> SettleItem:
-    """Return the decision that a message waits in the timer queue until another time (or, rolled, the same)."""
+    """Return the decision to keep a message in the timer queue until another time, or until the same time after a roll."""
     if entry.source == PARKED:
         output = SettleOutput(PARKED_TOPIC, 0)
     else:
@@ -131,13 +131,13 @@ def move(entry: Entry, due_ms: int, outcome: str = MOVED) -> SettleItem:
             drop = (
                 *drop,
                 DELAY,
-            )  # somebody gave it another time; a rolled one is delivered as its sender asked
+            )  # a moved message gets a new time; a rolled one keeps its sender's
         output = SettleOutput(TIMER_TOPIC, 0, set={TIMER_OUT_MS: str(due_ms)}, drop=drop)
     return SettleItem(entry.offset, entry.position, [output], outcome, force=True)
 
 
 def park(entry: Entry, why: str) -> SettleItem:
-    """Return the decision that a message is set aside, with the reason."""
+    """Return the decision to park a message, with the reason."""
     topic, queue_id = queue_of(entry.source)
     notes = {PARKED_REASON: _plain(why), PARKED_FROM: f"{topic}:{queue_id}:{entry.offset}"}
     return SettleItem(
@@ -146,7 +146,7 @@ def park(entry: Entry, why: str) -> SettleItem:
 
 
 def judge(status: str, detail: str, late_ms: float, park_after_ms: int) -> Verdict:
-    """Return what follows from what the store said of a message that is late by `late_ms`."""
+    """Return what follows from the store's answer for a message late by `late_ms`."""
     if status in (SettleStatus.SETTLED, SettleStatus.ALREADY):
         return Verdict(Then.DONE)
     if status == SettleStatus.EARLY:
@@ -160,9 +160,9 @@ def judge(status: str, detail: str, late_ms: float, park_after_ms: int) -> Verdi
 
 
 def retry_ms(late_ms: float) -> int:
-    """Return how long a message that is late by so much waits for its next attempt."""
+    """Return the wait before the next attempt of a message that is this late."""
     return int(min(max(late_ms / OVERDUE_PER_RETRY, RETRY_MS_MIN), RETRY_MS_MAX))
 
 
-def _plain(words: str) -> str:
-    return "".join(c for c in words[:REASON_CHARS_MAX] if c.isprintable()) or "unknown"
+def _plain(text: str) -> str:
+    return "".join(c for c in text[:REASON_CHARS_MAX] if c.isprintable()) or "unknown"

@@ -1,7 +1,8 @@
-"""What becomes due next, in memory: the near end of one lane of delayed messages. Pure: `now` is an argument, in ms.
+"""Keeps the messages due next in memory: the near end of one due queue. Pure: `now` is an argument, in ms.
 
-Every waiting message is in one place: *near* (here), *in flight* (handed out by `take_due`, until `decided` or `put_back`), or
-*far* (kept elsewhere by the caller, who was told so by `arm`, until `loaded` brings it). Lanes have clocks of their own.
+Every waiting message is in exactly one place. *Near*: in this index. *In flight*: returned by `take_due` and not yet
+`decided` or `put_back`. *Far*: kept by the caller because `arm` returned False, until `loaded` brings it. Each due
+queue has its own clock.
 """
 
 from __future__ import annotations
@@ -15,28 +16,28 @@ from scheduler.entries import COPIES_MAX, Entry
 NEAR_MAX = 200_000
 LOAD_MAX = 20_000
 FAILURES_MAX = 10_000
-"""Failed messages whose attempts are counted, for those who look; more are tried again all the same."""
+"""Failed messages whose attempts are counted for lists. Others are retried too."""
 HORIZON_MS = 20_000
 SHORT_HORIZON_MS = 1000
-"""How far ahead messages are kept in memory when there are too many of them."""
+"""Horizon of the messages in memory when there are too many."""
 
 
 class Load(NamedTuple):
-    """What to fetch from afar: at most `count_max` messages due until `until_ms`, the earliest first."""
+    """A load of far messages: at most `count_max` messages due by `until_ms`, the earliest first."""
 
     until_ms: int
     count_max: int
 
 
 class Failure(NamedTuple):
-    """What is known of a message that could not be delivered."""
+    """The failure history of one message."""
 
     attempts: int
     error: str
 
 
 class DueIndex:
-    """Messages of one lane that are due soon, and those being settled."""
+    """Messages of one due queue that are due soon or being settled."""
 
     def __init__(
         self, *, horizon_ms: int = HORIZON_MS, near_max: int = NEAR_MAX, load_max: int = LOAD_MAX
@@ -45,12 +46,12 @@ class DueIndex:
         self.in_flight: dict[int, Entry] = {}
         self.failures: dict[int, Failure] = {}
         self.far_count = 0
-        """Messages the caller keeps; it counts those it drops itself with `far_removed`."""
+        """Messages the caller keeps. It reports those it drops through `far_removed`."""
         self._heap: list[tuple[int, int]] = []
         self._ids: dict[bytes, tuple[int, ...]] = {}
         self._horizon_ms, self._near_max, self._load_max = horizon_ms, near_max, load_max
         self._edge_ms = -1
-        """What is due later goes afar."""
+        """Messages due after this go far."""
         self._far_before_edge = False
         self._is_loading = False
 
@@ -59,23 +60,23 @@ class DueIndex:
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more should be read for now: even the short horizon holds too much."""
+        """Whether reading should pause: even the short horizon holds too many messages."""
         return len(self.near) >= 2 * self._near_max
 
     @property
     def next_ms(self) -> int | None:
-        """When the next message of those here is due or to be tried again; None when there is none."""
+        """When the next near message is due or retried; None when there is none."""
         heap, near = self._heap, self.near
         while heap and heap[0][1] not in near:
             heappop(heap)
         return heap[0][0] if heap else None
 
     def arm(self, entry: Entry, now_ms: float) -> bool:
-        """Take a message; False when it is due so late that the caller has to keep it afar."""
+        """Take a message. Returns False when it is due so late that the caller must keep it far."""
         return not self.arm_all((entry,), now_ms)
 
     def arm_all(self, entries: Iterable[Entry], now_ms: float) -> list[Entry]:
-        """As `arm` for each; returns those that the caller has to keep afar."""
+        """Arm each message; return those the caller must keep far."""
         far: list[Entry] = []
         near, edge_ms = self.near, self._edge(now_ms)
         for entry in entries:
@@ -89,7 +90,7 @@ class DueIndex:
         return far
 
     def take_due(self, now_ms: float, count_max: int) -> list[Entry]:
-        """Return what is due, the earliest first; it is in flight until it is `decided` or `put_back`."""
+        """Return what is due, the earliest first. Messages stay in flight until `decided` or `put_back`."""
         taken: list[Entry] = []
         heap, near, in_flight = self._heap, self.near, self.in_flight
         while heap and heap[0][0] <= now_ms and len(taken) < count_max:
@@ -100,9 +101,9 @@ class DueIndex:
         return taken
 
     def put_back(self, key: int, at_ms: int, error: str = "") -> Entry | None:
-        """Try a message in flight again at a time. With an error this counts as a failed attempt.
+        """Retry an in-flight message at a later time; with an error, count a failed attempt.
 
-        Returns it when that time is so far that the caller has to keep it, to be loaded at `at_ms`.
+        Returns the message when that time is far: the caller keeps it, to be loaded at `at_ms`.
         """
         entry = self.in_flight.pop(key, None)
         if entry is None:
@@ -119,7 +120,7 @@ class DueIndex:
         return None
 
     def decided(self, key: int) -> Entry | None:
-        """Forget a message that is settled; returns it when it was here."""
+        """Forget a settled message. Returns it when it was here."""
         entry = self.in_flight.pop(key, None) or self.near.pop(key, None)
         self.failures.pop(key, None)
         if entry is not None:
@@ -127,21 +128,21 @@ class DueIndex:
         return entry
 
     def find(self, uniq: bytes) -> list[Entry]:
-        """Return the messages here, also those in flight, with a unique key."""
+        """Return the near and in-flight messages with a unique key."""
         found = (self.near.get(key) or self.in_flight.get(key) for key in self._ids.get(uniq, ()))
         return [entry for entry in found if entry is not None]
 
     def far_added(self, count: int) -> None:
-        """Count messages that the caller keeps already."""
+        """Count messages the caller already keeps."""
         self.far_count += count
 
     def far_removed(self, count: int) -> None:
-        """Count messages that the caller does not keep any more."""
+        """Count messages the caller no longer keeps."""
         self.far_count -= count
         assert self.far_count >= 0
 
     def wants(self, now_ms: float) -> Load | None:
-        """Return what to fetch from afar now, if anything; the caller answers with `loaded`."""
+        """Return what to load from far, if anything. The caller answers with `loaded`."""
         if self._is_loading or not self.far_count or len(self.near) > self._near_max // 2:
             return None
         if not self._far_before_edge and self._edge_ms - now_ms > self._horizon_ms / 2:
@@ -151,7 +152,7 @@ class DueIndex:
         return Load(self._edge_ms, self._load_max)
 
     def loaded(self, entries: Iterable[tuple[int, Entry]], asked_count: int) -> None:
-        """Take what came from afar, and is no longer kept there: messages, each with the time it is to be tried."""
+        """Take loaded messages, each with the time to try it. The caller no longer keeps them."""
         count = 0
         for at_ms, entry in entries:
             self._put(entry, at_ms)
@@ -161,7 +162,7 @@ class DueIndex:
         self._far_before_edge = count >= asked_count
 
     def _edge(self, now_ms: float) -> int:
-        """Where afar begins. It may come nearer when there is too much here: what lies behind it then is loaded again."""
+        """Return where far begins. It moves nearer when too much is here; what lies behind it is then loaded again."""
         if len(self.near) >= self._near_max and self._edge_ms > now_ms + SHORT_HORIZON_MS:
             self._edge_ms = int(now_ms) + SHORT_HORIZON_MS
         elif not self.far_count and len(self.near) < self._near_max // 2:

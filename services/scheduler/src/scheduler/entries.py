@@ -1,6 +1,7 @@
-"""One delayed message as the scheduler knows it, and reading it from the records of a pull without building whole records.
+"""Defines one delayed message and reads it from pull answers without decoding whole records.
 
-Sources number the queues of one store that are followed: the levels from 0 on, then the timer queue and the parked messages.
+Sources number the queues of one store that the scheduler follows: the levels from 0, then the timer queue and the
+parked messages.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ TIMER, PARKED = LEVELS_MAX, LEVELS_MAX + 1
 OFFSET_BITS = 48
 OFFSET_MASK = (1 << OFFSET_BITS) - 1
 COPIES_MAX = 64
-"""Waiting messages with one id that are found by it: copies of a client's retries, and moved or rolled ones."""
+"""Waiting messages found by one id: copies of a client's retries, and moved or rolled messages."""
 WAIT_DIGITS_MAX = 15
 NEVER_MS = 1 << 60
-"""Due time of what waits for somebody's order: parked messages."""
+"""Due time of parked messages, which wait for an order."""
 
-_FIXED = Struct(">iI12xqqi16xq20xi")  # what is wanted of the record's fixed part with two IPv4 hosts
+_FIXED = Struct(">iI12xqqi16xq20xi")  # the fields read from a record's fixed part with two IPv4 hosts
 _PROPERTIES = re.compile(
     rb"(?:^|\x02)(REAL_TOPIC|REAL_QID|TIMER_OUT_MS|UNIQ_KEY|KEYS|TIMER_DEL_UNIQKEY|TIMER_DELAY_SEC|TIMER_DELAY_MS|__GANTRY_DELAY_MS)\x01([^\x02]+)"
 ).findall
-"""All that is wanted of a message's properties, of whatever else they hold; of a name that stands twice the last counts."""
+"""The properties the scheduler reads. The last value of a repeated name wins."""
 _LAST = re.compile(
     rb"\x02REAL_TOPIC\x01([^\x01\x02]+)\x02REAL_QID\x01([0-9]{1,9})\x02"
     rb"(?:TIMER_OUT_MS\x01([0-9]{1,18})\x02)?(?:__GANTRY_DELAY_MS\x01([0-9]{1,15})\x02)?\Z"
@@ -46,10 +47,10 @@ _V6 = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
 
 
 class Entry(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
-    """A message that waits. `key` is its source and offset; `cancels` names what a cancel record wants cancelled.
+    """A waiting message. `key` packs its source and offset; `cancels` names the message a cancel record cancels.
 
-    Kept a million times over, so it is no NamedTuple: those are looked through by the garbage collector, and cost twice as much
-    to make. Holds no container, so `gc=False` is safe.
+    Not a NamedTuple: millions are kept, and the garbage collector would scan tuples, which also cost twice as much to
+    build. It holds no container, so `gc=False` is safe.
     """
 
     due_ms: int
@@ -61,16 +62,16 @@ class Entry(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     keys: bytes
     cancels: bytes = b""
     is_absolute: bool = False
-    """It was asked for as an instant, so that the wall clock must have reached it too; not as a delay."""
+    """Scheduled for an instant, not a delay, so the wall clock must have reached it too."""
 
     @property
     def source(self) -> int:
-        """Which queue of the store it lies in."""
+        """The source the message lies in."""
         return self.key >> OFFSET_BITS
 
     @property
     def offset(self) -> int:
-        """Its offset there."""
+        """Its offset in the queue of the source."""
         return self.key & OFFSET_MASK
 
 
@@ -87,18 +88,18 @@ def queue_of(source: int) -> tuple[str, int]:
 
 
 def source_of(topic: str, queue_id: int) -> int | None:
-    """Return the source of a queue; None when it is no queue of delayed messages."""
+    """Return the source of a queue; None when it holds no delayed messages."""
     if topic == SCHEDULE_TOPIC:
         return queue_id if 0 <= queue_id < LEVELS_MAX else None
     return {TIMER_TOPIC: TIMER, PARKED_TOPIC: PARKED}.get(topic) if queue_id == 0 else None
 
 
 RawItem = tuple[int, int, int, bytes]
-"""What is read of a record: offset, position, store time in ms, properties."""
+"""Offset, position, store time in ms, properties of a record."""
 
 
 def scan_items(records: bytes) -> Iterator[RawItem]:
-    """Yield what is needed of each record of a pull answer; bodies are not looked at. MalformedRecord when it is none."""
+    """Yield the needed fields of each record of a pull answer, without reading bodies. Raises MalformedRecord."""
     at, end = 0, len(records)
     unpack, fixed_size = _FIXED.unpack_from, _FIXED.size
     while at < end:
@@ -117,14 +118,17 @@ def scan_items(records: bytes) -> Iterator[RawItem]:
 
 
 def entry_of(item: RawItem, source: int, level_ms: Sequence[int]) -> Entry:
-    """Return what a record of a source means. One without a readable target or time is due at once: the store says why not."""
+    """Return the entry of a record.
+
+    One without a readable target or time is due at once: the store then reports the reason.
+    """
     entry = _plain_entry(item, source, level_ms)
     if entry is not None:
         return entry
     offset, position, store_ms, properties = item
     try:
         take = dict([part.split(b"\x01", 1) for part in properties.split(b"\x02") if part]).get
-    except ValueError:  # a part that is no property; slower by half
+    except ValueError:  # a part that is not a property; twice as slow
         take = dict(_PROPERTIES(properties)).get
     cancels, is_absolute = b"", False
     if source < LEVELS_MAX:
@@ -153,10 +157,10 @@ def entry_of(item: RawItem, source: int, level_ms: Sequence[int]) -> Entry:
 
 
 def _plain_entry(item: RawItem, source: int, level_ms: Sequence[int]) -> Entry | None:
-    """Return what a record means whose properties are as nearly all are; half as dear as taking them apart.
+    """Return the entry of a record with the usual properties, in half the time of a full parse.
 
-    The store puts where a message belongs, and when it is due, behind all that its sender gave. None when anything else is
-    found, or could be.
+    The store puts target and due time behind the sender's properties. Returns None when anything else is, or could
+    be, there.
     """
     offset, position, store_ms, properties = item
     at = properties.rfind(_REAL_TOPIC)
@@ -177,5 +181,5 @@ def _plain_entry(item: RawItem, source: int, level_ms: Sequence[int]) -> Entry |
 
 @lru_cache(maxsize=4096)
 def _text(topic: bytes) -> str:
-    """Return a topic's name; one object for all messages of a topic."""
+    """Return a topic's name; all messages of a topic share one object."""
     return topic.decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Taking over the file of far messages that an earlier term left, also one that was killed: every statement for that.
+"""Takes over the file of far messages from an earlier term, even a killed one. Holds every statement for that.
 
-The file is never synced, so it is good for as long as the machine runs; `made_for` says for what it was made. What its rows are
-worth the log decides: see `resuming`. Called in the thread that writes.
+The file is never synced, so it is valid only while the machine runs; `made_for` identifies the run. `resuming` checks
+its rows against the log. Runs in the writer thread.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scheduler import far_rows
+from scheduler.due_queue_names import due_queue_of
 from scheduler.entries import OFFSET_BITS, OFFSET_MASK, Entry, key_of
 from scheduler.known_offsets import Compared, QueueState, compare
-from scheduler.lane_names import lane_of
 
 LAYOUT = 1
-"""Raised with every change of the tables, of `Entry`, or of how one is read from a record: older files are made anew then."""
+"""Raise it with every change of the tables, of `Entry`, or of its decoding. Older files are then rebuilt."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Kept(NamedTuple):
-    """What a file holds that may be gone on with."""
+    """What a kept file holds."""
 
     queues: dict[int, Compared]
-    """By source; those with no row are left out."""
+    """By source; sources without rows are missing."""
     counts: dict[int, int]
-    """Rows by lane."""
+    """Rows by due queue."""
     witnesses: list[Entry]
-    """The first and the last row of each source: if the log has both as they are here, it has all between them."""
+    """The first and the last row of each source. If the log has both unchanged, it has all rows between them."""
 
 
 def made_for(broker: str, level_ms: Sequence[int]) -> str:
-    """Return what a file made now is good for. Nothing else is where the machine's run cannot be told."""
+    """Return the identity of a file created now. It matches no other file where the boot id is unknown."""
     try:
         run = _BOOT_ID.read_text().strip()
     except OSError:
@@ -45,17 +45,18 @@ def made_for(broker: str, level_ms: Sequence[int]) -> str:
 
 
 def keep(database: sqlite3.Connection, states: Mapping[int, QueueState]) -> Kept | None:
-    """Bring the rows in line with what is decided; None when they do not fit what the store has. Raises sqlite3.Error."""
+    """Bring the rows in line with what is decided. Returns None when they do not match the store. Raises sqlite3.Error."""
     with far_rows.whole(database):
         _take_back(database, states)
-        # a cancel record also waits in memory for its message: it is read again
+        # A cancel record also waits in memory for its message, so it is read again.
         database.execute("DELETE FROM far WHERE key IN (SELECT key FROM cancels)")
         database.execute("DELETE FROM cancels")
         queues = _compare(database, states)
         if queues is None:
             return None
         _delete(database, (key_of(source, offset) for source, one in queues.items() for offset in one.dead))
-        counts = dict(database.execute(f"SELECT slot >> {far_rows.LANE_BITS}, count(*) FROM far GROUP BY 1"))  # noqa: S608 - a constant
+        by_due_queue = f"SELECT slot >> {far_rows.DUE_QUEUE_BITS}, count(*) FROM far GROUP BY 1"  # noqa: S608 - a constant
+        counts = dict(database.execute(by_due_queue))
         ends = {key_of(source, offset) for source, one in queues.items() for offset in (one.first, one.last) if offset >= 0}  # fmt: skip
         return Kept(queues, counts, far_rows.with_keys(database, ends))
 
@@ -73,7 +74,7 @@ def _compare(database: sqlite3.Connection, states: Mapping[int, QueueState]) -> 
 
 
 def _take_back(database: sqlite3.Connection, states: Mapping[int, QueueState]) -> None:
-    """Make rows again of what was taken out shortly before, is not decided and not there."""
+    """Restore rows that were taken out recently and are neither decided nor present."""
     taken = {
         entry.key: entry
         for entry in far_rows.taken(database)
@@ -85,7 +86,7 @@ def _take_back(database: sqlite3.Connection, states: Mapping[int, QueueState]) -
     _name(database, taken)
     for (key,) in database.execute("SELECT key FROM far WHERE key IN (SELECT key FROM named)").fetchall():
         del taken[key]
-    far_rows.insert_into(database, [(lane_of(entry), entry.due_ms, entry) for entry in taken.values()])
+    far_rows.insert_into(database, [(due_queue_of(entry), entry.due_ms, entry) for entry in taken.values()])
 
 
 def _delete(database: sqlite3.Connection, keys: Iterable[int]) -> None:
@@ -94,7 +95,7 @@ def _delete(database: sqlite3.Connection, keys: Iterable[int]) -> None:
 
 
 def _name(database: sqlite3.Connection, keys: Iterable[int]) -> int:
-    """Put keys into a table that lasts as long as the connection: a statement finds each without looking at all. Returns how many."""
+    """Put keys into a temporary table, so that statements find each without a scan. Returns their count."""
     database.execute("CREATE TEMP TABLE IF NOT EXISTS named (key INTEGER PRIMARY KEY)")
     database.execute("DELETE FROM named")
     return database.executemany("INSERT INTO named VALUES (?)", ((key,) for key in keys)).rowcount

@@ -1,7 +1,6 @@
-"""What of a queue needs not be read when a term begins: what is decided there, and what the index on disk has kept. Pure.
+"""Computes which offsets of a queue a new term can skip: those decided, and those with a row on disk. Pure.
 
-The index says of itself by its rows how far it is, nothing else does: whatever undecided offset has no row is read again, so that
-it makes no difference why the row is missing.
+Only the rows say how far the index is. An undecided offset without a row is read again, whatever the reason.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from gantry_wire.limits import INT64_MAX, PULL_MESSAGES_MAX
 from scheduler.settled_ranges import SettledRanges
 
 SKIP_MIN = 64
-"""A run of known offsets that is shorter is read once more with what lies around it: a pull of its own costs as much."""
+"""Shorter runs of known offsets are read again with their neighbours: a separate pull costs as much."""
 
 
 class QueueState(NamedTuple):
-    """What the store says of a queue when a term begins."""
+    """The store's state of a queue when a term begins."""
 
     cursor: int
     """Lowest undecided offset."""
@@ -33,19 +32,19 @@ class QueueState(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """The rows of a queue beside what the store says of it."""
+    """The rows of a queue compared with the store."""
 
     known: list[tuple[int, int]]
-    """Offsets that are decided or have a row, as ranges [first, end), ascending and apart from each other."""
+    """Offsets that are decided or have a row, as ranges [first, end), ascending and disjoint."""
     dead: list[int]
     """Rows whose items are decided."""
     first: int
     last: int
-    """The rows left; -1 when there is none."""
+    """The last remaining row; -1 when there is none."""
 
 
 def compare(offsets: Iterable[int], state: QueueState) -> Compared | None:
-    """Compare rows, in ascending order, with a queue; None when they cannot be of this queue, or one is there twice."""
+    """Compare rows, in ascending order, with a queue. Returns None for a duplicate row or rows of another queue."""
     known, dead = list[tuple[int, int]](), list[int]()
     settled, at = state.settled, 0
     begin = end = max(state.cursor, 0)
@@ -79,7 +78,7 @@ def compare(offsets: Iterable[int], state: QueueState) -> Compared | None:
 
 
 class KnownOffsets(SettledRanges):
-    """Ranges that are known: which records to leave out, and which not to ask for at all."""
+    """Ranges of known offsets: which records to drop, and which not to request."""
 
     def __init__(self, ranges: Sequence[tuple[int, int]]) -> None:
         super().__init__(ranges)
@@ -87,7 +86,7 @@ class KnownOffsets(SettledRanges):
         self._ends = [end for _, end in self._long]
 
     def piece(self, offset: int) -> tuple[int, int]:
-        """Return where reading goes on from an offset, and how many messages to ask for."""
+        """Return where to read on from an offset, and how many messages to request."""
         ranges, at = self._long, bisect_right(self._ends, offset)
         if at < len(ranges) and ranges[at][0] <= offset:
             offset = ranges[at][1]

@@ -1,4 +1,4 @@
-"""The list of delay levels as the store tells it (`messageDelayLevel`): durations with a unit, a space between two. Pure."""
+"""Parses the list of delay levels of a store (`messageDelayLevel`): durations with a unit, separated by a space. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def level_durations_ms(text: str) -> tuple[int, ...]:
-    """Return the durations in ms, level 1 first. ValueError for what a store would not have started with."""
+    """Return the durations in ms, level 1 first. Raises ValueError for a list no store would start with."""
     parts = text.split()
     if not parts or any(part[-1] not in _UNIT_MS or not part[:-1].isdecimal() for part in parts):
-        raise ValueError(f"{text[:200]!r} is no list of delay levels")
+        raise ValueError(f"{text[:200]!r} is not a list of delay levels")
     return tuple(int(part[:-1]) * _UNIT_MS[part[-1]] for part in parts)

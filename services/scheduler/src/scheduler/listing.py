@@ -1,4 +1,4 @@
-"""Lists what waits, page by page, over all stores in one order: by time, broker and key. Decides nothing."""
+"""Lists waiting messages page by page, over all stores, ordered by time, broker and key. Makes no decisions."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from gantry_wire.errors import MalformedRecord, RefusedRequest
 from gantry_wire.limits import INT64_MAX
 from gantry_wire.record import decode_record
 from gantry_wire.scheduler_bodies import PAGE_MAX, ListParked, ListSchedules, Schedule, SchedulesPage
+from scheduler.due_queue_names import DELAYS, INSTANTS, PARKED_MESSAGES
 from scheduler.entries import PARKED, TIMER, Entry, queue_of
 from scheduler.far_rows import Place, Wanted
-from scheduler.lane_names import DELAYS, INSTANTS, SET_ASIDE
 from scheduler.term import Term
 
 _Row = tuple[int, str, int, Entry, Term]
-"""Time, broker, key: the order of a list."""
+"""Sort key of a list: time, broker, key."""
 
 
 class Listing:
-    """Lists over the terms there are when it is asked."""
+    """Lists the messages of the terms running at the time of the call."""
 
     def __init__(self, terms: Callable[[], Sequence[Term]]) -> None:
         self._terms = terms
 
     async def schedules(self, asked: ListSchedules) -> SchedulesPage:
-        """Return pending messages by the time they are due: on a first page all that were acknowledged before it was asked for."""
+        """Return pending messages by due time. The first page shows all messages acknowledged before the request."""
         wanted = Wanted((DELAYS, INSTANTS), asked.topic, asked.key, asked.from_ms, asked.to_ms)
         return await self._page(wanted, asked.broker, asked.after, asked.limit)
 
     async def parked(self, asked: ListParked) -> SchedulesPage:
         """Return parked messages in the order they were parked."""
-        return await self._page(Wanted((SET_ASIDE,), asked.topic), asked.broker, asked.after, asked.limit)
+        return await self._page(
+            Wanted((PARKED_MESSAGES,), asked.topic), asked.broker, asked.after, asked.limit
+        )
 
     async def _page(self, wanted: Wanted, broker: str | None, after: str | None, limit: int) -> SchedulesPage:
         if not 1 <= limit <= PAGE_MAX:
@@ -50,9 +52,9 @@ class Listing:
             if not term.catching_up.is_open:
                 continue
             place = None if token is None else _place(token, term.broker)
-            far = await term.lanes.far.page(wanted, place, limit + 1)
-            await term.lanes.far.arrived()
-            # in this order: a message comes near while the page is read, and is then in both places or in one, never in none
+            far = await term.due_queues.far.page(wanted, place, limit + 1)
+            await term.due_queues.far.arrived()
+            # Near before far: a message that moves near meanwhile is then in both places or one, never in none.
             found = {row[1].key: row for row in (*far, *near_rows(term, wanted, place))}.values()
             rows += [(at_ms, term.broker, entry.key, entry, term) for at_ms, entry in found]
         rows.sort(key=lambda row: row[:3])
@@ -69,7 +71,7 @@ class Listing:
 
 
 async def _behind(terms: Sequence[Term], *, is_first: bool) -> list[str]:
-    """Return the stores whose index lacks messages. A first page is of all that is stored; its next ones do not wait again."""
+    """Return the stores whose index is incomplete. Only the first page waits for them."""
     behind = [term for term in terms if not term.catching_up.is_complete]
     if is_first:
         others = [term for term in terms if term not in behind]
@@ -79,12 +81,12 @@ async def _behind(terms: Sequence[Term], *, is_first: bool) -> list[str]:
 
 
 def near_rows(term: Term, wanted: Wanted, place: Place | None) -> list[tuple[int, Entry]]:
-    """Return the messages wanted that are near or on their way."""
+    """Return the wanted messages that are near or loading."""
     return [
         (entry.due_ms, entry)
-        for number in wanted.lanes
-        if number in term.lanes.due
-        for entries in (term.lanes.due[number].near, term.lanes.due[number].in_flight)
+        for number in wanted.due_queues
+        if number in term.due_queues.due
+        for entries in (term.due_queues.due[number].near, term.due_queues.due[number].in_flight)
         for entry in entries.values()
         if _is_wanted(entry, wanted) and (place is None or (entry.due_ms, entry.key) > place)
     ]
@@ -101,10 +103,10 @@ def _is_wanted(entry: Entry, wanted: Wanted) -> bool:
 
 
 async def _message_id(entry: Entry, term: Term) -> str | None:
-    """Return the unique key of a message, or the offset message id of one that has none; None when its store cannot show it.
+    """Return the unique key of a message, or its offset message id; None when its store cannot show it.
 
-    The offset message id is read from the record: the address in it is the one that the store had when it wrote the record, as an IP
-    address, whatever name it advertises now.
+    The offset message id is read from the record. It holds the IP address the store had when it wrote the record,
+    whatever name it advertises now.
     """
     if entry.uniq:
         return entry.uniq.decode("utf-8", "replace")
@@ -116,7 +118,9 @@ async def _message_id(entry: Entry, term: Term) -> str | None:
 
 def _schedule(entry: Entry, term: Term, message_id: str) -> Schedule:
     source = entry.source
-    failure = next((f for lane in term.lanes.due.values() if (f := lane.failures.get(entry.key))), None)
+    failure = next(
+        (f for due_queue in term.due_queues.due.values() if (f := due_queue.failures.get(entry.key))), None
+    )
     return Schedule(
         id=message_id,
         broker=term.broker,
@@ -147,6 +151,9 @@ def _parse(after: str | None) -> tuple[int, int, str] | None:
 
 
 def _place(token: tuple[int, int, str], broker: str) -> Place:
-    """Where a broker's rows go on: after all of the token's time where the broker comes before its broker."""
+    """Return where a broker's rows continue.
+
+    Brokers sorted before the token's broker continue after all rows of its time.
+    """
     at_ms, key, last = token
     return Place(at_ms, key if broker == last else INT64_MAX if broker < last else -1)

@@ -1,6 +1,6 @@
-"""Carries out orders about single messages: cancel, move, deliver now, resend what is parked; and lists what waits.
+"""Carries out orders on single messages (cancel, move, deliver now, resend parked) and lists waiting messages.
 
-An order is a decision like any other: the store says whether it was the first, so every answer is definite.
+An order is settled like any other decision. The store reports which decision was first, so every answer is definite.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from gantry_wire.scheduler_bodies import (
 from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
 from scheduler.decisions import CANCELLED, DELIVERED, MOVED, ROLLED, cancel, deliver, move
 from scheduler.entries import PARKED, Entry, queue_of
-from scheduler.figures import Figures
 from scheduler.listing import Listing
-from scheduler.looking_up import find_stored, find_waiting, was_delivered
+from scheduler.lookup import find_stored, find_waiting, was_delivered
+from scheduler.metrics import SchedulerMetrics
 from scheduler.term import Term
 
 Terms = Callable[[], Sequence[Term]]
 Decide = Callable[[Entry], SettleItem]
 ROUNDS_MAX = 8
-"""A message may be moved between being found and being decided; not so often."""
-_TOLD = frozenset({"DISK_FULL", "STORE_STOPPED"})
-"""Refusals of a store that stay for a while: who asks should hear them, and not ask again at once."""
+"""Attempts on a message that is moved between lookup and decision."""
+_LASTING_REFUSALS = frozenset({"DISK_FULL", "STORE_STOPPED"})
+"""Store refusals that last: the caller gets them instead of an immediate retry."""
 _ANSWERS: dict[str, ScheduleStatus] = {CANCELLED: "cancelled", MOVED: "moved", DELIVERED: "delivered"}
 
 
 class Orders:
-    """Orders and lists over all stores that this scheduler works on."""
+    """Orders and lists over all stores this scheduler works on."""
 
-    def __init__(self, terms: Terms, figures: Figures) -> None:
-        self._terms, self._figures = terms, figures
+    def __init__(self, terms: Terms, metrics: SchedulerMetrics) -> None:
+        self._terms, self._metrics = terms, metrics
         self._listing = Listing(terms)
 
     async def list(self, asked: ListSchedules) -> SchedulesPage:
@@ -84,7 +84,7 @@ class Orders:
     ) -> ScheduleAnswer:
         """Ask each store in turn until one knows the message."""
         if not order.id:
-            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, "the id of the message is missing")
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, "the message id is missing")
         brokers: list[str] = []
         incomplete: list[str] = []
         for term in self._terms():
@@ -97,7 +97,7 @@ class Orders:
             try:
                 answer = await self._try(term, order, decide, meant)
             except BrokerRefused as refused:
-                if refused.fields.get("gantryCode") in _TOLD:
+                if refused.fields.get("gantryCode") in _LASTING_REFUSALS:
                     raise
                 incomplete.append(term.broker)
                 continue
@@ -129,16 +129,16 @@ class Orders:
         if not results:
             return None
         decided = (SettleStatus.SETTLED, SettleStatus.ALREADY)
-        term.lanes.forget([entry for entry, result in results if result.status in decided])
+        term.due_queues.forget([entry for entry, result in results if result.status in decided])
         outcome = decide(entries[0]).outcome
-        self._figures.outcomes.labels(outcome).value += sum(
+        self._metrics.outcomes.labels(outcome).value += sum(
             result.status == SettleStatus.SETTLED for _, result in results
         )
         return _answer(term, order, outcome, results)
 
 
 async def _settle(term: Term, entries: Sequence[Entry], decide: Decide) -> list[tuple[Entry, SettleResult]]:
-    """Decide the copies of a message; what the store says of each."""
+    """Settle the copies of a message; return the store's result for each."""
     results: list[tuple[Entry, SettleResult]] = []
     for source in {entry.source for entry in entries}:
         batch = [entry for entry in entries if entry.source == source]
@@ -149,15 +149,15 @@ async def _settle(term: Term, entries: Sequence[Entry], decide: Decide) -> list[
 
 
 def _went_on(result: SettleResult) -> bool:
-    """Whether a copy was replaced by one further back in the timer queue, by an order or a roll that came first."""
+    """Whether an earlier order or roll moved this copy further back in the timer queue."""
     return result.status == SettleStatus.ALREADY and result.outcome in (MOVED, ROLLED)
 
 
 async def _tell_what_is_forgotten(term: Term, results: Iterable[tuple[Entry, SettleResult]]) -> None:
-    """Say of decisions that the store remembers without their outcome whether they delivered: it lies in the log.
+    """Tell whether decisions without a remembered outcome delivered their message, from the log.
 
-    A store keeps outcomes in memory only. What was decided and is not in its own topic was cancelled: its cancel may be repeated
-    because the answer was lost, and must not be told that the message was delivered.
+    Stores keep outcomes in memory only. A decided message that is not in its own topic was cancelled. A client may
+    repeat a cancel whose answer was lost; the answer must not claim a delivery.
     """
     for entry, result in results:
         is_forgotten = result.status == SettleStatus.ALREADY and not result.outcome and not result.outputs
@@ -168,32 +168,32 @@ async def _tell_what_is_forgotten(term: Term, results: Iterable[tuple[Entry, Set
 def _answer(
     term: Term, order: ScheduleOrder, outcome: str, results: Iterable[tuple[Entry, SettleResult]]
 ) -> ScheduleAnswer:
-    """Return the best of what became of the copies: done by this order, or by one like it before, or decided otherwise.
+    """Return the best outcome of the copies: done by this order, done by an equal one, or decided otherwise.
 
-    A copy that went on to another place says nothing: the other one does.
+    A copy that was moved says nothing; the copy at its new place does.
     """
     status: ScheduleStatus = "failed"
-    told: Entry | None = None
+    shown: Entry | None = None
     error: str | None = None
     for entry, result in results:
-        told = told or entry
+        shown = shown or entry
         if _went_on(result):
-            error = error or "it is moved again and again; try again"
+            error = error or "other requests keep moving the message; try again"
             continue
         if result.status == SettleStatus.SETTLED:
-            status, told = _ANSWERS[outcome], entry
+            status, shown = _ANSWERS[outcome], entry
             break
         if result.status == SettleStatus.ALREADY:
             is_repeat = outcome == CANCELLED and result.outcome == CANCELLED
-            status, told = ("cancelled" if is_repeat or status == "cancelled" else "alreadyDelivered"), entry
+            status, shown = ("cancelled" if is_repeat or status == "cancelled" else "alreadyDelivered"), entry
         else:
             error = f"{result.status}: {result.detail}" if result.detail else result.status
     return ScheduleAnswer(
         status=status,
         id=order.id,
         broker=term.broker,
-        topic=told.topic if told else None,
-        deliver_at_ms=told.due_ms if told and told.source != PARKED else None,
+        topic=shown.topic if shown else None,
+        deliver_at_ms=shown.due_ms if shown and shown.source != PARKED else None,
         error=error if status == "failed" else None,
         brokers=[term.broker],
     )

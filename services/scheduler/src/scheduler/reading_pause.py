@@ -1,7 +1,7 @@
-"""How long the end of a queue may be left unread after something was read: what comes meanwhile is read together. Pure.
+"""Computes how long the end of a queue may stay unread, so that one pull reads many messages. Pure.
 
-At a thousand delayed messages a second a pull for each cost more than the messages. A message is read so long before it is due that
-a pause of a twenty-fifth of its delay makes none late.
+At a thousand delayed messages a second, one pull per message cost more than the messages. A pause of 1/25 of the
+delay makes no message late.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from scheduler.entries import Entry
 DELAY_PER_PAUSE = 25
 PAUSE_SECONDS_MAX = 0.04
 PAUSE_SECONDS_MIN = 0.001
-"""A shorter one is none: timers are no finer."""
+"""Shorter pauses are dropped: timers are no finer."""
 RECOVERY = 2.0
-"""How much longer, after each reading, the shortest delay may be that is expected next."""
+"""Growth of the shortest expected delay after each read."""
 
 
 class ReadingPause:
-    """The pause of one queue: fixed by the delay of its level, or by the shortest delay seen lately in the timer queue."""
+    """The pause of one queue: fixed by its level's delay, or by the shortest recent delay in the timer queue."""
 
     def __init__(self, level_ms: int | None) -> None:
-        """None: the delays differ, and are told by `read`."""
+        """Take the level's delay; None when delays vary and `read` reports them."""
         self._shortest_ms = 0.0 if level_ms is None else float(level_ms)
 
     def read(self, entries: Iterable[Entry], now_ms: float) -> None:
-        """Note messages of the timer queue. After a short delay the pauses grow again step by step."""
+        """Record messages of the timer queue. After a short delay the pauses grow again step by step."""
         due_ms = min([entry.due_ms for entry in entries], default=None)
         if due_ms is None:
             return
@@ -36,6 +36,6 @@ class ReadingPause:
 
     @property
     def seconds(self) -> float:
-        """The pause now."""
+        """The current pause."""
         seconds = self._shortest_ms / 1000 / DELAY_PER_PAUSE
         return 0.0 if seconds < PAUSE_SECONDS_MIN else min(seconds, PAUSE_SECONDS_MAX)

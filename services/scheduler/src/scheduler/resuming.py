@@ -1,8 +1,8 @@
-"""Begins a term with the index that an earlier one left on disk, as far as the store's log confirms it.
+"""Begins a term with the index an earlier one left on disk, as far as the store's log confirms it.
 
-The store says what is decided; rows of that go. What is undecided and has no row is read again by whoever follows the queues. That
-a row still is the message at its offset is seen at the first and the last row of each queue: a log only loses its end, so where the
-last is as it was, all before it is. Whatever does not fit, the file is begun anew.
+The store reports what is decided; those rows are deleted. Undecided messages without a row are read again by the
+queue readers. The first and last row of each queue are compared with the log. A log only loses its end, so if the
+last row matches, all before it do. If anything differs, the file is rebuilt.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from gantry_chassis.logs import get_logger
 from gantry_link.store_client import StoreClient
 from gantry_wire.errors import MalformedRecord
 from gantry_wire.headers import PullHeader
+from scheduler.due_queues import DueQueues
 from scheduler.entries import Entry, entry_of, queue_of, scan_items
 from scheduler.kept_rows import Kept
 from scheduler.known_offsets import KnownOffsets, QueueState
-from scheduler.lanes import Lanes
 from scheduler.system_names import SCHEDULER_GROUP
 
 FLAG_SUBSCRIPTION = 4
@@ -28,22 +28,22 @@ _log = get_logger()
 async def resume(
     broker: str,
     store: StoreClient,
-    lanes: Lanes,
+    due_queues: DueQueues,
     states: Mapping[int, QueueState],
     level_ms: Sequence[int],
 ) -> dict[int, KnownOffsets]:
-    """Take what was kept into the lanes; return what needs not be read of each queue. Raises LinkError or BrokerRefused."""
+    """Take the kept rows into the due queues; return the known offsets of each queue. Raises LinkError or BrokerRefused."""
     known = {source: KnownOffsets(state.settled) for source, state in states.items()}
-    if not lanes.far.is_old:
+    if not due_queues.far.is_old:
         return known
-    kept = await lanes.far.keep(states)
+    kept = await due_queues.far.keep(states)
     if kept is None or not await _is_confirmed(store, kept, level_ms):
-        _log.warning("the due index on disk does not fit the store's log: made anew", broker=broker)
-        await lanes.far.start_anew()
+        _log.warning("the due index on disk does not match the store's log: rebuilding it", broker=broker)
+        await due_queues.far.reset()
         return known
-    lanes.kept(kept.counts)
+    due_queues.kept(kept.counts)
     known.update({source: KnownOffsets(one.known) for source, one in kept.queues.items()})
-    _log.info("due index taken over", broker=broker, messages=sum(kept.counts.values()))
+    _log.info("took over the due index", broker=broker, messages=sum(kept.counts.values()))
     return known
 
 
@@ -53,7 +53,7 @@ async def _is_confirmed(store: StoreClient, kept: Kept, level_ms: Sequence[int])
 
 
 async def _read(store: StoreClient, entry: Entry, level_ms: Sequence[int]) -> Entry | None:
-    """Return what lies at the offset of a row now."""
+    """Return the current message at the offset of a row."""
     topic, queue_id = queue_of(entry.source)
     header = PullHeader(
         consumer_group=SCHEDULER_GROUP,

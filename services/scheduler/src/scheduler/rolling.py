@@ -1,4 +1,4 @@
-"""Rolls messages forward whose segment the store wants to delete: settles them into a system queue again, at the log's end."""
+"""Rolls messages forward out of segments the store wants to delete: settles them to the log's end in a system queue."""
 
 from __future__ import annotations
 
@@ -9,40 +9,44 @@ from gantry_chassis.logs import get_logger
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.settle_headers import SettleStatus
 from scheduler.decisions import ROLLED, move
+from scheduler.due_queues import DueQueues
 from scheduler.entries import Entry, key_of, queue_of
-from scheduler.figures import Figures
-from scheduler.lanes import Lanes
+from scheduler.metrics import SchedulerMetrics
 from scheduler.settler import Settler
 
 BATCH_ITEMS = 256
 FOUND_MAX = 8192
-"""Messages that are looked for at once: the far ones are found by looking at all."""
+"""Messages looked up at once. Finding far messages takes a scan."""
 
 _log = get_logger()
 
 
 class Rolling:
-    """Carries the store's wish out, batch by batch."""
+    """Carries out the store's roll requests, batch by batch."""
 
-    def __init__(self, lanes: Lanes, settler: Settler, figures: Figures, sources: Sequence[int]) -> None:
-        self._lanes, self._settler, self._figures, self._sources = lanes, settler, figures, sources
+    def __init__(
+        self, due_queues: DueQueues, settler: Settler, metrics: SchedulerMetrics, sources: Sequence[int]
+    ) -> None:
+        self._due_queues, self._settler, self._metrics, self._sources = due_queues, settler, metrics, sources
         self._below = 0
         self._asked = asyncio.Event()
 
     def ask(self, below: int) -> None:
-        """Have everything rolled forward whose record lies below a position of the log."""
+        """Roll every message whose record lies below a log position."""
         self._below = max(self._below, below)
         self._asked.set()
 
     async def run(self) -> None:
-        """Roll for ever, when asked."""
+        """Roll on request, until cancelled."""
         while True:
             await self._asked.wait()
             self._asked.clear()
             for source in self._sources:
                 rolled = await self._roll_all(source)
                 if rolled:
-                    _log.info("rolled forward for retention", queue=queue_of(source), messages=rolled)
+                    _log.info(
+                        "rolled messages forward for retention", queue=queue_of(source), messages=rolled
+                    )
 
     async def _roll_all(self, source: int) -> int:
         rolled = 0
@@ -58,16 +62,16 @@ class Rolling:
         below = self._below
         near = [
             entry
-            for lane in self._lanes.due.values()
-            for entry in lane.near.values()
+            for due_queue in self._due_queues.due.values()
+            for entry in due_queue.near.values()
             if entry.source == source and entry.position < below
         ]
         if near:
             return near[:FOUND_MAX]
-        return await self._lanes.far.below(below, key_of(source, 0), key_of(source + 1, 0), FOUND_MAX)
+        return await self._due_queues.far.below(below, key_of(source, 0), key_of(source + 1, 0), FOUND_MAX)
 
     async def _roll(self, source: int, entries: list[Entry]) -> bool:
-        """Return whether it goes on: not while the store is away or has no room."""
+        """Roll one batch. Returns False when the store is away or has no room."""
         try:
             items = [move(entry, entry.due_ms, ROLLED) for entry in entries]
             reply = await self._settler.settle(queue_of(source), items)
@@ -78,6 +82,6 @@ class Rolling:
             for entry, result in zip(entries, reply.results, strict=True)
             if result.status in (SettleStatus.SETTLED, SettleStatus.ALREADY)
         ]
-        self._figures.outcomes.labels(ROLLED).value += len(decided)
-        self._lanes.forget(decided)
+        self._metrics.outcomes.labels(ROLLED).value += len(decided)
+        self._due_queues.forget(decided)
         return len(decided) == len(entries)

@@ -1,4 +1,4 @@
-"""What the scheduler answers, by request code, in the order of docs/protocol.md."""
+"""Routes of the scheduler by request code, in the order of docs/protocol.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scheduler.task_orders import TaskOrders
 
 
 def routes_of(orders: Orders, tasks: TaskOrders) -> dict[int, Route[Any]]:
-    """Return the table."""
+    """Return the route table."""
     return {
         GantryCode.LIST_SCHEDULES: Route("listSchedules", ListSchedules, orders.list),
         GantryCode.CANCEL_SCHEDULE: Route("cancelSchedule", ScheduleOrder, orders.cancel),

@@ -1,4 +1,4 @@
-"""Every setting of a scheduler beside those of all workers, with default, unit and bounds."""
+"""The scheduler's settings beyond those of all workers, with default, unit and bounds."""
 
 from __future__ import annotations
 
@@ -17,28 +17,26 @@ class SchedulerSettings(WorkerSettings, frozen=True, kw_only=True):
     data_dir: Annotated[
         Path,
         Meta(
-            description="Where the due index lies: derived, may be deleted while it is stopped, never needs a backup."
+            description="Directory of the due index. It is derived: delete it while the scheduler is stopped, and never back it up."
         ),
     ] = Path("data/scheduler")
-    settle_batch: Annotated[
-        int, Meta(ge=1, le=4096, description="Due messages asked of a store in one request.")
-    ] = 512
+    settle_batch: Annotated[int, Meta(ge=1, le=4096, description="Due messages in one settle request.")] = 512
     settles_in_flight: Annotated[
         int,
         Meta(
             ge=1,
             le=64,
-            description="Moments whose due messages are on their way to one store at once, while few are due.",
+            description="Rounds of due messages in flight to one store, while few are due.",
         ),
     ] = 8
     burst_per_second: Annotated[
         float,
         Meta(
             ge=1,
-            description="When very many are due at once: below this rate others get less than half the store.",
+            description="Burst rate below which other clients get less than half of the store.",
         ),
     ] = 12_000.0
     park_after_hours: Annotated[
         float,
-        Meta(gt=0, le=10_000, description="What cannot be delivered for so long is set aside (parked)."),
+        Meta(gt=0, le=10_000, description="Hours of failed delivery after which a message is parked."),
     ] = 72.0

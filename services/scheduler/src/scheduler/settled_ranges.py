@@ -1,4 +1,4 @@
-"""Which offsets above a queue's cursor are decided already: asked in ascending order. Pure."""
+"""Tells which offsets above a queue's cursor are decided, asked in ascending order. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class SettledRanges:
-    """Ranges [first, end) that ascend and do not overlap."""
+    """Ranges [first, end), ascending and disjoint."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
         self._ranges = list(ranges)
@@ -18,7 +18,7 @@ class SettledRanges:
         return self._at >= len(self._ranges)
 
     def holds(self, offset: int) -> bool:
-        """Whether an offset is decided. Offsets must be asked in ascending order."""
+        """Whether an offset is decided. Ask offsets in ascending order."""
         ranges, at = self._ranges, self._at
         while at < len(ranges) and ranges[at][1] <= offset:
             at += 1

@@ -1,4 +1,4 @@
-"""Sends decisions to one store: SETTLE with the epoch of our claim, and what its answers tell about time and fences."""
+"""Sends decisions to one store: SETTLE with our claim's epoch. Reads store time and fencing from the answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Settler:
-    """Decisions about the items of the queues we hold."""
+    """Decisions on items of the queues we hold."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Settler:
         self._fenced = fenced
 
     async def settle(self, queue: QueueKey, items: Sequence[SettleItem]) -> SettleReplyBody:
-        """Settle items of one queue. Raises LinkError (may have been done: ask again) or BrokerRefused."""
+        """Settle items of one queue. Raises LinkError (it may have been done: retry) or BrokerRefused."""
         topic, queue_id = queue
         header = SettleHeader(topic=topic, queue_id=queue_id, epoch=self._held[queue].epoch)
         body = _encode(SettleBody(list(items)))

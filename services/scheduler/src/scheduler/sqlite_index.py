@@ -1,10 +1,10 @@
-"""The far end of the due index: messages that wait long, in an SQLite file. Derived: may be deleted whenever nothing runs.
+"""Keeps the far end of the due index in an SQLite file: messages that wait long. Derived: delete it any time nothing runs.
 
-Nothing here blocks the loop. Writes and loads go through one thread in their order, lists through another beside it, and look-ups by
-id through a third, so that a cancel waits for neither; what is not yet written is found in memory. The file is never synced, and outlives the process, not the machine's run. A term goes on with
-what an earlier one left (`keep`, `kept_rows`). Its layout is `far_rows`.
-While the disk is full everything stays where it is and is tried again; any other failure of the file ends the term (`run`), and the
-next makes a new one.
+Nothing here blocks the loop. One thread does writes and loads in order, a second lists, a third lookups by id: a
+cancel waits for neither. Unwritten messages are found in memory. The file is never synced. It outlives the process,
+but not the machine's run. A term continues with what an earlier one left (`keep`, `kept_rows`). `far_rows` defines
+the layout. While the disk is full everything stays in place and is retried. Any other file error ends the term
+(`run`); the next term creates a new file.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from scheduler.known_offsets import QueueState
 BATCH_ROWS = 16_384
 BACKLOG_ROWS_MAX = 65_536
 WRITE_SECONDS = 0.5
-"""Rows wait at most so long for others to be written with: rows of one slot that are written together share their pages."""
+"""Longest wait of a row before it is written. Rows of one slot written together share pages."""
 REMOVE_SECONDS = 0.05
-"""What is removed meanwhile is removed together: a transaction for each cancelled message slowed down the cancel behind it."""
+"""Removals within this time share a transaction: one for each cancelled message slowed down the next cancel."""
 FULL_SECONDS = 1.0
-"""How long a full disk is left alone before the next try."""
+"""Wait before retrying on a full disk."""
 T = TypeVar("T")
 
 _log = get_logger()
 
 
 class Unwritten:
-    """Rows that are not in the file yet. Looked through by id only when somebody asks: most are written without."""
+    """Rows not in the file yet. Indexed by id only on a lookup: most are written without one."""
 
     def __init__(self, rows: list[Row] | None = None) -> None:
         self.rows: list[Row] = rows or []
         """May grow; never shrinks."""
         self._ids: dict[bytes, list[Entry]] = {}
         self._known = 0
-        """How many of `rows` are in `_ids`."""
+        """Number of `rows` indexed in `_ids`."""
 
     def find(self, uniq: bytes) -> list[Entry]:
-        """Return the messages with a unique key, the first ones when there are very many."""
+        """Return the messages with a unique key; only the first ones when there are very many."""
         for _, _, entry in self.rows[self._known :]:
             if entry.uniq:
                 self._ids.setdefault(entry.uniq, []).append(entry)
@@ -58,12 +58,12 @@ class Unwritten:
 
 
 class SqliteIndex:
-    """Far messages of one store, each in a lane with the time to try it at."""
+    """Far messages of one store, each in a due queue with the time to try it."""
 
     def __init__(self, path: Path, made_for: str = "") -> None:
-        """Open the file at `path` if it is good for `made_for`, else start an empty one; OSError or sqlite3.Error when that cannot be done.
+        """Open the file at `path` if it matches `made_for`, else create an empty one. Raises OSError or sqlite3.Error.
 
-        Before anything else of an old file is used, `keep` or `start_anew` has to be called.
+        Call `keep` or `reset` before using an old file.
         """
         self._path, self._made_for = path, made_for
         old = far_rows.open_old(path, made_for) if made_for else None
@@ -79,13 +79,13 @@ class SqliteIndex:
         self._find_in = far_rows.open_to_read(path)
         self._open = Unwritten()
         self._writing: list[Unwritten] = []
-        """What the thread works on, oldest first."""
+        """The writer thread's jobs, oldest first."""
         self._removing: set[int] = set()
-        """Keys of what is being removed: look-ups do not wait for the thread that writes."""
+        """Keys being removed: lookups do not wait for the writer thread."""
         self._wishes: list[tuple[int, Sequence[Entry], asyncio.Future[int]]] = []
-        """What is to be removed, by lane, and who is told how much that was."""
+        """Messages to remove, by due queue, and the future of their count."""
         self._taking: set[asyncio.Future[list[tuple[int, Entry]]]] = set()
-        """What is being taken out: in the file no more, and not here yet."""
+        """Loads in progress: no longer in the file, not yet here."""
         self._timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -94,27 +94,27 @@ class SqliteIndex:
         self.rows_written = 0
 
     async def run(self) -> None:
-        """Wait for ever; raises sqlite3.Error when the file is of no use any more."""
+        """Wait until cancelled. Raises sqlite3.Error when the file is unusable."""
         await self._broken
 
     async def keep(self, states: Mapping[int, QueueState]) -> Kept | None:
-        """Bring what an earlier term left in line with what is decided; None when it is of no use."""
+        """Bring what an earlier term left in line with what is decided; None when it is unusable."""
         try:
             return await self._in_writer(lambda: kept_rows.keep(self._write_to, states))
         except sqlite3.Error as error:
             _log.warning("the due index on disk cannot be read", path=str(self._path), reason=str(error))
             return None
 
-    async def start_anew(self) -> None:
+    async def reset(self) -> None:
         """Forget what an earlier term left. Raises sqlite3.Error."""
-        await self._in_writer(lambda: far_rows.start_anew(self._write_to, self._made_for))
+        await self._in_writer(lambda: far_rows.reset(self._write_to, self._made_for))
 
-    def add(self, lane: int, at_ms: int, entry: Entry) -> None:
-        """Keep a message; written with others soon."""
-        self.add_all([(lane, at_ms, entry)])
+    def add(self, due_queue: int, at_ms: int, entry: Entry) -> None:
+        """Keep a message; it is written soon, together with others."""
+        self.add_all([(due_queue, at_ms, entry)])
 
     def add_all(self, rows: list[Row]) -> None:
-        """Keep messages, as `add`."""
+        """Keep messages, as `add` does."""
         if not rows:
             return
         self._open.rows += rows
@@ -131,23 +131,23 @@ class SqliteIndex:
         return self._room.is_set()
 
     def read_all(self) -> None:
-        """Note that the log was read to its end: look-ups by id are quick from soon on."""
+        """Record that the log was read to its end. Lookups by id become fast soon after."""
         self._write()
         made = asyncio.get_running_loop().run_in_executor(self._writer, self._index_ids)
         made.add_done_callback(self._noted)
 
     async def room(self) -> None:
-        """Wait until the thread has caught up so far that more may be added."""
+        """Wait until the writer thread has caught up enough to take more."""
         await self._room.wait()
 
-    async def load(self, lane: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
-        """Take out the earliest messages to be tried until a time, at most `count`; waits while the disk is full."""
+    async def load(self, due_queue: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
+        """Load the earliest messages to try by a time, at most `count`. Waits while the disk is full."""
         while True:
             self._remove()
             self._write()
             taken: list[tuple[int, Entry]] = []
             try:
-                taken = await self._take_out(lane, until_ms, count)
+                taken = await self._take_out(due_queue, until_ms, count)
             except sqlite3.Error as error:
                 self._note(error)
                 if not self._is_full:
@@ -160,16 +160,16 @@ class SqliteIndex:
             await asyncio.sleep(FULL_SECONDS)
 
     async def arrived(self) -> None:
-        """Wait until what is being taken out has come to whoever loads it: a look-up meanwhile did not see it."""
+        """Wait until running loads have reached their caller: a lookup meanwhile does not see those messages."""
         if self._taking:
             await asyncio.wait(self._taking)
 
     def is_removing(self, key: int) -> bool:
-        """Whether a message is being removed: one that was taken out before is to be forgotten as well."""
+        """Whether a message is being removed. A load must then drop it too."""
         return key in self._removing
 
     async def find(self, uniq: bytes) -> list[Entry]:
-        """Return the messages with a unique key, but for those on their way out: see `arrived`."""
+        """Return the messages with a unique key, except those being loaded; see `arrived`."""
         unwritten, removing = (*self._writing, self._open), frozenset(self._removing)
         found = {entry.key: entry for batch in unwritten for entry in batch.find(uniq)}
         loop = asyncio.get_running_loop()
@@ -177,40 +177,40 @@ class SqliteIndex:
             found[entry.key] = entry
         return [entry for key, entry in found.items() if key not in removing]
 
-    def remove(self, lane: int, entries: Sequence[Entry]) -> asyncio.Future[int]:
-        """Forget messages of a lane; the future gives how many were here. What is asked for later sees them no more.
+    def remove(self, due_queue: int, entries: Sequence[Entry]) -> asyncio.Future[int]:
+        """Forget messages of a due queue. The future returns how many were here; later lookups do not see them.
 
-        With a full disk they stay, and the store says when they are due that they are decided.
+        On a full disk they stay, and the store reports them as decided when they are due.
         """
         loop = asyncio.get_running_loop()
         removed: asyncio.Future[int] = loop.create_future()
         if not self._wishes:
             loop.call_later(REMOVE_SECONDS, self._remove)
-        self._wishes.append((lane, entries, removed))
+        self._wishes.append((due_queue, entries, removed))
         self._removing.update([entry.key for entry in entries])
         return removed
 
     async def page(self, wanted: Wanted, after: Place | None, count: int) -> list[tuple[int, Entry]]:
-        """Return messages from `after` on, in the order of their times and keys, with those times; see `arrived`."""
+        """Return messages from `after` on, in the order of time and key, with their times; see `arrived`."""
         await self._all_written()
         return await self._in_lister(lambda: far_rows.page(self._list_from, wanted, after, count))
 
     async def below(self, position: int, first_key: int, end_key: int, count: int) -> list[Entry]:
-        """Return messages of a source (its range of keys) whose records lie below a position of the log. Looks at every row."""
+        """Return messages of a source (its range of keys) whose records lie below a log position. Scans every row."""
         await self._all_written()
         return await self._in_lister(
             lambda: far_rows.below(self._list_from, position, first_key, end_key, count)
         )
 
     async def close(self, *, keep: bool = False) -> None:
-        """End the threads, and delete the file unless the next term may go on with it."""
+        """End the threads. Delete the file unless the next term may continue with it."""
         if keep:
             self._write()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._broken.cancel()
-        self._remove()  # which nobody is told any more
+        self._remove()  # no caller is left to report it to
         for pool, database in (
             (self._finder, self._find_in), (self._lister, self._list_from), (self._writer, self._write_to),
         ):  # fmt: skip
@@ -241,35 +241,35 @@ class SqliteIndex:
         done.add_done_callback(lambda future: self._written(batch, future.exception()))
 
     def _remove(self) -> None:
-        """Hand what is to be removed to the thread, behind what was added before."""
+        """Queue removals behind what was added before."""
         wishes, self._wishes = self._wishes, []
         if not wishes or self._broken.done():
             for *_, removed in wishes:
                 removed.cancel()
             return
         self._write()
-        in_file = [(lane, entries) for lane, entries, _removed in wishes]
+        in_file = [(due_queue, entries) for due_queue, entries, _removed in wishes]
         removing = asyncio.get_running_loop().run_in_executor(
             self._writer, far_rows.remove, self._write_to, in_file
         )
 
-        def told(done: asyncio.Future[list[int]]) -> None:
+        def on_removed(done: asyncio.Future[list[int]]) -> None:
             failure = None if done.cancelled() else done.exception()
-            for number, (_lane, entries, removed) in enumerate(wishes):
+            for number, (_due_queue, entries, removed) in enumerate(wishes):
                 self._removing.difference_update([entry.key for entry in entries])
                 if done.cancelled() or removed.done():
                     removed.cancel()
                 elif failure is not None:
                     removed.set_exception(failure)
-                    removed.exception()  # whoever asked need not look: `_noted` does
+                    removed.exception()  # the caller need not check: `_noted` does
                 else:
                     removed.set_result(done.result()[number])
 
-        removing.add_done_callback(told)
+        removing.add_done_callback(on_removed)
         removing.add_done_callback(self._noted)
 
     async def _all_written(self) -> None:
-        """Wait until what was added or removed before is so in the file."""
+        """Wait until everything added or removed before is in the file."""
         self._remove()
         self._write()
         await self._in_writer(lambda: None)
@@ -295,7 +295,7 @@ class SqliteIndex:
             self._note(writing.exception())
 
     def _note(self, failure: BaseException | None) -> None:
-        """Act on how a write ended."""
+        """Act on the end of a write."""
         is_full = isinstance(failure, sqlite3.Error) and far_rows.is_full(failure)
         if failure is not None and not is_full and not self._broken.done():
             self._broken.set_exception(failure)
@@ -306,9 +306,9 @@ class SqliteIndex:
             else:
                 _log.info("the due index can be written again", path=str(self._path))
 
-    async def _take_out(self, lane: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
+    async def _take_out(self, due_queue: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
         taking = asyncio.get_running_loop().run_in_executor(
-            self._writer, far_rows.take_out, self._write_to, lane, until_ms, count
+            self._writer, far_rows.take_out, self._write_to, due_queue, until_ms, count
         )
         self._taking.add(taking)
         try:

@@ -1,4 +1,4 @@
-"""Keeps one store served: asks its levels, tries for the claims, works a term while they are held, and again."""
+"""Serves one store: reads its levels, tries for the claims, works a term while it holds them, and starts over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gantry_wire.codes import GantryCode
 from gantry_wire.settle_headers import StoreTimeReplyHeader
 from scheduler.entries import LEVELS_MAX
 from scheduler.levels import DEFAULT_LEVELS, level_durations_ms
-from scheduler.term import StoreToServe, Surroundings, Term, claimed_queues
+from scheduler.term import StoreToServe, Term, TermContext, claimed_queues
 
 AWAY_SECONDS = 0.5
 LEVELS_SETTING = "messageDelayLevel"
@@ -27,26 +27,26 @@ LEVELS_SETTING = "messageDelayLevel"
 _log = get_logger()
 
 
-class Ourselves(NamedTuple):
-    """How we appear to stores and to those who look for us."""
+class Identity(NamedTuple):
+    """Our identity towards stores and towards clients that look for the claim holder."""
 
     owner: str
     address: str
     ttl_ms: int
     data_dir: Path
-    around: Surroundings
+    around: TermContext
 
 
 class StoreKeeper:
-    """Serves one store for as long as it is known."""
+    """Serves one store while it is known."""
 
-    def __init__(self, at: StoreAt, pool: ConnectionPool, ourselves: Ourselves) -> None:
+    def __init__(self, at: StoreAt, pool: ConnectionPool, identity: Identity) -> None:
         self.at = at
         self.term: Term | None = None
-        """What works now; None while another scheduler holds the claims, or the store is away."""
+        """The running term; None while another scheduler holds the claims or the store is away."""
         self.claims: Claims | None = None
         self.client = StoreClient(pool, at.address)
-        self._ourselves = ourselves
+        self._identity = identity
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
@@ -62,18 +62,18 @@ class StoreKeeper:
             forget_cycles()
 
     async def _levels(self) -> tuple[int, ...]:
-        """Return how long the messages of each queue of levels wait that do not say so.
+        """Return the delay of each level queue's messages that do not carry their own.
 
-        Queues of levels that are no more follow: the last level that there is counts for them, as for sends that name them.
+        Queues of removed levels follow. The last existing level applies to them, as for sends that name them.
         """
         config = await self.client.broker_config()
         levels = level_durations_ms(config.get(LEVELS_SETTING, DEFAULT_LEVELS))
-        told = (await self.client.ask(GantryCode.STORE_TIME)).read(StoreTimeReplyHeader)
-        followed = min(max(told.delay_queues, len(levels)), LEVELS_MAX)
+        reply = (await self.client.ask(GantryCode.STORE_TIME)).read(StoreTimeReplyHeader)
+        followed = min(max(reply.delay_queues, len(levels)), LEVELS_MAX)
         return levels + levels[-1:] * (followed - len(levels))
 
     async def _serve(self, store: StoreToServe) -> None:
-        """Hold the claims and work, until they are lost or the work fails: then the levels are asked anew."""
+        """Hold the claims and work until they are lost or the work fails. The levels are read again after that."""
         loop = asyncio.get_running_loop()
         self._ended.clear()
         working: asyncio.Task[None] | None = None
@@ -81,9 +81,9 @@ class StoreKeeper:
         def acquired(held: dict[QueueKey, Held]) -> None:
             nonlocal working
             if self._ended.is_set():
-                return  # lost and granted anew in one step: the term that was lost ends first, and the claims are taken again
+                return  # lost and granted again in one step: the old term ends first, then the claims are taken again
             _log.info("claims acquired", broker=self.at.broker, queues=len(held))
-            us = self._ourselves
+            us = self._identity
             file = us.data_dir / f"{self.at.broker}.due.sqlite"
             self.term = Term(store, held, file, us.around, claims.fenced)
             working = loop.create_task(self.term.run(), name=f"term of {self.at.broker}")
@@ -94,7 +94,7 @@ class StoreKeeper:
             self.term = None
             self._ended.set()
 
-        us = self._ourselves
+        us = self._identity
         claims = self.claims = Claims(
             self.client,
             claimed_queues(len(store.level_ms)),
@@ -104,13 +104,13 @@ class StoreKeeper:
             lost=lost,
             ttl_ms=us.ttl_ms,
         )
-        holding = loop.create_task(claims.run(), name=f"claims on {self.at.broker}")
-        holding.add_done_callback(lambda _: self._ended.set())
+        claiming = loop.create_task(claims.run(), name=f"claims on {self.at.broker}")
+        claiming.add_done_callback(lambda _: self._ended.set())
         try:
             await self._ended.wait()
         finally:
             self.term = None
-            tasks = [task for task in (working, holding) if task is not None]
+            tasks = [task for task in (working, claiming) if task is not None]
             for task in tasks:
                 task.cancel()
             for result in await _results(tasks):
@@ -119,13 +119,13 @@ class StoreKeeper:
                     await asyncio.sleep(AWAY_SECONDS)
 
     def _say_failed(self, error: Exception) -> None:
-        """Log why a term ended; a disk that does not take the index is no fault of the program."""
+        """Log why a term ended. A disk that rejects the index is not a bug."""
         of_disk, others = _divide(error)
         for one in of_disk:
             _log.error(
-                "the due index cannot be kept; trying again",
+                "cannot write the due index; trying again",
                 broker=self.at.broker,
-                directory=str(self._ourselves.data_dir),
+                directory=str(self._identity.data_dir),
                 reason=str(one),
             )
         if others is not None:
@@ -133,7 +133,7 @@ class StoreKeeper:
 
 
 async def _results(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | None]:
-    """Wait for the end of tasks; who cancels us meanwhile does not cancel them once more: a term is closing its index."""
+    """Wait for tasks to end. A second cancellation of ours does not cancel them again: a term is closing its index."""
     ending = asyncio.gather(*tasks, return_exceptions=True)
     is_cancelled = False
     while not ending.done():
@@ -147,7 +147,7 @@ async def _results(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | 
 
 
 def _divide(error: Exception) -> tuple[list[Exception], Exception | None]:
-    """Return the errors of the disk in what ended a term, and the rest."""
+    """Split the errors that ended a term into disk errors and the rest."""
     kinds = (sqlite3.Error, OSError)
     if isinstance(error, ExceptionGroup):
         group = cast("ExceptionGroup[Exception]", error)

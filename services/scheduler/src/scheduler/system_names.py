@@ -1,13 +1,13 @@
-"""Names of the system topics and properties that belong to the scheduler. Knows nothing else."""
+"""Names of the scheduler's system topics and properties."""
 
 from gantry_wire.names import GANTRY_SYSTEM_PREFIX, GATEWAY_GROUP
 
 PARKED_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PARKED"
-"""What could not be delivered for too long; an item there is decided by an order."""
+"""Messages whose delivery failed for too long. An order decides them."""
 TASKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}TASKS"
-"""Definitions, progress and ends of tasks."""
+"""Definitions, progress and results of tasks."""
 SCHEDULER_GROUP = GATEWAY_GROUP
-"""The group of Gantry's own pulls: it may read system topics, gets big answers and leaves no offsets behind."""
+"""The group of Gantry's own pulls. It may read system topics, gets large answers and stores no offsets."""
 PARKED_REASON = "__GANTRY_PARKED_REASON"
 PARKED_FROM = "__GANTRY_PARKED_FROM"
-"""`topic:queue:offset` of the item that was parked."""
+"""`topic:queue:offset` of the parked item."""

@@ -1,4 +1,4 @@
-"""9014 to 9017: begins, shows, cancels and lists tasks, on whichever of our stores their records lie."""
+"""Creates, shows, cancels and lists tasks (9014 to 9017) on the store that has their records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scheduler.term import Term
 
 
 class TaskOrders:
-    """Tasks of the stores that this scheduler works on."""
+    """Tasks of the stores this scheduler works on."""
 
     def __init__(self, terms: Callable[[], Sequence[Term]]) -> None:
         self._terms = terms
@@ -58,8 +58,8 @@ class TaskOrders:
         for term in self._terms():
             if broker in (None, term.broker):
                 return term.desk
-        words = f"this scheduler does not work on {broker or 'any store'} now; ask who holds its claims"
-        raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, words, {"gantryCode": "NOT_HELD"})
+        message = f"this scheduler does not serve {broker or 'any store'} now; ask the scheduler that holds its claims"
+        raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, message, {"gantryCode": "NOT_HELD"})
 
 
 def _broker_of(order: TaskOrder) -> str:
@@ -70,12 +70,12 @@ def _broker_of(order: TaskOrder) -> str:
 
 
 def _check(asked: CreateTask) -> None:
-    """Refuse what could never run; the words say what to give."""
+    """Refuse tasks that can never run; the error says what to give."""
     if asked.max_per_second is not None and not 0 < asked.max_per_second <= 1_000_000:
         raise _invalid(f"maxPerSecond is {asked.max_per_second}; it must be above 0 and at most 1000000")
     if asked.kind == "redrive":
         if not asked.group:
-            raise _invalid("a redrive needs the group whose dead letters are meant")
+            raise _invalid("a redrive needs `group`: whose dead letters to redrive")
         try:
             check_group(asked.group)
             if asked.target not in (None, ORIGINAL):
@@ -84,10 +84,10 @@ def _check(asked: CreateTask) -> None:
         except WireError as error:
             raise _invalid(str(error)) from error
     elif asked.schedules is None:
-        raise _invalid(f"{asked.kind} needs schedules: which are meant")
+        raise _invalid(f"{asked.kind} needs `schedules`: which messages to change")
     elif asked.kind == "bulkMove" and (asked.deliver_at_ms is None) == (asked.shift_ms is None):
         raise _invalid("bulkMove needs either deliverAtMs or shiftMs")
 
 
-def _invalid(words: str) -> RefusedRequest:
-    return RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+def _invalid(message: str) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.INVALID_PARAMETER, message)

@@ -1,7 +1,7 @@
-"""One term: the time between getting the claims on a store's delayed messages and losing them.
+"""One term: the time between getting and losing the claims on a store's delayed messages.
 
-Composes what works during it. Everything here is made new for each term and dropped with it: what a process that slept or was
-replaced still knows is worth nothing. Only the file of far messages stays, and the next term takes of it what the store confirms.
+Composes the parts that work during it. A term builds all of them new and drops them at its end, because state of a
+paused or replaced process is stale. Only the file of far messages stays; the next term takes what the store confirms.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gantry_wire.settle_headers import StoreTimeReplyHeader
 from scheduler.cancel_records import CancelRecords
 from scheduler.catching_up import CatchingUp
 from scheduler.deliveries import Deliveries, Pace
+from scheduler.due_queues import DueQueues
 from scheduler.entries import PARKED, TIMER
-from scheduler.figures import Figures
 from scheduler.kept_rows import made_for
-from scheduler.lanes import Lanes
+from scheduler.metrics import SchedulerMetrics
 from scheduler.rolling import Rolling
 from scheduler.settler import Settler
 from scheduler.sqlite_index import SqliteIndex
@@ -36,26 +36,26 @@ CLOCK_SECONDS = 1.0
 
 
 def claimed_queues(level_count: int) -> list[QueueKey]:
-    """Return what a scheduler claims of a store; the first decides between two schedulers."""
+    """Return the queues a scheduler claims of a store. The first decides between two schedulers."""
     levels = [(SCHEDULE_TOPIC, queue_id) for queue_id in range(level_count)]
     return [*levels, (TIMER_TOPIC, 0), (PARKED_TOPIC, 0), (TASKS_TOPIC, 0)]
 
 
 class StoreToServe(NamedTuple):
-    """A store and what it told of itself."""
+    """A store and its properties."""
 
     broker: str
     client: StoreClient
     level_ms: tuple[int, ...]
 
 
-class Surroundings(NamedTuple):
-    """What a term needs beside its store."""
+class TermContext(NamedTuple):
+    """What a term needs besides its store."""
 
-    figures: Figures
+    metrics: SchedulerMetrics
     pace: Pace
     work: dict[str, Work]
-    """What each kind of task does."""
+    """The work of each kind of task."""
     wall_ms: Callable[[], int]
 
 
@@ -67,10 +67,10 @@ class Term:
         store: StoreToServe,
         held: Mapping[QueueKey, Held],
         index_file: Path,
-        around: Surroundings,
+        around: TermContext,
         fenced: Callable[[str], None],
     ) -> None:
-        figures = around.figures
+        metrics = around.metrics
         self.broker, self.client = store.broker, store.client
         self.level_ms = store.level_ms
         self.held = held
@@ -78,17 +78,19 @@ class Term:
         for claim in held.values():
             self.clock.heard(claim.store_time_ms, monotonic())
         self.settler = Settler(store.client, held, self.clock, monotonic, fenced)
-        self.lanes = Lanes(SqliteIndex(index_file, made_for(store.broker, store.level_ms)), self.clock)
-        self.deliveries = Deliveries(self.lanes, self.settler, self.clock, figures, around.pace)
-        self.cancel_records = CancelRecords(self.lanes, self.settler, figures)
+        self.due_queues = DueQueues(
+            SqliteIndex(index_file, made_for(store.broker, store.level_ms)), self.clock
+        )
+        self.deliveries = Deliveries(self.due_queues, self.settler, self.clock, metrics, around.pace)
+        self.cancel_records = CancelRecords(self.due_queues, self.settler, metrics)
         sources = [*range(len(store.level_ms)), TIMER, PARKED]
-        self.rolling = Rolling(self.lanes, self.settler, figures, sources)
+        self.rolling = Rolling(self.due_queues, self.settler, metrics, sources)
         self.catching_up = CatchingUp(
             store.broker,
             store.client,
             held,
             store.level_ms,
-            self.lanes,
+            self.due_queues,
             self.deliveries.wake,
             self.cancel_records,
         )
@@ -96,12 +98,12 @@ class Term:
         self.desk = Desk(store.broker, store.client, tasks, self.settler, around.work, around.wall_ms)
 
     async def run(self) -> None:
-        """Work until cancelled; raises what it could not survive. After that, unless the store was away, the index is deleted."""
+        """Work until cancelled. Raises fatal errors, and then deletes the index unless the store was away."""
         is_sound = True
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._ask_time(), name="store time")
-                group.create_task(self.lanes.far.run(), name="due index")
+                group.create_task(self.due_queues.far.run(), name="due index")
                 group.create_task(self.desk.run(), name="tasks")
                 await self.catching_up.resume()
                 group.create_task(self.deliveries.run(), name="deliveries")
@@ -112,18 +114,18 @@ class Term:
             is_sound = failed.split((BrokerRefused, LinkError))[1] is None
             raise
         finally:
-            await self.lanes.far.close(keep=is_sound)
+            await self.due_queues.far.close(keep=is_sound)
 
     async def _ask_time(self) -> None:
         while True:
             try:
                 answer = await self.client.ask(GantryCode.STORE_TIME)
             except (BrokerRefused, LinkError):
-                pass  # a store that is away tells no time; nothing is due meanwhile that it could be told of
+                pass  # a store that is away reports no time, so nothing becomes due meanwhile
             else:
-                told = answer.read(StoreTimeReplyHeader)
-                self.clock.heard(told.store_time_ms, monotonic(), told.wall_time_ms)
-                if told.roll_below:
-                    self.rolling.ask(told.roll_below)
+                times = answer.read(StoreTimeReplyHeader)
+                self.clock.heard(times.store_time_ms, monotonic(), times.wall_time_ms)
+                if times.roll_below:
+                    self.rolling.ask(times.roll_below)
                 self.deliveries.wake()
             await asyncio.sleep(CLOCK_SECONDS)

@@ -1,1 +1,1 @@
-"""Long tasks: redrive of dead letters, bulk move, bulk cancel. Their state is records of GANTRY_SYS_TASKS and nothing else."""
+"""Long tasks: redrive of dead letters, bulk move, bulk cancel. Their only state is records of GANTRY_SYS_TASKS."""

@@ -1,7 +1,7 @@
-"""Bulk cancel and bulk move: every schedule that a query finds, given as single orders to the scheduler that holds its store.
+"""Bulk cancel and bulk move: sends one order per message of a query to the scheduler that holds its store.
 
-A moved message gets a new place at the end of the timer queue: what lies there since the task began is left alone, so
-that nothing is moved twice, also when the task goes on after a crash.
+A moved message gets a new place at the end of the timer queue. Messages placed there after the task began are
+skipped, so none is moved twice, even when the task resumes after a crash.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ORDER_SECONDS = 20.0
 
 
 class NobodyHolds(Exception):
-    """No scheduler holds a store now; the task goes on later."""
+    """No scheduler holds a store now; the task continues later."""
 
 
 class Bulk:
@@ -39,7 +39,7 @@ class Bulk:
         self._stores = stores
 
     async def run(self, task: RunningTask) -> None:
-        """Give the orders. Raises LinkError, BrokerRefused, NobodyHolds."""
+        """Send the orders. Raises LinkError, BrokerRefused, NobodyHolds."""
         only = (task.view.definition.schedules or ScheduleQuery()).broker
         stores = {name: store for name, store in self._stores().items() if only in (None, name)}
         if not task.marks:

@@ -1,4 +1,4 @@
-"""The tasks of one store during one term: read from its tasks queue, run one after the other's checkpoint, shown, cancelled."""
+"""The tasks of one store during one term: reads them from the tasks queue, runs, shows and cancels them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from scheduler.tasks.running_task import (
 )
 
 TASKS_MAX = 1000
-"""Ended tasks that are remembered; records of older ones stay in the log until retention takes them."""
+"""Ended tasks kept in memory. Records of older ones stay in the log until retention deletes them."""
 RETRY_SECONDS = 2.0
 
 _log = get_logger()
 
 
 class Work(Protocol):
-    """What a kind of task does. It may be run again from the task's marks."""
+    """The work of one kind of task. It can restart from the task's marks."""
 
     async def run(self, task: RunningTask) -> None:
         """Work until done or cancelled."""
@@ -68,11 +68,11 @@ class Desk:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all tasks are known that there were when the term began."""
+        """Whether all tasks stored before the term began are known."""
         return self._follower.figures.next_offset >= self._held.max_offset
 
     async def run(self) -> None:
-        """Follow the tasks queue and run its tasks, for ever."""
+        """Follow the tasks queue and run its tasks, until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._group:
                 self._group.create_task(self._follower.run(0), name="follow tasks")
@@ -81,7 +81,7 @@ class Desk:
             self._is_over = True
 
     async def create(self, definition: CreateTask) -> TaskView:
-        """Store a definition; the task begins when it is read again. Raises LinkError or BrokerRefused."""
+        """Store a definition; the task begins when it is read back. Raises LinkError or BrokerRefused."""
         now_ms = self._wall_ms()
         view = TaskView(
             id="", kind=definition.kind, state="running", broker=self._broker, definition=definition,
@@ -97,7 +97,7 @@ class Desk:
         return self.views[view.id]
 
     def show(self, identifier: str) -> TaskView:
-        """Return a task; RefusedRequest when there is none, or it is not known yet."""
+        """Return a task. Raises RefusedRequest when it does not exist or was not read yet."""
         view = self.views.get(identifier)
         if view is not None:
             return view
@@ -108,18 +108,20 @@ class Desk:
         raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, f"there is no task {identifier[:64]}")
 
     async def cancel(self, identifier: str) -> TaskView:
-        """End a task where it is; answered when that is stored. One that has ended stays as it is.
+        """End a task where it is; return when that is stored. An ended task stays as it is.
 
-        RefusedRequest when the term ends before: whoever works on the task next is to be asked.
+        Raises RefusedRequest when the term ends first: ask the scheduler that works on the task next.
         """
         view = self.show(identifier)
         while view.state == "running":
             if self._is_over:
-                words = f"this scheduler does not work on {self._broker} any more; ask who holds its claims"
-                raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, words, {"gantryCode": "NOT_HELD"})
+                message = (
+                    f"this scheduler no longer serves {self._broker}; ask the scheduler that holds its claims"
+                )
+                raise RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, message, {"gantryCode": "NOT_HELD"})
             task = self.running.get(identifier)
             if task is None:
-                await asyncio.sleep(0.02)  # it was created a moment ago and is being read
+                await asyncio.sleep(0.02)  # it was just created and not read back yet
                 view = self.views.get(identifier, view)
                 continue
             task.cancel()
@@ -139,7 +141,7 @@ class Desk:
         before = self.views.get(identifier)
         is_old = before is not None and before.state != "running" and known.view.state == "running"
         if identifier in self.running or is_old:
-            return  # our own checkpoint, read before or after the task ended: an ended task never runs again
+            return  # our own checkpoint; an ended task never runs again, in whichever order they are read
         self.views[identifier] = known.view
         while len(self.views) > TASKS_MAX:
             oldest = next((one for one, view in self.views.items() if view.state != "running"), None)
@@ -158,7 +160,7 @@ class Desk:
         for identifier, (known, offset, position) in list(self._newest.items()):
             if known.view.state == "running":
                 self._begin(identifier)
-            else:  # it ended, and a crash came before that was settled
+            else:  # the task ended, and a crash came before the store settled that
                 ended = SettleItem(offset, position, [], known.view.state, force=True)
                 await self._settler.settle(TASKS_QUEUE, [ended])
                 del self._newest[identifier]
@@ -192,7 +194,8 @@ class Desk:
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
             if not task.ended.is_set():
-                # The term ends, or the task is lost: who waits to cancel it looks again. An end that was begun is not known to be stored.
+                # The term ends or the task is lost: waiting cancellers look again. An end in progress may not be
+                # stored.
                 task.view.state = "running"
                 task.ended.set()
             del self.running[identifier]

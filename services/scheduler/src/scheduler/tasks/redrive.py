@@ -1,7 +1,7 @@
-"""Redrive: dead letters are settled into their retry topic, their original topic, or another, each at most once for ever.
+"""Redrive: settles dead letters into their retry topic, their original topic or another one, each at most once.
 
-The store of the dead letters decides each: the source of the settled item is the dead letter, for a group of our own, so that
-neither a crash nor a second task sends one again. Works on every store there is, under a claim on its dead letters.
+The store of the dead letters decides each one: the source of the settled item is the dead letter, for a group of our
+own. Neither a crash nor a second task sends one again. Works on every store under a claim on its dead letters.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FLAG_SUBSCRIPTION = 4
 
 
 class RedriveBlocked(Exception):
-    """The dead letters of a store are being redriven by somebody else, or it is away; the task goes on later."""
+    """Another task redrives a store's dead letters, or the store is away; the task continues later."""
 
 
 class _Queue(NamedTuple):
@@ -63,7 +63,7 @@ class _Queue(NamedTuple):
 
 
 def message_filter(asked: MessageFilter | None) -> Callable[[bytes], bool]:
-    """Return what tells by its property bytes whether a message is wanted. WireError for an illegal expression."""
+    """Return a predicate on property bytes that selects messages. Raises WireError for an illegal expression."""
     if asked is None:
         return lambda _properties: True
     if asked.type == "sql92":
@@ -84,7 +84,7 @@ class Redrive:
         self._stores, self._owner, self._address = stores, owner, address
 
     async def run(self, task: RunningTask) -> None:
-        """Go through the dead letters there were when the task began. Raises LinkError, BrokerRefused, RedriveBlocked."""
+        """Process the dead letters that existed when the task began. Raises LinkError, BrokerRefused, RedriveBlocked."""
         wants = message_filter(task.view.definition.filter)
         queues = await self._queues(task)
         for queue in queues:
@@ -94,7 +94,7 @@ class Redrive:
                 return
 
     async def _queues(self, task: RunningTask) -> list[_Queue]:
-        """Find the queues; at the first time, note where each begins and ends."""
+        """Find the queues; on the first run, record where each begins and ends."""
         group = task.view.definition.group or ""
         queues: list[_Queue] = []
         is_new = not task.marks
@@ -135,7 +135,7 @@ class Redrive:
             acquired=got,
             lost=lambda _why: None,
         )
-        holding = asyncio.get_running_loop().create_task(claims.run(), name=f"claim {queue.topic}")
+        claiming = asyncio.get_running_loop().create_task(claims.run(), name=f"claim {queue.topic}")
         try:
             epoch = await task.unless_cancelled(acquired, CLAIM_SECONDS)
             if epoch is None:
@@ -145,8 +145,8 @@ class Redrive:
         except TimeoutError as error:
             raise RedriveBlocked(f"the dead letters of {queue.broker} are claimed by another task") from error
         finally:
-            holding.cancel()
-            await asyncio.gather(holding, return_exceptions=True)
+            claiming.cancel()
+            await asyncio.gather(claiming, return_exceptions=True)
 
     async def _batch(
         self, task: RunningTask, queue: _Queue, epoch: int, wants: Callable[[bytes], bool]
@@ -169,7 +169,7 @@ class Redrive:
             await task.checkpoint()
         task.marks[mark] = max(pulled.next_offset, task.marks[mark])
         if task.marks[mark] == begin:
-            task.marks[mark] = end  # retention has taken what was left
+            task.marks[mark] = end  # retention deleted the rest
         await task.checkpoint()
 
     async def _settle(self, task: RunningTask, queue: _Queue, epoch: int, records: list[Record]) -> None:
@@ -202,7 +202,7 @@ def _item(task: RunningTask, queue: _Queue, record: Record) -> SettleItem:
 
 
 def _origin(record: Record) -> str:
-    """Return the topic a dead letter came from; its own where it does not say."""
+    """Return the original topic of a dead letter; its own topic when it names none."""
     properties = record.property_map()
     origin = properties.get(RETRY_TOPIC) or properties.get(GANTRY_ORIGIN, "").rsplit(":", 2)[0]
     return origin or record.topic.decode("utf-8", "replace")
@@ -211,7 +211,7 @@ def _origin(record: Record) -> str:
 def _portions(
     records: list[Record], wants: Callable[[bytes], bool], wanted_max: int
 ) -> Iterator[list[Record]]:
-    """Divide records in order, so that each portion holds at most so many that are wanted."""
+    """Split records in order, so that each portion holds at most `wanted_max` wanted ones."""
     portion: list[Record] = []
     wanted = 0
     for record in records:

@@ -1,6 +1,6 @@
-"""One task while it runs: counts, failures, marks, pace; and its checkpoints, each settled from the one before it.
+"""One running task: counts, failures, marks, pace, and checkpoints, each settled from the one before.
 
-So a task has exactly one undecided record in the log at any time, the newest: what a crash leaves is where it goes on.
+A task therefore has exactly one undecided record in the log, the newest. After a crash it resumes there.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from scheduler.system_names import TASKS_TOPIC
 
 CHECKPOINT_SECONDS = 1.0
 BATCH_SECONDS = 0.25
-"""With a rate limit, at most what it allows in this time is done at once: who asks for 100 a second wants no thousands now."""
+"""A rate limit allows one batch of at most this many seconds' worth: a limit of 100 a second permits no thousands now."""
 TASKS_QUEUE = (TASKS_TOPIC, 0)
 encode_json = msgspec.json.Encoder().encode
 T = TypeVar("T")
 
 
 class TaskRecord(msgspec.Struct, kw_only=True, rename="camel"):
-    """What a record of the tasks queue holds. Marks say where a task is, in words of its kind."""
+    """The content of a record of the tasks queue. Marks say where a task is, in a format of its kind."""
 
     view: TaskView
     marks: dict[str, int] = msgspec.field(default_factory=dict[str, int])
 
 
 def decode_task(body: bytes) -> TaskRecord | None:
-    """Return what a record holds; None when it is none of ours."""
+    """Return the content of a record; None when it is not one of ours."""
     try:
         return msgspec.json.decode(body, type=TaskRecord)
     except msgspec.MsgspecError:
@@ -41,11 +41,11 @@ def decode_task(body: bytes) -> TaskRecord | None:
 
 
 class TaskLost(Exception):
-    """The newest record of the task is not the one we know: another scheduler works on it."""
+    """The task's newest record is not the one we know: another scheduler works on it."""
 
 
 class RunningTask:
-    """A task that is being worked on."""
+    """A task in progress."""
 
     def __init__(
         self, record: TaskRecord, offset: int, position: int, settler: Settler, wall_ms: Callable[[], int]
@@ -61,15 +61,15 @@ class RunningTask:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody wants the task to end where it is."""
+        """Whether the task should end where it is."""
         return self._cancelled.is_set()
 
     def cancel(self) -> None:
-        """Have the task end where it is; `ended` tells when it did."""
+        """Ask the task to end where it is; `ended` reports when it did."""
         self._cancelled.set()
 
     async def unless_cancelled(self, awaited: asyncio.Future[T], seconds: float) -> T | None:
-        """Wait for something so long; None when the task is cancelled meanwhile. Raises TimeoutError."""
+        """Wait for an awaitable; return None when the task is cancelled meanwhile. Raises TimeoutError."""
         cancelled = self._loop.create_task(self._cancelled.wait())
         try:
             done, _ = await asyncio.wait(
@@ -82,25 +82,25 @@ class RunningTask:
             cancelled.cancel()
 
     def batch(self, most: int) -> int:
-        """Return how many messages may be done at once."""
+        """Return how many messages one batch may hold."""
         limit = self.view.definition.max_per_second
         return most if not limit else max(1, min(most, int(limit * BATCH_SECONDS)))
 
     def count(self, outcome: str, number: int = 1) -> None:
-        """Count messages by what became of them."""
+        """Count messages by outcome."""
         if number:
             self.view.outcomes[outcome] = self.view.outcomes.get(outcome, 0) + number
             self.view.done += number
 
     def fail(self, failure: TaskFailure) -> None:
-        """Count a message that could not be done; the first of them are listed."""
+        """Count a failed message; the first failures are listed."""
         self.view.failed += 1
         self.view.outcomes["failed"] = self.view.outcomes.get("failed", 0) + 1
         if len(self.view.failures) < FAILURES_MAX:
             self.view.failures.append(failure)
 
     async def pace(self, number: int) -> None:
-        """Wait as long as the rate limit asks for so many more messages, or until the task is cancelled."""
+        """Wait as the rate limit asks for this many more messages, or until the task is cancelled."""
         limit = self.view.definition.max_per_second
         self._paced += number
         if limit:
@@ -109,13 +109,13 @@ class RunningTask:
                 await asyncio.wait_for(self._cancelled.wait(), seconds)
 
     async def checkpoint(self, *, now: bool = False) -> None:
-        """Write down how far the task is, at most once a second. Raises LinkError, BrokerRefused, TaskLost."""
+        """Write the task's progress, at most once a second. Raises LinkError, BrokerRefused, TaskLost."""
         if now or self._loop.time() - self._written_at >= CHECKPOINT_SECONDS:
             self._written_at = self._loop.time()
             await self._write()
 
     async def end(self, state: TaskState, error: str | None = None) -> None:
-        """Write the last record, and that it is the last. Raises as `checkpoint` does."""
+        """Write the last record and mark it as last. Raises as `checkpoint` does."""
         self.view.state, self.view.error = state, error
         await self._write()
         await self._settler.settle(TASKS_QUEUE, [self._item([], state)])

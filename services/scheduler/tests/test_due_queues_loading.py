@@ -1,4 +1,4 @@
-"""What is on its way from the file into memory is found, listed and forgotten like everything else that waits."""
+"""A message being loaded from the file is found, listed and forgotten like any other."""
 
 import asyncio
 import threading
@@ -10,9 +10,9 @@ import pytest
 from gantry_wire.scheduler_bodies import ListSchedules
 from scheduler import far_rows
 from scheduler.due_index import HORIZON_MS
+from scheduler.due_queue_names import DELAYS
+from scheduler.due_queues import DueQueues
 from scheduler.entries import Entry, key_of
-from scheduler.lane_names import DELAYS
-from scheduler.lanes import Lanes
 from scheduler.listing import Listing
 from scheduler.sqlite_index import SqliteIndex
 from scheduler.store_clock import StoreClock
@@ -23,10 +23,10 @@ FAR_MS = NOW_MS + 2 * HORIZON_MS
 
 
 @pytest.fixture
-async def lanes(tmp_path):
+async def due_queues(tmp_path):
     clock = StoreClock()
     clock.heard(NOW_MS, monotonic(), NOW_MS)
-    made = Lanes(SqliteIndex(tmp_path / "a.sqlite"), clock)
+    made = DueQueues(SqliteIndex(tmp_path / "a.sqlite"), clock)
     made.arm([one := entry()], DELAYS)
     assert made.due[DELAYS].far_count == 1
     assert one.key not in made.due[DELAYS].near
@@ -35,8 +35,8 @@ async def lanes(tmp_path):
 
 
 @pytest.fixture
-async def arrive(lanes, monkeypatch):
-    """Take the message out of the file; a call of this lets it arrive in memory."""
+async def arrive(due_queues, monkeypatch):
+    """Take the message out of the file; calling the fixture lets it arrive in memory."""
     take_out, taken, go_on = far_rows.take_out, threading.Event(), threading.Event()
 
     def slow(*arguments):
@@ -46,7 +46,7 @@ async def arrive(lanes, monkeypatch):
         return rows
 
     monkeypatch.setattr(far_rows, "take_out", slow)
-    loading = asyncio.ensure_future(lanes.load(DELAYS, FAR_MS, 10))
+    loading = asyncio.ensure_future(due_queues.load(DELAYS, FAR_MS, 10))
     await asyncio.to_thread(taken.wait, 30)
     yield go_on.set
     go_on.set()
@@ -58,24 +58,24 @@ def entry():
 
 
 async def after_a_while(arrive, asked):
-    """Have the message arrive when what was asked for has looked where it can."""
+    """Let the message arrive after the query has looked everywhere."""
     asking = asyncio.ensure_future(asked)
     await asyncio.sleep(0.1)
     arrive()
     return await asking
 
 
-async def test_it_is_found(lanes, arrive):
-    assert await after_a_while(arrive, lanes.find(b"u1")) == [entry()]
+async def test_it_is_found(due_queues, arrive):
+    assert await after_a_while(arrive, due_queues.find(b"u1")) == [entry()]
 
 
-async def test_it_is_listed_once(lanes, arrive):
+async def test_it_is_listed_once(due_queues, arrive):
     async def reach_end():
         return True
 
     term = SimpleNamespace(
         broker="broker-a",
-        lanes=lanes,
+        due_queues=due_queues,
         client=SimpleNamespace(address="127.0.0.1:1"),
         catching_up=SimpleNamespace(is_open=True, is_complete=True, reach_end=reach_end),
     )
@@ -83,8 +83,8 @@ async def test_it_is_listed_once(lanes, arrive):
     assert [one.id for one in page.schedules] == ["u1"]
 
 
-async def test_once_decided_it_waits_no_more(lanes, arrive):
-    lanes.forget([entry()])
-    assert await after_a_while(arrive, lanes.find(b"u1")) == []
-    await lanes.far.find(b"u1")
-    assert lanes.pending == 0
+async def test_a_decided_message_no_longer_waits(due_queues, arrive):
+    due_queues.forget([entry()])
+    assert await after_a_while(arrive, due_queues.find(b"u1")) == []
+    await due_queues.far.find(b"u1")
+    assert due_queues.pending == 0

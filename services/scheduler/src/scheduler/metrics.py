@@ -1,4 +1,4 @@
-"""What the scheduler counts: plain numbers the hot paths add to, and the gauges Prometheus reads."""
+"""The scheduler's metrics: plain counters for the hot paths, and Prometheus gauges."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from gantry_chassis.metrics import Metrics
 LATENESS_SECONDS = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 60.0)
 
 
-class Figures:
+class SchedulerMetrics:
     """Counters of one process, over all stores."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.outcomes = metrics.counters("scheduler_decisions", "Decided messages by outcome.", ("outcome",))
         self.failures = metrics.counters(
             "scheduler_failed_attempts",
-            "Deliveries that did not work, by the store's word for it.",
+            "Failed deliveries, by the store's status.",
             ("status",),
         )
         self.delivered = self.outcomes.labels("delivered")
         self.lateness = metrics.histograms(
             "scheduler_lateness_seconds",
-            "Store time between due and delivered.",
+            "Delay from due to delivered, in store time.",
             (),
             LATENESS_SECONDS,
         ).labels()

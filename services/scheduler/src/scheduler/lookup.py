@@ -1,4 +1,4 @@
-"""Finds delayed messages of one store by an id: in the lanes, else in the log, which knows also what is decided or not yet read."""
+"""Finds delayed messages of one store by id: in the due queues, else in the log, which also has decided and unread ones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from scheduler.term import Term
 
 
 async def find_waiting(term: Term, message_id: str, topic: str | None) -> list[Entry]:
-    """Return the messages with an id that wait, as far as the index has read."""
-    found = await term.lanes.find(message_id.encode())
+    """Return the waiting messages with an id, as far as the index was read."""
+    found = await term.due_queues.find(message_id.encode())
     return [entry for entry in found if topic in (None, entry.topic)]
 
 
 async def find_stored(term: Term, message_id: str, topic: str | None) -> list[Entry]:
-    """Return the messages with an id that the store has in its system queues, decided or not. LinkError or BrokerRefused."""
+    """Return the messages with an id in the store's system queues, decided or not. Raises LinkError or BrokerRefused."""
     records = [
         record
         for found in await asyncio.gather(*(_by_key(term, name, message_id) for name in _TOPICS))
@@ -36,7 +36,7 @@ async def find_stored(term: Term, message_id: str, topic: str | None) -> list[En
 
 
 async def was_delivered(term: Term, entry: Entry) -> bool:
-    """Return whether a message lies in its own topic. LinkError or BrokerRefused."""
+    """Return whether a message lies in its own topic. Raises LinkError or BrokerRefused."""
     return bool(await _by_key(term, entry.topic, entry.uniq.decode("utf-8", "replace")))
 
 
