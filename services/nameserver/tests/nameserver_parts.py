@@ -1,8 +1,8 @@
-"""A nameserver's commands without sockets: keepers in memory, a clock in the hand, changes collected."""
+"""A nameserver's commands without sockets: files in memory, a manual clock, recorded changes."""
 
 import asyncio
 
-from registrations import World
+from registrations import Core
 
 from gantry_wire.frame import Command
 from nameserver.handlers import COMMANDS, Commands, Parts
@@ -24,26 +24,26 @@ class MemoryKeeper:
         return done
 
 
-class Desk:
-    """Commands, and everything they touch."""
+class CommandHarness:
+    """The commands and everything they use."""
 
     def __init__(self, **settings):
         made = NameserverSettings(**settings)
-        self.world, self.changes = World(), []
-        self.world.switches = made.switches()
-        config = RunConfig(made, self.world.switches)
+        self.core, self.changes = Core(), []
+        self.core.switches = made.switches()
+        config = RunConfig(made, self.core.switches)
         self.kv_keeper, self.config_keeper = MemoryKeeper(), MemoryKeeper()
         self.parts = Parts(
-            registry=self.world.registry,
-            orders=self.world.orders,
-            views=self.world.views,
+            registry=self.core.registry,
+            orders=self.core.orders,
+            views=self.core.views,
             kv=KvConfig(),
             kv_keeper=self.kv_keeper,
             config=config,
             config_keeper=self.config_keeper,
-            now_ms=lambda: self.world.now_ms,
+            now_ms=lambda: self.core.now_ms,
             act=self.changes.append,
-            started_ms=self.world.now_ms,
+            started_ms=self.core.now_ms,
         )
         self.commands = Commands(self.parts)
 

@@ -1,4 +1,4 @@
-"""Brokers and what they register, in one line each; a registry over tables that can be looked into."""
+"""Brokers and their registrations in one line each, and a registry whose tables tests can read."""
 
 from gantry_wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from nameserver.registry import BrokerIdentity, Registry
@@ -10,7 +10,7 @@ from nameserver.views import Views
 CLUSTER = "DefaultCluster"
 
 
-def who(name="broker-a", number=0, address="10.0.0.1:10911", cluster=CLUSTER, **more):
+def broker_identity(name="broker-a", number=0, address="10.0.0.1:10911", cluster=CLUSTER, **more):
     more.setdefault("ha_address", address.replace("10911", "10912"))
     return BrokerIdentity(cluster, name, number, address, **more)
 
@@ -25,8 +25,8 @@ def holds(*topics, version=1, state=0, servers=(), **configs):
     return RegisterBrokerBody(filter_server_list=list(servers), topic_config_serialize_wrapper=wrapper)
 
 
-class World:
-    """One nameserver's core with a clock in the hand."""
+class Core:
+    """A nameserver's core with a manual clock."""
 
     def __init__(self, **switches):
         self.tables, self.switches = Tables(), Switches(**switches)
@@ -36,7 +36,9 @@ class World:
         self.now_ms = 1_000
 
     def register(self, identity=None, body=None, channel=1):
-        return self.registry.register(identity or who(), body or holds("A", "B"), channel, self.now_ms)
+        return self.registry.register(
+            identity or broker_identity(), body or holds("A", "B"), channel, self.now_ms
+        )
 
     def perms(self, topic):
         return {name: queue.perm for name, queue in self.tables.topics.get(topic, {}).items()}

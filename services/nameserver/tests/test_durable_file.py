@@ -21,7 +21,7 @@ def read(file):
     return file.read(json.loads, said.append), said
 
 
-async def test_what_was_written_is_read_and_the_one_before_is_the_backup(file):
+async def test_written_content_is_read_and_the_previous_one_is_the_backup(file):
     assert read(file) == (None, [])
     await file.write(lambda: b"1")
     await file.write(lambda: b"2")
@@ -29,11 +29,11 @@ async def test_what_was_written_is_read_and_the_one_before_is_the_backup(file):
     assert file.backup.read_bytes() == b"1"
 
 
-async def test_changes_made_beside_a_write_share_the_next_one(file):
-    state, asked = [0], []
+async def test_changes_during_a_write_share_the_next_one(file):
+    state, requested = [0], []
 
     def content():
-        asked.append(state[0])
+        requested.append(state[0])
         return b"%d" % state[0]
 
     def change_to(value):
@@ -42,11 +42,11 @@ async def test_changes_made_beside_a_write_share_the_next_one(file):
 
     for write in [change_to(value) for value in range(20)]:
         await write
-    assert asked == [0, 19]
+    assert requested == [0, 19]
     assert read(file) == (19, [])
 
 
-async def test_a_change_is_answered_only_when_a_write_that_has_it_is_done(file):
+async def test_a_change_completes_only_with_a_write_that_contains_it(file):
     state = [1]
     first = file.write(lambda: b"%d" % state[0])
     state[0] = 2
@@ -57,20 +57,20 @@ async def test_a_change_is_answered_only_when_a_write_that_has_it_is_done(file):
     assert read(file) == (2, [])
 
 
-async def test_the_next_write_goes_on_after_one_that_failed(file):
+async def test_writing_continues_after_a_failure(file):
     blocker = file.path.parent
     blocker.write_bytes(b"a file where the directory belongs")
     first, second = file.write(lambda: b"1"), file.write(lambda: b"2")
     with pytest.raises(OSError):
         await first
     blocker.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # it may have begun before the file was gone
+    with contextlib.suppress(OSError):  # it may have begun before the file was deleted
         await second
     await file.write(lambda: b"3")
     assert read(file)[0] == 3
 
 
-async def test_a_damaged_file_gives_its_backup_and_says_so(file):
+async def test_a_damaged_file_falls_back_to_its_backup_and_logs_it(file):
     await file.write(lambda: b"1")
     await file.write(lambda: b"2")
     file.path.write_bytes(b"{cut")
@@ -79,14 +79,14 @@ async def test_a_damaged_file_gives_its_backup_and_says_so(file):
     assert "trying its backup" in said[0]
 
 
-async def test_a_missing_file_gives_its_backup(file):
+async def test_a_missing_file_falls_back_to_its_backup(file):
     await file.write(lambda: b"1")
     await file.write(lambda: b"2")
     file.path.unlink()
     assert read(file) == (1, [])
 
 
-async def test_two_damaged_files_give_nothing_and_say_so(file):
+async def test_two_damaged_files_read_as_nothing_and_log_it(file):
     await file.write(lambda: b"1")
     await file.write(lambda: b"2")
     file.path.write_bytes(b"{")
@@ -97,7 +97,7 @@ async def test_two_damaged_files_give_nothing_and_say_so(file):
 
 
 @pytest.mark.parametrize("crash_at", range(1, 5))
-async def test_a_crash_between_any_two_steps_keeps_one_whole_content(file, crash_at, monkeypatch):
+async def test_a_crash_at_any_step_leaves_one_complete_content(file, crash_at, monkeypatch):
     await file.write(lambda: b"1")
     await file.write(lambda: b"2")
     steps = []
@@ -122,7 +122,7 @@ async def test_a_crash_between_any_two_steps_keeps_one_whole_content(file, crash
     assert read(file)[0] in {2, 3}
 
 
-async def test_a_failed_write_is_told_to_who_asked(file):
+async def test_a_failed_write_is_reported_to_its_caller(file):
     file.path.parent.parent.joinpath("sub").write_bytes(b"a file where the directory belongs")
     with pytest.raises(OSError):
         await file.write(lambda: b"1")

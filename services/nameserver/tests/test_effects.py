@@ -1,4 +1,4 @@
-"""Notices go to brokers at the hosts from which they registered, and make the nameserver connect to nothing else."""
+"""Notices go to brokers at the hosts they registered from. The nameserver connects to nothing else."""
 
 import asyncio
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Pool:
-    """Connects to nothing and notes what it should have connected to."""
+    """Opens no connections and records the targets."""
 
     def __init__(self):
         self.addresses = []
@@ -39,7 +39,7 @@ class Pool:
         ("10.0.0.2:10911", None, False),
     ],
 )
-async def test_a_notice_goes_to_no_host_but_the_one_a_broker_registered_from(address, remote, is_notified):
+async def test_a_notice_goes_only_to_the_host_its_broker_registered_from(address, remote, is_notified):
     pool = Pool()
     outside = Outside(SimpleNamespace(), pool)
     peers = {} if remote is None else {7: SimpleNamespace(remote=(remote, 40_000))}

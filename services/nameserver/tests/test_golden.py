@@ -1,10 +1,10 @@
-"""Frames captured between RocketMQ 5.3.3's nameserver, its broker and clients: ours answers the same, byte for byte."""
+"""Replays frames captured between RocketMQ 5.3.3's nameserver, broker and clients; our replies match byte for byte."""
 
 from pathlib import Path
 
 import pytest
-from nameserver_parts import Desk
-from registrations import holds, who
+from nameserver_parts import CommandHarness
+from registrations import broker_identity, holds
 
 from gantry_wire.errors import RefusedRequest
 from gantry_wire.frame import FrameDecoder, decode_command, encode_response
@@ -20,9 +20,9 @@ def command(name):
     return decode_command(FrameDecoder().receive(data)[0])
 
 
-def answer(desk, request):
+def answer(harness, request):
     try:
-        reply = COMMANDS[request.code](desk.commands, request, 1)
+        reply = COMMANDS[request.code](harness.commands, request, 1)
         frame = encode_response(0, request.opaque, reply.header, reply.body)
     except RefusedRequest as refused:
         frame = encode_response(refused.code, request.opaque, remark=refused.remark)
@@ -44,16 +44,16 @@ def answer(desk, request):
     ],
 )
 def test_a_captured_request_gets_the_captured_reply(name):
-    desk = Desk()
+    harness = CommandHarness()
     held = holds(GoldenTopic=TOPIC, BinaryTopic=TOPIC)
-    desk.world.register(who(address="127.0.0.1:10911", acting_master=False), held)
+    harness.core.register(broker_identity(address="127.0.0.1:10911", acting_master=False), held)
     request, captured = command(f"{name}.request"), command(f"{name}.reply")
-    ours = answer(desk, request)
+    ours = answer(harness, request)
     for field in ("code", "opaque", "flag", "version", "language", "ext", "remark", "body"):
         assert getattr(ours, field) == getattr(captured, field), field
 
 
-def test_the_captured_registration_brings_the_brokers_topics():
-    desk = Desk()
-    assert answer(desk, command("register-103-json.request")).code == 0
-    assert {"TBW102", "broker-a", "DefaultCluster"} <= desk.changes[0].topics
+def test_the_captured_registration_brings_the_topics_of_the_broker():
+    harness = CommandHarness()
+    assert answer(harness, command("register-103-json.request")).code == 0
+    assert {"TBW102", "broker-a", "DefaultCluster"} <= harness.changes[0].topics

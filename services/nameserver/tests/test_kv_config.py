@@ -31,7 +31,7 @@ def test_a_value_that_is_too_large_is_refused_and_changes_nothing():
     assert kv.get("n", "k") == "v"
 
 
-def test_all_values_together_have_a_bound_and_a_deletion_makes_room():
+def test_all_values_together_are_bounded_and_a_deletion_makes_room():
     kv, value = KvConfig(), "v" * (VALUE_BYTES_MAX - 8)
     count = KV_BYTES_MAX // (VALUE_BYTES_MAX - 8 + 4)
     for n in range(count):
@@ -44,7 +44,7 @@ def test_all_values_together_have_a_bound_and_a_deletion_makes_room():
     assert len(kv.content()) <= KV_BYTES_MAX + 1000
 
 
-def test_a_file_larger_than_the_bound_is_read_and_may_only_shrink():
+def test_a_file_larger_than_the_bound_is_read_and_can_only_shrink():
     kv = KvConfig({"n": {f"k{n}": "v" * VALUE_BYTES_MAX for n in range(20)}})
     with pytest.raises(KvConfigFull):
         kv.put("n", "new", "v")

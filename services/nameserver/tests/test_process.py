@@ -1,4 +1,4 @@
-"""A nameserver as a real process on free ports, spoken to in frames."""
+"""A nameserver process on free ports, addressed in frames."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ SOURCES = [path for path in sys.path if path.endswith("src")]
 
 
 class Process:
-    """One running nameserver."""
+    """A running nameserver."""
 
     def __init__(self, process, port, http_port, lines):
         self.process, self.port, self.http_port, self.lines = process, port, http_port, lines
@@ -60,8 +60,8 @@ async def running(data_dir, *settings):
                 line = (await process.stderr.readline()).decode()
                 assert line, f"ended before it was ready: {lines}"
                 lines.append(line)
-        words = dict(word.partition("=")[::2] for word in lines[-1].split() if "=" in word)
-        ports = [int(words[name].rpartition(":")[2]) for name in ("remoting", "http")]
+        message = dict(word.partition("=")[::2] for word in lines[-1].split() if "=" in word)
+        ports = [int(message[name].rpartition(":")[2]) for name in ("remoting", "http")]
         node = Process(process, *ports, lines)
         yield node
         await node.stop()
@@ -117,7 +117,7 @@ async def test_register_route_and_unregister(tmp_path):
         await eventually_unknown(client, "A")
 
 
-async def test_a_broker_whose_connection_closes_is_gone_at_once(tmp_path):
+async def test_a_broker_is_removed_as_soon_as_its_connection_closes(tmp_path):
     async with running(tmp_path) as node, client_of(node) as client:
         async with client_of(node) as dying:
             await dying.register_broker(broker(), holds("A", "B"))
@@ -125,7 +125,7 @@ async def test_a_broker_whose_connection_closes_is_gone_at_once(tmp_path):
         await eventually_unknown(client, "A")
 
 
-async def test_nobody_takes_the_place_of_a_broker_that_is_connected(tmp_path):
+async def test_no_one_takes_the_place_of_a_connected_broker(tmp_path):
     async with running(tmp_path) as node, client_of(node) as client, client_of(node) as other:
         await client.register_broker(broker(), holds("A", "B"))
         elsewhere = broker(address="10.0.0.9:10911", heartbeat_timeout_millis=600_000)
@@ -135,14 +135,14 @@ async def test_nobody_takes_the_place_of_a_broker_that_is_connected(tmp_path):
         assert (await client.route("A")).broker_datas[0].broker_addrs == {0: "10.0.0.1:10911"}
 
 
-async def test_a_broker_that_falls_silent_expires(tmp_path):
+async def test_a_silent_broker_expires(tmp_path):
     async with (
         running(tmp_path, "scan_not_active_broker_interval=50") as node,
         client_of(node) as client,
         client_of(node) as silent,
     ):
         async with asyncio.timeout(PATIENT_SECONDS):
-            while True:  # on a busy machine it may have expired before it is asked for
+            while True:  # on a busy machine it may expire before the request
                 await silent.register_broker(broker(heartbeat_timeout_millis=500), holds("A", "B"))
                 with contextlib.suppress(BrokerRefused):
                     await client.route("A")
@@ -173,7 +173,7 @@ async def test_a_route_is_found_while_one_of_two_nameservers_lives(tmp_path):
             assert (await client.route("A")).queue_datas[0].broker_name == "broker-a"
 
 
-async def test_a_route_is_found_soon_while_the_first_of_two_nameservers_is_frozen(tmp_path):
+async def test_a_route_is_found_soon_while_the_first_of_two_nameservers_hangs(tmp_path):
     async with (
         running(tmp_path / "1") as first,
         running(tmp_path / "2") as second,
@@ -183,7 +183,7 @@ async def test_a_route_is_found_soon_while_the_first_of_two_nameservers_is_froze
         await client.register_broker(broker(), holds("A", "B"))
         first.process.send_signal(signal.SIGSTOP)
         try:
-            async with asyncio.timeout(PATIENT_SECONDS):  # a fraction of what one time-out would take
+            async with asyncio.timeout(PATIENT_SECONDS):  # a fraction of one timeout
                 for _ in range(20):
                     assert (await client.route("A")).queue_datas[0].broker_name == "broker-a"
                 await asyncio.gather(*(client.topics() for _ in range(20)))
@@ -191,7 +191,7 @@ async def test_a_route_is_found_soon_while_the_first_of_two_nameservers_is_froze
             first.process.send_signal(signal.SIGCONT)
 
 
-async def test_a_restarted_nameserver_that_knows_nothing_yet_hides_no_route(tmp_path):
+async def test_a_restarted_nameserver_without_registrations_hides_no_route(tmp_path):
     async with (
         running(tmp_path / "1") as knowing,
         running(tmp_path / "2") as empty,
@@ -203,7 +203,7 @@ async def test_a_restarted_nameserver_that_knows_nothing_yet_hides_no_route(tmp_
             await client.route("A")
 
 
-async def test_bad_frames_close_their_connection_only(tmp_path):
+async def test_a_bad_frame_closes_only_its_own_connection(tmp_path):
     async with running(tmp_path) as node, client_of(node) as client:
         await client.topics()
         for garbage in (
@@ -222,7 +222,7 @@ async def test_bad_frames_close_their_connection_only(tmp_path):
         assert await client.topics() == []
 
 
-async def test_health_and_figures(tmp_path):
+async def test_health_and_metrics(tmp_path):
     async with running(tmp_path) as node, client_of(node) as client:
         await client.register_broker(broker(), holds("A", "B"))
         assert b'"ready":true' in await node.get("/health/ready")
@@ -232,9 +232,9 @@ async def test_health_and_figures(tmp_path):
         assert await node.stop() == 0
 
 
-async def test_what_cannot_start_says_why_in_one_line_and_exits_with_2(tmp_path):
+async def test_a_failed_start_prints_one_line_and_exits_with_2(tmp_path):
     async with running(tmp_path / "1") as node:
-        for settings, words in (
+        for settings, message in (
             ((tmp_path / "1",), "is in use by another nameserver"),
             ((tmp_path / "2", f"port={node.port}"), "cannot listen on"),
             ((tmp_path / "2", f"http_port={node.http_port}"), "cannot listen on"),
@@ -245,7 +245,7 @@ async def test_what_cannot_start_says_why_in_one_line_and_exits_with_2(tmp_path)
             said = (await asyncio.wait_for(process.stderr.read(), PATIENT_SECONDS)).decode()
             assert await process.wait() == 2
             assert said.startswith("nameserver: ")
-            assert words in said
+            assert message in said
             assert said.count("\n") == 1
 
 

@@ -1,8 +1,8 @@
 import asyncio
 
 import pytest
-from nameserver_parts import Desk
-from registrations import CLUSTER, holds, who
+from nameserver_parts import CommandHarness
+from registrations import CLUSTER, broker_identity, holds
 
 from gantry_chassis.metrics import Metrics
 from gantry_wire.errors import RefusedRequest
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Channel:
-    """What a peer is to the handler."""
+    """The connection of a peer, as the handler sees it."""
 
     id = 7
 
@@ -25,13 +25,13 @@ class Channel:
 
 
 def make():
-    desk, channel = Desk(), Channel()
-    remoting = Remoting(desk.commands, Metrics())
+    harness, channel = CommandHarness(), Channel()
+    remoting = Remoting(harness.commands, Metrics())
 
     def receive(frame):
         remoting.receive(channel, FrameDecoder().receive(frame)[0])
 
-    return desk, channel, receive
+    return harness, channel, receive
 
 
 async def test_a_request_is_answered_with_its_opaque():
@@ -40,7 +40,7 @@ async def test_a_request_is_answered_with_its_opaque():
     assert (channel.sent[0].opaque, channel.sent[0].code) == (42, 0)
 
 
-async def test_an_unknown_code_is_refused_in_rocketmqs_words():
+async def test_an_unknown_code_is_refused_in_the_text_of_rocketmq():
     _, _, receive = make()
     with pytest.raises(RefusedRequest) as refused:
         receive(encode_request(310, 1))
@@ -48,19 +48,19 @@ async def test_an_unknown_code_is_refused_in_rocketmqs_words():
 
 
 async def test_oneway_requests_and_stray_answers_get_no_reply():
-    desk, channel, receive = make()
+    harness, channel, receive = make()
     receive(encode_request(100, 1, {"namespace": "n", "key": "k", "value": "v"}, oneway=True))
     receive(encode_request(106, 2, oneway=True))
     receive(encode_response(106, 3))
     await asyncio.sleep(0.01)
     assert channel.sent == []
-    assert desk.parts.kv.get("n", "k") == "v"
+    assert harness.parts.kv.get("n", "k") == "v"
 
 
 async def test_a_value_is_answered_after_it_is_on_disk():
-    desk, channel, receive = make()
+    harness, channel, receive = make()
     writes = []
-    desk.kv_keeper.write = lambda _content: (
+    harness.kv_keeper.write = lambda _content: (
         writes.append(asyncio.get_running_loop().create_future()) or writes[0]
     )
     receive(encode_request(100, 1, {"namespace": "n", "key": "k", "value": "v"}))
@@ -71,41 +71,41 @@ async def test_a_value_is_answered_after_it_is_on_disk():
     assert channel.sent[0].code == 0
 
 
-async def test_a_value_that_cannot_be_kept_is_no_success():
-    desk, channel, receive = make()
-    desk.kv_keeper.failure = OSError(28, "No space left on device")
+async def test_a_failed_write_is_not_answered_as_success():
+    harness, channel, receive = make()
+    harness.kv_keeper.failure = OSError(28, "No space left on device")
     receive(encode_request(100, 1, {"namespace": "n", "key": "k", "value": "v"}))
     await asyncio.sleep(0.01)
     assert channel.sent[0].code == 1
     assert "not on disk: [Errno 28] No space left on device" in channel.sent[0].remark
 
 
-async def test_who_speaks_for_a_living_broker_is_logged_with_its_address(monkeypatch):
+async def test_a_request_for_a_living_broker_from_elsewhere_is_logged_with_its_address(monkeypatch):
     said = []
 
     class Log:
-        def warning(self, words, **fields):
-            said.append((words, fields))
+        def warning(self, message, **fields):
+            said.append((message, fields))
 
     class Elsewhere(Channel):
         id = 8
         remote = ("10.0.0.9", 4711)
 
     monkeypatch.setattr("nameserver.remoting._log", Log())
-    desk, _, receive = make()
-    register(desk, "10.0.0.1:10911", 7)
+    harness, _, receive = make()
+    register(harness, "10.0.0.1:10911", 7)
     frame = encode_request(
         104,
         1,
         {"brokerName": "broker-a", "brokerAddr": "10.0.0.1:10911", "clusterName": CLUSTER, "brokerId": "0"},
     )
-    with pytest.raises(RefusedRequest, match="only it can leave"):
-        Remoting(desk.commands, Metrics()).receive(Elsewhere(), FrameDecoder().receive(frame)[0])
-    ((words, fields),) = said
-    assert words == "somebody else speaks for a broker that is alive"
+    with pytest.raises(RefusedRequest, match="only that one can unregister it"):
+        Remoting(harness.commands, Metrics()).receive(Elsewhere(), FrameDecoder().receive(frame)[0])
+    ((message, fields),) = said
+    assert message == "refused a request for a living broker from another connection"
     assert fields["peer"] == "10.0.0.9:4711"
     receive(frame)
 
 
-def register(desk, address, channel):
-    desk.parts.registry.register(who(address=address), holds("A", "B"), channel, 1_000)
+def register(harness, address, channel):
+    harness.parts.registry.register(broker_identity(address=address), holds("A", "B"), channel, 1_000)

@@ -13,14 +13,14 @@ def make(**settings):
     return RunConfig(made, made.switches())
 
 
-def test_settings_are_shown_by_rocketmqs_names():
+def test_settings_are_shown_by_the_names_of_rocketmq():
     shown = parse_config_text(make(port=1).text())
     assert shown["listenPort"] == "1"
     assert shown["orderMessageEnable"] == "false"
     assert shown["kvConfigPath"] == "data/nameserver/kvConfig.json"
 
 
-def test_a_change_takes_effect_and_only_changes_are_kept():
+def test_a_change_takes_effect_and_only_changes_are_saved():
     config = make()
     config.update(b"orderMessageEnable=true\n")
     assert config.content() == b"orderMessageEnable=true\n"
@@ -35,7 +35,7 @@ def test_a_change_takes_effect_and_only_changes_are_kept():
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "words"),
+    ("text", "code", "message"),
     [
         ("kvConfigPath=/x", 16, "black list"),
         ("rocketmqHome=/x\norderMessageEnable=true", 16, "black list"),
@@ -47,12 +47,12 @@ def test_a_change_takes_effect_and_only_changes_are_kept():
         ("orderMessageEnable=true\nenableTopicList=2", 1, "enableTopicList=2: write true or false"),
     ],
 )
-def test_a_refused_change_changes_nothing(text, code, words):
+def test_a_refused_change_changes_nothing(text, code, message):
     config = make(config_black_list="mine; other")
     with pytest.raises(RefusedRequest) as refused:
         config.update(text.encode("latin-1"))
     assert refused.value.code == code
-    assert words in refused.value.remark
+    assert message in refused.value.remark
     assert not config.switches.order_message_enable
 
 
@@ -64,7 +64,7 @@ def test_credentials_are_not_shown():
     ("name", "low", "high"),
     [("waitSecondsForService", 0, 600), ("scanNotActiveBrokerInterval", 50, 60_000)],
 )
-def test_every_number_is_taken_within_its_bounds_only_and_the_refusal_names_them(name, low, high):
+def test_every_number_is_bounded_and_the_refusal_names_the_bounds(name, low, high):
     config = make()
     for value in (low, high):
         config.update(f"{name}={value}\n".encode())
@@ -76,7 +76,7 @@ def test_every_number_is_taken_within_its_bounds_only_and_the_refusal_names_them
         assert config.values()[name] == str(high)
 
 
-def test_the_numbers_whose_bounds_are_tested_are_all_that_can_be_changed():
+def test_the_bounds_test_covers_every_number_that_can_change():
     numbers = [
         field.encode_name
         for field in msgspec.structs.fields(Switches)

@@ -19,7 +19,7 @@ def load(tmp_path, text, *argv):
     return settings, ignored
 
 
-def test_rocketmqs_names_and_ours_are_read_and_the_rest_is_named(tmp_path):
+def test_names_of_rocketmq_and_ours_are_read_and_others_are_listed(tmp_path):
     settings, ignored = load(
         tmp_path,
         "# comment\nlistenPort=9999\norderMessageEnable = true\nhttp_port=1\nserverWorkerThreads=8\n",
@@ -33,7 +33,7 @@ def test_the_command_line_wins_over_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["listenPort=99999\n", "no pair\n", "scanNotActiveBrokerInterval=1\n"])
-def test_what_cannot_be_used_is_refused(tmp_path, text):
+def test_invalid_settings_are_refused(tmp_path, text):
     with pytest.raises(SettingsRefused):
         load(tmp_path, text)
 
@@ -44,6 +44,6 @@ def test_the_http_port_is_the_next_one_unless_set():
     assert NameserverSettings(http_port=5).http_port_or_next == 5
 
 
-def test_switches_start_as_the_settings_say_and_their_defaults_agree():
+def test_switches_start_from_the_settings_and_share_their_defaults():
     assert NameserverSettings().switches() == Switches()
     assert NameserverSettings(enable_topic_list=False).switches().enable_topic_list is False

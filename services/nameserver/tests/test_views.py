@@ -1,20 +1,20 @@
-from registrations import CLUSTER, World, holds, who
+from registrations import CLUSTER, Core, broker_identity, holds
 
 from gantry_wire.bodies import encode_body
 from nameserver.views import UNIT, UNIT_SUBSCRIPTION
 
 
 def two_clusters():
-    world = World()
-    world.register(who("broker-a", address="h:1"), holds("A", "Both"), channel=1)
-    world.register(who("broker-b", address="h:2", cluster="Other"), holds("B", "Both"), channel=2)
-    return world
+    core = Core()
+    core.register(broker_identity("broker-a", address="h:1"), holds("A", "Both"), channel=1)
+    core.register(broker_identity("broker-b", address="h:2", cluster="Other"), holds("B", "Both"), channel=2)
+    return core
 
 
-def test_a_route_is_what_a_client_older_than_4_9_4_reads():
-    world = World()
-    world.register()
-    assert encode_body(world.views.route("A")) == (
+def test_a_route_is_readable_by_clients_older_than_4_9_4():
+    core = Core()
+    core.register()
+    assert encode_body(core.views.route("A")) == (
         b'{"brokerDatas":[{"brokerAddrs":{0:"10.0.0.1:10911"},"brokerName":"broker-a","cluster":"DefaultCluster",'
         b'"enableActingMaster":false}],"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":6,'
         b'"readQueueNums":8,"topicSysFlag":0,"writeQueueNums":8}]}'
@@ -28,10 +28,10 @@ def test_a_route_shows_every_broker_of_the_topic():
 
 
 def test_a_route_is_a_copy():
-    world = World()
-    world.register()
-    world.views.route("A").broker_datas[0].broker_addrs[0] = "changed"
-    assert world.views.route("A").broker_datas[0].broker_addrs[0] == "10.0.0.1:10911"
+    core = Core()
+    core.register()
+    core.views.route("A").broker_datas[0].broker_addrs[0] = "changed"
+    assert core.views.route("A").broker_datas[0].broker_addrs[0] == "10.0.0.1:10911"
 
 
 def test_an_unknown_topic_has_no_route():
@@ -52,42 +52,42 @@ def test_topic_lists():
     system = views.system_topics()
     assert system.topic_list == [CLUSTER, "broker-a", "Other", "broker-b"]
     assert system.broker_addr == "h:1"
-    assert World().views.system_topics().broker_addr is None
+    assert Core().views.system_topics().broker_addr is None
 
 
-def test_unit_topics_are_told_by_their_flags():
-    world = World()
+def test_unit_topics_are_recognized_by_their_flags():
+    core = Core()
     flags = {"plain": 0, "unit": UNIT, "sub": UNIT_SUBSCRIPTION, "both": UNIT | UNIT_SUBSCRIPTION}
-    world.register(body=holds(**{name: {"topic_sys_flag": flag} for name, flag in flags.items()}))
-    assert world.views.unit_topics().topic_list == ["unit", "both"]
-    assert world.views.unit_subscription_topics().topic_list == ["sub", "both"]
-    assert world.views.unit_subscription_non_unit_topics().topic_list == ["sub"]
+    core.register(body=holds(**{name: {"topic_sys_flag": flag} for name, flag in flags.items()}))
+    assert core.views.unit_topics().topic_list == ["unit", "both"]
+    assert core.views.unit_subscription_topics().topic_list == ["sub", "both"]
+    assert core.views.unit_subscription_non_unit_topics().topic_list == ["sub"]
 
 
 def test_the_member_group_lists_all_addresses_of_a_name():
-    world = World()
-    world.register()
-    world.register(who(number=1, address="10.0.0.2:10911"), channel=2)
-    group = world.views.member_group(CLUSTER, "broker-a").broker_member_group
+    core = Core()
+    core.register()
+    core.register(broker_identity(number=1, address="10.0.0.2:10911"), channel=2)
+    group = core.views.member_group(CLUSTER, "broker-a").broker_member_group
     assert group.broker_addrs == {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}
-    assert world.views.member_group(CLUSTER, "nobody").broker_member_group.broker_addrs == {}
+    assert core.views.member_group(CLUSTER, "nobody").broker_member_group.broker_addrs == {}
 
 
-def test_a_lost_master_leaves_its_slaves_to_read_from():
-    world = World()
-    world.register()
-    world.register(who(number=1, address="10.0.0.2:10911"), channel=2)
-    world.registry.channel_closed(1)
-    route = world.views.route("A")
+def test_slaves_of_a_lost_master_stay_readable():
+    core = Core()
+    core.register()
+    core.register(broker_identity(number=1, address="10.0.0.2:10911"), channel=2)
+    core.registry.channel_closed(1)
+    route = core.views.route("A")
     assert route.broker_datas[0].broker_addrs == {1: "10.0.0.2:10911"}
     assert route.queue_datas[0].perm == 6
 
 
-def test_an_acting_master_is_shown_only_while_nothing_may_be_written():
-    world = World(support_acting_master=True)
-    slave = who(number=1, address="10.0.0.2:10911", acting_master=True)
-    world.register(slave)
-    world.orders.add_write_perm("broker-a")
-    assert world.views.route("A").broker_datas[0].broker_addrs == {1: "10.0.0.2:10911"}
-    world.orders.wipe_write_perm("broker-a")
-    assert world.views.route("A").broker_datas[0].broker_addrs == {0: "10.0.0.2:10911"}
+def test_an_acting_master_is_shown_only_while_no_broker_takes_writes():
+    core = Core(support_acting_master=True)
+    slave = broker_identity(number=1, address="10.0.0.2:10911", acting_master=True)
+    core.register(slave)
+    core.orders.add_write_perm("broker-a")
+    assert core.views.route("A").broker_datas[0].broker_addrs == {1: "10.0.0.2:10911"}
+    core.orders.wipe_write_perm("broker-a")
+    assert core.views.route("A").broker_datas[0].broker_addrs == {0: "10.0.0.2:10911"}

@@ -1,1 +1,1 @@
-"""Who is alive, and who owns which topic queues: soft state, rebuilt from registrations. Keeps no message."""
+"""Tracks living brokers and the topic queues they own. Soft state, rebuilt from registrations. Stores no messages."""

@@ -18,7 +18,7 @@ HELP, PRINT = ("-h", "--help"), "-p"
 
 
 def main() -> None:
-    """Run a nameserver until it is asked to stop."""
+    """Run a nameserver until a signal stops it."""
     argv = sys.argv[1:]
     ignored: list[str] = []
 
@@ -37,7 +37,7 @@ def main() -> None:
         return
     configure(SERVICE, settings.log_level, json=settings.log_json, file=settings.log_file)
     if ignored:
-        get_logger().warning("settings of the file that mean nothing here", names=", ".join(ignored))
+        get_logger().warning("ignored unknown settings of the file", names=", ".join(ignored))
     get_logger().debug("settings", **masked(settings))
     warn_if_open(settings.listen)
 

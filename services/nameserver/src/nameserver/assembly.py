@@ -1,4 +1,4 @@
-"""Puts a nameserver together from its settings, and runs it until it is asked to stop."""
+"""Builds a nameserver from its settings and runs it until a signal stops it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _log = get_logger()
 
 
 async def serve(settings: NameserverSettings, life: Life) -> None:
-    """Run until `life.stopping`; StartRefused when the directory or a port cannot be had."""
+    """Run until `life.stopping`. Raises StartRefused when the directory or a port is unavailable."""
     lock = _take_directory(settings)
     writer = ThreadPoolExecutor(1, "durable-file")
     pool, metrics, tables = ConnectionPool(), Metrics(), Tables()
@@ -48,7 +48,7 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     show_budget(metrics, "nameserver", budget)
     server = make_server(settings, parts, Remoting(Commands(parts), metrics), budget)
     outside.server = server
-    add_figures(metrics, tables, server, hints)
+    add_gauges(metrics, tables, server, hints)
     http = HttpServer(
         settings.listen,
         settings.http_port_or_next,
@@ -74,12 +74,12 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
 def make_parts(
     settings: NameserverSettings, tables: Tables, outside: Outside, writer: ThreadPoolExecutor
 ) -> Parts:
-    """Return what the commands work on, with what earlier runs kept."""
+    """Return what the commands work on, with the state earlier runs saved."""
     config = RunConfig(settings, settings.switches())
     config_file = DurableFile(settings.data_dir / CONFIG_FILE, writer)
     restored = config_file.read(config.restore, _log.warning)
     if restored:
-        _log.info("settings changed at run time are kept", file=str(config_file.path), names=restored)
+        _log.info("restored settings changed at run time", file=str(config_file.path), names=restored)
     kv_file = DurableFile(settings.data_dir / KV_FILE, writer)
     kept = kv_file.read(lambda content: decode_body(content, KvConfigFile), _log.warning)
     return Parts(
@@ -99,7 +99,7 @@ def make_parts(
 def make_server(
     settings: NameserverSettings, parts: Parts, remoting: Remoting, budget: Budget
 ) -> RemotingServer:
-    """Return the remoting server; a broker whose connection closes is taken out at once."""
+    """Return the remoting server. A broker is removed as soon as its connection closes."""
     return RemotingServer(
         remoting.receive,
         on_close=lambda peer: parts.act(parts.registry.channel_closed(peer.id)),
@@ -110,12 +110,12 @@ def make_server(
 
 
 def monotonic_ms() -> int:
-    """Return the clock of liveness: no step of the wall clock makes a broker expire."""
+    """Return the clock for expiry: a step of the wall clock expires no broker."""
     return int(asyncio.get_running_loop().time() * 1000)
 
 
-def add_figures(metrics: Metrics, tables: Tables, server: RemotingServer, hints: Hints) -> None:
-    """Add what Prometheus sees beside the requests."""
+def add_gauges(metrics: Metrics, tables: Tables, server: RemotingServer, hints: Hints) -> None:
+    """Register the gauges besides those of requests."""
     figures = server.figures
     metrics.gauge("nameserver_brokers", "Living brokers.", lambda: len(tables.live))
     metrics.gauge("nameserver_topics", "Topics with a route.", lambda: len(tables.topics))
@@ -124,7 +124,7 @@ def add_figures(metrics: Metrics, tables: Tables, server: RemotingServer, hints:
     metrics.counted("nameserver_hints_dropped", "Route hints dropped.", lambda: hints.dropped)
     metrics.counted(
         "nameserver_connections_closed",
-        "Connections closed by us, by reason.",
+        "Connections the nameserver closed, by reason.",
         lambda: {
             ("idle",): figures.closed_idle,
             ("stalled",): figures.closed_stalled,
@@ -141,7 +141,7 @@ async def _expire(parts: Parts, life: Life) -> None:
     while not await life.sleep(parts.config.switches.scan_not_active_broker_interval / 1000):
         change = parts.registry.expire(parts.now_ms())
         if change.lost_channels:
-            _log.warning("brokers were not heard of and are taken out", topics=len(change.topics))
+            _log.warning("removed silent brokers", topics=len(change.topics))
         parts.act(change)
 
 
@@ -156,7 +156,7 @@ async def _listen(settings: NameserverSettings, server: RemotingServer, http: Ht
 
 
 def _take_directory(settings: NameserverSettings) -> IO[bytes]:
-    """Make the data directory and hold its lock for as long as the file returned is open."""
+    """Create the data directory and lock it until the returned file is closed."""
     try:
         private_directory(settings.data_dir)
         lock = (settings.data_dir / LOCK_FILE).open("ab")

@@ -1,7 +1,6 @@
-"""Small files that must survive: written whole, synced, exchanged atomically; the one before stays as `.bak`.
+"""Stores small files durably: written whole, synced, replaced atomically; the previous one stays as `.bak`.
 
-Writing happens in one thread of its own. Changes made while a write is under way share the next one, so many changes
-at once cost two writes.
+A dedicated thread writes. Changes made during a write share the next one, so many concurrent changes cost two writes.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class DurableFile:
         return self.path.with_name(self.path.name + ".bak")
 
     def read(self, parse: Callable[[bytes], T], report: Callable[[str], None]) -> T | None:
-        """Return the parsed content; the backup's where the file is missing or damaged; None where both are."""
+        """Return the parsed content, the backup's where the file is missing or damaged, or None where both are."""
         for path in (self.path, self.backup):
             try:
                 return parse(path.read_bytes())
             except FileNotFoundError:
                 continue
-            except Exception as error:  # noqa: BLE001 - any damage: say it, go on with the older copy
+            except Exception as error:  # noqa: BLE001 - any damage: log it, use the older copy
                 report(
                     f"{path} cannot be read ({error}); "
                     + ("trying its backup" if path == self.path else "starting empty")
@@ -45,9 +44,9 @@ class DurableFile:
         return None
 
     def write(self, content: Callable[[], bytes]) -> asyncio.Future[None]:
-        """Replace the content; the future is done when all that `content` says now is on disk, or holds the error.
+        """Replace the content. The future completes once the current `content` is on disk, or fails with the error.
 
-        `content` is asked when the write begins. Callers may share a future: none of them may cancel it.
+        `content` is called when the write begins. Callers may share a future, so none of them may cancel it.
         """
         if self._current is None:
             self._current = self._begin(content)
@@ -77,7 +76,7 @@ class DurableFile:
         self._current.add_done_callback(lambda done: _copy_result(done, waiting))
 
     def write_now(self, content: bytes) -> None:
-        """As `write`, at once. A crash at any point leaves the old content, the new, or the old as backup."""
+        """Write synchronously. A crash at any point leaves the old content, the new one, or the old one as backup."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.path.with_name(self.path.name + ".tmp")
         with fresh.open("wb") as file:

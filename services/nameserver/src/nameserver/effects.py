@@ -1,4 +1,4 @@
-"""Acts on what the core says has changed: route hints over NATS, notices to brokers, connections to close."""
+"""Acts on changes: route hints over NATS, notices to brokers, connections to close."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = get_logger()
 
 
 class Outside:
-    """The shell's hands. Hints and notices may be lost; a slow poll stands behind both."""
+    """Performs effects. Hints and notices may be lost; a slow poll backs up both."""
 
     def __init__(self, hints: Hints, pool: ConnectionPool) -> None:
         self.server: RemotingServer | None = None
@@ -31,7 +31,7 @@ class Outside:
         self.notices_lost = 0
 
     def act(self, change: Change) -> None:
-        """Do what a change asks for; never waits, never raises."""
+        """Perform the effects of a change. Never waits, never raises."""
         for topic in change.topics:
             if topic and _NOT_IN_A_SUBJECT.isdisjoint(topic):
                 self._hints.publish(ROUTE_SUBJECT + topic)
@@ -46,9 +46,9 @@ class Outside:
                 self.notices_lost += 1
 
     async def tell_brokers(self) -> None:
-        """Send notices (905, one-way) to the brokers they concern; ends only when cancelled.
+        """Send notices (905, one-way) to the brokers concerned, until cancelled.
 
-        A broker is notified only at the host from which it registered: it may not make the nameserver connect to another one.
+        A broker is notified only at the host it registered from, so it cannot make the nameserver connect elsewhere.
         """
         while True:
             notice = await self._notices.get()

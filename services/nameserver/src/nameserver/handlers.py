@@ -1,4 +1,4 @@
-"""The commands of a nameserver: parse, call the core, reply. One function per code, in the order of the table below."""
+"""The nameserver's commands: parse, call the core, reply. One function per code, in table order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ZONE_NAME = "__ZONE_NAME"
 
 
 class Reply(NamedTuple):
-    """A success. With `after`, it is sent when that is done."""
+    """A success. With `after`, it is sent once that completes."""
 
     header: Header | None = None
     body: bytes = b""
@@ -69,20 +69,20 @@ class Parts:
 
 
 class Commands:
-    """Answers requests. `channel` names the connection a request came over."""
+    """Answers requests. `channel` names the connection of a request."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._route_was_found = False
 
     def get_route(self, command: Command, _channel: int) -> Reply:
-        """105: tell where a topic's queues are."""
+        """105: return where a topic's queues are."""
         header, parts = command.read(RouteHeader), self._parts
         self._check_ready()
         route = parts.views.route(header.topic)
         if route is None:
-            words = f"No topic route info in name server for the topic: {header.topic}{FAQ}"
-            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, words)
+            message = f"No topic route info in name server for the topic: {header.topic}{FAQ}"
+            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, message)
         self._route_was_found = True
         if parts.config.switches.order_message_enable:
             route.order_topic_conf = parts.kv.get(ORDER_TOPIC_CONFIG, header.topic)
@@ -90,11 +90,11 @@ class Commands:
         return Reply(body=encode_body(route, standard=is_standard))
 
     def register_broker(self, command: Command, channel: int) -> Reply:
-        """103: a broker lives, and this is what it holds."""
+        """103: register a broker and its topics."""
         header, parts = command.read(RegisterBrokerHeader), self._parts
         if header.body_crc32 and header.body_crc32 != body_crc(command.body):
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-        who = BrokerIdentity(
+        identity = BrokerIdentity(
             cluster=header.cluster_name,
             broker_name=header.broker_name,
             broker_id=header.broker_id,
@@ -106,7 +106,7 @@ class Commands:
         )
         body = decode_register_body(command.body, compressed=header.compressed)
         try:
-            answer = parts.registry.register(who, body, channel, parts.now_ms())
+            answer = parts.registry.register(identity, body, channel, parts.now_ms())
         except RegisterRefused as refused:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(refused)) from refused
         parts.act(answer.change)
@@ -114,22 +114,24 @@ class Commands:
         return Reply(reply, self._order_config_for_brokers())
 
     def unregister_broker(self, command: Command, channel: int) -> Reply:
-        """104: a broker leaves."""
+        """104: unregister a broker."""
         header = command.read(BrokerIdentityHeader)
-        who = BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
+        identity = BrokerIdentity(
+            header.cluster_name, header.broker_name, header.broker_id, header.broker_addr
+        )
         try:
-            self._parts.act(self._parts.registry.leave(who, channel))
+            self._parts.act(self._parts.registry.leave(identity, channel))
         except RegisterRefused as refused:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(refused)) from refused
         return Reply()
 
     def query_data_version(self, command: Command, _channel: int) -> Reply:
-        """322: is this version of a broker's topics the one that is held? Counts as a sign of life if so."""
+        """322: compare a broker's data version with ours. An equal one counts as a heartbeat."""
         header, parts = command.read(BrokerIdentityHeader), self._parts
         place = Place(header.cluster_name, header.broker_addr)
-        asked = decode_body(command.body, DataVersion) if command.body else None
+        requested = decode_body(command.body, DataVersion) if command.body else None
         held = parts.registry.version_of(place)
-        is_changed = held is None or held != asked
+        is_changed = held is None or held != requested
         if not is_changed:
             parts.registry.heartbeat(place, parts.now_ms())
         return Reply(
@@ -137,74 +139,74 @@ class Commands:
         )
 
     def heartbeat(self, command: Command, _channel: int) -> Reply:
-        """904: a broker lives."""
+        """904: heartbeat of a broker."""
         header = command.read(BrokerHeartbeatHeader)
         self._parts.registry.heartbeat(Place(header.cluster_name, header.broker_addr), self._parts.now_ms())
         return Reply()
 
     def get_member_group(self, command: Command, _channel: int) -> Reply:
-        """901: the addresses of all brokers of a name."""
+        """901: return the addresses of all brokers of a name."""
         header = command.read(BrokerMemberGroupHeader)
         return Reply(
             body=encode_body(self._parts.views.member_group(header.cluster_name, header.broker_name))
         )
 
     def get_cluster_info(self, _command: Command, _channel: int) -> Reply:
-        """106: all brokers and clusters."""
+        """106: return all brokers and clusters."""
         return Reply(body=encode_body(self._parts.views.cluster_info()))
 
     def wipe_write_perm(self, command: Command, _channel: int) -> Reply:
-        """205: take write permission from a broker's topics."""
+        """205: remove write permission from a broker's topics."""
         count, change = self._parts.orders.wipe_write_perm(command.read(BrokerNameHeader).broker_name)
         self._parts.act(change)
         return Reply(WipeWritePermReplyHeader(wipe_topic_count=count))
 
     def add_write_perm(self, command: Command, _channel: int) -> Reply:
-        """327: give it back."""
+        """327: restore write permission."""
         count, change = self._parts.orders.add_write_perm(command.read(BrokerNameHeader).broker_name)
         self._parts.act(change)
         return Reply(AddWritePermReplyHeader(add_topic_count=count))
 
     def get_all_topics(self, _command: Command, _channel: int) -> Reply:
-        """206: all topics."""
+        """206: return all topics."""
         return _listed(self._parts.config.switches.enable_all_topic_list, self._parts.views.all_topics)
 
     def delete_topic(self, command: Command, _channel: int) -> Reply:
-        """216: forget a topic."""
+        """216: delete a topic."""
         header = command.read(DeleteTopicInNamesrvHeader)
         self._parts.act(self._parts.orders.delete(header.topic, header.cluster_name))
         return Reply()
 
     def register_topic(self, command: Command, _channel: int) -> Reply:
-        """217: where a topic's queues are, said by someone else than its brokers."""
+        """217: register a topic's queues on behalf of its brokers."""
         header = command.read(TopicHeader)
         route = decode_body(command.body, TopicRouteData) if command.body else TopicRouteData()
         self._parts.act(self._parts.orders.register(header.topic, route.queue_datas))
         return Reply()
 
     def get_topics_by_cluster(self, command: Command, _channel: int) -> Reply:
-        """224: the topics of a cluster."""
+        """224: return the topics of a cluster."""
         cluster = command.read(ClusterHeader).cluster
         return self._list(lambda: self._parts.views.topics_of_cluster(cluster))
 
     def get_system_topics(self, _command: Command, _channel: int) -> Reply:
-        """304: names of clusters and brokers, and a broker to ask for the rest."""
+        """304: return the names of clusters and brokers, and a broker that knows the other system topics."""
         return self._list(self._parts.views.system_topics)
 
     def get_unit_topics(self, _command: Command, _channel: int) -> Reply:
-        """311: topics of units."""
+        """311: return the topics of units."""
         return self._list(self._parts.views.unit_topics)
 
     def get_unit_subscription_topics(self, _command: Command, _channel: int) -> Reply:
-        """312: topics that consumers of units read."""
+        """312: return the topics that consumers of units read."""
         return self._list(self._parts.views.unit_subscription_topics)
 
     def get_unit_subscription_non_unit_topics(self, _command: Command, _channel: int) -> Reply:
-        """313: those of them that belong to no unit."""
+        """313: return those of 312 that belong to no unit."""
         return self._list(self._parts.views.unit_subscription_non_unit_topics)
 
     def put_kv(self, command: Command, _channel: int) -> Reply:
-        """100: set a value; answered when it is on disk."""
+        """100: set a value; answered once it is on disk."""
         header = command.read(PutKvConfigHeader)
         if not header.namespace or not header.key:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
@@ -212,25 +214,25 @@ class Commands:
             self._parts.kv.put(header.namespace, header.key, header.value)
         except KvConfigFull as full:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, str(full)) from full
-        return self._kept()
+        return self._saved()
 
     def get_kv(self, command: Command, _channel: int) -> Reply:
-        """101: one value."""
+        """101: return a value."""
         header = command.read(KvKeyHeader)
         value = self._parts.kv.get(header.namespace, header.key)
         if value is None:
-            words = f"No config item, Namespace: {header.namespace} Key: {header.key}"
-            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, words)
+            message = f"No config item, Namespace: {header.namespace} Key: {header.key}"
+            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, message)
         return Reply(KvValueReplyHeader(value=value))
 
     def delete_kv(self, command: Command, _channel: int) -> Reply:
-        """102: forget a value; answered when that is on disk."""
+        """102: delete a value; answered once that is on disk."""
         header = command.read(KvKeyHeader)
         self._parts.kv.delete(header.namespace, header.key)
-        return self._kept()
+        return self._saved()
 
     def list_kv(self, command: Command, _channel: int) -> Reply:
-        """219: all values of a namespace."""
+        """219: return all values of a namespace."""
         namespace = command.read(NamespaceHeader).namespace
         table = self._parts.kv.namespace(namespace)
         if table is None:
@@ -238,14 +240,14 @@ class Commands:
         return Reply(body=encode_body(KVTable(table=table)))
 
     def update_config(self, command: Command, _channel: int) -> Reply:
-        """318: change settings; answered when they are on disk."""
+        """318: change settings; answered once they are on disk."""
         if not command.body:
             return Reply()
         self._parts.config.update(command.body)
         return Reply(after=self._parts.config_keeper.write(self._parts.config.content))
 
     def get_config(self, _command: Command, _channel: int) -> Reply:
-        """319: all settings."""
+        """319: return all settings."""
         return Reply(body=self._parts.config.text())
 
     def _check_ready(self) -> None:
@@ -262,7 +264,7 @@ class Commands:
         table = self._parts.kv.order_config()
         return b"" if table is None else encode_body(KVTable(table=table))
 
-    def _kept(self) -> Reply:
+    def _saved(self) -> Reply:
         return Reply(after=self._parts.kv_keeper.write(self._parts.kv.content))
 
     def _list(self, read: Callable[[], TopicList]) -> Reply:

@@ -1,4 +1,4 @@
-"""What the handlers need from outside, in their words."""
+"""What the handlers need from outside."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from nameserver.tables import Change
 
 
 class Clock(Protocol):
-    """Milliseconds that only go forward."""
+    """A monotonic clock in milliseconds."""
 
     def __call__(self) -> int:
-        """Return now."""
+        """Return the current time."""
         ...
 
 
 class Keeper(Protocol):
-    """Keeps one file's content."""
+    """Saves the content of one file."""
 
     def write(self, content: Callable[[], bytes]) -> asyncio.Future[None]:
-        """Replace it; the future is done when all that `content` says now is on disk, or holds the OSError."""
+        """Replace the content. The future completes once the current `content` is on disk, or fails with the OSError."""
         ...
 
 
 class Effects(Protocol):
-    """Acts on what an event changed: hints, notices, connections to close."""
+    """Performs the effects of a change: hints, notices, connections to close."""
 
     def __call__(self, change: Change) -> None:
-        """Act; never wait, never raise."""
+        """Perform them. Never wait, never raise."""
         ...

@@ -1,4 +1,4 @@
-"""Frames in, replies out: finds the command for a code, and sends its reply when it is due."""
+"""Handles frames: finds the command of a code and sends its reply when it is ready."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class Remoting:
         self._other = self._requests.labels(OTHER)
 
     def receive(self, peer: Peer, raw: RawFrame) -> None:
-        """Handle one frame. What is raised here, the server answers."""
+        """Handle one frame. The server answers exceptions."""
         command = decode_command(raw)
         if command.is_response:
             return
         handler = COMMANDS.get(command.code)
         if handler is None:
             self._other.value += 1
-            words = f" request type {command.code} not supported"
-            raise RefusedRequest(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, words)
+            message = f" request type {command.code} not supported"
+            raise RefusedRequest(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, message)
         self._by_code[command.code].value += 1
         try:
             reply = handler(self._commands, command, peer.id)
         except RefusedRequest as refused:
             if isinstance(refused.__cause__, BrokerIsAlive):
                 _log.warning(
-                    "somebody else speaks for a broker that is alive",
+                    "refused a request for a living broker from another connection",
                     peer="{}:{}".format(*peer.remote),
                     reason=str(refused),
                 )
@@ -53,7 +53,7 @@ class Remoting:
         if reply.after is None:
             _send(peer, command, reply)
         else:
-            reply.after.add_done_callback(lambda done: _send_when_kept(peer, command, reply, done))
+            reply.after.add_done_callback(lambda done: _send_when_saved(peer, command, reply, done))
 
 
 def _send(peer: Peer, command: Command, reply: Reply) -> None:
@@ -61,10 +61,10 @@ def _send(peer: Peer, command: Command, reply: Reply) -> None:
         peer.send(encode_response(ResponseCode.SUCCESS, command.opaque, reply.header, reply.body))
 
 
-def _send_when_kept(peer: Peer, command: Command, reply: Reply, done: asyncio.Future[None]) -> None:
+def _send_when_saved(peer: Peer, command: Command, reply: Reply, done: asyncio.Future[None]) -> None:
     error = done.exception()
     if error is None:
         _send(peer, command, reply)
     elif not command.is_oneway:
-        words = f"changed, but not on disk: {error}"
-        peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, None, b"", words))
+        message = f"changed, but not on disk: {error}"
+        peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, None, b"", message))

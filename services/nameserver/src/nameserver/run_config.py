@@ -1,4 +1,4 @@
-"""318 and 319: settings by RocketMQ's names, shown as text, and changed while running where that is allowed."""
+"""Shows (319) and changes (318) settings by RocketMQ's names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLACK_LIST = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "r
 
 
 class RunConfig:
-    """The settings of the running process. Changes go into `switches`, which everything else reads."""
+    """The settings of the running process. Changes go into `switches`, which the other modules read."""
 
     def __init__(self, settings: NameserverSettings, switches: Switches) -> None:
         self._settings = settings
@@ -31,7 +31,7 @@ class RunConfig:
         return format_config_text(self.values())
 
     def values(self) -> dict[str, str]:
-        """Return all settings by RocketMQ's names; those only we have by ours."""
+        """Return all settings by RocketMQ's names; settings RocketMQ lacks by ours."""
         theirs = {ours: name for name, ours in ROCKETMQ_NAMES.items()}
         current = masked(self._settings) | msgspec.structs.asdict(self.switches)
         current["http_port"] = self._settings.http_port_or_next
@@ -42,23 +42,23 @@ class RunConfig:
         return dict(sorted(shown.items()))
 
     def content(self) -> bytes:
-        """Return what updates changed, as `name=value` lines: what a restart takes up again."""
+        """Return the settings changed by updates, as `name=value` lines for the next start."""
         names = {ours: theirs for theirs, ours in ROCKETMQ_NAMES.items()}
         return format_config_text({names[name]: _text(value) for name, value in self._updated.items()})
 
     def update(self, body: bytes) -> None:
-        """Change what a text says, all of it or nothing.
+        """Apply a text of changes, all of it or nothing.
 
-        RefusedRequest: 16 for names that may never be changed so, 1 for text or values that cannot be read, and for
-        names that only the start can set. Names nobody knows are ignored, as RocketMQ does.
+        Raises RefusedRequest: 16 for names that may never be changed this way; 1 for an unreadable text or value, and
+        for names only the start can set. Unknown names are ignored, as in RocketMQ.
         """
         try:
             values = parse_config_text(body)
         except MalformedBody as error:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "string2Properties error") from error
         if forbidden := sorted(self._black_list & values.keys()):
-            words = f"Can not update config in black list. ({', '.join(forbidden)})"
-            raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
+            message = f"Can not update config in black list. ({', '.join(forbidden)})"
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, message)
         if fixed := sorted(name for name in values if self._is_fixed(name)):
             raise RefusedRequest(
                 ResponseCode.SYSTEM_ERROR, f"{', '.join(fixed)}: only the start can set this"
@@ -70,7 +70,7 @@ class RunConfig:
         self._take(changed)
 
     def restore(self, kept: bytes) -> list[str]:
-        """Take up what earlier updates left, and name it; ValueError or MalformedBody when it cannot be read."""
+        """Apply the changes of earlier updates and return their names. Raises ValueError or MalformedBody."""
         changed = changed_switches(self.switches, parse_config_text(kept))
         self._take(changed)
         return sorted(changed)
@@ -87,5 +87,5 @@ class RunConfig:
 
 def _text(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # RocketMQ has whole seconds
+        value = int(value)  # RocketMQ uses whole seconds
     return str(value).lower() if isinstance(value, bool) else str(value)

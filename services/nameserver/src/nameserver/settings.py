@@ -1,4 +1,4 @@
-"""Every setting of a nameserver with default, unit and bounds, and how RocketMQ's names map onto ours."""
+"""The nameserver's settings with default, unit and bounds, and the mapping of RocketMQ's names."""
 
 from __future__ import annotations
 
@@ -27,44 +27,40 @@ class NameserverSettings(PeerSettings, frozen=True, kw_only=True):
         Port | None, Meta(description="Port of health and metrics; by default the remoting port + 1.")
     ] = None
     allowed_hosts: AllowedHosts = ""
-    data_dir: Annotated[Path, Meta(description="Where kvConfig.json and namesrv.properties lie.")] = Path(
+    data_dir: Annotated[Path, Meta(description="Directory of kvConfig.json and namesrv.properties.")] = Path(
         "data/nameserver"
     )
     nats_url: Annotated[
-        str, Meta(description="NATS for route hints; empty: none are sent.", extra={"secret": True})
+        str, Meta(description="URL of NATS for route hints; empty: no hints.", extra={"secret": True})
     ] = ""
     nats_token_file: Annotated[
         str,
-        Meta(
-            description="File that holds the token of NATS; empty: none is needed, or it stands in nats_url."
-        ),
+        Meta(description="File with the token for NATS; empty: no token, or one in nats_url."),
     ] = ""
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], Meta(description="Least severe events that are logged.")
+        Literal["debug", "info", "warning", "error"], Meta(description="Lowest level that is logged.")
     ] = "info"
-    log_json: Annotated[bool, Meta(description="Log one JSON object a line.")] = False
+    log_json: Annotated[bool, Meta(description="Log one JSON object per line.")] = False
     log_file: Annotated[
         str,
-        Meta(
-            description="File to log into, with all of stdout and stderr; moved aside to .1 at 8 MiB. Empty: stderr."
-        ),
+        Meta(description="Log file, including stdout and stderr; renamed to .1 at 8 MiB. Empty: stderr."),
     ] = ""
     idle_seconds: Annotated[
         float, Meta(ge=1, le=86_400, description="A connection without traffic is closed after this time.")
     ] = 120.0
     drain_seconds: Annotated[
-        float, Meta(ge=0, le=60, description="How long answers may take to leave at the end.")
+        float, Meta(ge=0, le=60, description="Longest time to send pending answers at shutdown.")
     ] = 2.0
-    product_env_name: Annotated[str, Meta(description="Shown to tools; steers nothing.")] = "center"
+    product_env_name: Annotated[str, Meta(description="Shown to tools; has no effect.")] = "center"
     config_black_list: Annotated[
         str,
-        Meta(description="Names, divided by ;, that may not be changed at run time, beside the fixed ones."),
+        Meta(description="Additional names that may not be changed at run time, separated by ;."),
     ] = ""
     order_message_enable: Annotated[
-        bool, Meta(description="Give a topic's order configuration with its route.")
+        bool, Meta(description="Return a topic's order configuration with its route.")
     ] = False
     return_order_topic_config_to_broker: Annotated[
-        bool, Meta(description="Give the order configuration to every broker that registers.")
+        bool, Meta(description="Return the order configuration to every registering broker.")
     ] = True
     enable_all_topic_list: Annotated[bool, Meta(description="Answer lists of all topics (206).")] = True
     enable_topic_list: Annotated[bool, Meta(description="Answer the other topic lists.")] = True
@@ -72,26 +68,26 @@ class NameserverSettings(PeerSettings, frozen=True, kw_only=True):
         bool, Meta(description="Show the lowest slave of a broker without master as its master.")
     ] = False
     notify_min_broker_id_changed: Annotated[
-        bool, Meta(description="Tell the members of a broker name when the lowest of them changed.")
+        bool, Meta(description="Notify the members of a broker name when their lowest id changes.")
     ] = False
     delete_topic_with_broker_registration: Annotated[
-        bool, Meta(description="Forget topics that a registering broker does not name.")
+        bool, Meta(description="Remove topics a registering broker does not name.")
     ] = False
     need_wait_for_service: Annotated[
-        bool, Meta(description="Answer no routes before wait_seconds_for_service are over.")
+        bool, Meta(description="Refuse route requests until wait_seconds_for_service have passed.")
     ] = False
     wait_seconds_for_service: Annotated[WaitSeconds, Meta(description="See need_wait_for_service.")] = 45
     scan_not_active_broker_interval: Annotated[
-        ScanMs, Meta(description="Milliseconds between looks for brokers that were not heard of.")
+        ScanMs, Meta(description="Milliseconds between scans for silent brokers.")
     ] = 5000
 
     def switches(self) -> Switches:
-        """Return the part that may be changed while running."""
+        """Return the settings that may change at run time."""
         return Switches(**{name: getattr(self, name) for name in Switches.__struct_fields__})
 
     @property
     def http_port_or_next(self) -> int:
-        """The HTTP port: as set, or beside the remoting port."""
+        """The HTTP port: as set, or the one after the remoting port."""
         if self.http_port is not None:
             return self.http_port
         return self.port + 1 if self.port else 0
@@ -105,11 +101,11 @@ ROCKETMQ_NAMES = {
     "productEnvName": "product_env_name",
     "configBlackList": "config_black_list",
 }
-"""Names of RocketMQ's namesrv.conf that mean something here."""
+"""Supported names of RocketMQ's namesrv.conf."""
 
 
 def read_conf(path: Path, ignored: list[str]) -> dict[str, str]:
-    """Read the file of -c: `name=value` lines under our names or RocketMQ's; others are collected in `ignored`."""
+    """Read the file of -c: `name=value` lines by our names or RocketMQ's; `ignored` collects others."""
     try:
         values = parse_config_text(path.read_bytes())
     except (OSError, MalformedBody) as error:

@@ -1,4 +1,4 @@
-"""The settings of a nameserver that 318 may change while it runs, under RocketMQ's names."""
+"""The settings 318 may change at run time, by RocketMQ's names."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ class Switches(msgspec.Struct, kw_only=True, rename="camel"):
     """Defaults are those of RocketMQ 5.3.3."""
 
     order_message_enable: bool = False
-    """Give the order configuration of a topic with its route."""
+    """Return a topic's order configuration with its route."""
     return_order_topic_config_to_broker: bool = True
-    """Give the order configuration of all topics to every broker that registers."""
+    """Return the order configuration of all topics to every registering broker."""
     enable_all_topic_list: bool = True
     enable_topic_list: bool = True
     support_acting_master: bool = False
     """Show the lowest slave of a broker without master as its master, where the broker wants that."""
     notify_min_broker_id_changed: bool = False
     delete_topic_with_broker_registration: bool = False
-    """Forget the topics a registering broker does not name."""
+    """Remove topics a registering broker does not name."""
     need_wait_for_service: bool = False
-    """Answer no routes until the brokers have had time to register."""
+    """Refuse route requests until the brokers have had time to register."""
     wait_seconds_for_service: WaitSeconds = 45
     scan_not_active_broker_interval: ScanMs = 5000
-    """Milliseconds between two looks for brokers that were not heard of."""
+    """Milliseconds between scans for silent brokers."""
 
 
 def changed_switches(switches: Switches, values: dict[str, str]) -> dict[str, bool | int]:
-    """Return the attributes that text values set, by our names; ValueError names the value that cannot be read."""
+    """Return the attributes text values set, by our names. Raises ValueError naming an unreadable value."""
     found: dict[str, bool | int] = {}
     for info in msgspec.structs.fields(switches):
         text = values.get(info.encode_name)

@@ -1,6 +1,6 @@
-"""What a nameserver knows: topics by broker name, addresses by broker name, names by cluster, who was heard of when.
+"""The nameserver's state: topics and addresses by broker name, names by cluster, the last sign of each broker.
 
-Plain tables; who may change them how is said in registry.py and topic_orders.py, what is read from them in views.py.
+Plain tables. registry.py and topic_orders.py hold the rules for changes; views.py reads.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from gantry_wire.bodies import BrokerData, DataVersion, QueueData
 MASTER_ID = 0
 PERM_READ, PERM_WRITE = 4, 2
 EXPIRY_MS = 120_000
-"""A broker that was not heard of for so long is gone, unless it said another time when it registered."""
-ASKED_EXPIRY_MS_MIN, ASKED_EXPIRY_MS_MAX = 500, 600_000
-"""The times a broker may ask for. After a longer one, a broker that fell silent would keep its place, and get what clients send to it."""
+"""A broker silent for this long is removed, unless it registered with another time."""
+REQUESTED_EXPIRY_MS_MIN, REQUESTED_EXPIRY_MS_MAX = 500, 600_000
+"""Bounds of the expiry a broker may request. With a longer one, a silent broker would keep receiving client requests."""
 BROKER_IDS_MAX = 128
-"""Broker ids of one broker name: a master and its slaves. One more is refused."""
+"""Most broker ids of one broker name: a master and its slaves."""
 
 
 class Place(NamedTuple):
-    """One broker process: its cluster and the address it registered."""
+    """One broker process: its cluster and registered address."""
 
     cluster: str
     address: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class LiveBroker:
-    """When a broker was last heard of, over which channel, and which version of its topics is held."""
+    """When and over which channel a broker was last heard of, and its known data version."""
 
     heard_at_ms: int
     expiry_ms: int
@@ -39,10 +39,10 @@ class LiveBroker:
 
 
 class Tables:
-    """All of it, and the reverse look-ups that keep an event's cost in proportion to what it changes.
+    """All tables, with reverse indexes that keep the cost of an event in proportion to what it changes.
 
-    Reading is free for all; changes go through the methods, which keep both directions equal. Times are those of the
-    caller's `now_ms`.
+    Anyone may read. Changes go through the methods, which keep both directions consistent. Times are the caller's
+    `now_ms`.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Tables:
         self.brokers: dict[str, BrokerData] = {}
         """Broker name → addresses by broker id."""
         self.clusters: dict[str, dict[str, None]] = {}
-        """Cluster → broker names, in the order they came."""
+        """Cluster → broker names, in order of arrival."""
         self.live: dict[Place, LiveBroker] = {}
         self.filter_servers: dict[Place, list[str]] = {}
         self._topics_by_broker: dict[str, dict[str, None]] = {}
@@ -60,15 +60,15 @@ class Tables:
         self._places_by_channel: dict[int, dict[Place, None]] = {}
 
     def topics_of(self, broker_name: str) -> list[str]:
-        """Return the topics that a broker name holds."""
+        """Return the topics of a broker name."""
         return list(self._topics_by_broker.get(broker_name, ()))
 
     def names_at(self, address: str) -> list[str]:
-        """Return the broker names of an address: one, unless a broker was renamed without leaving first."""
+        """Return the broker names of an address: one, unless a broker was renamed without unregistering."""
         return list(self._names_by_address.get(address, ()))
 
     def places_of(self, channel: int) -> list[Place]:
-        """Return the brokers that were last heard of over a connection."""
+        """Return the brokers last heard of over a connection."""
         return list(self._places_by_channel.get(channel, ()))
 
     def put_queues(self, topic: str, queues: QueueData) -> None:
@@ -77,7 +77,7 @@ class Tables:
         self._topics_by_broker.setdefault(queues.broker_name, {})[topic] = None
 
     def drop_queues(self, topic: str, broker_name: str) -> bool:
-        """Forget a topic's queues on a broker name, and the topic with the last of them; False when there were none."""
+        """Remove a topic's queues on a broker name, and the topic with the last of them. Returns False when it had none."""
         queues = self.topics.get(topic)
         if queues is None or queues.pop(broker_name, None) is None:
             return False
@@ -87,7 +87,7 @@ class Tables:
         return True
 
     def join(self, cluster: str, broker_name: str) -> BrokerData:
-        """Put a broker name into a cluster, and return its addresses; a new name has none yet."""
+        """Add a broker name to a cluster and return its addresses, empty for a new name."""
         self.clusters.setdefault(cluster, {})[broker_name] = None
         self._clusters_by_broker.setdefault(broker_name, {})[cluster] = None
         data = self.brokers.get(broker_name)
@@ -96,18 +96,18 @@ class Tables:
         return data
 
     def put_address(self, data: BrokerData, broker_id: int, address: str) -> None:
-        """Set the address of a broker id, in place of the one that was there."""
+        """Set the address of a broker id, replacing the previous one."""
         before = data.broker_addrs.get(broker_id)
         data.broker_addrs[broker_id] = address
         self._after_address(data, before)
         self._names_by_address.setdefault(address, {})[data.broker_name] = None
 
     def drop_address(self, data: BrokerData, broker_id: int) -> None:
-        """Forget the address of a broker id."""
+        """Remove the address of a broker id."""
         self._after_address(data, data.broker_addrs.pop(broker_id, None))
 
     def drop_broker(self, broker_name: str) -> None:
-        """Forget a broker name: its addresses, its clusters and its queues."""
+        """Remove a broker name with its addresses, clusters and queues."""
         data = self.brokers[broker_name]
         for broker_id in list(data.broker_addrs):
             self.drop_address(data, broker_id)
@@ -118,13 +118,13 @@ class Tables:
             self.drop_queues(topic, broker_name)
 
     def hear(self, place: Place, live: LiveBroker) -> None:
-        """Note when and over which channel a broker was heard of."""
+        """Record when and over which channel a broker was heard of."""
         self.forget(place)
         self.live[place] = live
         self._places_by_channel.setdefault(live.channel, {})[place] = None
 
     def forget(self, place: Place) -> LiveBroker | None:
-        """Forget that a broker lives; returns what was known of it."""
+        """Remove a broker from the living ones; return its record."""
         live = self.live.pop(place, None)
         if live is not None:
             _discard(self._places_by_channel, live.channel, place)
@@ -140,7 +140,7 @@ V = TypeVar("V")
 
 
 def _discard(table: dict[K, dict[V, None]], key: K, value: V) -> None:
-    """Take a value out of a key's values, and the key with the last of them."""
+    """Remove a value from a key's values, and the key with the last of them."""
     values = table.get(key)
     if values is not None:
         values.pop(value, None)
@@ -149,14 +149,14 @@ def _discard(table: dict[K, dict[V, None]], key: K, value: V) -> None:
 
 
 class Member(NamedTuple):
-    """A living broker of a name: its address, and the connection over which it registered."""
+    """A living broker of a name: its address and the connection it registered over."""
 
     address: str
     channel: int
 
 
 class MinIdChanged(NamedTuple):
-    """The lowest broker id of a broker name is another: what its members are told (905)."""
+    """The lowest broker id of a broker name changed: the content of 905 to its members."""
 
     broker_name: str
     min_id: int
@@ -169,10 +169,10 @@ class MinIdChanged(NamedTuple):
 
 @dataclass(slots=True)
 class Change:
-    """What an event changed, for the shell to act on."""
+    """The effects of an event, for the shell."""
 
     topics: set[str] = field(default_factory=set[str])
-    """Topics whose route is another."""
+    """Topics with a changed route."""
     lost_channels: set[int] = field(default_factory=set[int])
-    """Connections of brokers that expired; to be closed."""
+    """Connections of expired brokers, to be closed."""
     notices: list[MinIdChanged] = field(default_factory=list[MinIdChanged])

@@ -1,4 +1,4 @@
-"""What administrators order about topics: delete one, register one, take or give write permission. Pure."""
+"""Topic commands of administrators: delete, register, remove or restore write permission. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class TopicOrders:
         self._tables = tables
 
     def delete(self, topic: str, cluster: str | None) -> Change:
-        """Forget a topic, or only its queues on the brokers of one cluster."""
+        """Delete a topic, or only its queues on the brokers of one cluster."""
         tables = self._tables
         names = list(tables.clusters.get(cluster, ())) if cluster else list(tables.topics.get(topic, ()))
         dropped = [name for name in names if tables.drop_queues(topic, name)]
         return Change(topics={topic} if dropped else set())
 
     def register(self, topic: str, queues: list[QueueData]) -> Change:
-        """Take in where a topic's queues are; stops, as RocketMQ does, at a broker that is not known."""
+        """Register a topic's queues. Stops at an unknown broker, as RocketMQ does."""
         change = Change()
         for found in queues:
             if found.broker_name not in self._tables.brokers:
@@ -32,11 +32,11 @@ class TopicOrders:
         return change
 
     def wipe_write_perm(self, broker_name: str) -> tuple[int, Change]:
-        """Take write permission from all topics of a broker until it registers another version of them."""
+        """Remove write permission from all topics of a broker until it registers another version."""
         return self._set_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write_perm(self, broker_name: str) -> tuple[int, Change]:
-        """Give it back: all topics of the broker may be read and written."""
+        """Restore it: all topics of the broker become readable and writable."""
         return self._set_perm(broker_name, lambda _perm: PERM_READ | PERM_WRITE)
 
     def _set_perm(self, broker_name: str, changed: Callable[[int], int]) -> tuple[int, Change]:

@@ -1,4 +1,4 @@
-"""What is read from the tables: routes, cluster info, topic lists. Pure; changes nothing."""
+"""Reads the tables: routes, cluster info, topic lists. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from nameserver.switches import Switches
 from nameserver.tables import MASTER_ID, PERM_WRITE, Place, Tables
 
 UNIT, UNIT_SUBSCRIPTION = 1, 2
-"""Bits of a topic's system flag: it belongs to a unit; consumers of units read it."""
+"""Bits of a topic's system flag: belongs to a unit; has consumers in units."""
 SYNC_MEMBERS_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
 class Views:
-    """Answers to questions."""
+    """Answers queries."""
 
     def __init__(self, tables: Tables, switches: Switches) -> None:
         self._tables = tables
@@ -42,7 +42,7 @@ class Views:
         )
         if self._switches.support_acting_master and not topic.startswith(SYNC_MEMBERS_PREFIX):
             for broker in brokers:
-                _seat_acting_master(broker, queues[broker.broker_name])
+                _show_acting_master(broker, queues[broker.broker_name])
         return route
 
     def cluster_info(self) -> ClusterInfo:
@@ -53,7 +53,7 @@ class Views:
         )
 
     def member_group(self, cluster: str, broker_name: str) -> BrokerMemberGroupBody:
-        """Return the addresses of all brokers of a name; none when it is not known."""
+        """Return the addresses of all brokers of a name; none for an unknown name."""
         data = self._tables.brokers.get(broker_name)
         addresses = dict(data.broker_addrs) if data is not None else {}
         group = BrokerMemberGroup(broker_addrs=addresses, broker_name=broker_name, cluster=cluster)
@@ -88,7 +88,7 @@ class Views:
         return self._by_flag(lambda flag: bool(flag & UNIT))
 
     def unit_subscription_topics(self) -> TopicList:
-        """Return the topics that consumers of units read."""
+        """Return the topics consumers of units read."""
         return self._by_flag(lambda flag: bool(flag & UNIT_SUBSCRIPTION))
 
     def unit_subscription_non_unit_topics(self) -> TopicList:
@@ -121,8 +121,8 @@ def _copy(data: BrokerData) -> BrokerData:
     )
 
 
-def _seat_acting_master(data: BrokerData, queues: QueueData) -> None:
-    """Show the lowest slave of a broker without master under the master's id, for reading only."""
+def _show_acting_master(data: BrokerData, queues: QueueData) -> None:
+    """Show the lowest slave of a broker without master under the master's id, read-only."""
     addresses = data.broker_addrs
     if not addresses or MASTER_ID in addresses or not data.enable_acting_master or queues.perm & PERM_WRITE:
         return
