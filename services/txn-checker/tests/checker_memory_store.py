@@ -1,4 +1,4 @@
-"""A store in memory for the checker: real records in the half queue, settled by the rules, and failing when told to."""
+"""A store in memory: real records in the half queue, settled by the rules, with failures on request."""
 
 from gantry_wire.ids import pack_host
 from gantry_wire.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
@@ -12,7 +12,7 @@ CLIENT = pack_host("127.0.0.1", 40000)
 
 
 class CheckerMemoryStore:
-    """One store. Time stands still until a test moves it."""
+    """One store. Time moves only when a test moves it."""
 
     def __init__(self, broker="broker-a", address="127.0.0.1:10911"):
         self.broker, self.address = broker, address
@@ -29,7 +29,7 @@ class CheckerMemoryStore:
         self.calls = 0
         self._position = 0
 
-    # What a test does
+    # Controls of the test
 
     def begin(self, key="U1", group="pg", topic="orders", queue_id=2, body=b"pay", **properties):
         named = {

@@ -1,4 +1,4 @@
-"""Real processes on free ports: a nameserver, a store, checkers; and a producer that speaks frames."""
+"""Starts a nameserver, a store and checkers on free ports, and a producer that speaks frames."""
 
 import os
 import re
@@ -81,7 +81,7 @@ class Process:
 
 
 class Client:
-    """A blocking connection; what the other side pushes is kept apart from answers."""
+    """A blocking connection; requests pushed by the other side are kept apart from answers."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_SECONDS)
@@ -105,7 +105,7 @@ class Client:
         return None
 
     def push(self, seconds=PATIENCE_SECONDS):
-        """Return the next request from the other side."""
+        """Return the next request of the other side."""
         end = time.monotonic() + seconds
         while not self.pushes:
             self.socket.settimeout(max(end - time.monotonic(), 0.01))
@@ -113,7 +113,7 @@ class Client:
         return self.pushes.pop(0)
 
     def answer_checks(self, decision, happened, words):
-        """Decide whatever is asked, as a client does, until something is true: an answer may be lost, and it is asked again."""
+        """Answer every check as a client does, until a condition holds: an answer may be lost and its check repeated."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not happened():
             assert time.monotonic() < end, f"not within {PATIENCE_SECONDS} s: {words}"
@@ -134,7 +134,7 @@ class Client:
             command = decode_command(raw)
             (self._answers if command.is_response else self.pushes).append(command)
 
-    # What a producer does
+    # The producer
 
     def heartbeat(self, group):
         data = HeartbeatData(client_id=f"c-{id(self)}", producer_data_set=[ProducerData(group_name=group)])
@@ -159,7 +159,7 @@ class Client:
         return self.ask(37, header, oneway=oneway)
 
     def bodies(self, topic="orders", queue_id=0):
-        """Return every body of a queue, as any consumer sees it."""
+        """Return every body of a queue, as a consumer sees it."""
         offset, bodies = 0, []
         while True:
             header = PullHeader(
@@ -175,7 +175,7 @@ class Client:
 
 
 def until(happened, words, seconds=PATIENCE_SECONDS):
-    """Wait until something is true; returns how long that took, in seconds."""
+    """Wait until a condition holds; return how long that took, in seconds."""
     started = time.monotonic()
     while not happened():
         assert time.monotonic() - started < seconds, f"not within {seconds} s: {words}"

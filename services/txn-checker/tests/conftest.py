@@ -1,4 +1,4 @@
-"""Lets the tests of this package import their shared store in memory by name; async tests run on uvloop."""
+"""Lets tests import the shared memory store by name; async tests run on uvloop."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the checker answers fits into what the wire can carry."""
+"""The checker's answers fit into a frame."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,7 @@ from txn_checker.store_watch import StoreWatch
 pytestmark = pytest.mark.anyio
 
 
-async def test_checks_of_large_messages_come_in_answers_that_a_frame_holds():
+async def test_checks_of_large_messages_are_split_into_answers_that_fit_a_frame():
     store = CheckerMemoryStore()
     watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
     watch.hold(store.epoch)
@@ -45,7 +45,7 @@ async def test_checks_of_large_messages_come_in_answers_that_a_frame_holds():
     ("count", "page", "body_bytes"), [(7, 2, 3), (7, 3, 3), (5, 1, 3), (5, CHECKS_MAX, BODY_BYTES_MAX)]
 )
 @pytest.mark.parametrize("stores", [1, 2])
-async def test_every_check_has_its_turn_though_none_is_decided(count, page, body_bytes, stores):
+async def test_every_check_gets_its_turn_even_when_none_is_decided(count, page, body_bytes, stores):
     memory = [CheckerMemoryStore(f"broker-{n}", f"127.0.0.1:{10911 + 10 * n}") for n in range(stores)]
     watches = [
         StoreWatch(store, Policy(), Producers(lambda: memory), 1.0, lambda: None, monotonic)
@@ -70,7 +70,7 @@ async def test_every_check_has_its_turn_though_none_is_decided(count, page, body
     assert asked <= 3 * count * stores
 
 
-async def test_a_group_goes_on_behind_its_own_last_check():
+async def test_a_group_continues_after_its_own_last_check():
     store = CheckerMemoryStore()
     watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
     watch.hold(store.epoch)
@@ -86,7 +86,7 @@ async def test_a_group_goes_on_behind_its_own_last_check():
             assert [check.key for check in page.checks] == [f"{group}{number}"]
 
 
-async def test_a_check_ends_a_held_request_once_and_what_is_decided_is_listed_no_more():
+async def test_a_check_ends_one_held_request_and_decided_halves_are_no_longer_listed():
     store = CheckerMemoryStore()
     watch = StoreWatch(store, Policy(), Producers(lambda: [store]), 1.0, lambda: None, monotonic)
     watch.hold(store.epoch)

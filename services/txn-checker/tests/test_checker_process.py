@@ -1,4 +1,4 @@
-"""The real checker beside a real store: a producer dies, another of its group is asked; one checker dies, the other takes over."""
+"""Checker and store as processes: another producer answers for a dead one, another checker takes over from a dead one."""
 
 import json
 import urllib.request
@@ -29,7 +29,7 @@ FAST = (
 
 
 class System:
-    """A nameserver, one store, and checkers as asked for."""
+    """A nameserver, one store, and the checkers a test starts."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -88,7 +88,7 @@ def ask(process, code, body, kind):
         client.close()
 
 
-def test_a_producer_dies_and_another_of_its_group_is_asked_and_commits(system):
+def test_another_producer_of_the_group_commits_for_a_dead_one(system):
     system.checker()
     dying = system.client()
     dying.heartbeat("pg")
@@ -109,7 +109,7 @@ def test_a_producer_dies_and_another_of_its_group_is_asked_and_commits(system):
     other.answer_checks(COMMIT, lambda: other.bodies() == [b"body of U1"], "the message is delivered")
 
 
-def test_an_unknown_answer_is_asked_again_until_it_is_given_up_and_then_decided_by_hand(system):
+def test_an_unknown_answer_is_checked_again_until_parked_and_then_decided_by_hand(system):
     checker = system.checker("check_max=2")
     producer = system.client()
     producer.heartbeat("pg")
@@ -122,7 +122,7 @@ def test_an_unknown_answer_is_asked_again_until_it_is_given_up_and_then_decided_
     def parked():
         return ask(checker, 9020, query, TransactionsPage).transactions
 
-    until(parked, "it is given up")
+    until(parked, "it is parked")
     (view,) = parked()
     assert (view.key, view.state, view.checks, view.topic, view.producer_group) == (
         "U1",
@@ -139,7 +139,7 @@ def test_an_unknown_answer_is_asked_again_until_it_is_given_up_and_then_decided_
     assert parked() == []
 
 
-def test_what_is_decided_in_time_is_never_asked_about(system):
+def test_a_transaction_decided_in_time_is_never_checked(system):
     checker = system.checker("transaction_timeout_ms=3000")
     producer = system.client()
     producer.heartbeat("pg")
@@ -157,7 +157,7 @@ def test_what_is_decided_in_time_is_never_asked_about(system):
     until(lambda: metric(checker, "txn_checker_undecided{") == 0, "the checker hears of it")
 
 
-def test_of_two_checkers_one_works_and_when_it_is_killed_the_other_takes_over(system):
+def test_one_of_two_checkers_works_and_the_other_takes_over_when_it_is_killed(system):
     first, second = system.checker(), system.checker()
     until(
         lambda: metric(first, "txn_checker_claim_held{") + metric(second, "txn_checker_claim_held{") == 1,
@@ -171,11 +171,11 @@ def test_of_two_checkers_one_works_and_when_it_is_killed_the_other_takes_over(sy
     holder.kill()
     took = until(lambda: metric(other, "txn_checker_claim_held{") == 1, "the other takes over")
     counted = decode_record(producer.push().body).property_map()["TRANSACTION_CHECK_TIMES"]
-    assert int(counted) >= 2, "the count goes on where it was"
+    assert int(counted) >= 2, "the count continues"
     assert took < 30
 
 
-def test_a_stopped_store_that_comes_back_is_checked_on(system):
+def test_a_stopped_store_is_checked_again_when_it_returns(system):
     system.checker()
     producer = system.client()
     producer.begin("U1")
@@ -187,7 +187,7 @@ def test_a_stopped_store_that_comes_back_is_checked_on(system):
     again.answer_checks(COMMIT, lambda: again.bodies() == [b"body of U1"], "the message is delivered")
 
 
-def test_a_producer_that_is_connected_elsewhere_is_asked_there_and_its_answer_comes_home(system):
+def test_a_producer_connected_elsewhere_is_asked_there_and_its_answer_reaches_the_store(system):
     second = system.start_store("broker-b")
     system.checker()
     here = system.client()
@@ -202,7 +202,7 @@ def test_a_producer_that_is_connected_elsewhere_is_asked_there_and_its_answer_co
     )
 
 
-def test_checks_are_listed_to_who_polls_for_them_until_they_are_decided(system):
+def test_polling_lists_checks_until_they_are_decided(system):
     checker = system.checker()
     until(lambda: metric(checker, "txn_checker_claim_held{") == 1, "the claim is held")
     nothing = ask(checker, 9022, ReceiveChecks(producer_group="pg"), ChecksPage)
@@ -222,7 +222,7 @@ def test_checks_are_listed_to_who_polls_for_them_until_they_are_decided(system):
     )
 
 
-def test_open_ones_are_listed_young_as_they_are(system):
+def test_open_transactions_are_listed_before_their_first_check(system):
     checker = system.checker("transaction_timeout_ms=60000")
     until(lambda: metric(checker, "txn_checker_claim_held{") == 1, "the claim is held")
     producer = system.client()
@@ -238,7 +238,7 @@ def test_open_ones_are_listed_young_as_they_are(system):
     assert ask(checker, 9020, ListTransactions(limit=1), TransactionsPage).truncated
 
 
-def test_it_is_ready_when_a_nameserver_answers_and_stops_in_order(system):
+def test_it_is_ready_once_a_nameserver_answers_and_stops_in_order(system):
     checker = system.checker()
     until(lambda: _ready(checker), "ready")
     assert checker.stop() == 0

@@ -1,4 +1,4 @@
-"""What a half's record says to the checker."""
+"""Reads a half from its record."""
 
 from gantry_wire.ids import pack_host
 from gantry_wire.properties import format_properties
@@ -27,7 +27,7 @@ def half(born_ms=1_000, stored_ms=2_000, **properties):
     return read_half(decode_record(raw))
 
 
-def test_names_place_and_times():
+def test_a_half_has_names_place_and_times():
     read = half()
     assert (read.key, read.group, read.topic, read.queue_id) == ("U1", "pg", "orders", 3)
     assert (read.offset, read.position, read.begun_ms, read.stored_ms, read.checks) == (
@@ -40,22 +40,22 @@ def test_names_place_and_times():
     assert read.message_id == "7F00000100002A9F00000000000002BC"
 
 
-def test_a_copy_of_ours_says_when_the_first_was_stored():
+def test_our_copy_carries_the_store_time_of_the_first():
     read = half(stored_ms=90_000, TRANSACTION_CHECK_TIMES="3", __GANTRY_BEGUN="2000")
     assert (read.begun_ms, read.stored_ms, read.checks) == (2_000, 90_000, 3)
 
 
-def test_a_copy_that_another_broker_wrote_began_when_its_message_was_born():
+def test_a_copy_by_another_broker_began_at_the_birth_of_its_message():
     assert half(stored_ms=90_000, TRANSACTION_CHECK_TIMES="3").begun_ms == 1_000
 
 
-def test_immunity_is_read_in_seconds_and_nonsense_is_none():
+def test_immunity_is_in_seconds_and_garbage_means_none():
     assert half(CHECK_IMMUNITY_TIME_IN_SECONDS="40").immunity_ms == 40_000
     assert half(CHECK_IMMUNITY_TIME_IN_SECONDS="soon").immunity_ms == 0
     assert half(CHECK_IMMUNITY_TIME_IN_SECONDS="-3").immunity_ms == 0
     assert half(TRANSACTION_CHECK_TIMES="9" * 40).checks == 0
 
 
-def test_without_a_unique_key_the_offset_id_names_it():
+def test_without_a_unique_key_the_offset_id_is_the_key():
     read = half(UNIQ_KEY="")
     assert read.key == read.message_id

@@ -1,4 +1,4 @@
-"""The whole way over HTTP with real processes: begin, commit, roll back, and a silent producer whose group polls for its check."""
+"""Transactions over HTTP with processes: begin, commit, roll back, and a group that polls for its checks."""
 
 import json
 import urllib.error
@@ -12,7 +12,7 @@ FAST = ("transaction_timeout_ms=300", "check_interval_ms=500", "poll_ms=50")
 
 
 class Http:
-    """A gateway, over a nameserver, a store and a checker."""
+    """A gateway over a nameserver, a store and a checker."""
 
     def __init__(self, directory):
         self.processes = []
@@ -72,7 +72,7 @@ def http(tmp_path):
     http.end()
 
 
-def test_begin_commit_roll_back_and_a_check_that_is_polled_for(http):
+def test_begin_commit_roll_back_and_poll_for_a_check(http):
     until(
         lambda: http.ask("PUT", "/v1/topics/orders", {"readQueues": 1, "writeQueues": 1})[0] == 200,
         "the topic is there",

@@ -1,4 +1,4 @@
-"""What the checker does with one store: copies, questions, giving up, and the way out when the claim is another's."""
+"""The checker on one store: copies, checks, parking, and the loss of its claim."""
 
 import asyncio
 
@@ -55,7 +55,7 @@ async def test_a_check_is_written_before_the_producer_is_asked(scene):
     assert scene.news == 1
 
 
-async def test_between_two_answers_the_time_of_the_store_goes_on_by_the_clock_that_is_given(scene):
+async def test_between_answers_store_time_follows_the_given_clock(scene):
     scene.store.begin("U1")
     await scene.after(1_000)
     answered_ms = scene.store.now_ms
@@ -66,7 +66,7 @@ async def test_between_two_answers_the_time_of_the_store_goes_on_by_the_clock_th
     assert scene.watch.now_ms() == answered_ms + 1_000, "an answer of the store counts more"
 
 
-async def test_after_the_last_check_it_is_parked_and_not_rolled_back(scene):
+async def test_after_the_last_check_a_half_is_parked_and_not_rolled_back(scene):
     scene.store.begin("U1")
     for ms in (7_000, 31_000, 31_000):
         await scene.after(ms)
@@ -76,7 +76,7 @@ async def test_after_the_last_check_it_is_parked_and_not_rolled_back(scene):
     assert len(scene.watch.undecided) == 0
 
 
-async def test_where_the_group_is_connected_elsewhere_the_message_travels(scene):
+async def test_for_a_group_connected_elsewhere_the_message_travels_along(scene):
     scene.other.channels.add("pg")
     scene.store.begin("U1")
     await scene.after(7_000)
@@ -86,7 +86,7 @@ async def test_where_the_group_is_connected_elsewhere_the_message_travels(scene)
     assert (shown.topic, shown.queue_id) == (b"orders", 2)
 
 
-async def test_what_is_decided_is_never_read_nor_asked_about(scene):
+async def test_a_decided_half_is_never_read_or_checked(scene):
     for number in range(100):
         scene.store.begin(f"U{number}")
         scene.store.decide(number)
@@ -95,7 +95,7 @@ async def test_what_is_decided_is_never_read_nor_asked_about(scene):
     assert len(scene.watch.undecided) == 0
 
 
-async def test_a_refused_copy_is_tried_again(scene):
+async def test_a_refused_copy_is_retried(scene):
     scene.store.begin("U1")
     scene.store.status = "noSpace"
     await scene.after(7_000)
@@ -105,7 +105,7 @@ async def test_a_refused_copy_is_tried_again(scene):
     assert scene.store.outcomes == [(0, "checked")]
 
 
-async def test_a_store_that_is_away_loses_nothing(scene):
+async def test_an_unreachable_store_loses_nothing(scene):
     scene.store.begin("U1")
     scene.store.away = True
     with pytest.raises(StoreFailed):
@@ -115,7 +115,7 @@ async def test_a_store_that_is_away_loses_nothing(scene):
     assert scene.store.outcomes == [(0, "checked")]
 
 
-async def test_what_could_not_be_given_up_takes_no_check_of_another_half_with_it(scene):
+async def test_a_failed_parking_fails_no_check_of_another_half(scene):
     for ms in (0, 7_000, 31_000):
         if not ms:
             scene.store.begin("OLD")
@@ -131,12 +131,12 @@ async def test_what_could_not_be_given_up_takes_no_check_of_another_half_with_it
 
     scene.store.settle = full_once
     with pytest.raises(StoreFailed):
-        await scene.after(31_000)  # OLD is to be given up, NEW to be asked about, in one turn
+        await scene.after(31_000)  # in one turn, OLD is due to be parked and NEW to be checked
     await scene.after(3_000)
     assert [outcome for _, outcome in scene.store.outcomes] == ["checked", "checked", "parked", "checked"]
 
 
-async def test_an_epoch_that_is_over_ends_the_work(scene):
+async def test_an_outdated_epoch_ends_the_work(scene):
     scene.store.begin("U1")
     scene.store.epoch = 8
     with pytest.raises(ClaimLost):
@@ -144,7 +144,7 @@ async def test_an_epoch_that_is_over_ends_the_work(scene):
     assert scene.store.outcomes == []
 
 
-async def test_another_holder_goes_on_with_the_count(scene):
+async def test_the_next_holder_continues_the_count(scene):
     scene.store.begin("U1")
     await scene.after(7_000)
     scene.watch.release()
@@ -155,7 +155,7 @@ async def test_another_holder_goes_on_with_the_count(scene):
     assert [outcome for _, outcome in scene.store.outcomes] == ["checked", "checked", "parked"]
 
 
-async def test_a_look_that_began_before_the_claim_was_granted_anew_hides_nothing(scene):
+async def test_a_scan_begun_under_an_earlier_claim_hides_nothing(scene):
     for number in range(40):
         scene.store.begin(f"U{number}")
     read, began, go_on = scene.store.read, asyncio.Event(), asyncio.Event()
@@ -178,7 +178,7 @@ async def test_a_look_that_began_before_the_claim_was_granted_anew_hides_nothing
     assert scene.watch.is_whole
 
 
-async def test_halves_that_the_store_does_not_show_yet_are_read_later(scene):
+async def test_halves_the_store_does_not_show_yet_are_read_later(scene):
     scene.store.begin("U0")
     scene.store.begin("U1")
     read = scene.store.read
@@ -194,7 +194,7 @@ async def test_halves_that_the_store_does_not_show_yet_are_read_later(scene):
     assert (len(scene.watch.undecided), scene.watch.is_whole) == (2, True)
 
 
-async def test_older_copies_that_could_not_be_settled_are_settled_later(scene):
+async def test_older_copies_that_failed_to_settle_are_settled_later(scene):
     scene.store.begin("U1")
     scene.store.begin("U1")
     await scene.watch.look(all_of_it=True)
@@ -210,12 +210,12 @@ async def test_older_copies_that_could_not_be_settled_are_settled_later(scene):
     assert scene.store.outcomes == [(0, "superseded")]
 
 
-async def test_what_is_refused_of_an_earlier_claim_does_not_end_the_one_held_now(scene, monkeypatch):
+async def test_a_refusal_about_an_earlier_claim_does_not_end_the_current_one(scene, monkeypatch):
     said, settle, epochs = [], scene.store.settle, []
 
     async def settle_late(topic, epoch, items):
         epochs.append(epoch)
-        if epoch == 7:  # lost, and granted anew, while this was on its way
+        if epoch == 7:  # lost and granted again while the request was in flight
             scene.watch.release()
             scene.watch.hold(8)
             scene.store.epoch = 8

@@ -1,4 +1,4 @@
-"""The set of undecided halves: what is due when, and that nothing decided is asked about."""
+"""The undecided halves: what is due when, and that decided ones are not checked."""
 
 import pytest
 from hypothesis import given
@@ -35,13 +35,13 @@ def test_a_copy_waits_for_the_next_check_and_counts_this_one():
     assert undecided.due(36_000, 10).check == [copy]
 
 
-def test_after_the_last_check_in_vain_it_is_given_up():
+def test_after_the_last_unanswered_check_it_is_parked():
     undecided = Undecided(POLICY)
     undecided.seen(half(checks=3))
     assert undecided.due(30_000, 10).give_up == [half(checks=3)]
 
 
-def test_what_is_settled_meanwhile_is_not_asked_about():
+def test_a_half_settled_meanwhile_is_not_checked():
     undecided = Undecided(POLICY)
     for offset in range(5):
         undecided.seen(half(f"U{offset}", offset))
@@ -50,7 +50,7 @@ def test_what_is_settled_meanwhile_is_not_asked_about():
     assert [one.key for one in undecided.due(6_000, 10).check] == ["U1", "U4"]
 
 
-def test_a_failure_is_tried_again_later():
+def test_a_failed_half_is_retried_later():
     undecided = Undecided(POLICY)
     undecided.seen(half())
     (first,) = undecided.due(6_000, 10).check
@@ -59,7 +59,7 @@ def test_a_failure_is_tried_again_later():
     assert undecided.due(6_000 + RETRY_MS, 10).check == [first]
 
 
-def test_of_two_undecided_copies_the_newer_counts_and_the_older_is_to_be_settled():
+def test_the_newer_of_two_copies_counts_and_the_older_is_settled():
     for order in ((0, 7), (7, 0)):
         undecided = Undecided(POLICY)
         for offset in order:
@@ -77,7 +77,7 @@ def test_halves_of_other_groups_and_topics_are_other_transactions(other):
     assert undecided.stale == []
 
 
-def test_a_half_that_is_sent_again_while_its_copy_is_written_is_to_be_settled():
+def test_a_half_sent_again_while_its_copy_is_written_is_settled():
     undecided = Undecided(POLICY)
     undecided.seen(half("U1", 0))
     (first,) = undecided.due(6_000, 10).check
@@ -86,7 +86,7 @@ def test_a_half_that_is_sent_again_while_its_copy_is_written_is_to_be_settled():
     assert [one.offset for one in undecided.stale] == [1]
 
 
-def test_the_halves_of_a_group_that_were_asked_about_are_listed_until_decided():
+def test_asked_halves_of_a_group_are_listed_until_decided():
     undecided = Undecided(POLICY)
     undecided.seen(half("young", 1))
     undecided.seen(half("old", 2, checks=1))
@@ -97,7 +97,7 @@ def test_the_halves_of_a_group_that_were_asked_about_are_listed_until_decided():
 
 
 @given(st.sets(st.integers(0, 60)), st.integers(0, 60), st.integers(0, 60))
-def test_gaps_are_exactly_what_is_not_decided(decided, first, end):
+def test_gaps_are_exactly_the_undecided_offsets(decided, first, end):
     cursor = next((n for n in range(61) if n not in decided), 61)
     ranges: list[tuple[int, int]] = []
     for offset in sorted(n for n in decided if n > cursor):
@@ -110,7 +110,7 @@ def test_gaps_are_exactly_what_is_not_decided(decided, first, end):
 
 
 class CheckerLife(RuleBasedStateMachine):
-    """Any order of begins, decisions, checks, failures and new holders, against what must be true."""
+    """Any order of begins, decisions, checks, failures and new holders, compared with a model."""
 
     def __init__(self):
         super().__init__()

@@ -1,1 +1,4 @@
-"""The txn-checker: knows which half messages are undecided, has their producers asked, and gives up at last. Decides none itself."""
+"""The txn-checker finds undecided half messages, has their producers asked, and parks those that stay undecided.
+
+It decides none itself.
+"""

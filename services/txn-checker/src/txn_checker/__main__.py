@@ -13,7 +13,7 @@ SERVICE = "txn-checker"
 
 
 def main() -> None:
-    """Run a txn-checker until it is asked to stop."""
+    """Run a txn-checker until a signal stops it."""
     settings = settings_or_exit(CheckerSettings, SERVICE, sys.argv[1:])
     configure(SERVICE, settings.log_level, json=settings.log_json, file=settings.log_file)
     get_logger().debug("settings", **masked(settings))

@@ -1,4 +1,4 @@
-"""What the checker answers: open transactions and given up ones (9020), and what a producer group has to decide (9022)."""
+"""Answers requests: open and parked transactions (9020), and the checks a producer group must decide (9022)."""
 
 import asyncio
 import contextlib
@@ -26,18 +26,18 @@ from txn_checker.undecided import gaps
 
 HOLD_SECONDS_MAX = 30.0
 AGAIN_SECONDS = 1.0
-"""A check that was just handed out ends no other held request for so long: who polls while he decides would spin."""
+"""A delivered check ends no other held request within this time: a client that polls while it decides would spin."""
 HANDED_MAX = 10_000
-"""As many hand-outs are remembered; then those are forgotten that count no more."""
+"""Number of deliveries kept before expired ones are dropped."""
 GROUPS_MAX = 10_000
-"""For so many producer groups the place behind the last answer is remembered; the one unused for longest starts at its oldest half again."""
+"""Producer groups whose last position is kept. The least recently used one starts at its oldest half again."""
 RECORDS_BYTES_MAX = FRAME_BYTES_MAX // 2
-"""What the records of one answer may have together: as base64 they are a third longer, and must fit into one frame."""
+"""Total bytes of the records in an answer. Base64 adds a third, and the answer must fit into one frame."""
 
 assert RECORDS_BYTES_MAX >= RECORD_BYTES_MAX
 
 _Place = tuple[int, str, str]
-"""Begin, broker and key: the order in which the halves of a group are handed out."""
+"""Begin, broker and key: the order in which a group's halves are delivered."""
 _FIRST: _Place = (-1, "", "")
 
 
@@ -51,24 +51,24 @@ def _place(waiting: _Waiting) -> _Place:
 
 
 class Answers:
-    """Answers for every store whose claim is ours."""
+    """Answers for every store whose claim we hold."""
 
     def __init__(self, watches: Callable[[], Iterable[StoreWatch]]) -> None:
         self._watches = watches
         self._news = asyncio.Event()
         self._is_stopping = False
         self._handed_s: dict[str, float] = {}
-        """Loop time of the last hand-out, by the key of the transaction."""
+        """Loop time of the last delivery, by transaction key."""
         self._last: dict[str, _Place] = {}
-        """The last half that was handed out, by producer group: the next answer goes on behind it, so that each half has its turn."""
+        """The last half delivered, by producer group. The next answer continues after it, so that every half gets a turn."""
 
     def news(self) -> None:
-        """Wake who waits for a check: a half was asked about."""
+        """Wake requests that wait for a check: a producer was asked about a half."""
         news, self._news = self._news, asyncio.Event()
         news.set()
 
     def stop(self) -> None:
-        """Hold nobody any longer."""
+        """End all held requests."""
         self._is_stopping = True
         self.news()
 
@@ -88,7 +88,7 @@ class Answers:
         return page
 
     async def receive_checks(self, ask: ReceiveChecks) -> ChecksPage:
-        """9022: held until something is to be decided, or its time is over."""
+        """9022: held until a check is due, or its time is over."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + min(max(ask.wait_ms / 1000, 0.0), HOLD_SECONDS_MAX)
         while True:
@@ -120,7 +120,7 @@ class Answers:
             del self._last[next(iter(self._last))]
 
     async def _checks(self, ask: ReceiveChecks) -> tuple[ChecksPage, _Place]:
-        """Return what is to be decided, as much of it as one answer holds, from behind the last half that was handed out; and its last one."""
+        """Return the checks to decide after the last delivered half, as many as one answer holds, and the last one."""
         page, last = ChecksPage(), _FIRST
         waiting = await self._waiting(ask.producer_group, page)
         start = bisect_right(waiting, self._last.get(ask.producer_group, _FIRST), key=_place)
@@ -133,7 +133,7 @@ class Answers:
             try:
                 record = await store.record_at(half.position)
             except StoreFailed:
-                away.add(store.broker)  # its checks are listed when it is back
+                away.add(store.broker)  # its checks are listed when it returns
                 continue
             bytes_left -= len(record) + len(half.key)
             if bytes_left < 0:
@@ -147,13 +147,13 @@ class Answers:
         return page, last
 
     async def _waiting(self, group: str, page: ChecksPage) -> list[_Waiting]:
-        """Return the halves of a group that somebody has to decide, the oldest first; `page` is given the brokers asked."""
+        """Return the asked halves of a group, the oldest first. Adds the brokers queried to `page`."""
         waiting: list[_Waiting] = []
         for watch in self._held(None):
             page.brokers.append(watch.store.broker)
             if watch.undecided.asked(group):
                 with contextlib.suppress(StoreFailed):
-                    await watch.look()  # what was decided just now is listed no more
+                    await watch.look()  # removes transactions decided since
             waiting += [_Waiting(half, watch.store) for half in watch.undecided.asked(group)]
         return sorted(waiting, key=_place)
 
@@ -176,7 +176,7 @@ async def _of_store(watch: StoreWatch, ask: ListTransactions) -> list[Transactio
 
 
 async def parked(watch: StoreWatch) -> list[Half]:
-    """Return the newest halves that were given up and nobody has decided yet. Raises StoreFailed."""
+    """Return the newest parked halves that are still undecided. Raises StoreFailed."""
     state = await watch.store.settled(TRANS_CHECK_MAX_TIME_TOPIC)
     halves: list[Half] = []
     for first, end in reversed(gaps(0, state.max_offset, state.cursor, state.ranges)):

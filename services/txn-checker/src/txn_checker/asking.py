@@ -1,4 +1,4 @@
-"""Who asks a producer: the store of its half where the group has a channel there, else another store that has one."""
+"""Selects the store that asks a producer: the store of the half, or another one with a channel of the group."""
 
 from collections.abc import Callable, Iterable
 
@@ -12,14 +12,14 @@ REMEMBERED_GROUPS_MAX = 10_000
 
 
 class Producers:
-    """Finds a store with a channel of a group; remembers where the last one was found."""
+    """Finds a store with a channel of a group, and remembers where it was."""
 
     def __init__(self, stores: Callable[[], Iterable[Store]]) -> None:
         self._stores = stores
         self._last: dict[str, str] = {}
         self.asked = 0
         self.nobody = 0
-        """Checks that reached no client: the group has none connected."""
+        """Checks that reached no client, because none of the group is connected."""
 
     async def ask(self, home: Store, group: str, ask: AskProducer) -> bool:
         """Ask one client of the group; False when none is connected anywhere. Never raises."""
@@ -34,12 +34,15 @@ class Producers:
                     self.asked += 1
                     return True
             except (StoreFailed, WireError):
-                continue  # that store is away: its clients come to others, and the next check asks again
+                continue  # that store is down: its clients connect elsewhere, and the next check retries
         self.nobody += 1
         return False
 
     def _in_order(self, home: Store, group: str) -> list[Store]:
-        """Return the half's own store first, whose clients answer it directly; then where the group was found last."""
+        """Return the half's own store first, then the store where the group was last found.
+
+        The half's own clients answer its store directly.
+        """
         others = [store for store in self._stores() if store.address != home.address]
         last = self._last.get(group)
         return [home, *sorted(others, key=lambda store: store.broker != last)]
@@ -51,7 +54,7 @@ class Producers:
 
 
 def question(half: Half, home: Store) -> AskProducer:
-    """Return the request about a half."""
+    """Return the check request for a half."""
     return AskProducer(
         producer_group=half.group,
         key=half.key,

@@ -1,4 +1,4 @@
-"""Puts a txn-checker together from its settings: a claim, a watch and two loops for each store, one door for questions."""
+"""Builds a txn-checker from its settings: a claim, a watch and two loops per store, and one request port."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ _log = get_logger()
 
 
 class CheckerProcess:
-    """One checker. Two may run: each store's claim says which of them works on it."""
+    """One checker. Two may run: each store's claim decides which of them works on it."""
 
     def __init__(self, settings: CheckerSettings, life: Life) -> None:
         self._settings, self._life = settings, life
@@ -51,9 +51,9 @@ class CheckerProcess:
         self._door = ServiceDoor(self._routes(), failed=_failed, budget=self._budget)
 
     async def run(self) -> None:
-        """Live until asked to stop. Raises StartRefused when a port cannot be had."""
+        """Run until a signal stops it. Raises StartRefused when a port is unavailable."""
         settings = self._settings
-        self._show_figures()
+        self._add_metrics()
         show_budget(self._metrics, "txn_checker", self._budget)
         routes = health_routes(self._not_ready, self._metrics)
         http = HttpServer(
@@ -126,14 +126,14 @@ class CheckerProcess:
         self._stores.pop(at.broker)
         self._watches.pop(at.broker)
 
-    # Figures
+    # Metrics
 
     def _not_ready(self) -> str | None:
         if self._life.stopping.is_set():
             return "stopping"
         return None if self._fleet.has_asked else "no nameserver has answered yet"
 
-    def _show_figures(self) -> None:
+    def _add_metrics(self) -> None:
         metrics, watches = self._metrics, self._watches
 
         def per_store(read: Callable[[StoreWatch], float]) -> Callable[[], dict[tuple[str, ...], float]]:
@@ -141,21 +141,21 @@ class CheckerProcess:
 
         broker = ("broker",)
         gauges: list[tuple[str, str, Callable[[StoreWatch], float]]] = [
-            ("txn_checker_claim_held", "1 where the claim is ours.", lambda watch: watch.is_held),
-            ("txn_checker_undecided", "Halves known as undecided.", lambda watch: len(watch.undecided)),
+            ("txn_checker_claim_held", "1 where this checker holds the claim.", lambda watch: watch.is_held),
+            ("txn_checker_undecided", "Undecided halves in memory.", lambda watch: len(watch.undecided)),
         ]
-        for name, words, read in gauges:
-            metrics.gauge(name, words, per_store(read), broker)
+        for name, help_text, read in gauges:
+            metrics.gauge(name, help_text, per_store(read), broker)
         counted: list[tuple[str, str, Callable[[StoreWatch], float]]] = [
             ("txn_checker_checked", "Checks.", lambda watch: watch.checked),
-            ("txn_checker_parked", "Halves given up.", lambda watch: watch.parked),
+            ("txn_checker_parked", "Parked halves.", lambda watch: watch.parked),
         ]
-        for name, words, read in counted:
-            metrics.counted(name, words, per_store(read), broker)
+        for name, help_text, read in counted:
+            metrics.counted(name, help_text, per_store(read), broker)
         metrics.counted("txn_checker_asked", "Producers asked.", lambda: self._producers.asked)
         metrics.counted(
             "txn_checker_nobody_to_ask",
-            "Checks that found no client of the producer group connected.",
+            "Checks without a connected client of the producer group.",
             lambda: self._producers.nobody,
         )
 
@@ -175,7 +175,7 @@ def _failed(route: str, error: Exception) -> None:
 
 
 async def _until(leaving: asyncio.Event, loop: Callable[[], Awaitable[None]]) -> None:
-    """Run a loop until its store has left; what it raises is raised."""
+    """Run a loop until its store leaves; re-raise its errors."""
     work = asyncio.ensure_future(loop())
     left = asyncio.ensure_future(leaving.wait())
     try:

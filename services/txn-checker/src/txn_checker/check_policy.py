@@ -1,7 +1,7 @@
-"""When the producer of a half is asked, how often, and when it is given up: RocketMQ's rules. Pure: `now` is given.
+"""When a half is checked, how often, and when it is parked: RocketMQ's rules. Pure: `now` is an argument.
 
-transactionTimeOut 6 s, transactionCheckInterval 30 s, transactionCheckMax 15, fileReservedTime 72 h; a half may ask for a longer
-first time with CHECK_IMMUNITY_TIME_IN_SECONDS.
+transactionTimeOut 6 s, transactionCheckInterval 30 s, transactionCheckMax 15, fileReservedTime 72 h. A half may
+request a longer first wait with CHECK_IMMUNITY_TIME_IN_SECONDS.
 """
 
 from typing import NamedTuple
@@ -19,13 +19,13 @@ class Policy(NamedTuple):
 
 
 def due_ms(policy: Policy, half: Half) -> int:
-    """Return when something is to be done about a half: so long after it was stored, later after its newest check."""
+    """Return when a half is due: a fixed time after it was stored, then an interval after its newest check."""
     if half.checks:
         return half.stored_ms + policy.interval_ms
     return half.stored_ms + max(policy.timeout_ms, half.immunity_ms)
 
 
 def due_event(policy: Policy, half: Half, now_ms: int) -> Event:
-    """Return what a half's time brings: a check, or the end of all checks."""
+    """Return what a due half needs: a check, or the end of all checks."""
     is_too_old = now_ms - half.begun_ms > policy.retention_ms
     return Event.TOO_OLD if half.checks >= policy.checks_max or is_too_old else Event.CHECK_DUE

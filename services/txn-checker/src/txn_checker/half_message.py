@@ -1,7 +1,7 @@
-"""A half message as the checker sees it, and the states an undecided one goes through here. Pure.
+"""A half message as the checker sees it, and the states of an undecided one. Pure.
 
-What a half says of itself is in its record alone: topic, producer group, how often its producer was asked, when it began. So whoever
-holds the claim knows the same of it.
+The record alone holds everything about a half: topic, producer group, number of checks, begin. So whichever checker
+holds the claim knows the same.
 """
 
 from enum import Enum
@@ -22,20 +22,20 @@ NUMBER_DIGITS_MAX = 18
 
 
 class State(Enum):
-    """Where an undecided half stands."""
+    """The state of an undecided half."""
 
     WAITING = "waiting"
-    """For the time of its next check."""
+    """Waiting for its next check."""
     ASKING = "asking"
-    """Its next copy is being written; then its producer is asked."""
-    GIVING_UP = "giving up"
+    """Its next copy is being written. Its producer is asked after that."""
+    PARKING = "parking"
     """It is being parked."""
-    GONE = "gone"
+    ENDED = "ended"
     """Decided, or parked."""
 
 
 class Event(Enum):
-    """What happens to one."""
+    """An event of an undecided half."""
 
     CHECK_DUE = "check due"
     TOO_OLD = "too old"
@@ -48,12 +48,12 @@ class Event(Enum):
 STATES: dict[State, dict[Event, State]] = {
     State.WAITING: {
         Event.CHECK_DUE: State.ASKING,
-        Event.TOO_OLD: State.GIVING_UP,
-        Event.DECIDED: State.GONE,
+        Event.TOO_OLD: State.PARKING,
+        Event.DECIDED: State.ENDED,
     },
-    State.ASKING: {Event.COPIED: State.WAITING, Event.FAILED: State.WAITING, Event.DECIDED: State.GONE},
-    State.GIVING_UP: {Event.PARKED: State.GONE, Event.FAILED: State.WAITING, Event.DECIDED: State.GONE},
-    State.GONE: {},
+    State.ASKING: {Event.COPIED: State.WAITING, Event.FAILED: State.WAITING, Event.DECIDED: State.ENDED},
+    State.PARKING: {Event.PARKED: State.ENDED, Event.FAILED: State.WAITING, Event.DECIDED: State.ENDED},
+    State.ENDED: {},
 }
 
 
@@ -62,7 +62,7 @@ Transaction = tuple[str, str, str]
 
 
 class Half(NamedTuple):
-    """The newest copy of an undecided half. Times in ms of the store's clock."""
+    """The newest copy of an undecided half. Times are in ms of the store's clock."""
 
     key: str
     group: str
@@ -73,20 +73,23 @@ class Half(NamedTuple):
     begun_ms: int
     """When the first copy was stored."""
     stored_ms: int
-    """When this copy was stored: the moment of the newest check, where there was one."""
+    """When this copy was stored: the time of the newest check, if there was one."""
     checks: int
     immunity_ms: int
-    """How long its sender wants to be left alone; 0: it did not say."""
+    """The first wait its sender requested; 0 for none."""
     message_id: str
 
     @property
     def transaction(self) -> Transaction:
-        """Halves that agree in this are copies of one transaction, as the store sees it too."""
+        """Halves with equal values are copies of one transaction, as the store sees it too."""
         return self.group, self.topic, self.key
 
 
 def read_half(record: Record) -> Half:
-    """Return what a record of the half topic, or of the topic of given up ones, says. MalformedProperties for bytes that are no text."""
+    """Return the half in a record of the half topic or the topic of parked halves.
+
+    Raises MalformedProperties for bytes that are not text.
+    """
     named = record.property_map()
     checks = _number(named.get(TRANSACTION_CHECK_TIMES))
     return Half(

@@ -1,4 +1,4 @@
-"""The Store port over gantry_link: typed calls out, link errors as the port's."""
+"""The Store port over gantry_link: typed calls, and link errors as the port's errors."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from gantry_wire.transaction_bodies import AskProducer
 from txn_checker.ports import ClaimLost, Settled, StoreFailed
 
 CHECKER_GROUP = GATEWAY_GROUP
-"""The group of Gantry's own pulls: it leaves no offsets behind and is in nobody's lists."""
+"""The group of Gantry's own pulls. It stores no offsets and appears in no lists."""
 PULL_HAS_FILTER = 4
 SETTLE_SECONDS = 15.0
 
@@ -31,7 +31,7 @@ class LinkStore:
         self._transactions = TransactionStoreClient(pool, address)
 
     async def settled(self, topic: str) -> Settled:
-        """9004, all pages of it."""
+        """9004, all pages."""
         with _translated():
             state = await self._settling.state(topic, 0)
         return Settled(state.cursor, state.max_offset, state.store_time_ms, state.settled)

@@ -1,4 +1,4 @@
-"""What the checker needs of a store, in its own words. Adapter: link_store.py over gantry_link; tests use memory."""
+"""What the checker needs of a store. Adapter: link_store.py over gantry_link; tests use memory."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ from gantry_wire.transaction_bodies import AskProducer
 
 
 class StoreFailed(Exception):
-    """A store did not do what it was asked, or is away: try again later. The words are its own."""
+    """A store failed or is unreachable: retry later. The message is the store's."""
 
 
 class ClaimLost(StoreFailed):
@@ -17,7 +17,7 @@ class ClaimLost(StoreFailed):
 
 
 class Settled(NamedTuple):
-    """What is decided of a system queue: all below `cursor`, and the ranges above it."""
+    """The decided offsets of a system queue: all below `cursor`, and the ranges above it."""
 
     cursor: int
     max_offset: int
@@ -39,28 +39,28 @@ class Store(Protocol):
         ...
 
     async def settled(self, topic: str) -> Settled:
-        """Return what is decided of queue 0 of a topic."""
+        """Return the decided offsets of queue 0 of a topic."""
         ...
 
     async def read(self, topic: str, offset: int, count: int) -> tuple[list[Record], int]:
-        """Return up to `count` records of queue 0 from an offset on, and where to go on."""
+        """Return up to `count` records of queue 0 from an offset on, and the next offset."""
         ...
 
     async def record_at(self, position: int) -> bytes:
-        """Return the record at a position of the log."""
+        """Return the record at a log position."""
         ...
 
     async def settle(self, topic: str, epoch: int, items: Sequence[SettleItem]) -> list[SettleResult]:
-        """Decide items of queue 0 of a topic; one result for each. Raises ClaimLost too."""
+        """Decide items of queue 0 of a topic; return one result each. Also raises ClaimLost."""
         ...
 
     async def ask_producer(self, ask: AskProducer) -> bool:
-        """Have a client of a producer group asked; False when none is connected to this store."""
+        """Ask a client of a producer group; False when none is connected to this store."""
         ...
 
 
 class Asker(Protocol):
-    """Has producers asked about halves, through whichever store holds a channel of theirs."""
+    """Asks producers about halves, through whichever store holds a channel of theirs."""
 
     async def ask(self, home: Store, group: str, ask: AskProducer) -> bool:
         """Ask one client of the group; False when none is connected anywhere. Never raises."""

@@ -1,4 +1,4 @@
-"""Every setting of a txn-checker beside those of all workers, with default, unit and bounds."""
+"""The txn-checker's settings beyond those of all workers, with default, unit and bounds."""
 
 from typing import Annotated
 
@@ -13,24 +13,24 @@ class CheckerSettings(WorkerSettings, frozen=True, kw_only=True):
 
     port: Annotated[Port, Meta(description="Remoting port; 0 takes a free one.")] = 10931
     poll_ms: Annotated[
-        int, Meta(ge=20, le=10_000, description="Between two looks at what was decided meanwhile.")
+        int, Meta(ge=20, le=10_000, description="Interval between polls for decided halves.")
     ] = 1000
     transaction_timeout_ms: Annotated[
-        int, Meta(ge=0, le=86_400_000, description="A half is left alone for so long before its first check.")
+        int, Meta(ge=0, le=86_400_000, description="Wait before the first check of a half.")
     ] = 6000
     check_interval_ms: Annotated[
-        int, Meta(ge=100, le=86_400_000, description="Between two checks of one half.")
+        int, Meta(ge=100, le=86_400_000, description="Interval between checks of one half.")
     ] = 30_000
     check_max: Annotated[
-        int, Meta(ge=1, le=10_000, description="After so many checks in vain a half is given up.")
+        int, Meta(ge=1, le=10_000, description="Unanswered checks after which a half is parked.")
     ] = 15
     retention_hours: Annotated[
         int,
-        Meta(ge=1, le=100_000, description="A half older than this is given up, however often it was asked."),
+        Meta(ge=1, le=100_000, description="Age at which a half is parked, however many checks it had."),
     ] = 72
 
     def policy(self) -> Policy:
-        """Return when, how often and how long is asked."""
+        """Return the check policy."""
         return Policy(
             self.transaction_timeout_ms,
             self.check_interval_ms,

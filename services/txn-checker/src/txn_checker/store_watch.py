@@ -1,6 +1,6 @@
-"""Watches one store while its claim is ours: what is undecided, what is due, and what is to be done about it.
+"""Watches one store while we hold its claim: finds undecided halves, checks or parks those that are due.
 
-Asks for the decided offsets in short turns and reads only halves that stay undecided for a while, so that a store with ten thousand
+Polls the decided offsets often and reads only halves that stay undecided for a while. A store with ten thousand
 transactions a second costs the checker next to nothing.
 """
 
@@ -24,7 +24,7 @@ from txn_checker.undecided import Undecided, gaps
 BATCH = 256
 ASKING_MAX = 64
 MARGIN_POLLS = 2
-"""A half is read so many polls before its first check may be due."""
+"""Polls before its first due time at which a half is read."""
 SILENT_OUTCOMES = frozenset({SettleStatus.SETTLED, SettleStatus.ALREADY, SettleStatus.REMOVED})
 _POSITION_CHARS = 16
 
@@ -33,7 +33,7 @@ NowMs = Callable[[], int]
 
 
 class StoreWatch:
-    """One store. `run` ends only when cancelled; `hold` and `release` say whether the claim is ours."""
+    """One store. `run` ends only when cancelled; `hold` and `release` report whether we hold the claim."""
 
     def __init__(
         self,
@@ -44,37 +44,37 @@ class StoreWatch:
         due: Callable[[], None],
         monotonic_s: Callable[[], float],
     ) -> None:
-        """`due` is called whenever a half was asked about: requests over HTTP that wait for one look again.
+        """Watch a store. `due` is called after a producer was asked, so that held HTTP requests look again.
 
-        `monotonic_s` is the steady clock by which the store's time goes on between two of its answers.
+        `monotonic_s` is the steady clock that extends the store's time between two of its answers.
         """
         self.store = store
         self.undecided = Undecided(policy)
         self.parked = 0
         self.checked = 0
         self.is_whole = False
-        """Whether everything undecided at the time of the claim is known."""
+        """Whether all halves undecided at the time of the claim are known."""
         self.failed: Callable[[str], None] = _ignore
-        """Told why the claim is no longer ours, when the store says so."""
+        """Called with the reason when the store says we lost the claim."""
         self._policy, self._asker, self._poll_seconds, self._due = policy, asker, poll_seconds, due
         self._monotonic_s = monotonic_s
         self._epoch: int | None = None
         self._next = 0
         self._term = 0
-        """Counts the times we got the claim: a look that began in an earlier one knows nothing of this one."""
+        """Number of claims granted. A scan begun under an earlier claim is stale."""
         self._marks: deque[tuple[int, int]] = deque()
         self._store_ahead_ms = 0.0
         self._held = asyncio.Event()
-        self._looking = asyncio.Lock()
+        self._scanning = asyncio.Lock()
         self._asking = asyncio.Semaphore(ASKING_MAX)
 
     @property
     def is_held(self) -> bool:
-        """Whether the claim is ours."""
+        """Whether we hold the claim."""
         return self._epoch is not None
 
     def hold(self, epoch: int) -> None:
-        """Begin: the claim is ours."""
+        """Begin: we hold the claim."""
         self._epoch, self._next = epoch, 0
         self._term += 1
         self._marks.clear()
@@ -83,21 +83,23 @@ class StoreWatch:
         self._held.set()
 
     def release(self) -> None:
-        """Stop: the claim is another's."""
+        """Stop: another checker holds the claim."""
         self._epoch = None
         self._held.clear()
         self.undecided.clear()
         self.is_whole = False
 
     async def run(self) -> None:
-        """Look and act for ever; supervise it as a named loop."""
+        """Scan and act until cancelled; supervise it as a named loop."""
         while True:
             await self._held.wait()
             term = self._term
             try:
                 await self.turn()
             except ClaimLost as error:
-                if term == self._term:  # else an earlier claim was meant: another has been granted meanwhile
+                if (
+                    term == self._term
+                ):  # otherwise the error is about an earlier claim: another was granted meanwhile
                     self.failed(str(error))
                     self.release()
             except (StoreFailed, WireError) as error:
@@ -105,7 +107,7 @@ class StoreWatch:
             await asyncio.sleep(self._pause_seconds())
 
     async def turn(self) -> None:
-        """Look once, and do what is due. Raises StoreFailed."""
+        """Scan once, and do what is due. Raises StoreFailed."""
         await self.look()
         epoch = self._epoch
         if epoch is None:
@@ -122,8 +124,8 @@ class StoreWatch:
                 self.undecided.give_back(work, self.now_ms())
 
     async def look(self, *, all_of_it: bool = False) -> Settled:
-        """Learn what is decided, and read what stays undecided; `all_of_it`: the youngest too."""
-        async with self._looking:
+        """Read the decided offsets and the halves that stay undecided; with `all_of_it`, the youngest too."""
+        async with self._scanning:
             term = self._term
             state = await self.store.settled(HALF_TOPIC)
             if term != self._term:
@@ -144,11 +146,11 @@ class StoreWatch:
             return state
 
     def now_ms(self) -> int:
-        """Return the store's time: what its last answer said, and what passed since by the steady clock."""
+        """Return the store's time: its last answer, plus the steady time since."""
         return int(self._monotonic_s() * 1000 + self._store_ahead_ms)
 
     def _end_of_old(self, state: Settled, *, all_of_it: bool) -> int:
-        """Return the offset below which halves are so old that their first check comes near."""
+        """Return the offset below which halves are near their first check."""
         if all_of_it:
             return state.max_offset
         self._marks.append((state.store_time_ms, state.max_offset))
@@ -160,7 +162,7 @@ class StoreWatch:
         return end
 
     async def _read(self, first: int, end: int) -> int:
-        """Return how far it came: the store may show less just now, and the next turn goes on there."""
+        """Return the offset reached. The store may not show all yet; the next turn continues there."""
         while first < end:
             records, following = await self.store.read(HALF_TOPIC, first, end - first)
             for record in records:
@@ -172,7 +174,7 @@ class StoreWatch:
         return min(first, end)
 
     async def _check(self, epoch: int, halves: Sequence[Half]) -> None:
-        """Write the next copy of each, which counts the check, then have the producers asked about it."""
+        """Write the next copy of each half, which counts the check, then have the producers asked about it."""
         results = await self._settle(epoch, halves, _copy_of)
         now_ms, copies = self.now_ms(), list[Half]()
         for half, result in zip(halves, results, strict=True):
@@ -199,14 +201,14 @@ class StoreWatch:
                 self.parked += 1
                 self.undecided.apply(half, Event.PARKED)
                 _log.warning(
-                    "transaction given up: decide it by hand",
+                    "parked a transaction: decide it by hand",
                     broker=self.store.broker, transaction=half.key, group=half.group, checks=half.checks,
                 )  # fmt: skip
             else:
                 self._not_done(half, result)
 
     async def _settle_stale(self, epoch: int) -> None:
-        """Settle older copies without a message; those that the store did not settle stay for the next turn."""
+        """Settle older copies without a message. Copies the store did not settle stay for the next turn."""
         stale = list(self.undecided.stale)
         for at in range(0, len(stale), BATCH):
             part = stale[at : at + BATCH]
@@ -231,7 +233,7 @@ class StoreWatch:
     def _not_done(self, half: Half, result: SettleResult) -> None:
         if result.status in SILENT_OUTCOMES:
             self.undecided.apply(half, Event.DECIDED)
-        else:  # given back at the end of the turn
+        else:  # released at the end of the turn
             _log.warning("half not written", transaction=half.key, status=result.status, detail=result.detail)
 
     def _pause_seconds(self) -> float:
@@ -252,7 +254,7 @@ def _parked(half: Half) -> tuple[SettleOutput, str]:
 
 
 def _op(half: Half) -> SettleOutput:
-    """Return the op message that tells RocketMQ's own broker, should it open these files, that this copy is done with."""
+    """Return the op message that marks this copy as done for RocketMQ's own broker, should it open these files."""
     body = op_body(half.offset)
     return SettleOutput(OP_HALF_TOPIC, 0, body=None, body_base64=body, set=OP_PROPERTIES, properties="none")
 

@@ -1,6 +1,8 @@
-"""The undecided halves of one store, in memory: rebuilt from the settled cursor by whoever holds the claim. Pure: `now` is given.
+"""The undecided halves of one store, in memory, rebuilt from the settled cursor by the claim holder.
 
-Bounded by nothing but what producers leave open: about 700 bytes for each; bodies stay in the store.
+Pure: `now` is an argument.
+
+Only producers bound its size: about 700 bytes per open half. Bodies stay in the store.
 """
 
 from bisect import bisect_right
@@ -13,7 +15,7 @@ from txn_checker.check_policy import Policy, due_event, due_ms
 from txn_checker.half_message import STATES, Event, Half, State, Transaction
 
 RETRY_MS = 2_000
-"""What could not be written now is tried again after this time."""
+"""Wait before a failed write is retried."""
 
 Ranges = Sequence[tuple[int, int]]
 """[first, end), ascending."""
@@ -27,22 +29,22 @@ class _Entry:
 
 
 class Work(NamedTuple):
-    """What is due: to ask about these again, to give those up."""
+    """Due work: halves to check, and halves to park."""
 
     check: list[Half]
     give_up: list[Half]
 
 
 class Undecided:
-    """Halves by transaction; of several copies of one the newest counts."""
+    """Halves by transaction; the newest of several copies counts."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._entries: dict[Transaction, _Entry] = {}
         self._due: list[tuple[int, int, Transaction]] = []
-        """(time, offset, transaction); entries that no longer hold are passed over."""
+        """(time, offset, transaction); outdated entries are skipped."""
         self.stale: list[Half] = []
-        """Undecided copies that a newer one has replaced: to be settled without a message."""
+        """Undecided copies replaced by a newer one: to be settled without a message."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -52,11 +54,11 @@ class Undecided:
 
     @property
     def next_due_ms(self) -> int | None:
-        """When something is due next, at the earliest."""
+        """Return the earliest time something is due."""
         return self._due[0][0] if self._due else None
 
     def seen(self, half: Half) -> None:
-        """Take a half that was read from its queue and is not settled."""
+        """Take an unsettled half read from its queue."""
         known = self._entries.get(half.transaction)
         if known is not None and known.half.offset >= half.offset:
             if known.half.offset > half.offset:
@@ -67,7 +69,7 @@ class Undecided:
         self._put(half)
 
     def settled(self, cursor: int, ranges: Ranges) -> list[Half]:
-        """Take out what is decided by now: what lies below the cursor or in a range. Returns it."""
+        """Remove and return what is now decided: below the cursor or in a range."""
         firsts = [first for first, _end in ranges]
         gone = [
             entry.half
@@ -79,7 +81,7 @@ class Undecided:
         return gone
 
     def due(self, now_ms: int, count_max: int) -> Work:
-        """Return what is due at `now`; each is worked on until `copied`, `apply` or `give_back` says what came of it."""
+        """Return what is due at `now`. Each half stays in progress until `copied`, `apply` or `give_back`."""
         work = Work([], [])
         while self._due and self._due[0][0] <= now_ms and len(work.check) + len(work.give_up) < count_max:
             _, offset, transaction = heappop(self._due)
@@ -92,7 +94,7 @@ class Undecided:
         return work
 
     def copied(self, half: Half, offset: int, position: int, message_id: str, now_ms: int) -> Half | None:
-        """Note the new copy of a half that is being asked about; None when it was decided meanwhile."""
+        """Record the new copy of a half being checked; None when it was decided meanwhile."""
         entry = self._entries.get(half.transaction)
         if entry is None or entry.half.offset > offset:
             return None
@@ -110,26 +112,26 @@ class Undecided:
         return copy
 
     def apply(self, half: Half, event: Event, now_ms: int = 0) -> None:
-        """Note what came of a half: decided, parked, or failed for now."""
+        """Record the outcome of a half: decided, parked, or failed for now."""
         entry = self._entries.get(half.transaction)
         if entry is None or entry.half.offset != half.offset:
             return
         entry.state = STATES[entry.state][event]
-        if entry.state is State.GONE:
+        if entry.state is State.ENDED:
             del self._entries[half.transaction]
         elif event is Event.FAILED:
             entry.due_ms = now_ms + RETRY_MS
             heappush(self._due, (entry.due_ms, half.offset, half.transaction))
 
     def give_back(self, work: Work, now_ms: int) -> None:
-        """Have what nothing came of tried again later: its writing was refused, or broke off before its turn."""
+        """Retry unfinished halves later: their write was refused, or stopped before their turn."""
         for half in (*work.check, *work.give_up):
             entry = self._entries.get(half.transaction)
             if entry is not None and entry.state is not State.WAITING:
                 self.apply(half, Event.FAILED, now_ms)
 
     def asked(self, group: str) -> list[Half]:
-        """Return the halves of a producer group that somebody has to decide: those asked about, the oldest first."""
+        """Return the halves of a producer group that were asked about, the oldest first."""
         found = [
             entry.half for entry in self._entries.values() if entry.half.group == group and entry.half.checks
         ]
@@ -140,12 +142,12 @@ class Undecided:
         return [(entry.half, entry.due_ms) for entry in self._entries.values()]
 
     def forget_stale(self, settled: Iterable[Half]) -> None:
-        """Forget older copies that are settled now."""
+        """Drop older copies that are now settled."""
         gone = {half.offset for half in settled}
         self.stale = [half for half in self.stale if half.offset not in gone]
 
     def clear(self) -> None:
-        """Forget everything: the claim is another's."""
+        """Drop everything: another checker holds the claim."""
         self._entries.clear()
         self._due.clear()
         self.stale.clear()
@@ -157,7 +159,7 @@ class Undecided:
 
 
 def gaps(first: int, end: int, cursor: int, ranges: Ranges) -> list[tuple[int, int]]:
-    """Return what is undecided of [first, end), as ranges."""
+    """Return the undecided parts of [first, end), as ranges."""
     found: list[tuple[int, int]] = []
     at = max(first, cursor)
     for start, stop in ranges:
