@@ -1,4 +1,4 @@
-"""What is told to others is never the address that means every address; that there are others is said."""
+"""A wildcard address is never advertised, and a port open to others is warned about."""
 
 import asyncio
 import ipaddress
@@ -14,7 +14,7 @@ from gantry_chassis.metrics import Metrics
 
 
 @pytest.mark.parametrize("listen", sorted(EVERYWHERE))
-def test_listening_everywhere_becomes_one_real_address(listen: str) -> None:
+def test_a_wildcard_listen_address_becomes_one_real_address(listen: str) -> None:
     address = ipaddress.ip_address(reachable_address(listen))
     assert not address.is_unspecified
 
@@ -25,13 +25,13 @@ def test_a_named_address_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("listen", "is_open"), [("127.0.0.1", False), ("::1", False), ("0.0.0.0", True)])
-def test_a_port_that_others_reach_is_warned_of(listen: str, *, is_open: bool) -> None:
+def test_a_port_open_to_others_is_warned_about(listen: str, *, is_open: bool) -> None:
     with capture_logs() as logged:
         warn_if_open(listen)
     assert [event["listen"] for event in logged] == [listen] * is_open
 
 
-def test_an_address_of_six_stands_in_brackets_before_its_port() -> None:
+def test_an_ipv6_address_has_brackets_before_its_port() -> None:
     assert joined("::1", 80) == "[::1]:80"
     assert joined("127.0.0.1", 80) == "127.0.0.1:80"
     assert joined("mq.example", 80) == "mq.example:80"
@@ -61,7 +61,7 @@ def test_health_is_served_at_every_kind_of_address(listen: str, host: str) -> No
     asyncio.run(scenario())
 
 
-def test_a_port_that_is_taken_is_said_and_leaves_no_socket() -> None:
+def test_a_taken_port_is_reported_and_leaves_no_socket() -> None:
     with listening_socket("::1", 0, backlog=1) as first:
         with pytest.raises(OSError, match="in use"):
             listening_socket("::1", first.getsockname()[1], backlog=1)

@@ -1,4 +1,4 @@
-"""The words of a command line are judged as the service that gets them would."""
+"""A command line is checked as its service would check it."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ def where(monkeypatch: pytest.MonkeyPatch) -> str:
     return "mixer_settings:Knobs"
 
 
-def test_settings_in_their_bounds_pass_in_silence(where: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_in_bounds_pass_silently(where: str, capsys: pytest.CaptureFixture[str]) -> None:
     main([where, "mixer", "--set", "size=2"])
     assert capsys.readouterr() == ("", "")
 
@@ -31,7 +31,7 @@ def test_settings_in_their_bounds_pass_in_silence(where: str, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("words", "complaint"), [("nope=1", "unknown setting 'nope'"), ("size=0", "size (from")]
 )
-def test_any_other_is_one_line_and_exit_status_2(
+def test_invalid_settings_print_one_line_and_exit_with_2(
     where: str, words: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -14,7 +14,7 @@ assert raise_limit() == hard
 """
 
 
-def test_the_soft_limit_is_raised_to_what_the_machine_allows():
+def test_the_soft_limit_is_raised_as_far_as_allowed():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     subprocess.run([sys.executable, "-c", SCRIPT], check=True, timeout=60)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before

@@ -1,4 +1,4 @@
-"""The fine timer of a loop: once, not before its time, replaced, stopped; and without a descriptor of its own."""
+"""The fine timer fires once, not early; it can be replaced and stopped, and works without a descriptor."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ async def until(condition):
             await asyncio.sleep(0.005)
 
 
-async def test_it_goes_off_once_and_not_before_its_time(timed):
+async def test_it_fires_once_and_not_early(timed):
     timer, times = timed
     began = time.monotonic()
     timer.set(0.02)
@@ -39,14 +39,14 @@ async def test_it_goes_off_once_and_not_before_its_time(timed):
     await until(lambda: len(times) == 2)
 
 
-async def test_the_time_set_last_counts(timed):
+async def test_the_last_set_wins(timed):
     timer, times = timed
     timer.set(3600)
     timer.set(0.001)
     await until(lambda: times)
 
 
-async def test_what_is_cancelled_or_closed_never_goes_off(timed):
+async def test_a_cancelled_or_closed_timer_never_fires(timed):
     timer, times = timed
     timer.set(0.001)
     timer.cancel()

@@ -1,4 +1,4 @@
-"""The small HTTP side of a service, over a real socket."""
+"""The small HTTP server over a real socket."""
 
 import asyncio
 import contextlib
@@ -99,7 +99,7 @@ def test_a_handler_gets_path_parameters_query_and_body() -> None:
     asyncio.run(scenario())
 
 
-def test_a_body_over_the_limit_is_413_and_the_server_goes_on() -> None:
+def test_a_body_over_the_limit_is_413_and_the_server_continues() -> None:
     async def scenario() -> None:
         async with serving({("POST", "/x"): lambda _request: json_response({})}) as port:
             assert (await call(port, "POST", "/x", bytes(BODY_BYTES_MAX + 1)))[0] == 413
@@ -108,7 +108,7 @@ def test_a_body_over_the_limit_is_413_and_the_server_goes_on() -> None:
     asyncio.run(scenario())
 
 
-def test_a_handler_that_raises_is_500_and_the_server_goes_on() -> None:
+def test_a_handler_that_raises_is_500_and_the_server_continues() -> None:
     def broken(_request: Request) -> Response:
         raise ValueError("boom")
 
@@ -120,7 +120,7 @@ def test_a_handler_that_raises_is_500_and_the_server_goes_on() -> None:
     asyncio.run(scenario())
 
 
-def test_web_pages_of_other_origins_and_bodies_without_a_type_change_nothing() -> None:
+def test_foreign_web_pages_and_bodies_without_a_type_change_nothing() -> None:
     done: list[str] = []
 
     def handler(request: Request) -> Response:
@@ -152,7 +152,7 @@ def test_web_pages_of_other_origins_and_bodies_without_a_type_change_nothing() -
     asyncio.run(scenario())
 
 
-def test_every_answer_in_json_ends_its_line() -> None:
+def test_every_json_answer_ends_its_line() -> None:
     async def scenario() -> None:
         async with serving(health_routes(lambda: None, Metrics())) as port:
             for path in ("/health/live", "/health/ready", "/nothing"):

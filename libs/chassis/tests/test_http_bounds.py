@@ -1,4 +1,4 @@
-"""Hostile clients of a small HTTP port: silent ones, heads and bodies without an end, readers that do not read, a crowd of them."""
+"""Hostile clients of a small HTTP port: silent ones, endless heads and bodies, non-reading readers, many of each."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ POST = (
 
 
 class Noted(Budget):
-    """A budget that notes what it told, and the most it held."""
+    """A budget that records its reports and its peak."""
 
     def __init__(self, limits: BudgetLimits | None = None) -> None:
         self.told: list[tuple[str, str]] = []
@@ -81,7 +81,7 @@ async def until_zero(budget: Budget) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_half_bodies_together_hold_a_bound_and_the_oldest_are_refused_in_words() -> None:
+async def test_incomplete_bodies_are_bounded_and_the_oldest_are_refused_with_a_reason() -> None:
     budget = Noted(BudgetLimits(address_bytes_max=2_000_000))
     async with serving(budget) as port:
         lines = [await Line.to(port, POST % BODY_BYTES_MAX + bytes(900_000)) for _ in range(6)]
@@ -102,7 +102,7 @@ async def test_half_bodies_together_hold_a_bound_and_the_oldest_are_refused_in_w
         await until_zero(budget)
 
 
-async def test_a_head_without_an_end_is_cut_off_and_its_bytes_are_free_again() -> None:
+async def test_an_endless_head_is_cut_off_and_its_bytes_are_released() -> None:
     budget = Noted()
     async with serving(budget) as port:
         line = await Line.to(port, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
@@ -119,7 +119,7 @@ async def test_a_head_without_an_end_is_cut_off_and_its_bytes_are_free_again() -
         await until_zero(budget)
 
 
-async def test_what_does_not_come_whole_in_time_is_408_and_a_silent_connection_ends() -> None:
+async def test_a_request_that_does_not_arrive_in_time_is_408_and_a_silent_connection_ends() -> None:
     budget = Noted()
     async with serving(budget, read_seconds=0.5) as port:
         silent = await Line.to(port)
@@ -134,7 +134,7 @@ async def test_what_does_not_come_whole_in_time_is_408_and_a_silent_connection_e
     assert {peer for peer, _ in budget.told} == {head.name, body.name}
 
 
-async def test_a_reader_that_reads_nothing_counts_and_goes_when_others_need_the_bytes() -> None:
+async def test_a_client_that_reads_nothing_is_cut_when_others_need_the_bytes() -> None:
     budget = Noted(BudgetLimits(bytes_max=6_000_000))
     async with serving(budget) as port:
         slow: list[Line] = []
@@ -156,7 +156,7 @@ async def test_a_reader_that_reads_nothing_counts_and_goes_when_others_need_the_
         await until_zero(budget)
 
 
-async def test_a_body_that_is_refused_and_dropped_is_not_counted_as_held() -> None:
+async def test_a_refused_and_dropped_body_is_not_counted() -> None:
     budget = Noted()
     async with serving(budget) as port:
         line = await Line.to(port, POST % 20_000_000 + bytes(1_500_000))
@@ -169,7 +169,7 @@ async def test_a_body_that_is_refused_and_dropped_is_not_counted_as_held() -> No
         line.writer.close()
 
 
-async def test_where_descriptors_are_kept_for_files_a_connection_is_refused_in_words() -> None:
+async def test_a_connection_on_a_reserved_descriptor_is_refused_with_a_reason() -> None:
     spare = os.open(os.devnull, os.O_RDONLY)
     os.close(spare)
     budget = Noted(BudgetLimits(descriptors_max=spare + 20 - DESCRIPTORS_MORE))
@@ -184,7 +184,7 @@ async def test_where_descriptors_are_kept_for_files_a_connection_is_refused_in_w
             line.writer.close()
 
 
-async def test_the_server_looks_at_connections_only_while_there_are_some() -> None:
+async def test_the_server_checks_connections_only_while_there_are_some() -> None:
     server = HttpServer("127.0.0.1", 0, {}, Budget(), read_seconds=0.1)
     port = await server.start()
     assert server._sweeper is None

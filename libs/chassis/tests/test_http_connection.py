@@ -1,4 +1,4 @@
-"""A request that asks for an upgrade is read like one that does not, however it comes in pieces and whatever follows it."""
+"""A request with an upgrade is read like one without, however it is split and whatever follows it."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ class MemoryTransport(asyncio.Transport):
 
 
 async def echo(scope, receive, send) -> None:
-    """Answer what was read: method, path and body."""
+    """Return what was read: method, path and body."""
     body, more = b"", True
     while more:
         event = await receive()
@@ -53,7 +53,7 @@ async def echo(scope, receive, send) -> None:
 
 
 async def answers(pieces: list[bytes]) -> list[object]:
-    """What a server answers to these pieces: what it read, or the status where it read nothing."""
+    """Return a server's answers to these pieces: what it read, or the status where it read nothing."""
     config = Config(echo, ws="none", lifespan="off", log_config=None, access_log=False)
     config.load()
     connection, transport = (
@@ -87,7 +87,7 @@ def request(method: str, path: str, body: bytes | None, *, upgrade: str = "", ch
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-async def test_a_body_that_looks_like_a_request_is_a_body_at_every_split():
+async def test_a_body_that_looks_like_a_request_stays_a_body_at_every_split():
     body = b"PUT /smuggled HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
     sent = request("POST", "/a", body, upgrade=UPGRADE)
     wanted = [["POST", "/a", body.decode()]]
@@ -120,7 +120,7 @@ REQUESTS = st.lists(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(requests=REQUESTS, cuts=st.lists(st.integers(0, 600), max_size=4))
-async def test_requests_with_an_upgrade_are_read_as_without(requests, cuts):
+async def test_requests_with_an_upgrade_read_the_same_as_without(requests, cuts):
     def spelled(*, plain: bool) -> bytes:
         return b"".join(
             request(method, path, body, upgrade="" if plain else upgrade, chunked=chunked)
@@ -150,5 +150,5 @@ async def test_many_upgrades_in_one_read_are_all_answered():
         request("POST", "/a", b"x", upgrade=UPGRADE).replace(b"Length: 1", b"Length: x"),
     ],
 )
-async def test_what_is_no_request_is_refused_once_and_the_connection_closes(sent):
+async def test_invalid_requests_are_refused_once_and_the_connection_closes(sent):
     assert await answers([sent]) == [400]

@@ -1,4 +1,4 @@
-"""Nobody who logs waits for whoever reads; what is missing is counted; a file of its own is moved aside when it is full."""
+"""Logging never waits for a reader; dropped lines are counted; a full log file is moved aside."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def run(body: str, *arguments: str, stderr: int = subprocess.PIPE) -> subprocess
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_logging_into_a_pipe_that_nobody_reads_does_not_wait_and_counts_what_is_lost(as_json: bool) -> None:
+def test_logging_into_an_unread_pipe_does_not_wait_and_counts_dropped_lines(as_json: bool) -> None:
     ran = run(f"""
         reading, writing = os.pipe()
         keep = os.dup(2)
@@ -49,11 +49,11 @@ def test_logging_into_a_pipe_that_nobody_reads_does_not_wait_and_counts_what_is_
     count, last = second.split(" ", 1)
     missing = 20_000 - (int(count) - 1)
     assert missing > 0
-    assert "lines are missing here: nobody took them in time" in last
+    assert "dropped log lines here: nobody read them in time" in last
     assert (f'"lines":{missing}' if as_json else f"lines={missing}") in last
 
 
-def test_the_end_of_the_process_waits_for_its_last_words(tmp_path: Path) -> None:
+def test_exit_waits_for_the_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "one.log"
     ran = run(
         """
@@ -92,7 +92,7 @@ def test_a_full_file_is_moved_aside_and_no_line_is_missing_or_cut(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.log", "one.log.1"]
 
 
-def test_a_file_that_was_taken_away_is_made_again(tmp_path: Path) -> None:
+def test_a_deleted_file_is_created_again(tmp_path: Path) -> None:
     log = tmp_path / "one.log"
     run(
         """

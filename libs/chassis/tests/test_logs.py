@@ -1,4 +1,4 @@
-"""Log lines carry what belongs to them, as text and as JSON."""
+"""Log lines carry their fields, as text and as JSON."""
 
 import json
 import logging
@@ -36,14 +36,14 @@ def test_json_lines_carry_service_request_and_fields(capfd: pytest.CaptureFixtur
     }  # fmt: skip
 
 
-def test_text_lines_quote_what_has_blanks(capfd: pytest.CaptureFixture[str]) -> None:
+def test_text_lines_quote_values_with_spaces(capfd: pytest.CaptureFixture[str]) -> None:
     configure("gateway")
     get_logger().warning("refused", reason="too long", size=7)
     line = said(capfd)
     assert line.endswith("Z warning refused reason='too long' size=7\n")
 
 
-def test_a_traceback_stands_below_its_line(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_follows_its_line(capfd: pytest.CaptureFixture[str]) -> None:
     configure("gateway")
     try:
         raise ValueError("boom")
@@ -54,20 +54,20 @@ def test_a_traceback_stands_below_its_line(capfd: pytest.CaptureFixture[str]) ->
     assert rest[-1] == "ValueError: boom"
 
 
-def test_less_than_the_level_is_not_said(capfd: pytest.CaptureFixture[str]) -> None:
+def test_lines_below_the_level_are_dropped(capfd: pytest.CaptureFixture[str]) -> None:
     configure("gateway", "warning")
     get_logger().info("chatter")
     logging.getLogger("uvicorn.error").info("chatter")
     assert said(capfd) == ""
 
 
-def test_other_libraries_speak_the_same_way(capfd: pytest.CaptureFixture[str]) -> None:
+def test_other_libraries_log_in_the_same_form(capfd: pytest.CaptureFixture[str]) -> None:
     configure("gateway")
     logging.getLogger("nats").warning("slow consumer")
     assert "warning slow consumer source=nats" in said(capfd)
 
 
-def test_rich_is_not_loaded_by_our_logs() -> None:
+def test_our_logs_do_not_load_rich() -> None:
     import subprocess
 
     code = "import sys, gantry_chassis.logs; raise SystemExit('rich' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Memory that held something large goes back to the system; nothing is done for what is small."""
+"""Memory of large blocks returns to the system; small ones cost nothing."""
 
 import asyncio
 from pathlib import Path
@@ -13,9 +13,9 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def test_what_the_library_keeps_is_given_back() -> None:
+def test_memory_the_c_library_keeps_is_returned() -> None:
     blocks = [bytes(20_000) for _ in range(5_000)]  # too small to be mapped on their own
-    kept = blocks[::50]  # and so scattered that the heap cannot shrink
+    kept = blocks[::50]  # scattered, so that the heap cannot shrink
     full = resident_bytes()
     del blocks
     give_back()
@@ -23,7 +23,7 @@ def test_what_the_library_keeps_is_given_back() -> None:
     assert len(kept) == 100
 
 
-def test_many_large_things_are_one_return_and_small_ones_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_large_blocks_cause_one_return_and_small_ones_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "AFTER_SECONDS", 0.01)
     returns: list[int] = []
     large = LargeThings(lambda: returns.append(1))

@@ -1,4 +1,4 @@
-"""What is counted with plain additions is what Prometheus reads."""
+"""Prometheus reads what plain additions count."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ def test_counters_show_their_labels() -> None:
     assert lines(metrics) == {'gantry_sent_total{topic="orders"}': 5, "gantry_restarts_total": 1}
 
 
-def test_a_forgotten_child_is_shown_no_more() -> None:
+def test_a_forgotten_child_is_no_longer_shown() -> None:
     metrics = Metrics()
     family = metrics.counters("gantry_sent", "Messages sent.", ("topic",))
     family.labels("gone").value += 1
@@ -45,7 +45,7 @@ def test_histogram_buckets_are_cumulative_and_inclusive() -> None:
     }
 
 
-def test_gauges_are_read_when_asked() -> None:
+def test_gauges_are_read_at_the_scrape() -> None:
     metrics = Metrics()
     value = 1.0
     metrics.gauge("gantry_held", "Held pulls.", lambda: value)

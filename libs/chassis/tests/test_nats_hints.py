@@ -1,4 +1,4 @@
-"""Hints over a real NATS server: they travel while it is there, are dropped while it is not, and it heals by itself."""
+"""Hints over a real NATS server: sent while it is up, dropped while it is down, and reconnected without help."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ async def until(condition) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_hint_reaches_whoever_subscribed_and_repeats_of_a_turn_are_one() -> None:
+def test_a_hint_reaches_its_subscribers_and_duplicates_of_a_turn_are_merged() -> None:
     async def scenario() -> None:
         port = free_port()
         got: list[tuple[str, bytes]] = []
@@ -92,7 +92,7 @@ def test_no_address_means_no_hints() -> None:
     asyncio.run(scenario())
 
 
-def test_it_heals_when_the_server_comes_late_and_when_it_comes_back() -> None:
+def test_it_recovers_when_the_server_starts_late_or_returns() -> None:
     async def scenario() -> None:
         port = free_port()
         got: list[bytes] = []
@@ -116,8 +116,8 @@ def test_it_heals_when_the_server_comes_late_and_when_it_comes_back() -> None:
     asyncio.run(scenario())
 
 
-def test_it_heals_after_the_server_refused_a_connection_in_words() -> None:
-    """A client that is told `-ERR` closes for good: another one must take its place."""
+def test_it_recovers_after_the_server_refused_a_connection_with_an_error() -> None:
+    """A client that gets `-ERR` closes for good, so another one must replace it."""
 
     async def scenario() -> None:
         greeted = 0
@@ -153,7 +153,7 @@ NASTY_SUBJECTS = [
 
 @pytest.mark.parametrize("subject", NASTY_SUBJECTS, ids=repr)
 @pytest.mark.parametrize("payload", [b"", b"\xff" * 3, b"x" * 1_000_000], ids=len)
-def test_hints_go_on_after_any_subject_and_payload(
+def test_hints_continue_after_any_subject_and_payload(
     subject: bytes, payload: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nats_hints, "CHECK_SECONDS", 0.2)
@@ -179,7 +179,7 @@ def test_hints_go_on_after_any_subject_and_payload(
     asyncio.run(scenario())
 
 
-def test_hints_need_the_token_of_the_server_and_read_it_from_a_file(tmp_path: Path) -> None:
+def test_hints_use_the_token_from_a_file(tmp_path: Path) -> None:
     async def scenario() -> None:
         port = free_port()
         (tmp_path / "nats.conf").write_text('authorization { token: "s3cret" }')
@@ -196,7 +196,7 @@ def test_hints_need_the_token_of_the_server_and_read_it_from_a_file(tmp_path: Pa
 
 
 @pytest.mark.parametrize("content", ["guess", None])
-def test_a_token_that_is_refused_or_cannot_be_read_is_logged_once_and_works_as_soon_as_it_is_right(
+def test_a_bad_token_is_logged_once_and_the_right_one_works_without_a_restart(
     tmp_path: Path, content: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
@@ -219,6 +219,6 @@ def test_a_token_that_is_refused_or_cannot_be_read_is_logged_once_and_works_as_s
     )
     asyncio.run(scenario())
     assert [warning["event"] for warning in warnings] == ["no hints, only slow polls"]
-    assert ("refuses the token" if content else "cannot read nats_token_file") in warnings[0]["why"]
+    assert ("refused the token" if content else "cannot read nats_token_file") in warnings[0]["why"]
     assert "s3cret" not in str(warnings)
     assert "guess" not in str(warnings)

@@ -1,11 +1,11 @@
-"""A crowd of refusals does not fill the log, and is counted."""
+"""Many refusals do not fill the log, and are counted."""
 
 from structlog.testing import capture_logs
 
 from gantry_chassis.peer_log import LINES_PER_SECOND, PeerLog
 
 
-def test_a_crowd_of_refusals_is_a_few_lines_a_second_and_a_number() -> None:
+def test_many_refusals_are_a_few_lines_a_second_and_a_count() -> None:
     now = 100.0
     log = PeerLog(lambda: now)
     with capture_logs() as lines:

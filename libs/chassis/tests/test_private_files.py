@@ -1,4 +1,4 @@
-"""What a service keeps is for its own user, also where an earlier run left it open."""
+"""A service's files are private to its user, even where an earlier run left them open."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, object]]]
     return words
 
 
-def test_a_new_directory_is_private_and_nothing_is_said(tmp_path: Path, said) -> None:
+def test_a_new_directory_is_private_without_a_warning(tmp_path: Path, said) -> None:
     old = os.umask(0o022)
     try:
         private_directory(tmp_path / "new")
@@ -40,18 +40,16 @@ def test_a_new_directory_is_private_and_nothing_is_said(tmp_path: Path, said) ->
 
 
 @pytest.mark.parametrize("before", [0o755, 0o777, 0o710, 0o704])
-def test_a_directory_that_others_could_read_is_closed_and_that_is_said(
-    tmp_path: Path, said, before: int
-) -> None:
+def test_a_directory_open_to_others_is_closed_and_logged(tmp_path: Path, said, before: int) -> None:
     tmp_path.chmod(before)
     private_directory(tmp_path)
     assert mode(tmp_path) == 0o700
     ((words, fields),) = said
-    assert "now its owner alone can" in words
+    assert "now only its owner can" in words
     assert (fields["before"], fields["mode"]) == (f"{before:04o}", "0700")
 
 
-def test_a_directory_that_cannot_be_closed_is_used_and_said(
+def test_a_directory_that_cannot_be_closed_is_used_and_logged(
     tmp_path: Path, said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o755)
@@ -61,7 +59,7 @@ def test_a_directory_that_cannot_be_closed_is_used_and_said(
 
     monkeypatch.setattr(Path, "chmod", refuse)
     private_directory(tmp_path)
-    assert "cannot be changed" in said[0][0]
+    assert "cannot be closed" in said[0][0]
 
 
 def test_every_file_of_a_service_is_private() -> None:
@@ -81,7 +79,7 @@ run(main, service="trial")
     assert ran.stdout == "0o600 0o700\n"
 
 
-def test_a_secret_is_what_its_file_holds_without_the_line_end(tmp_path: Path) -> None:
+def test_a_secret_is_the_content_of_its_file_without_the_line_end(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("s3cret\n")
     assert read_secret(str(tmp_path / "token")) == "s3cret"
     assert read_secret("") == ""

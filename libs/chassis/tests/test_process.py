@@ -1,4 +1,4 @@
-"""A process lives as promised: signals drain it, loops come back, refusals are one line."""
+"""A process keeps its promises: signals drain it, loops restart, refusals are one line."""
 
 import signal
 import subprocess
@@ -52,7 +52,7 @@ def test_a_second_signal_ends_it_without_drain() -> None:
     assert process.returncode == 128 + signal.SIGINT
 
 
-def test_it_drains_also_when_nobody_reads_its_log() -> None:
+def test_it_drains_even_when_nobody_reads_its_log() -> None:
     process = program("""
         async def main(life):
             say("up")
@@ -70,7 +70,7 @@ def test_it_drains_also_when_nobody_reads_its_log() -> None:
     process.stdout.close()
 
 
-def test_a_loop_that_raises_is_started_again_and_counted() -> None:
+def test_a_loop_that_raises_is_restarted_and_counted() -> None:
     process = program("""
         async def main(life):
             turns = 0
@@ -89,7 +89,7 @@ def test_a_loop_that_raises_is_started_again_and_counted() -> None:
     assert err.count("ValueError: boom") == 2
 
 
-def test_a_loop_whose_awaited_future_was_cancelled_is_started_again() -> None:
+def test_a_loop_whose_awaited_future_was_cancelled_is_restarted() -> None:
     process = program("""
         async def main(life):
             turns = 0
@@ -144,7 +144,7 @@ def test_an_unexpected_error_is_logged_and_status_1() -> None:
     assert "KeyError: 'boom'" in err
 
 
-def test_sleep_is_cut_short_by_the_wish_to_stop() -> None:
+def test_a_stop_cuts_sleep_short() -> None:
     began = time.monotonic()
     process = program("""
         async def main(life):

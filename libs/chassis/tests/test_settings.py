@@ -1,4 +1,4 @@
-"""Settings come in layers, are bounded, and say where a wrong one came from."""
+"""Settings have layers and bounds, and an error names their source."""
 
 from pathlib import Path
 from typing import Annotated
@@ -57,12 +57,12 @@ def test_a_value_out_of_bounds_names_setting_source_and_bound() -> None:
         (["-c", "/nonexistent/file.toml"], "cannot read the settings file"),
     ],
 )
-def test_a_wrong_word_is_refused_in_words(words: list[str], complaint: str) -> None:
+def test_an_unreadable_value_is_refused_with_a_reason(words: list[str], complaint: str) -> None:
     with pytest.raises(SettingsRefused, match=complaint):
         load_settings(Knobs, "KNOBS", words, environ={})
 
 
-def test_own_options_and_switches_are_cut_out() -> None:
+def test_options_and_switches_of_a_service_are_parsed() -> None:
     arguments = parse_arguments(["-n", "a:1", "-p"], options={"-n": "nameservers"}, switches=("-p", "-m"))
     assert arguments.sets == {"nameservers": "a:1"}
     assert arguments.switches == {"-p"}

@@ -1,4 +1,4 @@
-"""Which requests of web pages are taken: by Host, Origin and Sec-Fetch-Site, as browsers write them."""
+"""Which requests of web pages are accepted, by Host, Origin and Sec-Fetch-Site as browsers write them."""
 
 import ipaddress
 import socket
@@ -34,12 +34,12 @@ def is_ours(name: str) -> bool:
 
 
 @given(host=addresses, port=ports)
-def test_an_address_is_no_name_that_somebody_can_point_here(host: str, port: str) -> None:
+def test_an_address_is_accepted_because_no_owner_of_a_name_can_point_it_here(host: str, port: str) -> None:
     assert refusal_of(OURS, host=host + port) is None
 
 
 @given(host=st.one_of(names, st.sampled_from(["localhost", "GATEWAY", "MQ.example.com."])), port=ports)
-def test_a_name_is_taken_exactly_if_it_is_ours(host: str, port: str) -> None:
+def test_a_name_is_accepted_exactly_if_it_is_ours(host: str, port: str) -> None:
     refusal = refusal_of(OURS, host=host + port)
     assert (refusal is None) is is_ours(host)
     assert refusal is None or (refusal.header == "Host" and "allowed_hosts" in refusal.words)
@@ -52,7 +52,7 @@ NO_HOSTS = """
 
 
 @pytest.mark.parametrize("host", NO_HOSTS.replace("\n", "").split("|"))
-def test_what_is_no_host_is_refused(host: str) -> None:
+def test_an_invalid_host_is_refused(host: str) -> None:
     refusal = refusal_of(OURS, host=host)
     assert refusal is not None
     assert refusal.header == "Host"
@@ -72,7 +72,7 @@ methods = st.sampled_from(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPT
     method=methods, origin=origins, site=sites, host=st.sampled_from(["gateway", "gateway:8080", "[::1]:1"])
 )
 def test_only_pages_of_our_own_origin_may_call(method: str, origin: str, site: str | None, host: str) -> None:
-    """Whatever they ask for: what a page may not read, it may not ask for either."""
+    """Whatever the method: a page may not request what it may not read."""
     headers = {"host": host, "origin": origin} | ({} if site is None else {"sec_fetch_site": site})
     is_own = origin.lower() in {f"http://{host}", f"https://{host}"}
     refusal = refusal_of(OURS, method, **headers)
@@ -81,7 +81,7 @@ def test_only_pages_of_our_own_origin_may_call(method: str, origin: str, site: s
 
 
 @given(method=methods, site=sites, mode=st.sampled_from(["navigate", "no-cors", "cors"]), frame=st.booleans())
-def test_without_an_origin_another_site_may_lead_here_and_no_more(
+def test_without_an_origin_another_site_may_only_link_here(
     method: str, site: str | None, mode: str, frame: bool
 ) -> None:
     headers = {
@@ -95,13 +95,13 @@ def test_without_an_origin_another_site_may_lead_here_and_no_more(
     assert (refusal_of(OURS, method, **headers) is None) is is_taken
 
 
-def test_a_program_sends_none_of_these_headers_and_is_taken() -> None:
+def test_a_program_without_these_headers_is_accepted() -> None:
     for method in ("GET", "POST", "DELETE"):
         assert refusal_of(OURS, method, host="127.0.0.1:8080") is None
         assert refusal_of(OURS, method) is None
 
 
-def test_pages_of_origins_that_are_set_may_call() -> None:
+def test_pages_of_configured_origins_may_call() -> None:
     some = WebPages("127.0.0.1", "", "https://shop.example, http://localhost:3000")
     for origin in ("https://shop.example", "http://localhost:3000"):
         assert refusal_of(some, host="localhost:8080", origin=origin, sec_fetch_site="cross-site") is None
@@ -115,18 +115,18 @@ def test_pages_of_origins_that_are_set_may_call() -> None:
     assert refusal_of(everybody, host="evil.example", origin="http://evil.example") is not None
 
 
-def test_any_host_is_taken_where_that_is_set() -> None:
+def test_any_host_is_accepted_when_configured() -> None:
     assert refusal_of(WebPages("127.0.0.1", "*"), host="anything.example") is None
 
 
-def test_a_refusal_repeats_a_header_in_bounds_and_without_control_characters() -> None:
+def test_a_refusal_quotes_a_bounded_header_without_control_characters() -> None:
     refusal = OURS.refusal("POST", {b"host": b"\x1b[31m\xff" + b"a" * 10_000})
     assert refusal is not None
     assert refusal.words.isprintable()
     assert len(refusal.words) < 400
 
 
-def test_other_values_of_host_each_time_fill_no_memory() -> None:
+def test_changing_host_values_fill_no_memory() -> None:
     pages = WebPages("127.0.0.1")
     for port in range(2 * HOSTS_REMEMBERED_MAX):
         assert refusal_of(pages, host=f"localhost:{port}") is None

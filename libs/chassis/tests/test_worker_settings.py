@@ -1,4 +1,4 @@
-"""What all workers have: defaults that work together, and a port of each worker's own."""
+"""What all workers share: defaults that work together, and a port of each worker's own."""
 
 import pytest
 
@@ -25,17 +25,17 @@ def test_the_http_port_follows_the_remoting_port():
     assert load("http_port=7").http_port_or_next == 7
 
 
-def test_others_are_told_the_host_that_reaches_it():
+def test_the_reachable_host_is_advertised():
     assert load().advertised_host == "127.0.0.1"
     assert load("advertise=worker-1").advertised_host == "worker-1"
     assert load("listen=0.0.0.0").advertised_host not in ("", "0.0.0.0")
 
 
-def test_a_worker_adds_settings_of_its_own():
+def test_a_worker_adds_its_own_settings():
     assert load("claim_ttl_ms=500").own == 3
 
 
 @pytest.mark.parametrize("word", ["port=70000", "claim_ttl_ms=499", "poll_seconds=0", "nameservers="])
-def test_what_is_out_of_bounds_is_refused(word):
+def test_values_out_of_bounds_are_refused(word):
     with pytest.raises(SettingsRefused):
         load(word)

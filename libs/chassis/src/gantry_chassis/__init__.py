@@ -1,4 +1,4 @@
-"""The life of a process: settings, logs, metrics, health, signals, drain. Knows neither the wire nor the link.
+"""The life of a process: settings, logs, metrics, health, signals, drain. Depends on neither wire nor link.
 
-Import what you need from its modules; nothing is imported here, so that a process pays only for what it uses.
+Import from its modules; this file imports nothing, so a process pays only for what it uses.
 """

@@ -1,4 +1,4 @@
-"""The address a process listens on: how it is written, what others are told, and whether there are others at all."""
+"""The listen address of a process: its text form, the address to advertise, and a warning when it is open to others."""
 
 import socket
 
@@ -6,7 +6,7 @@ from gantry_chassis.logs import get_logger
 
 EVERYWHERE = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared only
 EVERY_ADDRESS = "::"
-"""IPv4 and IPv6, whatever the system's default for IPv6 sockets is."""
+"""IPv4 and IPv6, whatever the system's default for IPv6 sockets."""
 LOOPBACK = "127.0.0.1"
 LOOPBACKS = ("127.", "::1", "localhost")
 
@@ -14,12 +14,12 @@ _log = get_logger()
 
 
 def joined(host: str, port: int) -> str:
-    """Return host and port as one text; an IPv6 address stands in brackets."""
+    """Return `host:port`; an IPv6 address gets brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def listening_socket(host: str, port: int, *, backlog: int, reuse_port: bool = False) -> socket.socket:
-    """Return a socket that listens and does not block (uvloop accepts until the kernel says "no more"). Raises OSError."""
+    """Return a listening, non-blocking socket (uvloop accepts until the kernel has no more). Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -38,9 +38,9 @@ def listening_socket(host: str, port: int, *, backlog: int, reuse_port: bool = F
 
 
 def reachable_address(listen: str) -> str:
-    """Return `listen`, or where that is every address, the one this machine's packets leave from.
+    """Return `listen`, or for a wildcard address the one this machine sends from.
 
-    In a container that is the container's own address. 127.0.0.1 when there is no network.
+    In a container that is the container's own address. Without a network it is 127.0.0.1.
     """
     if listen not in EVERYWHERE:
         return listen
@@ -55,7 +55,7 @@ def reachable_address(listen: str) -> str:
 
 
 def warn_if_open(listen: str) -> None:
-    """Log that everybody may ask, where a remoting port is reached from other machines too."""
+    """Warn that a remoting port reachable from other machines has no access control."""
     if not listen.startswith(LOOPBACKS):
-        words = "there is no access control: whoever reaches the remoting port may ask and change everything"
-        _log.warning(words, listen=listen)
+        message = "no access control: anyone who can reach the remoting port may read and change everything"
+        _log.warning(message, listen=listen)

@@ -1,6 +1,6 @@
 """`python -m gantry_chassis.ask_health PORT`: exit status 0 when the service on that port of this host is ready.
 
-For the health checks of containers, whose images have no curl. Standard library only, so that it costs little.
+For container health checks; the images have no curl. Standard library only, for a fast start.
 """
 
 import socket

@@ -1,6 +1,6 @@
-"""What a process holds for those that are connected to it: bytes that wait for the rest of a request, or for a reader. And descriptors.
+"""Bounds what clients make a process hold: bytes of incomplete requests and unread answers, and descriptors.
 
-One budget a process, shared by all its ports. Pure: connections report, and are told by a callback that they have to go.
+One budget per process, shared by all its ports. Pure: connections report their bytes, and a callback closes them.
 """
 
 from collections import Counter
@@ -18,13 +18,13 @@ class BudgetLimits:
 
     bytes_max: int = 512 * MIB
     address_bytes_max: int = 320 * MIB
-    """Clients of one machine have one address: twenty requests of 16 MiB may be half there at once."""
+    """Clients of one machine share an address: allows twenty incomplete requests of 16 MiB."""
     descriptors_max: int = 1 << 30
-    """A connection whose descriptor has this number or a higher one is refused."""
+    """Connections with this descriptor number or a higher one are refused."""
 
 
 class Account:
-    """What is held for one connection, one way."""
+    """The bytes held for one connection in one direction."""
 
     __slots__ = ("_budget", "address", "cut", "held", "is_closed", "what")
 
@@ -35,12 +35,15 @@ class Account:
         self.is_closed = False
 
     def hold(self, size: int) -> None:
-        """Say how many bytes are held now. Growth beyond a limit ends the connection that has held its part longest, this one perhaps."""
+        """Set the bytes held now.
+
+        Growth beyond a limit closes the connection that has held its bytes longest, perhaps this one.
+        """
         if size != self.held and not self.is_closed:
             self._budget.change(self, size)
 
     def close(self) -> None:
-        """Hold nothing any more: the connection is gone, and what it held is free at once."""
+        """Release everything at once: the connection is closed."""
         held = self.held
         self.hold(0)
         self.is_closed = True
@@ -54,61 +57,64 @@ class _Address:
     def __init__(self) -> None:
         self.held = 0
         self.accounts: dict[Account, None] = {}
-        """Those that hold something, the one that has held it longest first."""
+        """Accounts with bytes, the longest holder first."""
 
 
 class Budget:
-    """Bytes in all and by address; and what was refused, which is counted and told here."""
+    """Bytes in total and by address. Counts and reports refusals."""
 
     def __init__(
         self,
         limits: BudgetLimits | None = None,
-        told: Callable[[str, str], None] | None = None,
+        on_refusal: Callable[[str, str], None] | None = None,
         abandoned: Callable[[int], None] | None = None,
     ) -> None:
-        """`told(peer, words)` hears of every refusal.
+        """Report every refusal to `on_refusal(peer, message)`.
 
-        `abandoned(size)` hears of bytes whose connections went before they were used, each time they are a MiB together.
+        `abandoned(size)` is called for each MiB of bytes whose connections closed before they were used.
         """
         self.limits = limits or BudgetLimits()
         self.held = 0
         self._peak = 0
         self.refusals: Counter[str] = Counter()
-        self._told = told
+        self._on_refusal = on_refusal
         self._abandoned = abandoned
         self._abandoned_bytes = 0
         self._addresses: dict[str, _Address] = {}
 
     def account(self, address: str, what: str, cut: Callable[[str], None]) -> Account:
-        """Open the account of a connection from `address`; `cut(words)` has to close it and to free what is held. `what` is that, in words."""
+        """Open an account for a connection from `address`.
+
+        `cut(reason)` must close it and free its bytes; `what` describes them.
+        """
         return Account(self, address, what, cut)
 
     def abandon(self, size: int) -> None:
-        """Note bytes that came to nothing: their connection is gone."""
+        """Count bytes of a closed connection that were never used."""
         self._abandoned_bytes += size
         if self._abandoned is not None and self._abandoned_bytes >= MIB:
             self._abandoned(self._abandoned_bytes)
             self._abandoned_bytes = 0
 
     def has_descriptor(self, number: int) -> bool:
-        """Whether a connection may have the descriptor of this number."""
+        """Whether a connection may use this descriptor number."""
         return number < self.limits.descriptors_max
 
     def descriptor_refusal(self) -> str:
-        """Say why a connection is refused that may not have its descriptor."""
+        """Return why a connection without a descriptor is refused."""
         return (
-            f"the {self.limits.descriptors_max} descriptors for connections and files are in use, the others are kept for files; "
+            f"the {self.limits.descriptors_max} descriptors for connections are in use, the rest is reserved for files; "
             "try again later, or raise the limit of open files (ulimit -n)"
         )
 
-    def refused(self, reason: str, peer: str, words: str) -> None:
-        """Count and tell that a connection was refused or closed; `reason` is one word."""
+    def refused(self, reason: str, peer: str, message: str) -> None:
+        """Count and report a refused or closed connection; `reason` is one word."""
         self.refusals[reason] += 1
-        if self._told is not None:
-            self._told(peer, words)
+        if self._on_refusal is not None:
+            self._on_refusal(peer, message)
 
     def change(self, account: Account, size: int) -> None:
-        """Note what an account holds; see `Account.hold`. What shrinks makes progress: it counts as begun now."""
+        """Update an account; see `Account.hold`. An account that shrinks makes progress, so its time starts again."""
         place = self._addresses.get(account.address)
         if place is None:
             place = self._addresses[account.address] = _Address()
@@ -127,7 +133,7 @@ class Budget:
             self._peak = max(self._peak, self.held)
 
     def take_peak(self) -> int:
-        """Return the most that was held since the last call."""
+        """Return the most bytes held since the last call."""
         peak, self._peak = self._peak, self.held
         return peak
 
@@ -145,16 +151,16 @@ class Budget:
 
     def _cut(self, place: _Address, why: str) -> None:
         account = next(iter(place.accounts))
-        words = f"{why}: this connection has held its part longest, {account.held} bytes of {account.what}"
+        message = f"{why}: this connection has held its part longest, {account.held} bytes of {account.what}"
         account.close()
-        account.cut(words)
+        account.cut(message)
 
 
 def show_budget(metrics: Metrics, prefix: str, budget: Budget) -> None:
-    """Name what can be read of a budget."""
+    """Register the metrics of a budget."""
     metrics.gauge(
         f"{prefix}_peer_held_bytes",
-        "Bytes held for clients: half requests, and answers that are not read.",
+        "Bytes held for clients: incomplete requests and unread answers.",
         lambda: budget.held,
     )
     metrics.counted(

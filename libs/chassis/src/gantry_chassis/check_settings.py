@@ -1,6 +1,6 @@
-"""Would a service take these settings? `python -m gantry_chassis.check_settings MODULE:STRUCT SERVICE [--set name=value]…`.
+"""Checks settings as a service would: `python -m gantry_chassis.check_settings MODULE:STRUCT SERVICE [--set name=value]…`.
 
-For the launcher, which asks before it starts anything. Exit status 0, or one line and 2, as the service itself would answer.
+The launcher runs it before it starts anything. Exits with 0, or with 2 and the service's own one-line error.
 """
 
 import sys
@@ -10,10 +10,10 @@ from gantry_chassis.settings import settings_or_exit
 
 
 def main(argv: list[str]) -> None:
-    """Read the settings of the named Struct as its service does; nothing is started."""
-    where, service, *words = argv
+    """Read the settings of the named Struct as its service does, and start nothing."""
+    where, service, *arguments = argv
     module, _, name = where.partition(":")
-    settings_or_exit(getattr(import_module(module), name), service, words)
+    settings_or_exit(getattr(import_module(module), name), service, arguments)
 
 
 if __name__ == "__main__":

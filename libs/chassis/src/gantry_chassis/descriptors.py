@@ -1,19 +1,19 @@
-"""How many files and connections this process may have open at once, and how many of them are for connections."""
+"""Limits of open files: how many this process may have, and how many of them connections may use."""
 
 import resource
 
 WANTED = 65_536
-"""Connections and open files together; more than this nobody needs here."""
+"""Enough for all connections and open files together."""
 FILES_MAX = 1024
-"""Descriptors kept for files and for connections of our own, where the limit allows that many."""
+"""Descriptors reserved for files and outgoing connections, where the limit allows that many."""
 FILES_SHARE = 3
-"""Under a low limit, one part of so many is kept."""
+"""Under a low limit, the reserved share is one in this many."""
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of open files as far as the machine allows, at most to WANTED; returns what it is now.
+    """Raise the soft limit of open files as far as allowed, at most to WANTED; return the new limit.
 
-    Many machines begin at 1,024, which ten thousand clients are not held with. Needs no rights: the hard limit stays.
+    Many machines start at 1,024, too few for ten thousand clients. Needs no privileges: the hard limit stays.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
@@ -24,9 +24,9 @@ def raise_limit() -> int:
 
 
 def for_connections() -> int:
-    """Return below which number a descriptor may belong to a connection that came in.
+    """Return the bound below which a descriptor may belong to an incoming connection.
 
-    The kernel gives the lowest free number: one at or above this says that all below are taken, and the rest is for files.
+    The kernel assigns the lowest free number. A number at or above the bound means that all below are in use.
     """
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = WANTED if soft == resource.RLIM_INFINITY else soft

@@ -1,6 +1,6 @@
-"""One timer of a loop that is exact to about a tenth of a millisecond. The loop's own know whole milliseconds, and are up to two late.
+"""A timer accurate to about 0.1 ms. The loop's own timers have whole milliseconds and fire up to two late.
 
-Linux: a descriptor that the loop waits for. Where there is none, or no descriptor is left, the loop's timers do it.
+Linux: the loop watches a timerfd. Without one, or without a free descriptor, the loop's timers take over.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Times(ctypes.Structure):
 
 
 class FineTimer:
-    """Calls back once after the time that was `set` last. Made and used in the running loop."""
+    """Calls back once at the time of the last `set`. Create and use it in the running loop."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self._callback = callback
@@ -43,7 +43,7 @@ class FineTimer:
             self._loop.add_reader(self._descriptor, self._expired)
 
     def set(self, seconds: float) -> None:
-        """Call back in so many seconds, and no more at the time that was set before."""
+        """Call back after this many seconds, replacing the earlier time."""
         if self._descriptor >= 0:
             self._arm(max(int(seconds * _NANOSECONDS), 1))
             return
@@ -51,7 +51,7 @@ class FineTimer:
         self._handle = self._loop.call_later(ceil(max(seconds, 0) * 1000) / 1000, self._callback)
 
     def cancel(self) -> None:
-        """Call back no more, until it is set again."""
+        """Do not call back until the next `set`."""
         if self._descriptor >= 0:
             self._arm(0)
         elif self._handle is not None:
@@ -59,7 +59,7 @@ class FineTimer:
             self._handle = None
 
     def close(self) -> None:
-        """End it; it is not to be set again."""
+        """Close the timer. Do not set it again."""
         self.cancel()
         if self._descriptor >= 0:
             self._loop.remove_reader(self._descriptor)
@@ -67,7 +67,7 @@ class FineTimer:
             os.close(descriptor)
 
     def _arm(self, nanoseconds: int) -> None:
-        """Set the kernel's timer; 0 stops it. Either way what has expired is forgotten, so that nobody needs to read it."""
+        """Set the kernel's timer; 0 stops it. Setting discards an earlier expiry, so nothing has to read it."""
         times = self._times
         times.first_s, times.first_ns = divmod(nanoseconds, _NANOSECONDS)
         if _libc.timerfd_settime(self._descriptor, 0, self._times_at, None) != 0:
@@ -79,7 +79,7 @@ class FineTimer:
 
 
 def _descriptor() -> int:
-    """Return a timer's descriptor, -1 where there is none."""
+    """Return a timerfd; -1 where there is none."""
     with contextlib.suppress(AttributeError):
         return int(_libc.timerfd_create(time.CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC))
     return -1

@@ -1,6 +1,6 @@
-"""The small HTTP side of a service (health, figures, snapshots): uvicorn's protocol inside the service's own loop.
+"""A small HTTP server for a service's health, metrics and snapshots: uvicorn's protocol inside the service's own loop.
 
-Routes are a table {(method, "/path/{name}"): handler}; anything bigger belongs to the gateway.
+Routes are a table {(method, "/path/{name}"): handler}. The gateway serves anything bigger.
 """
 
 import asyncio
@@ -29,20 +29,20 @@ BODY_BYTES_MAX = 1024 * 1024
 BACKLOG = 128
 JSON = "application/json"
 READ_SECONDS = 10.0
-"""A request must be whole after this time, the first one from the beginning of its connection."""
+"""Longest time to receive a whole request; for the first one, from the start of the connection."""
 KEEP_ALIVE_SECONDS = 5
 """A connection without a request is closed after this time."""
 UNSENT_SECONDS = 30.0
-"""So long may a client read nothing of an answer."""
+"""Longest time a client may read nothing of an answer."""
 SWEEPS_PER_READ_TIME = 5
 DESCRIPTORS_MORE = 32
-"""Descriptors kept for files that this port may use: a process that others fill with connections still says that it lives."""
+"""Reserved descriptors this port may use, so that health checks work when connections fill the process."""
 
 _log = get_logger()
 
 
 class Request(NamedTuple):
-    """One request, read whole."""
+    """One request, received completely."""
 
     method: str
     path: str
@@ -52,7 +52,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """One answer; see `json_response` for the usual one."""
+    """One answer; `json_response` builds the usual kind."""
 
     status: int = 200
     body: bytes = b""
@@ -68,33 +68,33 @@ class _Send(Protocol):
 
 
 def json_response(value: object, status: int = 200) -> Response:
-    """Answer `value` as JSON."""
+    """Return `value` as a JSON response."""
     return Response(status, msgspec.json.encode(value) + b"\n")
 
 
 def health_routes(ready: Callable[[], str | None], metrics: Metrics) -> dict[tuple[str, str], Handler]:
-    """Return the routes every service has; `ready` returns None, or the reason why not (then 503)."""
+    """Return the routes every service has. `ready` returns None, or the reason for a 503."""
 
     def is_ready(_request: Request) -> Response:
         reason = ready()
         return json_response({"ready": reason is None, "reason": reason}, 200 if reason is None else 503)
 
-    async def figures(_request: Request) -> Response:
+    async def show_metrics(_request: Request) -> Response:
         return Response(200, await metrics.text(), CONTENT_TYPE)
 
     return {
         ("GET", "/health/live"): lambda _request: json_response({"live": True}),
         ("GET", "/health/ready"): is_ready,
-        ("GET", "/metrics"): figures,
+        ("GET", "/metrics"): show_metrics,
     }
 
 
 class _ClientGone(Exception):
-    """The client closed before its request was complete: nothing is done, and there is nobody to answer."""
+    """The client closed before its request was complete: do nothing and answer nobody."""
 
 
 class HttpServer:
-    """Serves a table of routes on one port until closed. What clients make it hold counts in `budget`, that of the process."""
+    """Serves a table of routes on one port until closed. `budget`, the process's, counts what clients make it hold."""
 
     def __init__(
         self,
@@ -106,7 +106,10 @@ class HttpServer:
         *,
         read_seconds: float = READ_SECONDS,
     ) -> None:
-        """`allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are never taken."""
+        """Set up a server.
+
+        `allowed_hosts` is the setting of that name, see `web_pages`; pages of other origins are refused.
+        """
         self.host, self.port = host, port
         self._pages = WebPages(host, allowed_hosts)
         self._budget, self._read_seconds = budget, read_seconds
@@ -116,7 +119,7 @@ class HttpServer:
         self._sockets: list[socket.socket] = []
 
     async def start(self) -> int:
-        """Listen, and return the port (useful where 0 was asked for). Raises OSError when it is taken."""
+        """Listen, and return the port (chosen by the kernel for 0). Raises OSError when it is taken."""
         from uvicorn import Config, Server
 
         from gantry_chassis.http_connection import Bounds, HttpConnection
@@ -138,7 +141,7 @@ class HttpServer:
             lifespan="off",
             log_config=None,
             access_log=False,
-            date_header=False,  # uvicorn's clock ticks ten times a second; we write the date into each answer
+            date_header=False,  # uvicorn's clock ticks ten times a second; we add the date to each answer
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -147,13 +150,14 @@ class HttpServer:
         config.load()
         server = Server(config)
         server.lifespan = config.lifespan_class(config)
-        # Only its start and stop: main_loop would wake an idle process, and `serve` takes the signals away from us.
+        # Use only its start and stop: main_loop would wake an idle process, and `serve` takes over our signal
+        # handlers.
         await server.startup(sockets=self._sockets)
         self._server = server
         return self.port
 
     async def close(self) -> None:
-        """Stop listening and let running requests end (≤ 5 s)."""
+        """Stop listening and let running requests finish (≤ 5 s)."""
         server, self._server = self._server, None
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -161,7 +165,7 @@ class HttpServer:
             await server.shutdown(sockets=self._sockets)
 
     def _sweep_later(self) -> None:
-        """Look at the connections after a while; an idle process has none, and is not woken."""
+        """Check the connections after a while. An idle process has none and is not woken."""
         if self._sweeper is None:
             seconds = self._read_seconds / SWEEPS_PER_READ_TIME
             self._sweeper = asyncio.get_running_loop().call_later(seconds, self._sweep)
@@ -202,7 +206,7 @@ class HttpServer:
         if body is None:
             return json_response({"error": f"the body is over {BODY_BYTES_MAX} bytes"}, 413)
         if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
-            return json_response({"error": f"a body comes with the header Content-Type: {JSON}"}, 415)
+            return json_response({"error": f"a body needs the header Content-Type: {JSON}"}, 415)
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         method, path = scope["method"], scope["path"]
         handler, params = self._find(method, path)
@@ -213,10 +217,10 @@ class HttpServer:
             return await answer if isawaitable(answer) else answer
         except Exception:  # noqa: BLE001 - one place logs a failed request
             _log.exception("http request failed", method=method, path=path)
-            return json_response({"error": "internal error; see the log of this process"}, 500)
+            return json_response({"error": "internal error; see the log of the process"}, 500)
 
     def _find(self, method: str, path: str) -> tuple[Handler | None, dict[str, str] | None]:
-        """Return the handler and path parameters; (None, {}) when only the method is wrong."""
+        """Return the handler and path parameters; (None, {}) when only the method does not match."""
         other_method: dict[str, str] | None = None
         for known, pattern, handler in self._routes:
             match = pattern.fullmatch(path)
@@ -233,7 +237,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 async def _read_body(receive: Callable[[], Awaitable[Any]]) -> bytes | None:
-    """Return the whole body, or None when it is over the limit. Raises _ClientGone."""
+    """Return the whole body; None when it is over the limit. Raises _ClientGone."""
     parts: list[bytes] = []
     size = 0
     while True:

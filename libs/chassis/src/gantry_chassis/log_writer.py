@@ -1,6 +1,6 @@
-"""Where the lines of the log go: a bounded queue, and a thread that writes them to stderr or into a file of its own.
+"""Writes log lines in a thread, from a bounded queue to stderr or to the log file.
 
-Whoever logs never waits: not for a pipe that nobody reads, a terminal that is stopped, nor a disk that does not answer.
+Logging never blocks: not on an unread pipe, a stopped terminal or an unresponsive disk.
 """
 
 import contextlib
@@ -17,10 +17,13 @@ STDOUT, STDERR = 1, 2
 
 
 class LogWriter:
-    """The queue and its thread. What finds no room is counted, and the count is written where the lines are missing."""
+    """The queue and its thread. Dropped lines are counted, and the count is written in their place."""
 
     def __init__(self, lost_line: Callable[[int], str], file: Path | None = None) -> None:
-        """`lost_line` says in one line how many are missing. With `file`, stdout and stderr of the process lead into it."""
+        """Use `lost_line` to format the count of dropped lines.
+
+        With `file`, redirect the process's stdout and stderr into it.
+        """
         self._lost_line, self._file = lost_line, file
         self._lines: deque[str] = deque()
         self._waiting_bytes = self._lost = 0
@@ -44,7 +47,7 @@ class LogWriter:
             self._state.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Wait until everything is written, at most so long; whether it is."""
+        """Wait for all lines to be written, up to a timeout. Returns whether they were."""
         with self._state:
             return self._state.wait_for(lambda: not self._lines and not self._is_writing, seconds)
 
@@ -62,7 +65,8 @@ class LogWriter:
             self._put("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
 
     def _put(self, data: bytes) -> None:
-        # Where nobody reads any more (EPIPE, a closed terminal, a full disk) the process goes on: it may be draining just then.
+        # When nobody reads any more (EPIPE, a closed terminal, a full disk) the process continues: it may be
+        # draining.
         with contextlib.suppress(OSError):
             if self._file is not None:
                 _move_aside_when_full(self._file)
@@ -74,12 +78,12 @@ def _write_whole(data: bytes) -> None:
     while data:
         try:
             data = data[os.write(STDERR, data) :]
-        except BlockingIOError:  # a terminal that somebody else made non-blocking
+        except BlockingIOError:  # another process made the terminal non-blocking
             select.select([], [STDERR], [])
 
 
 def _lead_into(file: Path) -> None:
-    """Have stdout and stderr of this process append to a file, whoever writes to them."""
+    """Append this process's stdout and stderr to a file."""
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.dup2(descriptor, STDOUT)
     os.dup2(descriptor, STDERR)
@@ -87,7 +91,7 @@ def _lead_into(file: Path) -> None:
 
 
 def _move_aside_when_full(file: Path) -> None:
-    """Begin a new file when this one is full, or was moved or removed by somebody else."""
+    """Start a new file when this one is full, or was moved or deleted."""
     here = os.fstat(STDERR)
     if here.st_size >= FILE_BYTES_MAX:
         file.replace(file.with_name(f"{file.name}.1"))

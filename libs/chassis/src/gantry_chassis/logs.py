@@ -1,6 +1,7 @@
-"""Structured logs on stderr or in a file: one line an event, as text or JSON, with the request id of the current task.
+"""Structured logs on stderr or in a file: one line per event, as text or JSON, with the request id of the current task.
 
-Logging never waits for whoever reads: see `log_writer`. What other libraries say through `logging` comes out the same way, from WARNING upward.
+Logging never waits for a reader: see `log_writer`. Messages other libraries send through `logging`, from WARNING up,
+have the same form.
 """
 
 import atexit
@@ -22,7 +23,7 @@ from gantry_chassis.settings import refuse_start
 def _absent(module: str) -> Generator[None]:
     """Let imports of `module` fail for a moment.
 
-    structlog imports rich wherever it is installed, for tracebacks that nobody here prints: 12 MB and 150 ms a process.
+    structlog imports rich where it is installed, for tracebacks nobody here prints: 12 MB and 150 ms per process.
     """
     present = module in sys.modules
     if not present:
@@ -39,16 +40,16 @@ with _absent("rich"):
     from structlog.typing import EventDict, FilteringBoundLogger
 
 FLUSH_SECONDS_MAX = 2.0
-"""How long the end of a process waits for who reads its log."""
+"""Longest wait at exit for the log to be read."""
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 
 def configure(service: str, level: str = "info", *, json: bool = False, file: str = "") -> LogWriter:
-    """Set up logs of this process once; `level` is one of LEVELS. With `file`, whatever is written to stdout or stderr goes there too.
+    """Set up the logs of this process once; `level` is one of LEVELS. With `file`, stdout and stderr go there too.
 
-    The writer that is returned is flushed when the process ends by itself. A file that cannot be opened refuses the start.
+    A normal exit flushes the returned writer. A file that cannot be opened refuses the start.
     """
 
     def add_context(_logger: object, _method: str, event: EventDict) -> EventDict:
@@ -61,8 +62,8 @@ def configure(service: str, level: str = "info", *, json: bool = False, file: st
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
     def lost_line(lines: int) -> str:
-        words = "lines are missing here: nobody took them in time"
-        event = stamp(None, "", {"event": words, "level": "warning", "service": service, "lines": lines})
+        message = "dropped log lines here: nobody read them in time"
+        event = stamp(None, "", {"event": message, "level": "warning", "service": service, "lines": lines})
         return str(renderer(None, "", event))
 
     try:
@@ -90,7 +91,7 @@ _writers: list[LogWriter] = []
 
 
 def flush() -> None:
-    """Wait a moment until what was logged is written; for the last act of a process that ends at once."""
+    """Wait a moment until all lines are written. Call it last before an immediate exit."""
     for writer in _writers:
         writer.flush(FLUSH_SECONDS_MAX)
 
@@ -104,7 +105,7 @@ def get_logger(**fields: object) -> FilteringBoundLogger:
 
 
 class _Lines:
-    """Hands lines to the writer."""
+    """Passes lines to the writer."""
 
     def __init__(self, writer: LogWriter) -> None:
         self._write = writer.write
@@ -116,7 +117,7 @@ class _Lines:
 
 
 class _Forward(logging.Handler):
-    """Hands records of the standard library's logging to structlog."""
+    """Passes records of the standard library's logging to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = get_logger(source=record.name)
@@ -128,12 +129,12 @@ def _to_json(event: EventDict, **_options: Any) -> str:
 
 
 def _to_text(_logger: object, _method: str, event: EventDict) -> str:
-    """Return `time level event key=value …`, the traceback below."""
-    time, level, words = event.pop("timestamp"), event.pop("level"), event.pop("event")
+    """Return `time level event key=value …`, with the traceback below."""
+    time, level, message = event.pop("timestamp"), event.pop("level"), event.pop("event")
     traceback = event.pop("exception", None)
-    event.pop("service", None)  # the launcher and compose put the name in front of the line
+    event.pop("service", None)  # the launcher and compose prefix the line with the name
     pairs = "".join(f" {key}={_quote(value)}" for key, value in event.items())
-    return f"{time} {level:<7} {words}{pairs}" + (f"\n{traceback}" if traceback else "")
+    return f"{time} {level:<7} {message}{pairs}" + (f"\n{traceback}" if traceback else "")
 
 
 def _quote(value: object) -> str:

@@ -1,7 +1,7 @@
-"""Gives memory back to the system that nobody uses any more: what the C library keeps for later, and what Python would find late.
+"""Returns unused memory to the system: what the C library keeps, and cycles Python would collect late.
 
-SQLite's pages and the room it sorts in come from the library's heaps, one for each thread. After an index of a million was closed
-up to 50 MiB of them stayed there, until the next one was made or not. A gateway kept 470 MiB after twelve requests of 15 MiB.
+SQLite's pages and sort buffers come from the C library's heaps, one per thread. After an index of a million rows was
+closed, up to 50 MiB stayed there. A gateway kept 470 MiB after twelve requests of 15 MiB.
 """
 
 from __future__ import annotations
@@ -14,28 +14,32 @@ from collections.abc import Callable
 from typing import cast
 
 LARGE_BYTES = 1024 * 1024
-"""What is smaller is used again soon, and is no matter if it is not."""
+"""Smaller blocks are reused soon, and do not matter if they are not."""
 AFTER_SECONDS = 3.0
-"""So long after something large memory is given back, for all that was large until then: once in so long while much is large."""
+"""Delay from a large block to the return of memory. One return covers all large blocks until then."""
 
 
 def give_back() -> None:
-    """Give back what is free; takes up to some 10 ms without the interpreter. Nothing where the C library has no such call."""
+    """Return free memory to the system. May hold the GIL for some 10 ms.
+
+    Does nothing where the C library has no such call.
+    """
     trim = cast("Callable[[int], int] | None", getattr(_library, "malloc_trim", None))
     if trim is not None:
         trim(0)
 
 
 def forget_cycles() -> None:
-    """Free what only cycles hold: a connection, or a term that ended by an error whose traceback holds it, and it the traceback.
+    """Collect reference cycles: a connection, or a failed term held by its own traceback.
 
-    The interpreter looks for such late, the later the more there is: the messages of some terms lay in memory together.
+    The interpreter collects late, and later the more objects exist: messages of several terms were in memory
+    together.
     """
     gc.collect()
 
 
 class LargeThings:
-    """Gives memory back a moment after something large was in it, beside the loop."""
+    """Returns memory shortly after a large block, outside the loop."""
 
     def __init__(self, give_back: Callable[[], None] = give_back) -> None:
         self._give_back = give_back
@@ -43,7 +47,7 @@ class LargeThings:
         self._task: asyncio.Future[None] | None = None
 
     def had(self, size: int) -> None:
-        """Note that something of this size is, or was, in memory."""
+        """Record that a block of this size is, or was, in memory."""
         if size >= LARGE_BYTES and not self._is_awaited:
             self._is_awaited = True
             asyncio.get_running_loop().call_later(AFTER_SECONDS, self._begin)

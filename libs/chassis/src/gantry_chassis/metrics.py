@@ -1,6 +1,6 @@
-"""Figures of a process. Counting is an addition to a plain int; Prometheus sees the numbers when it asks.
+"""Metrics of a process. Counting is an addition to a plain int; Prometheus reads the numbers at a scrape.
 
-prometheus_client is imported at the first scrape, not at the start: it costs 3 MB and 50 ms.
+prometheus_client costs 3 MB and 50 ms, so the first scrape imports it, not the start.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ LATENCY_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0
 
 
 class Counter:
-    """A number that only grows. The hot path writes `counter.value += 1` itself."""
+    """A number that only grows. Hot paths do `counter.value += 1` themselves."""
 
     __slots__ = ("value",)
 
@@ -54,17 +54,17 @@ Child = TypeVar("Child", Counter, Histogram)
 
 
 class Family(Generic[Child]):
-    """One named figure with label values; ask for a child once and keep it where it is hot."""
+    """A named metric with label values. Hot paths look up a child once and keep it."""
 
     __slots__ = ("_make", "children", "help", "label_names", "name")
 
-    def __init__(self, name: str, words: str, label_names: Labels, make: Callable[[], Child]) -> None:
-        self.name, self.help, self.label_names = name, words, label_names
+    def __init__(self, name: str, help_text: str, label_names: Labels, make: Callable[[], Child]) -> None:
+        self.name, self.help, self.label_names = name, help_text, label_names
         self.children: dict[Labels, Child] = {}
         self._make = make
 
     def labels(self, *values: str) -> Child:
-        """Return the child with these label values, made at first use."""
+        """Return the child with these label values, created on first use."""
         child = self.children.get(values)
         if child is None:
             assert len(values) == len(self.label_names), self.name
@@ -72,67 +72,71 @@ class Family(Generic[Child]):
         return child
 
     def forget(self, *values: str) -> None:
-        """Drop the child, when what it counted exists no more."""
+        """Drop the child of something that no longer exists."""
         self.children.pop(values, None)
 
 
 class FamilyShown(msgspec.Struct, array_like=True, frozen=True):
-    """One named figure as it was at a moment, in a form that goes from one process to another."""
+    """A metric as it was at a moment, in a form that processes can exchange."""
 
     kind: Literal["counter", "gauge", "histogram"]
     name: str
     words: str
     label_names: Labels
     bounds: tuple[float, ...]
-    """Of a histogram: the upper bounds of its buckets, but for the last one, which has none."""
+    """Upper bounds of a histogram's buckets, except the last one, which has none."""
     samples: list[tuple[Labels, tuple[float, ...]]]
-    """Label values, and the number; of a histogram the counts of its buckets, each by itself, then the sum of all."""
+    """Label values and the number; for a histogram, the count of each bucket, then the sum of all values."""
 
 
 class Metrics:
-    """All figures of one process."""
+    """All metrics of one process."""
 
     def __init__(self) -> None:
         self._counters: list[Family[Counter]] = []
         self._histograms: list[Family[Histogram]] = []
         self._read: list[tuple[Literal["gauge", "counter"], str, str, Labels, Callable[[], Readings]]] = []
 
-    def counter(self, name: str, words: str) -> Counter:
+    def counter(self, name: str, help_text: str) -> Counter:
         """Add a counter without labels; Prometheus shows it as `name_total`."""
-        return self.counters(name, words).labels()
+        return self.counters(name, help_text).labels()
 
-    def counters(self, name: str, words: str, label_names: Labels = ()) -> Family[Counter]:
+    def counters(self, name: str, help_text: str, label_names: Labels = ()) -> Family[Counter]:
         """Add a counter with labels."""
-        family = Family(name, words, label_names, Counter)
+        family = Family(name, help_text, label_names, Counter)
         self._counters.append(family)
         return family
 
-    def histogram(self, name: str, words: str, bounds: Sequence[float] = LATENCY_SECONDS) -> Histogram:
+    def histogram(self, name: str, help_text: str, bounds: Sequence[float] = LATENCY_SECONDS) -> Histogram:
         """Add a histogram without labels."""
-        return self.histograms(name, words, (), bounds).labels()
+        return self.histograms(name, help_text, (), bounds).labels()
 
     def histograms(
-        self, name: str, words: str, label_names: Labels = (), bounds: Sequence[float] = LATENCY_SECONDS
+        self, name: str, help_text: str, label_names: Labels = (), bounds: Sequence[float] = LATENCY_SECONDS
     ) -> Family[Histogram]:
         """Add a histogram with labels."""
-        family = Family(name, words, label_names, lambda: Histogram(bounds))
+        family = Family(name, help_text, label_names, lambda: Histogram(bounds))
         self._histograms.append(family)
         return family
 
-    def gauge(self, name: str, words: str, read: Callable[[], Readings], label_names: Labels = ()) -> None:
-        """Add a figure that is read when asked: a number, or one for each tuple of label values."""
-        self._read.append(("gauge", name, words, label_names, read))
+    def gauge(
+        self, name: str, help_text: str, read: Callable[[], Readings], label_names: Labels = ()
+    ) -> None:
+        """Add a gauge read at each scrape: a number, or one per tuple of label values."""
+        self._read.append(("gauge", name, help_text, label_names, read))
 
-    def counted(self, name: str, words: str, read: Callable[[], Readings], label_names: Labels = ()) -> None:
-        """Add counters that something else keeps, read as a gauge is; Prometheus shows them as `name_total`."""
-        self._read.append(("counter", name, words, label_names, read))
+    def counted(
+        self, name: str, help_text: str, read: Callable[[], Readings], label_names: Labels = ()
+    ) -> None:
+        """Add counters kept elsewhere and read like a gauge; Prometheus shows them as `name_total`."""
+        self._read.append(("counter", name, help_text, label_names, read))
 
     async def text(self) -> bytes:
         """Return everything in Prometheus' text format."""
         return await text_of([({}, self.shown())])
 
     def shown(self) -> list[FamilyShown]:
-        """Return every figure as it is now. In the loop, because it is the loop that changes them."""
+        """Return every metric as it is now. Call it in the loop, which changes them."""
         shown = [
             FamilyShown(
                 "counter",
@@ -148,18 +152,18 @@ class Metrics:
             samples = [(v, (*h.counts, h.total)) for v, h in one.children.items()]
             bounds = next((h.bounds for h in one.children.values()), ())
             shown.append(FamilyShown("histogram", one.name, one.help, one.label_names, bounds, samples))
-        for kind, name, words, label_names, read in self._read:
+        for kind, name, help_text, label_names, read in self._read:
             samples = [(values, (float(number),)) for values, number in _readings(read())]
-            shown.append(FamilyShown(kind, name, words, label_names, (), samples))
+            shown.append(FamilyShown(kind, name, help_text, label_names, (), samples))
         return shown
 
 
 async def text_of(parts: Sequence[tuple[Mapping[str, str], list[FamilyShown]]]) -> bytes:
-    """Return figures in Prometheus' text format, each part with labels of its own: those of several processes, say.
+    """Return metrics in Prometheus' text format, each part with its own labels, such as those of several processes.
 
-    Families are shown once, with the samples of all parts.
+    Each family is shown once, with the samples of all parts.
     """
-    # The first import and the writing of the text run beside the loop.
+    # The first import and the formatting run outside the loop.
     return await asyncio.to_thread(_render, parts)
 
 
@@ -185,7 +189,7 @@ def _families(parts: Sequence[tuple[Mapping[str, str], list[FamilyShown]]]) -> I
 
 
 class _Collected:
-    """Figures that were read already, as a collector for prometheus_client."""
+    """Metrics already read, as a collector for prometheus_client."""
 
     def __init__(self, families: list["Metric"]) -> None:
         self._families = families
@@ -206,7 +210,7 @@ def _render(parts: Sequence[tuple[Mapping[str, str], list[FamilyShown]]]) -> byt
 
 
 def _buckets(bounds: Sequence[float], counts: Sequence[float]) -> list[tuple[str, float]]:
-    """Return cumulative counts by upper bound, as Prometheus wants them."""
+    """Return cumulative counts by upper bound, as Prometheus expects."""
     return list(zip((*map(str, bounds), "+Inf"), accumulate(counts), strict=True))
 
 

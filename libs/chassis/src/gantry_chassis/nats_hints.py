@@ -1,6 +1,6 @@
-"""Hints over NATS: may be lost, never wait, never raise. A slow poll stands behind whatever a hint would speed up.
+"""Hints over NATS: may be lost, never wait, never raise. A slow poll backs up every hint.
 
-Subjects: `gantry.route.<topic>`, `gantry.data`, `gantry.group`. The only file that knows NATS.
+Subjects: `gantry.route.<topic>`, `gantry.data`, `gantry.group`. The only file that imports NATS.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ WAITING_HINTS_MAX = 1024
 RECONNECT_SECONDS = 1.0
 CONNECT_SECONDS_MAX = 2.0
 CHECK_SECONDS = 5.0
-"""How often a connection is asked whether it still takes what comes: the driver stops to read, and says nothing, at a subject that is no UTF-8."""
+"""Interval of the check that the connection still reads: the driver stops silently at a subject that is not UTF-8."""
 ANSWER_SECONDS_MAX = 2.0
 
 Receive = Callable[[str, bytes], None]
@@ -30,10 +30,10 @@ _log = get_logger()
 
 
 class Hints:
-    """One connection to NATS that heals by itself. While it is away, what is published is dropped."""
+    """A self-healing connection to NATS. Hints published while it is down are dropped."""
 
     def __init__(self, url: str, service: str, token_file: str = "") -> None:
-        """`url` may be empty: then there are no hints at all, and the slow polls do the work."""
+        """Take the server's `url`. With an empty one there are no hints, and the slow polls do the work."""
         self._url, self._service, self._token_file = url, service, token_file
         self._client: Client | None = None
         self._subscriptions: list[tuple[str, Receive]] = []
@@ -46,11 +46,11 @@ class Hints:
 
     @property
     def is_connected(self) -> bool:
-        """Whether hints travel at this moment."""
+        """Whether hints can be sent now."""
         return self._client is not None and self._client.is_connected
 
     def publish(self, subject: str, payload: bytes = b"") -> None:
-        """Send a hint with the next turn of the loop; the same one twice in a turn is sent once."""
+        """Send a hint in the loop's next turn; duplicates of a turn are sent once."""
         if not self.is_connected or len(self._waiting) >= WAITING_HINTS_MAX:
             self.dropped += 1
             return
@@ -58,11 +58,11 @@ class Hints:
         self._wake.set()
 
     def subscribe(self, subject: str, receive: Receive) -> None:
-        """Call `receive(subject, payload)` for each hint; call before `run` starts."""
+        """Call `receive(subject, payload)` for each hint. Subscribe before `run` starts."""
         self._subscriptions.append((subject, receive))
 
     async def run(self) -> None:
-        """Connect, and keep sending what is published; ends only when cancelled. Supervise it as a named loop."""
+        """Connect and send published hints until cancelled. Supervise it as a named loop."""
         if not self._url:
             return
         while True:
@@ -76,7 +76,7 @@ class Hints:
             await _pause()
 
     async def _serve(self, client: "Client") -> None:
-        """Receive, and send what is published, until the client is closed: after an error of the server it never comes back."""
+        """Receive and send until the client closes. After a server error it never reconnects by itself."""
         for subject, receive in self._subscriptions:
             await client.subscribe(subject, cb=self._receiver(receive))
         echo = _Echo(client.new_inbox(), asyncio.Event())
@@ -102,16 +102,16 @@ class Hints:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 await echo.came.wait()
         except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
-            _log.warning("hints stood still: connecting to NATS again", error=str(error) or repr(error))
+            _log.warning("hints stalled: reconnecting to NATS", error=str(error) or repr(error))
             return False
         return True
 
     async def _connect(self) -> "Client":
         import nats
 
-        logging.getLogger("nats").setLevel(logging.CRITICAL)  # it logs tracebacks of what we mend ourselves
+        logging.getLogger("nats").setLevel(logging.CRITICAL)  # it logs tracebacks of errors we recover from
         while True:
-            # An unknown state of the server at our start is not an error: it may come later.
+            # An unreachable server at our start is not an error: it may start later.
             try:
                 async with asyncio.timeout(CONNECT_SECONDS_MAX):
                     client = await nats.connect(
@@ -127,7 +127,7 @@ class Hints:
                         pending_size=256 * 1024,
                     )
             except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
-                _log.debug("no hints yet: NATS is away", error=str(error))
+                _log.debug("no hints yet: NATS is unreachable", error=str(error))
                 await _pause()
             else:
                 self._refusal = ""
@@ -142,11 +142,11 @@ class Hints:
 
     async def _failed(self, error: Exception) -> None:
         if "authorization" in str(error).lower():
-            self._warn("NATS refuses the token: nats_token_file must hold the one that NATS was given")
+            self._warn("NATS refused the token: nats_token_file must hold the token NATS was started with")
         _log.debug("nats", error=str(error))
 
     def _warn(self, refusal: str) -> None:
-        """Say why there are no hints: once, not at each attempt."""
+        """Log why there are no hints: once, not at each attempt."""
         if refusal != self._refusal:
             self._refusal = refusal
             _log.warning("no hints, only slow polls", why=refusal, nats_token_file=self._token_file)
@@ -175,13 +175,13 @@ class Hints:
 
 
 class _Echo(NamedTuple):
-    """A subject of our own: what we publish there comes back to us as long as the connection is read."""
+    """A subject of our own: what we publish there returns while the connection is read."""
 
     subject: str
     came: asyncio.Event
 
     async def receive(self, _message: "Msg") -> None:
-        """Note that it came."""
+        """Record that it arrived."""
         self.came.set()
 
 

@@ -1,4 +1,4 @@
-"""Says why connections were refused or closed. A crowd of them must not fill the log: a few lines a second, and how many there were."""
+"""Logs why connections were refused or closed: a few lines a second, and how many more there were."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _log = get_logger()
 
 
 class PeerLog:
-    """Writes `peer` and `reason`, by warnings."""
+    """Logs `peer` and `reason` as warnings."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -19,8 +19,8 @@ class PeerLog:
         self._lines = 0
         self._unsaid = 0
 
-    def __call__(self, peer: str, words: str) -> None:
-        """Say it, unless this second has its lines; what was left out is counted in the next line."""
+    def __call__(self, peer: str, message: str) -> None:
+        """Log a refusal, or count it for the next line when this second has its lines."""
         second = int(self._now())
         if second != self._second:
             self._second, self._lines = second, 0
@@ -30,4 +30,4 @@ class PeerLog:
         self._lines += 1
         others = {"others_before": self._unsaid} if self._unsaid else {}
         self._unsaid = 0
-        _log.warning("connection closed", peer=peer, reason=words, **others)
+        _log.warning("connection closed", peer=peer, reason=message, **others)

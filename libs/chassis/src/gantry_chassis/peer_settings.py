@@ -1,4 +1,4 @@
-"""The settings of every process that others connect to: what it holds for them at most."""
+"""Settings of processes that accept connections: the most they hold for their peers."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=MIB,
             le=1 << 40,
-            description="Most bytes held for all clients: half requests and answers that are not read. Beyond, those that have held theirs longest are closed.",
+            description="Most bytes held for all clients: incomplete requests and unread answers. Beyond it, the connections that have held theirs longest are closed.",
         ),
     ] = 512 * MIB
     address_bytes_max: Annotated[
@@ -27,11 +27,11 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(
             ge=MIB,
             le=1 << 40,
-            description="The same for the clients of one address: as many requests of 16 MiB may be half there at once as fit.",
+            description="Most bytes held for the clients of one address; at most as many incomplete requests of 16 MiB as fit.",
         ),
     ] = 320 * MIB
 
     def make_budget(self) -> Budget:
-        """Return the budget of this process. It says in the log whom it refuses, and gives back the memory of much that came to nothing."""
+        """Return the budget of this process. It logs refusals and returns the memory of abandoned bytes."""
         limits = BudgetLimits(self.peer_bytes_max, self.address_bytes_max, for_connections())
         return Budget(limits, PeerLog(), LargeThings().had)

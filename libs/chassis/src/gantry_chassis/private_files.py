@@ -1,4 +1,4 @@
-"""Files and directories that no other user of the machine may read; and secrets that come in such files."""
+"""Creates files and directories only their owner can read, and reads secrets from files."""
 
 import os
 import stat
@@ -7,18 +7,21 @@ from pathlib import Path
 from gantry_chassis.logs import get_logger
 
 OTHERS = 0o077
-"""The permissions of everybody but the owner."""
+"""The permissions of group and others."""
 
 _log = get_logger()
 
 
 def make_private() -> None:
-    """Have whatever this process makes from now on belong to its user alone."""
+    """Make all files this process creates private to its user."""
     os.umask(OTHERS)
 
 
 def private_directory(path: Path) -> None:
-    """Make a directory, or take from one that is there what others may do with it. Raises OSError where it cannot be made."""
+    """Create a directory, or remove the permissions of others from an existing one.
+
+    Raises OSError when it cannot be created.
+    """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = stat.S_IMODE(path.stat().st_mode)
     if not mode & OTHERS:
@@ -27,14 +30,14 @@ def private_directory(path: Path) -> None:
         path.chmod(mode & ~OTHERS)
     except OSError as error:
         _log.warning(
-            "others may look into this directory, and it cannot be changed: it belongs to another user",
+            "other users can read this directory, and it cannot be closed: it belongs to another user",
             directory=str(path),
             mode=f"{mode:04o}",
             error=error.strerror,
         )
     else:
         _log.info(
-            "others could look into this directory; now its owner alone can",
+            "other users could read this directory; now only its owner can",
             directory=str(path),
             mode=f"{mode & ~OTHERS:04o}",
             before=f"{mode:04o}",
@@ -42,5 +45,5 @@ def private_directory(path: Path) -> None:
 
 
 def read_secret(path: str) -> str:
-    """Return the secret a file holds, without the blanks and line ends around it; empty when no file is named. Raises OSError."""
+    """Return the secret in a file without surrounding whitespace; empty when no file is named. Raises OSError."""
     return Path(path).read_text(encoding="utf-8").strip() if path else ""

@@ -1,6 +1,6 @@
-"""How a process lives: one uvloop, signals that ask it to stop, loops that are named, supervised and counted.
+"""Runs a process: uvloop, signals that stop it, and loops that are named, supervised and counted.
 
-A service's `__main__` gives `run` one coroutine function; when that returns, everything supervised is ended.
+A service's `__main__` passes one coroutine function to `run`. All supervised loops end when it returns.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from gantry_chassis.settings import EXIT_REFUSED
 
 BACKOFF_SECONDS_MIN = 0.1
 BACKOFF_SECONDS_MAX = 10.0
-# The sync thread hands its result back sooner than with the default of 5 ms, at no cost that was measurable.
+# The sync thread returns its result sooner than with the default of 5 ms, at no measurable cost.
 SWITCH_INTERVAL_SECONDS = 1e-4
 PR_SET_PDEATHSIG = 1
 STDERR = 2
@@ -32,11 +32,11 @@ _log = get_logger()
 
 
 class StartRefused(Exception):
-    """The process cannot start as it was asked to (port taken, directory in use); the text says what to do."""
+    """The process cannot start as configured (port taken, directory in use); the text says what to do."""
 
 
 class Life:
-    """What `run` gives to a service: the wish to stop, and a place for its loops."""
+    """What `run` gives a service: the stop signal, and supervision of its loops."""
 
     def __init__(self) -> None:
         self.stopping = asyncio.Event()
@@ -44,25 +44,25 @@ class Life:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """Ask the process to drain and end; safe to call more than once."""
+        """Ask the process to drain and end. Repeated calls are safe."""
         self.stopping.set()
 
     async def sleep(self, seconds: float) -> bool:
-        """Wait, but not past the wish to stop; True means: stop."""
+        """Sleep, but not past the stop signal; True means stop."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.stopping.wait()
         return self.stopping.is_set()
 
     def supervise(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
-        """Run `loop` until it returns; when it raises, log it, count it and start it again after a back-off."""
+        """Run `loop` until it returns. When it raises, log and count that, and restart it after a back-off."""
         self.restarts[name] = 0
         task = asyncio.get_running_loop().create_task(self._supervised(name, loop), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def end_loops(self) -> None:
-        """Cancel every supervised loop and wait for them; called by `run` at the end."""
+        """Cancel every supervised loop and wait for them; `run` calls it at the end."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -89,10 +89,11 @@ class Life:
 
 
 def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
-    """Run `main` until it returns (it should, once `life.stopping` is set), then end the process. As many files may be open as the machine allows.
+    """Run `main` until it returns (it should, once `life.stopping` is set), then end the process.
 
-    Exit status 0; 2 after StartRefused (one line on stderr); 1 after any other exception. A second signal ends it
-    at once, without drain. SIGUSR1 logs the stacks of all threads, also of a process that spins.
+    Raises the limit of open files as far as the machine allows. Exit status 0; 2 after StartRefused (one line on
+    stderr); 1 after any other exception. A second signal ends it at once, without drain. SIGUSR1 logs the stacks of
+    all threads, even in a busy loop.
     """
     faulthandler.register(signal.SIGUSR1, file=STDERR)
     make_private()
@@ -113,11 +114,11 @@ def run(main: Callable[[Life], Awaitable[None]], *, service: str) -> NoReturn:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel send SIGTERM when the parent (its pid, as the parent knew it) is gone; for forked workers."""
+    """Ask the kernel to send SIGTERM when the parent (its pid, as the parent knew it) dies; for forked workers."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0) != 0:
         _log.warning("cannot watch the parent process", errno=ctypes.get_errno())
-    if os.getppid() != parent:  # it died before the kernel was told
+    if os.getppid() != parent:  # it died before the kernel was asked
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -125,7 +126,7 @@ async def _live(main: Callable[[Life], Awaitable[None]]) -> None:
     life = Life()
     asyncio.get_running_loop().set_exception_handler(_report)
     _listen_for_signals(life)
-    gc.freeze()  # what the imports made lives as long as the process: no later collection looks at it again
+    gc.freeze()  # imported objects live as long as the process: no later collection scans them
     try:
         await main(life)
     finally:
@@ -134,7 +135,7 @@ async def _live(main: Callable[[Life], Awaitable[None]]) -> None:
 
 
 def _is_asked_to_end() -> bool:
-    """Whether the current task itself was cancelled, and not only something that it awaited."""
+    """Whether the current task itself was cancelled, not just a future it awaited."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -155,10 +156,10 @@ def _listen_for_signals(life: Life) -> None:
 
 
 def _report(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    """Log what a callback or a lost task raised; it has no other reader."""
+    """Log errors of callbacks and lost tasks, which nothing else reports."""
     error = context.get("exception")
     _log.error(
-        "unhandled in the event loop",
+        "unhandled error in the event loop",
         what=str(context.get("message", "")),
         exc_info=error if isinstance(error, BaseException) else None,
     )

@@ -1,7 +1,7 @@
 """Settings of one process, read once: defaults < file (-c) < PREFIX_NAME variables < --set name=value.
 
-A service declares one frozen msgspec Struct whose fields carry bounds and words (`Annotated[int, Meta(ge=1,
-description="…")]`). This is the only place that reads the environment; the Struct is passed down as plain values.
+A service declares one frozen msgspec Struct whose fields have bounds and descriptions (`Annotated[int, Meta(ge=1,
+description="…")]`). Only this module reads the environment; the Struct is passed down as plain values.
 """
 
 import os
@@ -20,11 +20,11 @@ EXIT_REFUSED = 2
 
 
 class SettingsRefused(Exception):
-    """The settings cannot be used; the text says which one, from where, and what is allowed."""
+    """Invalid settings; the text says which one, from where, and what is allowed."""
 
 
 class Arguments(NamedTuple):
-    """A command line cut into its parts; `sets` holds --set pairs and named options in their order."""
+    """A parsed command line; `sets` holds --set pairs and named options in their order."""
 
     file: Path | None
     sets: dict[str, str]
@@ -32,7 +32,7 @@ class Arguments(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One setting as it is shown in help and documentation."""
+    """One setting for help and documentation."""
 
     name: str
     type: str
@@ -74,7 +74,7 @@ def settings_or_exit(
     *,
     read_file: Callable[[Path], Mapping[str, Any]] | None = None,
 ) -> S:
-    """As `load_settings`; a refusal is one line on stderr and exit status 2, `--help` lists every setting."""
+    """Load settings as `load_settings` does. A refusal prints one line and exits with 2; `--help` lists every setting."""
     if not isinstance(argv, Arguments) and {"-h", "--help"} & set(argv):
         sys.stdout.write(help_text(struct, service))
         raise SystemExit(0)
@@ -85,7 +85,7 @@ def settings_or_exit(
 
 
 def refuse_start(service: str, reason: str) -> NoReturn:
-    """Say in one line why the process cannot start, and end it with exit status 2."""
+    """Print in one line why the process cannot start, and exit with status 2."""
     sys.stderr.write(f"{service}: {reason}\n")
     raise SystemExit(EXIT_REFUSED)
 
@@ -93,7 +93,7 @@ def refuse_start(service: str, reason: str) -> NoReturn:
 def parse_arguments(
     argv: Sequence[str], *, options: Mapping[str, str] | None = None, switches: Sequence[str] = ()
 ) -> Arguments:
-    """Cut a command line: `-c FILE`, `--set name=value`, `options` ({"-n": "nameservers"}) and bare `switches`."""
+    """Parse a command line: `-c FILE`, `--set name=value`, `options` ({"-n": "nameservers"}) and bare `switches`."""
     options = options or {}
     file: Path | None = None
     sets: dict[str, str] = {}
@@ -117,7 +117,7 @@ def parse_arguments(
 
 
 def describe(struct: type[msgspec.Struct]) -> list[Setting]:
-    """Return every setting with its type, default and words, in the order of the Struct."""
+    """Return every setting with its type, default and description, in the order of the Struct."""
     types = get_type_hints(struct, include_extras=True)
     return [_describe(field, types[field.name]) for field in msgspec.structs.fields(struct)]
 
@@ -130,7 +130,7 @@ def masked(settings: msgspec.Struct) -> dict[str, object]:
 
 
 def help_text(struct: type[msgspec.Struct], service: str) -> str:
-    """Return the text of --help: how to set, then every setting with default and words."""
+    """Return the text of --help: how to set, then every setting with default and description."""
     prefix = service.replace("-", "_").upper()
     lines = [f"{service}: settings, by -c FILE, {prefix}_NAME or --set name=value", ""]
     lines += [
@@ -154,7 +154,7 @@ def _layers(
     environ: Mapping[str, str] | None,
     read_file: Callable[[Path], Mapping[str, Any]],
 ) -> Iterator[tuple[str, str, Any]]:
-    """Yield (source, name, value), weakest layer first; an unknown name is refused where it was written."""
+    """Yield (source, name, value), weakest layer first. An unknown name is refused with its source."""
     known = set(struct.__struct_fields__)
     if arguments.file is not None:
         for name, value in read_file(arguments.file).items():
@@ -182,7 +182,7 @@ def _argument(option: str, rest: Iterator[str]) -> str:
 
 
 def _split(kind: Any, value: str) -> str | list[str]:
-    """Cut text for a setting that is a sequence: parts between commas, blanks dropped."""
+    """Split the text of a sequence setting at commas and strip the parts."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) in {list, tuple, frozenset, set}:
@@ -196,20 +196,20 @@ def _to_path(kind: type, value: object) -> Path:
     return Path(value)
 
 
-def _explain(words: str, sources: Mapping[str, str]) -> str:
+def _explain(description: str, sources: Mapping[str, str]) -> str:
     """Turn msgspec's "… - at `$.port`" into "port (from --set port): …"."""
-    text, _, path = words.partition(" - at `$.")
+    text, _, path = description.partition(" - at `$.")
     name = path.rstrip("`").partition("[")[0]
     return f"{name} (from {sources.get(name, 'the defaults')}): {text}" if name else text
 
 
 def _describe(field: msgspec.structs.FieldInfo, kind: Any) -> Setting:
     metas = [part for part in get_args(kind)[1:] if isinstance(part, msgspec.Meta)]
-    words = " ".join(meta.description for meta in metas if meta.description)
+    description = " ".join(meta.description for meta in metas if meta.description)
     secret = any((meta.extra or {}).get("secret", False) for meta in metas)
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     default = field.default if field.default is not msgspec.NODEFAULT else ""
     if field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory()
     name = plain.__name__ if isinstance(plain, type) and get_origin(plain) is None else str(plain)
-    return Setting(field.name, name.replace("typing.", ""), default, words, secret)
+    return Setting(field.name, name.replace("typing.", ""), default, description, secret)

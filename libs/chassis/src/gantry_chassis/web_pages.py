@@ -1,10 +1,10 @@
-"""Which requests of web pages are taken. Pure: headers in, a refusal in words out.
+"""Decides which requests of web pages are accepted. Pure: headers in, a refusal out.
 
-A browser sends what any open page asks of it, from inside this machine and its network, where no access control stands in the way. What
-gives such a request away is written by the browser, and no page can change it: `Origin` and `Sec-Fetch-Site` name the page's origin, and
-`Host` the name by which the page found this service. A page of a name that its owner points at this machine (DNS rebinding) is of the same
-origin as this service, but not by a name of this service. An address in `Host` cannot be pointed elsewhere, so each one is taken. Programs
-send no `Origin`.
+A browser sends what any open page asks for, from inside this machine and its network, where no access control
+applies. The browser writes the headers that reveal such a request, and no page can change them: `Origin` and
+`Sec-Fetch-Site` name the page's origin, `Host` the name by which the page found this service. A page whose owner
+points its name at this machine (DNS rebinding) has the same origin as this service, but not one of its names. An
+address in `Host` cannot be pointed elsewhere, so all are accepted. Programs send no `Origin`.
 """
 
 import ipaddress
@@ -16,9 +16,9 @@ from msgspec import Meta
 
 ANY = "*"
 HOSTS_REMEMBERED_MAX = 256
-"""Values of `Host` that were found to be ours and are not looked at again; another one each time is looked at each time."""
+"""Number of accepted `Host` values that are cached; refused ones are checked each time."""
 SHOWN_MAX = 127
-"""A refusal repeats no more of a header than this."""
+"""Longest part of a header that a refusal quotes."""
 _SAME = frozenset({b"same-origin", b"none"})
 """Of `Sec-Fetch-Site`: the page is our own, or the user typed the address."""
 _READS = frozenset({"GET", "HEAD"})
@@ -27,24 +27,28 @@ _READS = frozenset({"GET", "HEAD"})
 AllowedHosts = Annotated[
     str,
     Meta(
-        description="Names by which HTTP requests may be sent, beside addresses, localhost, the host's name and `listen`; divided by commas, * for all."
+        description="Names HTTP requests may use besides addresses, localhost, the host's name and `listen`; separated by commas, * for all."
     ),
 ]
 """The setting of every service with HTTP."""
 
 
 class Refusal(NamedTuple):
-    """Why a request is not taken: the header that says so, and what to do."""
+    """Why a request is refused: the header at fault, and what to do."""
 
     header: str
     words: str
 
 
 class WebPages:
-    """The rule of one service."""
+    """The rules of one service."""
 
     def __init__(self, listen: str, allowed_hosts: str = "", allowed_origins: str | None = None) -> None:
-        """`allowed_origins` are those of pages that may call, divided by commas; None where no setting lets them in."""
+        """Set the rules.
+
+        `allowed_origins` lists the origins of pages that may call, separated by commas; None where no setting allows
+        any.
+        """
         hosts = parts_of(allowed_hosts)
         self._takes_any_host = ANY in hosts
         ours = {"localhost", socket.gethostname(), listen, *hosts}
@@ -59,18 +63,18 @@ class WebPages:
         return bool(self._origins)
 
     def is_allowed(self, origin: bytes) -> bool:
-        """Whether pages of this origin may call by the setting."""
+        """Whether the setting lets pages of this origin call."""
         return origin in self._origins or ANY.encode() in self._origins
 
     def refusal(self, method: str, headers: Mapping[bytes, bytes]) -> Refusal | None:
-        """Return why a request with these headers (names in small letters) is not taken; None where it is."""
+        """Return why a request with these headers (lower-case names) is refused; None when it is accepted."""
         host = headers.get(b"host")
         if host is not None and host not in self._ours and not self._is_ours(host):
-            words = (
-                f"this service has no name {_shown(host)}, by which the request was sent: use its address or localhost, "
+            message = (
+                f"this service is not named {_shown(host)}, as the request says: use its address or localhost, "
                 "or add the name to the setting allowed_hosts"
             )
-            return Refusal("Host", words)
+            return Refusal("Host", message)
         origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
         if origin is None:
             if site is None or site in _SAME or self.is_allowed(b""):
@@ -96,12 +100,12 @@ class WebPages:
 
 
 def parts_of(text: str) -> list[str]:
-    """Return the parts of a setting that stand between commas."""
+    """Split a setting at commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _is_visit(method: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether somebody follows a link to us: the page with the link does not see the answer."""
+    """Whether a user follows a link to us: the page with the link does not see the answer."""
     return (
         method in _READS
         and headers.get(b"sec-fetch-mode") == b"navigate"
@@ -110,7 +114,7 @@ def _is_visit(method: str, headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _is_same(origin: bytes, host: bytes) -> bool:
-    """Whether an origin is that of the host a request was sent to. The scheme may be https where something in front of us ends TLS."""
+    """Whether an origin is the host a request was sent to. The scheme may be https when a proxy ends TLS in front of us."""
     scheme, _, authority = origin.partition(b"://")
     return scheme in {b"http", b"https"} and authority.lower() == host.lower()
 
@@ -134,6 +138,6 @@ def _is_address(name: str) -> bool:
 
 
 def _shown(value: bytes) -> str:
-    """Return a header's value as a refusal may repeat it."""
+    """Return a header's value in the form a refusal may quote."""
     text = value.decode("ascii", "replace")
     return "".join(letter if letter.isprintable() else "?" for letter in text[:SHOWN_MAX])
