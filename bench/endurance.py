@@ -87,7 +87,7 @@ class Run:
         self.note("about", {"words": words, "seed": self.options.seed, "minutes": self.options.minutes})
         self.load.prepare()
         self.load.start()
-        prefill = Prefill(self.system.store_address, self.load.books, self.waiting, seconds)
+        prefill = Prefill(self.system.store_address, self.load.ledger, self.waiting, seconds)
         prefill.start()
         killer = threading.Thread(target=self._kill_loop, args=(prefill, seconds), daemon=True)
         killer.start()
@@ -117,7 +117,7 @@ class Run:
                 self._cpu[pid] = found["cpu"]
                 processes[name] = found
         took, self._sampled = time.monotonic() - self._sampled, time.monotonic()
-        load.books.forget_done()
+        load.ledger.forget_done()
         for words in load.tend():
             self.fault(words)
         held = system.held()
@@ -135,7 +135,7 @@ class Run:
 
     def _tell_minutes(self, until: float) -> None:
         """Tell the lateness of minutes that are over for long enough, so that what was late is in them."""
-        for stored_ms, late_ms in self.load.books.take_late():
+        for stored_ms, late_ms in self.load.ledger.take_late():
             self._minutes[max(stored_ms // 60_000, self._minute_told)].append(late_ms)
         wall = time.time() - self.now  # of the run's start
         while self._minute_told < until // 60:
@@ -195,7 +195,7 @@ class Run:
         pending = self._await_pending(still)
         self.sample()
         self._tell_minutes(time.time() + 60)
-        count, figures = self.load.books.count(), self.load.figures()
+        count, figures = self.load.ledger.count(), self.load.figures()
         counts = {
             **vars(count), "agedOutUnread": figures["skipped"], "pendingExpected": still, "pendingSeen": pending,
             "slowGroup": self.load.slow_group(), "retentionTookBytes": self.system.first_segment(),
@@ -218,7 +218,7 @@ class Run:
         return pending
 
     def _some(self) -> dict[str, list[str]]:
-        return {promise: names[:5] for promise, names in self.load.books.broken().items() if names}
+        return {promise: names[:5] for promise, names in self.load.ledger.broken().items() if names}
 
     def write(self, shortfalls: list[str], counts: dict[str, Any], line: str) -> bool:
         self.note("about", {"counts": counts, "countLine": line, "shortfalls": shortfalls})

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from delay_load import header_of
 
 from gantry_link.connection import connect
-from gantry_loadtest.mixed.books import Books
 from gantry_loadtest.mixed.calling import Http
 from gantry_loadtest.mixed.following import DeadLetters, Follower, Reader
 from gantry_loadtest.mixed.journeys import ALL, ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey
+from gantry_loadtest.mixed.ledger import Ledger
 from gantry_loadtest.mixed.streams import KEYED, LONG, ORDERED, ORDERLY, PLAIN, SLOW, SlowWorkers
 from gantry_wire.codes import RequestCode, ResponseCode
 
@@ -47,7 +47,7 @@ class EnduranceLoad:
 
     def __init__(self, base: str, seed: int) -> None:
         self.base, self._seeds = base, itertools.count(seed)
-        self.books, self.http = Books(), Http(base)
+        self.ledger, self.http = Ledger(), Http(base)
         self.journeys: list[Journey] = []
         self.readers: list[Reader] = []
         self.slow_taken = 0
@@ -76,17 +76,17 @@ class EnduranceLoad:
                 raise SystemExit(f"GET {topic}: {status} {shown}")
             queues = [(queue["broker"], queue["queueId"]) for queue in shown["queues"]]
             if topic == PLAIN:  # held pulls, one a queue
-                self.readers += [Follower(self.base, self.books, topic, [queue], 10) for queue in queues]
+                self.readers += [Follower(self.base, self.ledger, topic, [queue], 10) for queue in queues]
             else:
-                self.readers.append(Follower(self.base, self.books, topic, queues))
-        self.readers.append(DeadLetters(self.base, self.books, POISONED))
+                self.readers.append(Follower(self.base, self.ledger, topic, queues))
+        self.readers.append(DeadLetters(self.base, self.ledger, POISONED))
         for reader in self.readers:
             reader.start()
         for kind in (*ALL, *LONG):
             self._begin(kind)
 
     def _begin(self, kind: type[Journey]) -> None:
-        journey = kind(self.base, self.books, next(self._seeds), f"{next(self._runs)}")
+        journey = kind(self.base, self.ledger, next(self._seeds), f"{next(self._runs)}")
         journey.pause_seconds = PAUSES.get(kind.__name__, kind.pause_seconds)
         self.journeys.append(journey)
         journey.start()
@@ -109,19 +109,19 @@ class EnduranceLoad:
             self.slow_taken += journey.taken
 
     def figures(self) -> dict[str, int]:
-        attempted, acknowledged = self.books.counted()
+        attempted, acknowledged = self.ledger.counted()
         return {
             "attempted": attempted, "acknowledged": acknowledged,
             "read": sum(reader.read for reader in self.readers),
             "skipped": sum(reader.skipped for reader in self.readers),
-            "remembered": len(self.books.items),
+            "remembered": len(self.ledger.items),
         }  # fmt: skip
 
     def end(self) -> list[str]:
         """End the senders, wait until everything promised is there and done, end the others; what failed."""
         faults = self._finish([journey for journey in self.journeys if journey.is_sender])
         until = time.monotonic() + SETTLED_SECONDS_MAX
-        while time.monotonic() < until and (self.books.missing() or (self.books.undone() and self._lag())):
+        while time.monotonic() < until and (self.ledger.missing() or (self.ledger.undone() and self._lag())):
             time.sleep(2)
         time.sleep(5)  # doubles and forbidden ones would come now
         faults += self._finish([journey for journey in self.journeys if not journey.is_sender])
@@ -145,7 +145,7 @@ class EnduranceLoad:
         return faults
 
     def _lag(self) -> int:
-        """How much consumers have still to do. The books miss an ack that was done and whose answer never came."""
+        """How much consumers have still to do. The ledger misses an ack whose answer never arrived."""
         answers = [self.http.insist("GET", f"/v1/groups/{group}/lag")[1] for group in (WORKERS, ORDERLY)]
         return sum(int(answer.get("total", 1)) for answer in answers)
 
@@ -162,11 +162,11 @@ class EnduranceLoad:
 
 
 class Prefill(threading.Thread):
-    """Sends the messages that wait, over remoting; those due within the run are told to the books."""
+    """Sends the messages that wait, over remoting; those due within the run are in the ledger."""
 
-    def __init__(self, address: str, books: Books, waiting: Waiting, run_seconds: float) -> None:
+    def __init__(self, address: str, ledger: Ledger, waiting: Waiting, run_seconds: float) -> None:
         super().__init__(daemon=True)
-        self._address, self._books, self._waiting, self._run = address, books, waiting, run_seconds
+        self._address, self._ledger, self._waiting, self._run = address, ledger, waiting, run_seconds
         self.failure: BaseException | None = None
 
     def run(self) -> None:
@@ -183,7 +183,7 @@ class Prefill(threading.Thread):
         async def sender() -> None:
             for number, at_ms, is_followed in rest:
                 name = f"Pending-{number}"
-                item = self._books.attempt(name, "pending") if is_followed else None
+                item = self._ledger.attempt(name, "pending") if is_followed else None
                 properties = f"UNIQ_KEY\x01{number:032d}\x02TIMER_DELIVER_MS\x01{at_ms}\x02"
                 while True:
                     header = header_of(PENDING, properties)

@@ -14,7 +14,7 @@ from gantry_loadtest.options import Plan, Refused, parse
 from gantry_loadtest.ports import Answer, Calls, Reply, reply_of
 from gantry_loadtest.profiles.base import Profile
 from gantry_loadtest.profiles.consuming import Acknowledged, Group
-from gantry_loadtest.world import Mark, Sender, World, wall_ms
+from gantry_loadtest.run_state import Mark, RunState, Sender, wall_ms
 
 Script = Callable[[str, str, str, Any], tuple[int, dict[str, Any]]]
 
@@ -39,14 +39,14 @@ def begun(name: str, script: Script, *words: str) -> tuple[Profile, Scripted, li
     chosen: type[Profile] = importlib.import_module(
         f"gantry_loadtest.profiles.{PROFILES[name].module}"
     ).Chosen
-    world = World(
+    state = RunState(
         plan,
         chosen.readers(plan),
-        lambda _world: calls,
+        lambda _state: calls,
         lambda kind, _words: faults.append(kind),
         chosen.size_of,
     )
-    return chosen(world), calls, faults
+    return chosen(state), calls, faults
 
 
 def accepting(name: str, _method: str, path: str, _json: Any) -> tuple[int, dict[str, Any]]:
@@ -86,19 +86,19 @@ def body_of(calls: Scripted) -> str:
 def test_every_profile_prepares_acts_takes_in_answers_and_tidies(name: str) -> None:
     profile, calls, faults = begun(name, accepting)
     profile.prepare(calls)
-    sender = profile.world.new_sender()
+    sender = profile.state.new_sender()
     profile.act(calls, sender, 0.5)
-    assert profile.world.findings.counts["acknowledged"] == 1
+    assert profile.state.findings.counts["acknowledged"] == 1
     assert profile.watchers()
     stored = datetime.fromtimestamp(wall_ms() / 1000 + 60, UTC).isoformat()
     message = pulled(body_of(calls), storeTimestamp=stored)
-    if "pull" in profile.readers(profile.world.plan):
+    if "pull" in profile.readers(profile.state.plan):
         profile.take_in(message)
-        assert (faults, profile.world.findings.counts["delivered"]) == ([], 1)
-    answer = profile.answer(profile.world.findings, profile.world.plan)
+        assert (faults, profile.state.findings.counts["delivered"]) == ([], 1)
+    answer = profile.answer(profile.state.findings, profile.state.plan)
     assert len(answer) >= 1
     assert all(line and "\n" not in line for line in answer)
-    assert profile.answer(Findings.over(60, 48), profile.world.plan)
+    assert profile.answer(Findings.over(60, 48), profile.state.plan)
     profile.clean_up(calls)
     removed = {path for call, method, path, _ in calls.asked if method == "DELETE"}
     assert len(removed) == len(profile.topics) + len(profile.groups)
@@ -108,8 +108,8 @@ def test_an_acknowledged_message_that_the_reader_went_past_is_lost() -> None:
     profile, calls, faults = begun("send", accepting)
     profile.act(calls, Sender(1), 0.0)
     profile.last_look(calls, has_waited=False)
-    assert (faults, profile.world.findings.counts["notSeen"]) == ([], 1)
-    profile.world.progress["pull", Place((profile.topic, "b", 0))] = 1
+    assert (faults, profile.state.findings.counts["notSeen"]) == ([], 1)
+    profile.state.progress["pull", Place((profile.topic, "b", 0))] = 1
     profile.last_look(calls, has_waited=False)
     assert faults == ["lost"]
 
@@ -119,19 +119,19 @@ def test_an_acknowledged_message_that_never_came_is_lost_once_readers_waited_for
     profile, calls, faults = begun(name, accepting)
     profile.prepare(calls)
     profile.act(calls, Sender(1), 0.0)
-    sent = profile.world.history.sent(1, 0)
+    sent = profile.state.history.sent(1, 0)
     assert sent is not None
     sent.due = min(sent.due, 1.0)  # long ago, where it is delayed
     profile.last_look(calls, has_waited=True)
-    readers = len(profile.readers(profile.world.plan))
-    assert (faults, profile.world.findings.counts["notSeen"]) == (["lost"] * readers, 0)
+    readers = len(profile.readers(profile.state.plan))
+    assert (faults, profile.state.findings.counts["notSeen"]) == (["lost"] * readers, 0)
 
 
 def test_a_delayed_message_is_not_lost_before_it_is_due() -> None:
     profile, calls, faults = begun("delay", accepting)
     profile.act(calls, Sender(1), 0.0)
     profile.last_look(calls, has_waited=True)
-    assert (faults, profile.world.findings.counts["notSeen"]) == ([], 1)
+    assert (faults, profile.state.findings.counts["notSeen"]) == ([], 1)
 
 
 def test_repeated_and_overtaking_and_strange_messages_are_faults() -> None:
@@ -146,7 +146,7 @@ def test_repeated_and_overtaking_and_strange_messages_are_faults() -> None:
     assert faults == ["disordered", "duplicates"]
     faults.clear()
     for offset, body in enumerate(
-        ("of somebody else", profile.world.body(1, 99), "", f"{bodies[2][:8]} x y z")
+        ("of somebody else", profile.state.body(1, 99), "", f"{bodies[2][:8]} x y z")
     ):
         profile.take_in(pulled(body, offset))
     assert faults == ["forbidden"] * 4
@@ -181,8 +181,8 @@ def test_429_is_refused_not_failed_and_the_user_stays_away_as_asked() -> None:
     profile, calls, faults = begun("send", lambda *_: (429, {"code": "SYSTEM_BUSY", "retryAfterMs": 1500}))
     sender = Sender(1)
     profile.act(calls, sender, 0.0)
-    assert profile.world.findings.counts["refused"] == 1
-    assert 1.0 < sender.paused_until - profile.world.now() <= 1.5
+    assert profile.state.findings.counts["refused"] == 1
+    assert 1.0 < sender.paused_until - profile.state.now() <= 1.5
     profile.take_in(pulled(body_of(calls)))
     assert faults == ["forbidden"]
 
@@ -193,7 +193,7 @@ def test_a_send_without_an_answer_may_arrive_and_need_not() -> None:
     profile.last_look(calls, has_waited=True)
     profile.take_in(pulled(body_of(calls)))
     assert faults == []
-    assert profile.world.findings.counts["unknown"] == 1
+    assert profile.state.findings.counts["unknown"] == 1
 
 
 def test_statuses_are_what_the_errors_of_the_api_mean() -> None:
@@ -226,7 +226,7 @@ def test_a_lost_producers_transaction_that_nobody_is_asked_about_is_lost_once_it
     profile, calls, faults = begun("transactions", accepting)
     profile.act(calls, Sender(1, number=8), 0.0)
     profile.last_look(calls, has_waited=False)
-    assert (faults, profile.world.findings.counts["notSeen"]) == ([], 1)
+    assert (faults, profile.state.findings.counts["notSeen"]) == ([], 1)
     profile.last_look(calls, has_waited=True)
     assert faults == ["lost"]
 
@@ -239,12 +239,12 @@ def test_a_body_that_changed_is_damaged_at_every_reader(name: str) -> None:
     changed = pulled(
         body_of(calls)[:-1] + "y", storeTimestamp="2100-01-01T00:00:00Z", deliveryAttempt=1, receiptHandle="h"
     )
-    if "pull" in profile.readers(profile.world.plan):
+    if "pull" in profile.readers(profile.state.plan):
         profile.take_in(changed)
         assert faults == ["damaged"]
         faults.clear()
-    for reader in set(profile.readers(profile.world.plan)) - {"pull"}:
-        Group(profile.world, profile.topic, "g", reader).judge([changed])
+    for reader in set(profile.readers(profile.state.plan)) - {"pull"}:
+        Group(profile.state, profile.topic, "g", reader).judge([changed])
         assert faults == ["damaged"]
         faults.clear()
 
@@ -252,7 +252,7 @@ def test_a_body_that_changed_is_damaged_at_every_reader(name: str) -> None:
 def test_a_delayed_message_that_a_group_gets_before_its_time_is_early() -> None:
     profile, calls, faults = begun("soak", accepting)
     profile.act(calls, Sender(1, number=9), 0.0)
-    group = Group(profile.world, profile.topic, "g", "group")
+    group = Group(profile.state, profile.topic, "g", "group")
     group.judge([pulled(body_of(calls), deliveryAttempt=1, receiptHandle="h")])
     assert faults == ["early"]
 
@@ -274,7 +274,7 @@ def test_a_group_counts_redeliveries_and_reports_repetitions() -> None:
 
     profile, calls, faults = begun("receive", script)
     profile.act(calls, Sender(1), 0.0)
-    group = Group(profile.world, profile.topic, "g", "group")
+    group = Group(profile.state, profile.topic, "g", "group")
     given = [
         {"body": body_of(calls), "deliveryAttempt": attempt, "receiptHandle": "h"} for attempt in (1, 2, 3)
     ]
@@ -282,7 +282,7 @@ def test_a_group_counts_redeliveries_and_reports_repetitions() -> None:
     group.judge(given[1:2])
     group.settle(calls, given[1:2])
     group.judge(given[:1])
-    assert (faults, profile.world.findings.counts["redelivered"]) == ([], 2)
+    assert (faults, profile.state.findings.counts["redelivered"]) == ([], 2)
     group.judge(given[2:])
     assert faults == ["duplicates"]
 

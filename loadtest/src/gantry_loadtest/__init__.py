@@ -1,4 +1,4 @@
 """Load profiles: each loads a system over HTTP, asks one question of it and prints the answer.
 
-The pure parts (schedule, shapes, history, figures, verdict, report) know no socket and no Locust.
+The pure parts (schedule, shapes, history, findings, verdict, report) import no socket and no Locust.
 """

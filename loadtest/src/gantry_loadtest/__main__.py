@@ -1,4 +1,4 @@
-"""`python -m gantry_loadtest`: one run, or the list of profiles. Locust is imported only where something runs."""
+"""`python -m gantry_loadtest`: one run, or the list of profiles. Locust is imported only for a run."""
 
 import sys
 
@@ -8,7 +8,7 @@ EXIT_REFUSED = 2
 
 
 def main(words: list[str]) -> int:
-    """Do what is asked for and return the exit status. `--check` first: only say whether it could be."""
+    """Parse the arguments, run and return the exit status. With `--check` first, only check them."""
     only_check = words[:1] == ["--check"]
     try:
         plan = parse(words[1:] if only_check else words)

@@ -1,4 +1,7 @@
-"""Calls the gateway with Locust's fast client; every call is one request in Locust's statistics. A refused one stands apart there."""
+"""Calls the gateway with Locust's fast client.
+
+Each call is one request in Locust's statistics; refused ones are listed apart.
+"""
 
 import json as codec
 from typing import Any
@@ -7,7 +10,7 @@ from locust.contrib.fasthttp import FastHttpSession
 from locust.env import Environment
 
 from gantry_loadtest.ports import Answer, Reply, reply_of
-from gantry_loadtest.world import REFUSED, World
+from gantry_loadtest.run_state import REFUSED, RunState
 
 CONNECT_SECONDS_MAX = 10.0
 ANSWER_SECONDS_MAX = 45.0
@@ -17,11 +20,11 @@ ANSWER_SECONDS_MAX = 45.0
 class LocustCalls:
     """One client with its own connections."""
 
-    def __init__(self, session: FastHttpSession, world: World) -> None:
-        self._session, self._world = session, world
+    def __init__(self, session: FastHttpSession, state: RunState) -> None:
+        self._session, self._state = session, state
 
     @classmethod
-    def opened(cls, environment: Environment, world: World) -> "LocustCalls":
+    def opened(cls, environment: Environment, state: RunState) -> "LocustCalls":
         """Return a client that belongs to no user."""
         session = FastHttpSession(
             base_url=environment.host,
@@ -32,7 +35,7 @@ class LocustCalls:
             max_retries=0,
             concurrency=1,
         )
-        return cls(session, world)
+        return cls(session, state)
 
     def call(
         self,
@@ -52,14 +55,14 @@ class LocustCalls:
         if json is not None:
             payload = codec.dumps(json).encode()
             sent["Content-Type"] = "application/json"
-        if self._world.plan.token:
-            sent["Authorization"] = f"Bearer {self._world.plan.token}"
-        began = self._world.now() if since is None else since
+        if self._state.plan.token:
+            sent["Authorization"] = f"Bearer {self._state.plan.token}"
+        began = self._state.now() if since is None else since
         with self._session.request(
             method, path, name=name, data=payload or None, headers=sent, catch_response=True
         ) as response:
             meta = response.request_meta
-            ms = meta["response_time"] = (self._world.now() - began) * 1000
+            ms = meta["response_time"] = (self._state.now() - began) * 1000
             status = int(response.status_code or 0)
             body = _body(response.content)
             reply = reply_of(status)
@@ -70,7 +73,7 @@ class LocustCalls:
                 response.success()
             else:
                 words = _words(status, body, getattr(response, "error", None))
-                self._world.findings.example(f"{name}: {words}")
+                self._state.findings.example(f"{name}: {words}")
                 response.failure(words)
         return Answer(reply, status, body, ms)
 

@@ -1,17 +1,17 @@
-"""The profiles by name: which question each answers, and what it does unless told otherwise. Standard library only, so that listing is quick."""
+"""The profiles by name: the question of each, and its defaults. Standard library only, so that listing is fast."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One profile. `rate` is of all users together, a second; `count` of topics or groups, where it has many."""
+    """One profile. `rate` is sends a second of all users together; `count` is the number of topics or groups."""
 
     name: str
     module: str
     question: str
     measure: str
-    """Which latency p50 and p99 of the verdict are of."""
+    """The latency that p50 and p99 of the verdict measure."""
     users: int = 10
     rate: float = 100.0
     seconds: float = 60.0

@@ -1,4 +1,4 @@
-"""Charts as SVG inside a page: lines over time, bars of a distribution. Colours come from the page's style. Pure."""
+"""Charts as inline SVG: lines over time, bars of a distribution. The page's style sets the colours. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 WIDTH, HEIGHT = 720, 240
 LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 30
 HEAD = 50
-"""Room for the title and the keys above a picture."""
+"""Height of title and legend above a picture."""
 TICKS = 5
 
 Points = Sequence[tuple[float, float]]
@@ -21,31 +21,31 @@ MINUTES_FROM_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Lines:
-    """A chart of lines over seconds: in a page or as a picture of its own."""
+    """A chart of lines over seconds, for a page or as a separate picture."""
 
     title: str
     named: dict[str, Points]
     unit: str
     marks: Marks = ()
-    """Instants with what happened then, drawn as vertical lines."""
+    """Events drawn as vertical lines."""
     length: float = 0.0
-    """The time shown is at least so long."""
+    """Least time shown."""
     dots: bool = False
     """Whether points stand alone."""
 
     @property
     def drawn(self) -> dict[str, Points]:
-        """Return what has points."""
+        """Return the lines that have points."""
         return {name: points for name, points in self.named.items() if points}
 
     def figure(self) -> str:
-        """Return it for a page; words instead where there is nothing to draw."""
+        """Return the chart for a page, or a text when there is nothing to draw."""
         if not self.drawn:
             return _figure(self.title, "<p>Nothing was seen.</p>", [])
         return _figure(self.title, _svg(self.title, self._parts()), list(self.drawn))
 
     def picture(self, style: str) -> str:
-        """Return it as a picture that stands alone, with its title and keys in it."""
+        """Return a standalone picture with title and legend."""
         x, keys = float(LEFT), list[str]()
         for number, name in enumerate(self.drawn):
             keys.append(
@@ -79,12 +79,12 @@ class Lines:
 
 
 def lines(title: str, named: dict[str, Points], unit: str) -> str:
-    """Return a chart of lines over seconds for a page; words instead where there is nothing to draw."""
+    """Return a chart of lines over seconds for a page, or a text when there is nothing to draw."""
     return Lines(title, named, unit).figure()
 
 
 def bars(title: str, values: Sequence[tuple[str, float]], unit: str) -> str:
-    """Return a chart of named bars; words instead where there is nothing to draw."""
+    """Return a chart of named bars, or a text when there is nothing to draw."""
     if not any(value for _, value in values):
         return _figure(title, "<p>Nothing was seen.</p>", [])
     top = nice_top(max(value for _, value in values))
@@ -104,7 +104,7 @@ def bars(title: str, values: Sequence[tuple[str, float]], unit: str) -> str:
 
 
 def nice_top(value: float) -> float:
-    """Return the least of 1, 2, 2.5, 5 times a power of ten that is not below a value."""
+    """Return the smallest of 1, 2, 2.5, 5 times a power of ten that is at least a value."""
     if value <= 0:
         return 1.0
     power = 10.0 ** floor(log10(value))

@@ -1,4 +1,4 @@
-"""What a run has seen: counts, latencies, and both over time. Pure, and can be added up over worker processes."""
+"""The findings of a run: counts and latencies, both over time. Pure; findings of several workers add up."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,22 +18,22 @@ class Findings:
 
     bin_seconds: float = 1.0
     load_seconds: float = 0.0
-    """How long users have sent: less than was planned where a run was interrupted."""
+    """How long users sent; less than planned if the run was interrupted."""
     counts: Counter[str] = field(default_factory=Counter[str])
     latencies: dict[str, Latencies] = field(default_factory=dict[str, Latencies])
     series: dict[str, dict[int, Latencies]] = field(default_factory=dict[str, dict[int, Latencies]])
     counted: dict[str, dict[int, int]] = field(default_factory=dict[str, dict[int, int]])
     examples: list[str] = field(default_factory=list[str])
-    """The first faults, in words."""
+    """Descriptions of the first faults."""
     is_final: bool = False
 
     @classmethod
     def over(cls, seconds: float, load_seconds: float = 0.0) -> "Findings":
-        """Return findings whose charts have a fitting number of moments."""
+        """Return findings with a suitable number of moments for charts."""
         return cls(bin_seconds=max(BIN_SECONDS_MIN, seconds / BINS_MAX), load_seconds=load_seconds)
 
     def count(self, name: str, at: float | None = None, number: int = 1) -> None:
-        """Count something, at a second of the run where that matters."""
+        """Count an event, at a second of the run where that matters."""
         self.counts[name] += number
         if at is not None:
             moments = self.counted.setdefault(name, {})
@@ -41,7 +41,7 @@ class Findings:
             moments[moment] = moments.get(moment, 0) + number
 
     def took(self, measure: str, at: float, ms: float) -> None:
-        """Note a latency, at the second of the run that it is counted from."""
+        """Add a latency at the second of the run it counts from."""
         self.of(measure).add(ms)
         moments = self.series.setdefault(measure, {})
         moment = self._moment(at)
@@ -54,7 +54,7 @@ class Findings:
         return self.latencies.setdefault(measure, Latencies())
 
     def between(self, measure: str, begin: float, end: float) -> Latencies:
-        """Return the latencies of a measure that count from these seconds of the run: of the moments that lie wholly in them."""
+        """Return the latencies of a measure that count from these seconds, for moments fully within them."""
         found, moments = Latencies(), self.series.get(measure, {})
         for moment in self._moments(begin, end):
             if moment in moments:
@@ -62,7 +62,7 @@ class Findings:
         return found
 
     def rate(self, name: str, begin: float, end: float) -> float:
-        """Return how often a second something was counted in these seconds of the run; 0.0 where no moment lies in them."""
+        """Return the rate of a count in these seconds; 0.0 where no moment lies within them."""
         moments, counts = self._moments(begin, end), self.counted.get(name, {})
         return (
             sum(counts.get(moment, 0) for moment in moments) / (len(moments) * self.bin_seconds)
@@ -71,16 +71,16 @@ class Findings:
         )
 
     def per_second(self, name: str) -> float:
-        """Return how often a second of the load something was counted."""
+        """Return the rate of a count over the load."""
         return self.counts[name] / self.load_seconds if self.load_seconds else 0.0
 
     def example(self, words: str) -> None:
-        """Keep the words of a fault, if there are few yet."""
+        """Keep an example of a fault while there are few."""
         if len(self.examples) < EXAMPLES_MAX:
             self.examples.append(words)
 
     def merge(self, other: "Findings") -> None:
-        """Add what another process of the same run has seen."""
+        """Add the findings of another process of the same run."""
         self.counts.update(other.counts)
         for measure, latencies in other.latencies.items():
             self.of(measure).merge(latencies)
@@ -114,7 +114,7 @@ class Findings:
 
     @classmethod
     def from_dict(cls, told: dict[str, Any]) -> "Findings":
-        """Return what to_dict told."""
+        """Return the findings of `to_dict`."""
         return cls(
             bin_seconds=told["binSeconds"],
             counts=Counter(told["counts"]),

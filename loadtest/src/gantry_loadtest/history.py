@@ -1,7 +1,7 @@
-"""The history of every message of a run: what was acknowledged must arrive, once, in order, and nothing else may. Pure.
+"""The history of every message of a run: acknowledged messages must arrive, once and in order, and no others. Pure.
 
-A message that was begun and never answered may be stored or not: it may arrive, and need not. What has arrived at every
-reader and is acknowledged is forgotten but for its number, so that hours of it cost little.
+A message begun without an answer may be stored or not, so it may arrive. Once an acknowledged message has arrived at
+every reader only its number is kept, so that hours of messages cost little.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,11 +22,11 @@ class Place(tuple[str, str, int]):
 
 @dataclass(slots=True)
 class Sent:
-    """One message on its way. Instants are seconds of the run; `due` is in ms since 1970."""
+    """One message in flight. Instants are seconds of the run; `due` is in ms since 1970."""
 
     intended: float
     missing: int
-    """One bit for each reader that has not had it."""
+    """One bit for each reader that has not got it."""
     begun: float = 0.0
     acknowledged: bool = False
     refused: bool = False
@@ -36,7 +36,7 @@ class Sent:
 
 
 class Arrival(Enum):
-    """What an arrival is."""
+    """The verdict on an arrival."""
 
     FIRST = "first"
     AGAIN = "again"
@@ -47,7 +47,7 @@ class Arrival(Enum):
 
 
 class History:
-    """Judges arrivals at each of its readers."""
+    """Judges arrivals at each reader."""
 
     def __init__(self, readers: list[str]) -> None:
         self._bits = {reader: 1 << number for number, reader in enumerate(readers)}
@@ -58,24 +58,24 @@ class History:
         self._places: dict[tuple[str, Place], int] = {}
 
     def begin(self, stream: int, number: int, intended: float, begun: float = 0.0) -> Sent:
-        """Take in a message that is about to be sent: from now on it may be stored."""
+        """Add a message that is about to be sent: from now on it may be stored."""
         sent = Sent(intended, self._all, begun or intended)
         self._open[stream, number] = sent
         return sent
 
     def sent(self, stream: int, number: int) -> Sent | None:
-        """Return a message that is not forgotten."""
+        """Return a message whose details are still kept."""
         return self._open.get((stream, number))
 
     def acknowledge(self, stream: int, number: int, place: Place | None = None, offset: int = -1) -> None:
-        """Note that it was acknowledged: it must arrive now."""
+        """Record the acknowledgement: the message must arrive."""
         sent = self._open.get((stream, number))
         if sent is not None:
             sent.acknowledged, sent.place, sent.offset = True, place, offset
             self._settle((stream, number), sent)
 
     def refuse(self, stream: int, number: int) -> list[str]:
-        """Note that it was surely not accepted: it may never arrive. Return at which readers it did already."""
+        """Record a definite refusal: the message must never arrive. Returns the readers that already got it."""
         sent = self._open.get((stream, number))
         if sent is None:
             return []
@@ -83,7 +83,7 @@ class History:
         return [reader for reader, bit in self._bits.items() if not sent.missing & bit]
 
     def arrive(self, reader: str, stream: int, number: int) -> tuple[Arrival, Sent | None]:
-        """Note an arrival, and judge it; the message comes with it where it is still known."""
+        """Record and judge an arrival; return the message too while its details are kept."""
         sent = self._open.get((stream, number))
         if sent is None:
             return (Arrival.AGAIN if number in self._settled.get(stream, ()) else Arrival.STRANGE), None
@@ -98,19 +98,19 @@ class History:
         return Arrival.FIRST, sent
 
     def is_in_order(self, reader: str, stream: int, number: int) -> bool:
-        """Whether a first arrival comes after all that was before it in its stream; asked once for each."""
+        """Whether a first arrival follows all earlier ones of its stream; ask once for each."""
         before = self._latest.get((reader, stream), -1)
         self._latest[reader, stream] = max(before, number)
         return number > before
 
     def is_ahead_in_queue(self, reader: str, place: Place, offset: int) -> bool:
-        """Whether a first arrival lies behind all that came out of its queue before it; asked once for each."""
+        """Whether a first arrival lies behind all earlier ones of its queue; ask once for each."""
         before = self._places.get((reader, place), -1)
         self._places[reader, place] = max(before, offset)
         return offset > before
 
     def has_arrived(self, reader: str, stream: int, number: int) -> bool:
-        """Whether a reader has had it."""
+        """Whether a reader got it."""
         sent = self._open.get((stream, number))
         return (
             number in self._settled.get(stream, ()) if sent is None else not sent.missing & self._bits[reader]
@@ -118,29 +118,29 @@ class History:
 
     @property
     def outstanding(self) -> int:
-        """How many acknowledged messages have not arrived everywhere."""
+        """The number of acknowledged messages that have not arrived everywhere."""
         return sum(1 for sent in self._open.values() if sent.acknowledged and sent.missing)
 
     @property
     def latest_due(self) -> float:
-        """The last instant at which one that is not forgotten becomes due, in ms since 1970; 0.0 where none is delayed."""
+        """The latest due time of a kept message, in ms since 1970; 0.0 where none is delayed."""
         return max((sent.due for sent in self._open.values()), default=0.0)
 
     @property
     def open(self) -> int:
-        """How many messages are not forgotten: outstanding ones, and those without an answer."""
+        """The number of kept messages: outstanding ones, and those without an answer."""
         return len(self._open)
 
     def absent(self) -> Iterator[tuple[str, Id, Sent]]:
-        """Yield, for each reader, the acknowledged messages that have not arrived."""
+        """Yield the acknowledged messages each reader has not got."""
         for name, sent in self._open.items():
             if sent.acknowledged:
                 yield from ((reader, name, sent) for reader, bit in self._bits.items() if sent.missing & bit)
 
     def judge(self, had_its_chance: Callable[[str, Sent], bool]) -> tuple[list[tuple[str, Id, Sent]], int]:
-        """Return what is lost, and how many could not be seen.
+        """Return the lost messages, and the number not seen.
 
-        Absent though the reader had its chance is lost; absent and without that chance is not seen.
+        A missing message is lost if its reader waited long enough, and not seen otherwise.
         """
         lost: list[tuple[str, Id, Sent]] = []
         not_seen = 0

@@ -1,10 +1,10 @@
-"""A set of whole numbers kept as ranges: millions of consecutive ones cost what one costs. Pure."""
+"""A set of integers stored as ranges: millions of consecutive ones cost as much as one. Pure."""
 
 from bisect import bisect_right
 
 
 class Intervals:
-    """Numbers that were added. Adding in nearly ascending order is cheap."""
+    """The numbers added. Adding in nearly ascending order is cheap."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -21,7 +21,7 @@ class Intervals:
         return sum(end - start for start, end in zip(self._starts, self._ends, strict=True))
 
     def add(self, number: int) -> bool:
-        """Add one; False where it is there already."""
+        """Add a number; False when it is already there."""
         at = bisect_right(self._starts, number) - 1
         if at >= 0 and number < self._ends[at]:
             return False
@@ -41,5 +41,5 @@ class Intervals:
 
     @property
     def ranges(self) -> int:
-        """How many ranges it takes."""
+        """The number of ranges."""
         return len(self._starts)

@@ -1,4 +1,4 @@
-"""How long things took: a histogram of fixed size, true to 1 %, that can be added to another. Pure."""
+"""A latency histogram of fixed size, accurate to 1 %, that can be merged. Pure."""
 
 from math import ceil, log
 
@@ -18,7 +18,7 @@ class Latencies:
         self.max_ms = 0.0
 
     def add(self, ms: float) -> None:
-        """Count one; below 0.01 ms is 0.01 ms."""
+        """Add a value; values below 0.01 ms count as 0.01 ms."""
         bucket = int(log(max(ms, SMALLEST_MS) / SMALLEST_MS) / STEP)
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
         self.count += 1
@@ -26,7 +26,7 @@ class Latencies:
         self.max_ms = max(self.max_ms, ms)
 
     def percentile(self, share: float) -> float:
-        """Return the value that this share does not exceed, in ms; 0.0 of nothing."""
+        """Return the value this share does not exceed, in ms; 0.0 when empty."""
         wanted, so_far = max(1, ceil(self.count * share)), 0
         for bucket in sorted(self._buckets):
             so_far += self._buckets[bucket]
@@ -35,11 +35,11 @@ class Latencies:
         return 0.0
 
     def mean(self) -> float:
-        """Return the mean in ms; 0.0 of nothing."""
+        """Return the mean in ms; 0.0 when empty."""
         return self.sum_ms / self.count if self.count else 0.0
 
     def merge(self, other: "Latencies") -> None:
-        """Add what another one counted."""
+        """Add the counts of another histogram."""
         for bucket, count in other._buckets.items():  # noqa: SLF001 - of the same class
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
         self.count += other.count
@@ -52,7 +52,7 @@ class Latencies:
 
     @classmethod
     def from_list(cls, numbers: list[float]) -> "Latencies":
-        """Return what to_list told."""
+        """Return the histogram of `to_list`."""
         made = cls()
         made.sum_ms, made.max_ms = numbers[0], numbers[1]
         made._buckets = {

@@ -1,4 +1,4 @@
-"""The words of `./gantry load`: their bounds, and a refusal in one line where they are not kept. Standard library only."""
+"""Parses the arguments of `./gantry load` within their bounds; errors are one line. Standard library only."""
 
 import argparse
 import math
@@ -21,12 +21,12 @@ COUNT_MAX = 1000
 WORKERS_MAX = 1000
 MASTER_PORT = 5557
 DRAIN_SECONDS = 40.0
-"""Longer than a lease (30 s), and than a broker leaves an undecided transaction alone (6 s)."""
+"""Longer than a lease (30 s) and a broker's wait before a transaction check (6 s)."""
 DRAIN_SECONDS_MIN, DRAIN_SECONDS_MAX = 1, 3600
 
 
 class Refused(Exception):
-    """What was asked for cannot be done; the words say why and what to do instead."""
+    """The request cannot be carried out; the text says why and what to do instead."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Plan:
     role: str = "local"
     """local, master or worker."""
     drain: float = DRAIN_SECONDS
-    """How long readers go on without anything new where something acknowledged has not arrived."""
+    """How long readers continue without an arrival while acknowledged messages are missing."""
     workers: int = 0
     master: tuple[str, int] = ("127.0.0.1", MASTER_PORT)
 
     @property
     def load_seconds(self) -> float:
-        """Return how long users send; what is left of `seconds` is for what is still on its way."""
+        """Return how long users send; the rest of `seconds` is for messages in flight."""
         return self.seconds - min(max(self.seconds * 0.2, 1.5), 30.0)
 
     @property
@@ -70,7 +70,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(words: list[str]) -> Plan | str:
-    """Return the run that is asked for, or what to print where only that was asked. Raises Refused, or SystemExit after --help."""
+    """Return the requested run, or a text to print instead. Raises Refused, or SystemExit after --help."""
     given = _parser().parse_args(words)
     if given.list:
         return _listed(as_json=given.json)
@@ -119,7 +119,7 @@ def _parser() -> _Parser:
         prog="./gantry load",
         allow_abbrev=False,
         description="Load a system over HTTP, check every message, and say what was seen. Without --host a system is started for it.",
-        epilog="Exit status: 0 within the limits, 1 not, 2 refused, 130 interrupted. The profiles are told by --list, and in docs/load.md.",
+        epilog="Exit status: 0 within the limits, 1 not, 2 refused, 130 interrupted. See --list and docs/load.md for the profiles.",
     )
     parser.add_argument("profile", nargs="?", metavar="PROFILE")
     parser.add_argument(
@@ -151,7 +151,7 @@ def _parser() -> _Parser:
         metavar="URL",
         help="a gateway that runs, as http://127.0.0.1:8080 (token: GANTRY_TOKEN)",
     )
-    told = parser.add_argument_group("what is told")
+    told = parser.add_argument_group("output")
     told.add_argument("--headless", action="store_true", help="without Locust's own page while it runs")
     told.add_argument(
         "--json", action="store_true", help="the last line on stdout is JSON; implies --headless"

@@ -1,4 +1,4 @@
-"""What profiles need from outside: a way to call the gateway. The real one is in calls.py; tests have their own."""
+"""What profiles need from outside: a way to call the gateway. calls.py implements it; tests script it."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -10,11 +10,11 @@ class Reply(Enum):
 
     DONE = "done"
     REFUSED = "refused"
-    """429: not done, for now. Expected under load; no failure."""
+    """429: not done for now. Expected under load; not a failure."""
     REJECTED = "rejected"
-    """Surely not done: a failure."""
+    """Definitely not done: a failure."""
     UNKNOWN = "unknown"
-    """Done or not, nobody can say: a failure."""
+    """Done or not is unknown: a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,12 @@ class Answer:
 
     @property
     def is_done(self) -> bool:
-        """Whether it was done."""
+        """Whether the call succeeded."""
         return self.reply is Reply.DONE
 
 
 def reply_of(status: int) -> Reply:
-    """Judge an HTTP status (0: there was no answer) by what docs/http-api.md says of errors."""
+    """Judge an HTTP status (0: no answer) by the errors of docs/http-api.md."""
     if 200 <= status < 300:
         return Reply.DONE
     if status == 429:
@@ -57,5 +57,8 @@ class Calls(Protocol):
         since: float | None = None,
         also: tuple[int, ...] = (),
     ) -> Answer:
-        """Make one call, counted under a name. `since` (second of the run) is when it was intended; statuses in `also` are no failures."""
+        """Make one call, counted under a name.
+
+        `since` is its intended second of the run; statuses in `also` are not failures.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Tells on stderr, every few seconds, how a run goes."""
+"""Reports progress on stderr every few seconds."""
 
 import sys
 
@@ -10,7 +10,7 @@ EVERY_SECONDS = 2.0
 
 
 class Progress:
-    """Remembers when it last told."""
+    """Remembers the time of the last report."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -18,7 +18,7 @@ class Progress:
         self._has_ended = False
 
     def tell(self, now: float, users: int, findings: Findings, totals: Totals) -> None:
-        """Write a line, if it is time for one."""
+        """Write a line if it is time for one."""
         if now < self._told + EVERY_SECONDS:
             return
         self._told = now

@@ -1,6 +1,6 @@
-"""Readers of a run: one queue by held pulls, one group by receive.
+"""Readers of a run: held pulls on one queue, or receives of one group.
 
-Each runs beside the users until the run is over and it had an answer with nothing in it: so it sees what came behind the last one, too.
+Each runs until the run is over and it got an empty answer, so it also sees messages behind the last one.
 """
 
 import time
@@ -9,25 +9,25 @@ from typing import Any
 
 from gantry_loadtest.history import Place
 from gantry_loadtest.ports import Calls
-from gantry_loadtest.world import World
+from gantry_loadtest.run_state import RunState
 
 PULL_MAX = 256
 AGAIN_SECONDS = 0.25
-"""Before a call that failed is made again."""
+"""Wait before a failed call is retried."""
 
 
 def pull_queue(
-    world: World,
+    state: RunState,
     calls: Calls,
     reader: str,
     place: Place,
     take_in: Callable[[dict[str, Any]], None],
 ) -> None:
-    """Read a queue from its beginning, holding a pull at its end; note how far it came."""
+    """Read a queue from its start, holding a pull at its end, and record the position."""
     topic, broker, queue = place
     offset, is_at_end = 0, False
-    while not (world.is_over and is_at_end):
-        wanted = f"offset={offset}&max={PULL_MAX}&waitSeconds={world.hold_seconds}"
+    while not (state.is_over and is_at_end):
+        wanted = f"offset={offset}&max={PULL_MAX}&waitSeconds={state.hold_seconds}"
         answer = calls.call("pull", "GET", f"/v1/topics/{topic}/queues/{broker}/{queue}/messages?{wanted}")
         if not answer.is_done:
             time.sleep(AGAIN_SECONDS)
@@ -36,11 +36,11 @@ def pull_queue(
         for message in answer.body["messages"]:
             take_in(message)
         offset = int(answer.body["nextOffset"])
-        world.progress[reader, place] = offset
+        state.progress[reader, place] = offset
 
 
 def receive_group(
-    world: World,
+    state: RunState,
     calls: Calls,
     topic: str,
     group: str,
@@ -49,12 +49,12 @@ def receive_group(
     lease_seconds: int = 30,
     messages_max: int = 32,
 ) -> None:
-    """Receive for a group; what is received is given to take_in, which acknowledges."""
+    """Receive for a group; take_in acknowledges the messages."""
     path, is_at_end = f"/v1/topics/{topic}/groups/{group}/messages:receive", False
-    while not (world.is_over and is_at_end):
+    while not (state.is_over and is_at_end):
         wanted = {
             "maxMessages": messages_max,
-            "waitSeconds": world.hold_seconds,
+            "waitSeconds": state.hold_seconds,
             "invisibleSeconds": lease_seconds,
         }
         answer = calls.call("receive", "POST", path, wanted)
@@ -73,7 +73,7 @@ def settle(
     acks: list[dict[str, Any]],
     nacks: list[dict[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Acknowledge and give back; return the results, those of acks first, none where the call failed."""
+    """Acknowledge and return messages. Returns the results, those of acks first; none if the call failed."""
     if not acks and not nacks:
         return []
     body = {

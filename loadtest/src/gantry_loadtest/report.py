@@ -1,4 +1,4 @@
-"""A run as one page that needs nothing beside itself, and as JSON with every figure. Rendering is pure; write_report writes."""
+"""A run as one self-contained page, and as JSON with every number. Rendering is pure; write_report writes."""
 
 import json
 import re
@@ -18,7 +18,7 @@ COUNTED = ("intended", "acknowledged", "delivered", "refused")
 
 
 def make_folder(folder: Path) -> None:
-    """Have the folder of the report: before the load, because nobody wants to learn after it that there is none. Raises Refused."""
+    """Create the report's folder before the load, so that a bad path fails early. Raises Refused."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -42,7 +42,7 @@ def write_report(folder: Path, plan: Plan, outcome: Outcome, answer: list[str], 
 
 
 def plan_told(plan: Plan) -> dict[str, Any]:
-    """Return what was asked for, as JSON tells it."""
+    """Return the plan for JSON."""
     return {
         "users": plan.users,
         "rate": plan.rate,
@@ -54,7 +54,7 @@ def plan_told(plan: Plan) -> dict[str, Any]:
 
 
 def latency_told(findings: Findings, measure: str) -> dict[str, float]:
-    """Return a measure's figures in ms."""
+    """Return a measure's percentiles in ms."""
     found = findings.of(measure)
     shares = {f"p{share * 100:g}".replace(".", "_"): round(found.percentile(share), 2) for share in SHARES}
     return {"count": found.count, "mean": round(found.mean(), 2), **shares, "max": round(found.max_ms, 2)}
@@ -86,7 +86,7 @@ def render(plan: Plan, outcome: Outcome, answer: list[str], host: str) -> str:
 
 
 def bare(words: str) -> str:
-    """Return words without the scheme of an address: the page holds none, so that it calls nothing."""
+    """Return a text without the scheme of an address: the page links nothing."""
     return re.sub(r"https?://", "", words)
 
 

@@ -1,11 +1,11 @@
-"""One run from its plan to its exit status: a host, the profile, the answer, the report, the verdict."""
+"""One run, from plan to exit status: host, profile, answer, report, verdict."""
 
 import contextlib
 import importlib
 import json
 import sys
 
-from gantry_loadtest.driver import drive  # first: Locust replaces parts of the standard library
+from gantry_loadtest.driver import drive  # first: Locust patches the standard library
 from gantry_loadtest.options import Plan
 from gantry_loadtest.profiles.base import Profile
 from gantry_loadtest.progress import say
@@ -17,7 +17,7 @@ INTERRUPTED = 130
 
 
 def run(plan: Plan) -> int:
-    """Run it, tell it, and return the exit status. Raises Refused."""
+    """Run the plan, print the result, and return the exit status. Raises Refused."""
     profile = profile_of(plan)
     try:
         with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""When a user of an open loop means to act: at instants fixed beforehand, whether the answer before came or not. Pure.
+"""The schedule of an open-loop user: fixed instants, whether the previous answer arrived or not. Pure.
 
 A latency counts from the intended instant, so that waiting behind a slow answer is not hidden.
 """
@@ -11,7 +11,7 @@ GOLDEN = 0.6180339887498949
 
 
 class Pace:
-    """The instants of one user: `per_second` of them, from `began` on; the n-th user of a run is shifted by its own fraction."""
+    """The instants of one user: `per_second`, from `began` on. Each user of a run is shifted by its own fraction."""
 
     __slots__ = ("_began", "_period", "_taken")
 
@@ -28,13 +28,13 @@ class Pace:
         return instant
 
     def skip_until(self, instant: float) -> int:
-        """Leave out what is intended before an instant; return how many that were."""
+        """Skip the instants before a time; return how many were skipped."""
         wanted = max(0, floor((instant - self._began) / self._period) + 1)
         skipped = max(0, wanted - self._taken)
         self._taken += skipped
         return skipped
 
     def overdue(self, now: float) -> Iterator[float]:
-        """Yield, and take, every instant up to now: a user that ends says how long these have waited."""
+        """Take and yield every instant up to now: a stopping user reports how long these have waited."""
         while self._began + self._taken * self._period <= now:
             yield self.take()

@@ -1,4 +1,4 @@
-"""How many users there are at which moment of the load: shares of its time, so that every shape fits any length. Pure."""
+"""The number of users over the load, by shares of its time, so that every shape fits any length. Pure."""
 
 from collections.abc import Callable
 from math import ceil, pi, sin
@@ -27,12 +27,12 @@ def burst(share: float, users: int) -> int:
 
 
 def spike(share: float, users: int) -> int:
-    """Five times the users, three times, shortly."""
+    """Five times the users, three times, briefly."""
     return users * SPIKE if in_spike(share) is not None else users
 
 
 def in_spike(share: float) -> int | None:
-    """Which spike it is."""
+    """Return which spike it is."""
     return next(
         (number for number, at in enumerate(SPIKES) if at <= share < at + SPIKE_LENGTH),
         None,
@@ -50,7 +50,7 @@ def ramp_step(share: float) -> int:
 
 
 def soak(share: float, users: int) -> int:
-    """Waves between half of the users and all of them, as days are."""
+    """Waves between half of the users and all of them, like days."""
     step = int(share * SOAK_STEPS) / SOAK_STEPS
     return max(1, round(users * (0.75 - 0.25 * sin(2 * pi * (SOAK_WAVES * step + 0.25)))))
 
@@ -59,6 +59,6 @@ SHAPES: dict[str, Shape] = {"steady": steady, "burst": burst, "spike": spike, "r
 
 
 def most(shape: str, users: int) -> int:
-    """Return the most users a shape asks for."""
+    """Return the largest number of users of a shape."""
     factor = {"burst": BURST, "spike": SPIKE}.get(shape, 1)
     return users * factor

@@ -1,4 +1,4 @@
-"""The style of the pages that runs write: light and dark, and the colours of charts. Pure."""
+"""The style of report pages: light and dark, and the colours of charts. Pure."""
 
 _COLOURS = """
 :root{color-scheme:light dark;--ink:#1c1e21;--soft:#667;--paper:#fff;--card:#f5f6f8;--line:#d8dbe0;--a:#2563eb;--b:#d9480f;--c:#2b8a3e;--d:#9c36b5;--e:#0b7285;--f:#a17c00;--g:#868e96;--mark:#c92a2a66}

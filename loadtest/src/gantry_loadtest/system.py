@@ -1,4 +1,4 @@
-"""Where the load goes: a gateway that runs, or a system of its own that is started for the run and removed after it."""
+"""The target of a load: a running gateway, or a system started for the run and removed after it."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ def check(host: str) -> None:
             f"{host} does not answer ({why}); start one with ./gantry up, or leave --host out"
         ) from error
     if not isinstance(told, dict) or "stores" not in told:
-        raise Refused(f"{host} answers, but is no gateway of Gantry")
+        raise Refused(f"{host} answers, but is not a Gantry gateway")
 
 
 @contextlib.contextmanager
@@ -38,11 +38,11 @@ def started() -> Generator[str]:
     """Start a system on free ports with its data in a temporary folder; stop it and delete the data at the end."""
     gantry = str(ROOT / "gantry")
     if not Path(gantry).is_file():
-        raise Refused("there is no checkout here to start a system from: say which one is meant with --host")
+        raise Refused("there is no checkout here to start a system from: name a running one with --host")
     with tempfile.TemporaryDirectory(prefix="gantry-load-") as folder:
         data = str(Path(folder) / "data")
         command = [gantry, "up", "--free-ports", "--detach", "--json", "--data", data]
-        signal.signal(signal.SIGTERM, _leave)  # until a run has its own way to end in order
+        signal.signal(signal.SIGTERM, _leave)  # until a run can end in order
         try:
             say("starting a system for this run (--host URL loads one that runs)")
             ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - our own
@@ -51,7 +51,7 @@ def started() -> Generator[str]:
             yield json.loads(ran.stdout.splitlines()[-1])["http"]
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)  # nothing cuts this short: the data goes next
+                signal.signal(number, signal.SIG_IGN)  # nothing may interrupt this: the data is deleted next
             down = [gantry, "down", "--data", data]
             subprocess.run(down, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
 

@@ -1,4 +1,4 @@
-"""What a run tells on stdout: question, answer, checks, verdict. Pure."""
+"""What a run prints on stdout: question, answer, checks, verdict. Pure."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def told(plan: Plan, outcome: Outcome, answer: list[str]) -> Iterator[str]:
 
 
 def doubts(plan: Plan, outcome: Outcome) -> Iterator[str]:
-    """Yield what makes the figures doubtful, or less than they seem."""
+    """Yield what makes the numbers doubtful, or smaller than they seem."""
     counts = outcome.findings.counts
     if outcome.interrupted:
         yield f"Interrupted after {outcome.totals.seconds:.0f} s of the load: this is what was seen."

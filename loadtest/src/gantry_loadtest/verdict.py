@@ -1,4 +1,4 @@
-"""What a run must not exceed, and whether it did; and the one line of JSON that says it. Pure."""
+"""The limits of a run, whether it met them, and the line of JSON that says so. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ CHECKED = ("lost", "duplicates", "early", "disordered", "forbidden", "damaged")
 
 @dataclass(frozen=True)
 class Limits:
-    """The bounds of a verdict; None is no bound. Latencies are of the profile's own measure."""
+    """The bounds of a verdict; None is unbounded. Latencies are of the profile's own measure."""
 
     max_lost: int = 0
     max_duplicates: int = 0
@@ -26,7 +26,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Totals:
-    """What Locust counted: requests without refused ones and without checks; failures of requests and of checks."""
+    """Locust's counts: requests without refused ones and checks; failures of requests and of checks."""
 
     requests: int = 0
     failures: int = 0
@@ -40,7 +40,7 @@ class Totals:
 
 @dataclass
 class Outcome:
-    """A run's result as it is told."""
+    """The result of a run."""
 
     profile: str
     measure: str
@@ -52,12 +52,12 @@ class Outcome:
 
     @property
     def is_seen(self) -> bool:
-        """Whether the profile's own latency was measured at all: without it the question has no answer."""
+        """Whether the profile's own latency was measured: without it the question has no answer."""
         return self.findings.of(self.measure).count > 0
 
     @property
     def verdict(self) -> str:
-        """Return pass, fail, or notSeen where nothing fell short and nothing was measured."""
+        """Return pass, fail, or notSeen where nothing failed and nothing was measured."""
         if self.shortfalls:
             return "fail"
         return "pass" if self.is_seen else "notSeen"
@@ -85,7 +85,7 @@ class Outcome:
 
 
 def judge(outcome: Outcome) -> Outcome:
-    """Fill in where the run falls short of its limits, in words."""
+    """Return, as texts, where the run misses its limits."""
     limits, counts, totals = outcome.limits, outcome.findings.counts, outcome.totals
     latencies = outcome.findings.of(outcome.measure)
     most: list[tuple[str, float, float | None]] = [

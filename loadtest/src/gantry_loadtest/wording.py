@@ -1,11 +1,11 @@
-"""How figures are put into words, the same in every profile. Pure."""
+"""Formats numbers as text, the same in every profile. Pure."""
 
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.latencies import Latencies
 
 
 def ms(value: float) -> str:
-    """Return a time with the digits that matter."""
+    """Return a time with its significant digits."""
     return f"{value:.1f} ms" if value < 1000 else f"{value / 1000:.2f} s"
 
 
@@ -19,7 +19,7 @@ def latency(found: Latencies) -> str:
 
 
 def rate(findings: Findings) -> str:
-    """Return how much of what was intended was acknowledged, a second."""
+    """Return the acknowledged share of the intended rate."""
     return (
         f"{findings.per_second('acknowledged'):.1f} sends a second were acknowledged "
         f"of {findings.per_second('intended'):.1f} intended, over {findings.load_seconds:.0f} s"
@@ -32,14 +32,14 @@ def sends(findings: Findings) -> str:
 
 
 def deliveries(findings: Findings) -> str:
-    """Return how long it was from a send to its consumer."""
+    """Return how long a message took from its send to its consumer."""
     return f"From the intended instant to the consumer: {latency(findings.of('delivery'))}."
 
 
 def recovered_after(
     findings: Findings, measure: str, begin: float, end: float, usual_ms: float
 ) -> float | None:
-    """Return how many seconds after `begin` the 99th percentile is usual again (twice as long at most); None: not before `end`."""
+    """Return how many seconds after `begin` the 99th percentile is at most twice as usual; None: not before `end`."""
     moment = begin
     while moment < end:
         found = findings.between(measure, moment, moment + findings.bin_seconds)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gantry_loadtest.mixed.books import Books, Count
 from gantry_loadtest.mixed.calling import Http
 from gantry_loadtest.mixed.journeys import ALL, ATTEMPTS_MAX, POISONED, TOPICS, WORKERS, Journey
+from gantry_loadtest.mixed.ledger import Count, Ledger
 from gantry_loadtest.mixed.reading import wait_until_settled
 
 from .system import MixedSystem
@@ -29,7 +29,7 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
     """Kill `kills` times under mixed load and judge everything that was ever promised."""
     dice = random.Random(seed)
     system = MixedSystem(directory, brokers=brokers)
-    books = Books()
+    ledger = Ledger()
     system.start(dice)
     http = Http(system.http)
     journeys: list[Journey] = []
@@ -42,19 +42,19 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
                 system.stop()
                 system.start(dice)
                 http = Http(system.http)
-            journeys = [kind(system.http, books, dice.randrange(1 << 30), f"{done}") for kind in ALL]
+            journeys = [kind(system.http, ledger, dice.randrange(1 << 30), f"{done}") for kind in ALL]
             for journey in journeys:
                 journey.start()
             for _ in range(min(KILLS_PER_ROUND, kills - done)):
                 time.sleep(dice.uniform(0.2, 2.5))
-                _until_acknowledged(books, ACKNOWLEDGED_PER_KILL * (done + 1))
+                _until_acknowledged(ledger, ACKNOWLEDGED_PER_KILL * (done + 1))
                 system.kill_one(dice)
                 done += 1
-            _rest(system, http, books, journeys)
-            count = books.count()
+            _rest(system, http, ledger, journeys)
+            count = ledger.count()
             print(f"after {done} kills {system.kills}: {count}; {system.counts}")
-            assert count.holds, f"seed {seed}: {count} {_some(books)}"
-        return books.count(), system
+            assert count.holds, f"seed {seed}: {count} {_some(ledger)}"
+        return ledger.count(), system
     finally:
         for journey in journeys:
             journey.stopping = True
@@ -62,10 +62,10 @@ def run_mixed(directory: Path, kills: int, seed: int, *, brokers: int = 1) -> tu
         system.stop()
 
 
-def _until_acknowledged(books: Books, count: int) -> None:
+def _until_acknowledged(ledger: Ledger, count: int) -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
-        if sum(item.is_acknowledged for item in list(books.items.values())) >= count:
+        if sum(item.is_acknowledged for item in list(ledger.items.values())) >= count:
             return
         time.sleep(0.1)
 
@@ -81,20 +81,20 @@ def _prepare(http: Http) -> None:
         assert status == 200, answer
 
 
-def _rest(system: MixedSystem, http: Http, books: Books, journeys: list[Journey]) -> None:
+def _rest(system: MixedSystem, http: Http, ledger: Ledger, journeys: list[Journey]) -> None:
     """Let the senders end, give what is on its way its time, then the consumers end."""
     senders = [journey for journey in journeys if journey.is_sender]
     for journey in senders:
         journey.finish()
     system.wait_whole()
-    wait_until_settled(http, books)
+    wait_until_settled(http, ledger)
     for journey in journeys:
         if journey not in senders:
             journey.finish()
 
 
-def _some(books: Books) -> dict[str, list[str]]:
-    return {promise: names[:5] for promise, names in books.broken().items() if names}
+def _some(ledger: Ledger) -> dict[str, list[str]]:
+    return {promise: names[:5] for promise, names in ledger.broken().items() if names}
 
 
 @pytest.mark.crash

@@ -1,1 +1,1 @@
-"""What an endurance run makes of its samples: what is flat, and a page of it. Pure."""
+"""Evaluates the samples of an endurance run: which lines are flat, and a page of all. Pure."""

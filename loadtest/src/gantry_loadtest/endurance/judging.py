@@ -1,9 +1,9 @@
-"""Which lines of an endurance run are flat, by stated rules. Pure: points over seconds come in, judgements go out.
+"""Decides which lines of an endurance run are flat, by stated rules. Pure: points over seconds in, judgements out.
 
-The first third of a run is warming up and judges nothing. Memory and disk: the robust slope of what follows, times its
-length, is small beside the median. Handles and threads: at the same phase (just before each kill, when all has been calm
-for longest) the last third has what the middle third had. Lateness and recovery follow what else the machine does: they
-are told, and judge nothing.
+The first third of a run is warm-up and is not judged. Memory and disk: the robust slope of the rest, times its
+length, is small beside the median. Handles and threads: at the same phase (just before each kill, after the longest
+calm) the last third equals the middle third. Lateness and recovery depend on other load of the machine: they are
+reported, not judged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MIB = 1024 * 1024
 BUCKETS_MAX = 90
 POINTS_MIN = 6
 LIFE_SECONDS_MIN = 60.0
-"""So long after its start a process is not judged: it fills what it keeps."""
+"""Time after its start in which a process is not judged: it fills its caches."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Judgement:
 
     @property
     def is_flat(self) -> bool:
-        """Whether it changed by no more than it may; falling is no fault."""
+        """Whether it changed by no more than allowed. A fall is always allowed."""
         return self.change <= self.limit
 
     def told(self) -> dict[str, object]:
-        """Return it as JSON tells it."""
+        """Return it for JSON."""
         return {
             "line": self.line, "rule": self.rule, "change": round(self.change, 3), "limit": round(self.limit, 3),
             "level": round(self.level, 3), "unit": self.unit, "judged": self.is_judged, "flat": self.is_flat,
@@ -49,12 +49,12 @@ class Judgement:
 
 
 def after_first_third(points: Points, length: float) -> list[Point]:
-    """Return what judges."""
+    """Return the points that are judged."""
     return [point for point in points if point[0] >= length / 3]
 
 
 def slope(points: Points) -> float:
-    """Return the median of the slopes between all pairs of points (Theil and Sen), in units a second."""
+    """Return the median slope between all pairs of points (Theil and Sen), in units a second."""
     slopes = [
         (late[1] - soon[1]) / (late[0] - soon[0])
         for soon, late in combinations(points, 2)
@@ -64,7 +64,7 @@ def slope(points: Points) -> float:
 
 
 def buckets(points: Points, count: int = BUCKETS_MAX) -> list[Point]:
-    """Return medians over equal stretches of time, at most so many."""
+    """Return medians over equal stretches of time, at most `count`."""
     if not points:
         return []
     first, last = points[0][0], points[-1][0]
@@ -78,7 +78,7 @@ def buckets(points: Points, count: int = BUCKETS_MAX) -> list[Point]:
 def judge_slope(
     line: str, points: Points, length: float, *, share: float, least: float, unit: str
 ) -> Judgement | None:
-    """Judge a line by its slope after the first third; None where too little was seen."""
+    """Judge a line by its slope after the first third; None with too few points."""
     late = buckets(after_first_third(points, length))
     if len(late) < POINTS_MIN:
         return None
@@ -91,7 +91,7 @@ def judge_slope(
 def judge_phases(
     line: str, points: Points, length: float, *, share: float, least: float, unit: str
 ) -> Judgement | None:
-    """Judge a line by its level at equal phases: the median of the last third beside that of the middle one."""
+    """Judge a line at equal phases: the median of the last third against that of the middle third."""
     middle = [y for x, y in points if length / 3 <= x < 2 * length / 3]
     last = [y for x, y in points if x >= 2 * length / 3]
     if not middle or not last:
@@ -102,9 +102,9 @@ def judge_phases(
 
 
 def judge_times(line: str, points: Points, length: float, *, least: float, unit: str) -> Judgement | None:
-    """Tell whether the last third is much slower than the middle third; it judges nothing."""
+    """Report whether the last third is much slower than the middle third; this is not judged."""
     found = judge_phases(line, points, length, share=1.0, least=least, unit=unit)
     if found is None:
         return None
-    rule = f"median of the last third over that of the middle third: at most as much again, or {least:g}; told, not judged"
+    rule = f"median of the last third over that of the middle third: at most as much again, or {least:g}; reported, not judged"
     return Judgement(line, rule, found.change, found.limit, found.level, unit, is_judged=False)

@@ -1,4 +1,4 @@
-"""An endurance run as one page that needs nothing beside itself: its count line, its judgements, every line over time. Pure."""
+"""Renders an endurance run as one self-contained page: counts, judgements, and every line over time. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Named = dict[str, list[Point]]
 
 
 def charts(seen: Seen) -> dict[str, Lines]:
-    """Return every chart by a short name; kills stand in each as vertical lines."""
+    """Return every chart by a short name, with kills as vertical lines."""
     found: dict[str, Lines] = {}
 
     def draw(name: str, title: str, named: Named, unit: str, *, dots: bool = False) -> None:
@@ -144,7 +144,7 @@ def _kills(seen: Seen) -> str:
 
 
 def pictures(seen: Seen) -> dict[str, str]:
-    """Return every chart as a picture of its own, with fewer points."""
+    """Return every chart as a separate picture with fewer points."""
     return {
         name: replace(
             chart, named={key: buckets(points, PICTURE_POINTS_MAX) for key, points in chart.named.items()}
@@ -157,7 +157,7 @@ def pictures(seen: Seen) -> dict[str, str]:
 def outcome(
     seen: Seen, count: dict[str, Any], shortfalls: list[str], judged: list[Judgement]
 ) -> dict[str, Any]:
-    """Return everything as JSON tells it."""
+    """Return everything for JSON."""
     return {
         "verdict": "fail" if shortfalls else "pass", "shortfalls": shortfalls, "count": count,
         "about": seen.about, "judgements": [one.told() for one in judged],

@@ -1,4 +1,4 @@
-"""What an endurance run has seen, as its lines of JSON tell it, made into points over time. Pure."""
+"""Turns the JSON lines of an endurance run into points over time. Pure."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from gantry_loadtest.endurance.judging import (
 
 Sample = dict[str, Any]
 DISTURBED_SECONDS = 30.0
-"""Samples so soon after any kill count for no process's memory: what stayed alive waits for what did not."""
+"""Samples this soon after a kill are ignored for memory: survivors wait for the killed process."""
 
 
 @dataclass
 class Seen:
-    """Everything of one run, in the order in which it was seen. Times are seconds of the run."""
+    """All samples of a run, in order. Times are seconds of the run."""
 
     about: dict[str, Any] = field(default_factory=dict[str, Any])
     samples: list[Sample] = field(default_factory=list[Sample])
@@ -37,7 +37,7 @@ class Seen:
     faults: list[Sample] = field(default_factory=list[Sample])
 
     def take(self, kind: str, told: dict[str, Any]) -> None:
-        """Take in one line."""
+        """Add one line."""
         if kind == "about":
             self.about.update(told)
         else:
@@ -47,7 +47,7 @@ class Seen:
 
     @classmethod
     def of_lines(cls, lines: Iterable[str]) -> Seen:
-        """Read what a run wrote; a last line that was torn is left out."""
+        """Read the lines of a run, skipping a torn last one."""
         seen = cls()
         for line in lines:
             if line.endswith("\n"):
@@ -62,7 +62,7 @@ class Seen:
 
     @property
     def names(self) -> list[str]:
-        """Names of the processes, as they were first seen."""
+        """Process names, in order of appearance."""
         return list(dict.fromkeys(name for sample in self.samples for name in sample["processes"]))
 
     @property
@@ -71,7 +71,7 @@ class Seen:
         return [(kill["at"], f"{kill['how']} {kill['name']}") for kill in self.kills]
 
     def of_process(self, name: str, figure: str) -> list[Point]:
-        """Return a figure of a process over time."""
+        """Return a metric of a process over time."""
         return [
             (sample["at"], sample["processes"][name][figure])
             for sample in self.samples
@@ -88,7 +88,7 @@ class Seen:
         ]
 
     def calm(self, name: str, figure: str) -> list[Point]:
-        """Return it at one phase: the last sample before each kill, of a process that lived for a minute then."""
+        """Return it at one phase: the last sample before each kill of a process that had lived for a minute."""
         found: list[Point] = []
         for kill in self.kills:
             before = [
@@ -101,11 +101,11 @@ class Seen:
         return list(dict.fromkeys(found))
 
     def of_all(self, figure: str) -> list[Point]:
-        """Return a figure of the whole system over time."""
+        """Return a metric of the whole system over time."""
         return [(sample["at"], sample[figure]) for sample in self.samples if sample.get(figure) is not None]
 
     def rate(self, figure: str) -> list[Point]:
-        """Return how fast a count rises, a second."""
+        """Return the growth of a counter a second."""
         points = self.of_all(figure)
         return [
             (late[0], max(0.0, late[1] - soon[1]) / (late[0] - soon[0]))
@@ -119,7 +119,7 @@ class Seen:
 
 
 def within_lives(seen: Seen, name: str, figure: str) -> float | None:
-    """Return the median slope within a life of a process, an hour: what its kills would hide of a leak."""
+    """Return the median slope an hour within the lives of a process: kills would hide such a leak."""
     lives: dict[int, list[Point]] = {}
     for sample in seen.samples:
         process = sample["processes"].get(name, {})
@@ -131,7 +131,7 @@ def within_lives(seen: Seen, name: str, figure: str) -> float | None:
 
 
 def judgements(seen: Seen) -> list[Judgement]:
-    """Judge every line of a run; lines of which too little was seen are left out."""
+    """Judge every line of a run, except those with too few points."""
     length, found = seen.length, list[Judgement | None]()
     for name in seen.names:
         memory = seen.scaled(seen.grown(name, "pss"), MIB)
@@ -154,5 +154,5 @@ def judgements(seen: Seen) -> list[Judgement]:
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """Return the value below which a share lies; 0.0 of nothing."""
+    """Return the value at a share of the sorted values; 0.0 for none."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0

@@ -1,1 +1,1 @@
-"""Mixed traffic of every kind over HTTP, and the books that judge it: shared by kill tests and the endurance run."""
+"""Mixed traffic of every kind over HTTP, and the ledger that judges it; shared by kill tests and the endurance run."""

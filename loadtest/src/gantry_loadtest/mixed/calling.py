@@ -1,4 +1,4 @@
-"""One keep-alive connection to the gateway for a thread of its own, and calls that are repeated until they are answered."""
+"""A keep-alive connection to the gateway for one thread, and calls repeated until they are answered."""
 
 import http.client
 import json
@@ -11,15 +11,15 @@ CALL_SECONDS_MAX = 45.0
 PATIENCE_SECONDS = 240.0
 PAUSE_SECONDS, PAUSE_SECONDS_MAX = 0.03, 0.5
 RETRYABLE = frozenset({429, 502, 503, 504, 507})
-"""Refusals that end by themselves: 507 does when old segments have gone from a full disk."""
+"""Temporary refusals: 507 ends when old segments are deleted from a full disk."""
 
 
 class NoAnswer(AssertionError):
-    """A call was repeated for longer than anything may take, and never answered definitely."""
+    """A call was repeated for longer than anything may take, without a definite answer."""
 
 
 class Http:
-    """One connection, made again when it broke. For one thread at a time."""
+    """One connection, reopened when it breaks. For one thread at a time."""
 
     def __init__(self, base: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._host = base.removeprefix("http://")
@@ -41,7 +41,7 @@ class Http:
             return 0, {}
 
     def close(self) -> None:
-        """Close the connection; the next call makes a new one."""
+        """Close the connection; the next call opens a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

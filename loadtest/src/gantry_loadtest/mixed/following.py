@@ -1,4 +1,4 @@
-"""Reads topics as they grow, each message once and before retention takes it, and tells the books what lies there."""
+"""Reads topics as they grow, each message once and before retention deletes it, and reports to the ledger."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import threading
 import time
 from urllib.parse import quote
 
-from gantry_loadtest.mixed.books import Books
 from gantry_loadtest.mixed.calling import Http
 from gantry_loadtest.mixed.journeys import milliseconds
+from gantry_loadtest.mixed.ledger import Ledger
 
 IDLE_SECONDS = 0.3
 PAGE = 256
 
 
 class Reader(threading.Thread):
-    """Repeats `turn` until told to stop. What ends it is kept in `failure`."""
+    """Repeats `turn` until stopped; `failure` keeps the error that ended it."""
 
-    def __init__(self, base: str, books: Books) -> None:
+    def __init__(self, base: str, ledger: Ledger) -> None:
         super().__init__(daemon=True, name=type(self).__name__)
-        self.http, self.books = Http(base), books
+        self.http, self.ledger = Http(base), ledger
         self.stopping = False
         self.failure: BaseException | None = None
         self.read = 0
         self.skipped = 0
-        """Offsets that were gone before they were read: taken by retention, or damaged."""
+        """Offsets lost before they were read: deleted by retention, or damaged."""
 
     def run(self) -> None:
-        """Read until told to stop."""
+        """Read until stopped."""
         try:
             while not self.stopping:
                 if not self.turn():
@@ -38,17 +38,17 @@ class Reader(threading.Thread):
             self.http.close()
 
     def turn(self) -> bool:
-        """Read once; whether there was anything."""
+        """Read once; return whether there was anything."""
         raise AssertionError("a reader has turns")
 
 
 class Follower(Reader):
-    """Follows queues of a topic from their start. With `wait_seconds` a pull is held: then for one queue."""
+    """Follows queues of a topic from their start. With `wait_seconds` pulls are held, for one queue only."""
 
     def __init__(
-        self, base: str, books: Books, topic: str, queues: list[tuple[str, int]], wait_seconds: int = 0
+        self, base: str, ledger: Ledger, topic: str, queues: list[tuple[str, int]], wait_seconds: int = 0
     ) -> None:
-        super().__init__(base, books)
+        super().__init__(base, ledger)
         self._topic, self._wait = topic, wait_seconds
         self._next = dict.fromkeys(queues, 0)
 
@@ -64,7 +64,7 @@ class Follower(Reader):
         for message in answer["messages"]:
             self.skipped += message["queueOffset"] - offset
             offset = message["queueOffset"] + 1
-            self.books.found(message["body"], milliseconds(message["storeTimestamp"]))
+            self.ledger.found(message["body"], milliseconds(message["storeTimestamp"]))
         assert answer["nextOffset"] >= offset, f"{path}?{words} goes back: {answer['nextOffset']}"
         self.skipped += answer["nextOffset"] - offset
         self.read += len(answer["messages"])
@@ -73,10 +73,10 @@ class Follower(Reader):
 
 
 class DeadLetters(Reader):
-    """Follows what a group gave up."""
+    """Follows the dead letters of a group."""
 
-    def __init__(self, base: str, books: Books, group: str) -> None:
-        super().__init__(base, books)
+    def __init__(self, base: str, ledger: Ledger, group: str) -> None:
+        super().__init__(base, ledger)
         self._group, self._after = group, ""
         self._seen: set[str] = set()
 
@@ -87,7 +87,7 @@ class DeadLetters(Reader):
         fresh = [message for message in answer["messages"] if message["offsetMessageId"] not in self._seen]
         for message in fresh:
             self._seen.add(message["offsetMessageId"])
-            self.books.found(message["body"], milliseconds(message["storeTimestamp"]))
+            self.ledger.found(message["body"], milliseconds(message["storeTimestamp"]))
         self.read += len(fresh)
         if answer["next"] is None:
             return False

@@ -1,6 +1,6 @@
-"""Traffic of every kind over HTTP, each journey in a thread of its own, telling the books what was promised.
+"""Traffic of every kind over HTTP, each journey in its own thread, reported to the ledger.
 
-Every send carries an idempotency key and is repeated until its answer is definite; so are decisions, acks and cancels.
+Every send has an idempotency key and is repeated until its answer is definite; so are decisions, acks and cancels.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from gantry_loadtest.mixed.books import Books, Fate, Item
 from gantry_loadtest.mixed.calling import Http
+from gantry_loadtest.mixed.ledger import Fate, Item, Ledger
 
 TOPICS = ("mixed-due", "mixed-txn", "mixed-work", "mixed-poison")
 PRODUCERS = "mixed-producers"
@@ -24,26 +24,26 @@ PAUSE_SECONDS = 0.02
 
 
 def milliseconds(text: str) -> int:
-    """Return milliseconds since 1970 of an RFC 3339 time."""
+    """Return an RFC 3339 time as milliseconds since 1970."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 class Journey(threading.Thread):
-    """Repeats `step` until told to stop; an exception ends it and is raised by `finish`."""
+    """Repeats `step` until stopped; `finish` re-raises an exception that ended it."""
 
     pause_seconds = PAUSE_SECONDS
     is_sender = False
-    """Whether it makes messages: senders end first, who consumes ends when all is done."""
+    """Whether it sends messages: senders end first, consumers when all is done."""
 
-    def __init__(self, base: str, books: Books, seed: int, run: str) -> None:
+    def __init__(self, base: str, ledger: Ledger, seed: int, run: str) -> None:
         super().__init__(daemon=True, name=type(self).__name__)
-        self.http, self.books, self.run_name = Http(base), books, run
+        self.http, self.ledger, self.run_name = Http(base), ledger, run
         self.dice = random.Random(seed)  # noqa: S311 - to see the same run again, not to be secret
         self.stopping = False
         self.failure: BaseException | None = None
 
     def run(self) -> None:
-        """Repeat the step; what ends it otherwise than by a wish is kept for `finish`."""
+        """Repeat the step; keep the exception that ends it for `finish`."""
         try:
             for number in itertools.count():
                 if self.stopping:
@@ -56,11 +56,11 @@ class Journey(threading.Thread):
             self.http.close()
 
     def step(self, name: str) -> None:  # noqa: ARG002 - not each journey sends
-        """Do one piece of traffic; what it sends has this name."""
+        """Do one piece of traffic; its message has this name."""
         raise AssertionError("a journey has steps")
 
     def finish(self) -> None:
-        """End it and wait for its end; raises what ended it before."""
+        """Stop it and wait for its end; raise the exception that ended it before."""
         self.stopping = True
         self.join(300)
         assert not self.is_alive(), f"{type(self).__name__} hangs"
@@ -68,8 +68,8 @@ class Journey(threading.Thread):
             raise self.failure
 
     def send(self, topic: str, name: str, kind: str, **more: object) -> tuple[Item, dict[str, Any]]:
-        """Send one keyed message; returns its item and its result."""
-        item = self.books.attempt(name, kind)
+        """Send one keyed message; return its item and its result."""
+        item = self.ledger.attempt(name, kind)
         item.is_consumed = kind == "work"
         message = {"body": name, "idempotencyKey": name, **more}
         status, answer = self.http.insist("POST", f"/v1/topics/{topic}/messages", {"messages": [message]})
@@ -82,7 +82,7 @@ class Journey(threading.Thread):
 
 
 class Delays(Journey):
-    """Levels and instants, a quarter of them cancelled, some of those too late."""
+    """Levels and instants; a quarter of them is cancelled, some too late."""
 
     is_sender = True
 
@@ -94,7 +94,7 @@ class Delays(Journey):
         )
         is_cancelled = self.dice.random() < 0.25
         if is_cancelled:
-            self.books.attempt(name, "delay").fate = Fate.OPEN  # until its cancel is answered
+            self.ledger.attempt(name, "delay").fate = Fate.OPEN  # until its cancel is answered
         item, result = self.send("mixed-due", name, "delay", **delay)
         if is_cancelled:
             if self.dice.random() < 0.3:
@@ -108,17 +108,17 @@ class Delays(Journey):
         elif status == 409:
             item.fate = Fate.ONCE
         else:
-            # A repeat of a cancel whose answer was lost may find nothing any more; that it was there, its send was told.
+            # A repeat of a cancel whose answer was lost may find nothing; the send proved that the message existed.
             assert status == 404, f"cancel of {name}: {status} {answer}"
 
 
 class Transactions(Journey):
-    """Begun, then committed, rolled back, or forgotten by their producer; forgotten ones are decided by `Answers`."""
+    """Begun, then committed, rolled back, or abandoned by their producer; `Answers` decides abandoned ones."""
 
     is_sender = True
 
     def step(self, name: str) -> None:  # noqa: D102 - as told above
-        item = self.books.attempt(name, "transaction")
+        item = self.ledger.attempt(name, "transaction")
         item.fate = Fate.OPEN
         fate = self.dice.choice(("commit", "commit", "rollback", "forget"))
         properties = {"wish": "rollback" if fate == "rollback" else "commit"}
@@ -136,7 +136,7 @@ class Transactions(Journey):
 
 
 class Answers(Journey):
-    """Answers the checks of forgotten transactions as their producer would: by what the message itself says."""
+    """Answers the checks of abandoned transactions as their producer would: by the content of the message."""
 
     def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
         path = f"/v1/producerGroups/{PRODUCERS}/checks:receive"
@@ -148,7 +148,7 @@ class Answers(Journey):
 
 
 class Work(Journey):
-    """Sends what `Workers` consume."""
+    """Sends messages for `Workers`."""
 
     is_sender = True
 
@@ -157,7 +157,7 @@ class Work(Journey):
 
 
 class Poison(Journey):
-    """Sends what no consumer can do: it must end in the dead letters, once."""
+    """Sends messages no consumer can process: each must be dead-lettered, once."""
 
     is_sender = True
 
@@ -167,7 +167,7 @@ class Poison(Journey):
 
 
 class Workers(Journey):
-    """Receives, acknowledges; sometimes lets a lease run out or gives a message back for a while."""
+    """Receives and acknowledges; sometimes lets a lease run out or returns a message."""
 
     topic, group = "mixed-work", WORKERS
 
@@ -178,25 +178,25 @@ class Workers(Journey):
         )
         messages = answer.get("messages", []) if status == 200 else []
         for message in messages:
-            self.books.received(message["body"])
+            self.ledger.received(message["body"])
         if messages:
             self.settle(base, messages)
 
     def settle(self, base: str, messages: list[dict[str, Any]]) -> None:
-        """Decide about what was received."""
+        """Settle the received messages."""
         acks, nacks = list[dict[str, Any]](), list[dict[str, Any]]()
         for message in messages:
-            chance = self.dice.random()
-            if chance < 0.90:
+            rng = self.dice.random()
+            if rng < 0.90:
                 acks.append(message)
-            elif chance < 0.97:
+            elif rng < 0.97:
                 nacks.append(message)
         self.tell(base, acks, nacks, lambda: self.dice.choice((0, 1)))
 
     def tell(
         self, base: str, acks: list[dict[str, Any]], nacks: list[dict[str, Any]], delay: Callable[[], int]
     ) -> None:
-        """Acknowledge some, give the others back to come again so many seconds later."""
+        """Acknowledge some messages, and return the others for redelivery after this many seconds."""
         body = {
             "acks": [{"receiptHandle": message["receiptHandle"]} for message in acks],
             "nacks": [
@@ -209,12 +209,12 @@ class Workers(Journey):
         status, answer = self.http.insist("POST", f"{base}:ack", body)
         assert status == 200, f"ack: {status} {answer}"
         for message, result in zip(acks, answer["results"], strict=False):
-            if result.get("status") == "acked":  # one that its broker could not take has a code instead
-                self.books.acked(message["body"])
+            if result.get("status") == "acked":  # a message its broker could not take has a code instead
+                self.ledger.acked(message["body"])
 
 
 class Poisoned(Workers):
-    """Refuses everything, so that all of it dies after its attempts."""
+    """Refuses everything, so that all messages are dead-lettered."""
 
     topic, group = "mixed-poison", POISONED
 

@@ -1,58 +1,58 @@
-"""Reads at the end what lies in the topics of a mixed run, and waits until nothing is on its way any more."""
+"""Reads the topics of a mixed run at its end, and waits until nothing is in flight."""
 
 from __future__ import annotations
 
 import time
 
-from gantry_loadtest.mixed.books import Books
 from gantry_loadtest.mixed.calling import Http
 from gantry_loadtest.mixed.journeys import POISONED, WORKERS, milliseconds
+from gantry_loadtest.mixed.ledger import Ledger
 
 SETTLED_SECONDS_MAX = 240.0
 PLACES = ("mixed-due", "mixed-txn", "mixed-work")
 """Topics whose messages are read: each message must lie in one of them or among the dead letters, once."""
 
 
-def read_all(http: Http, books: Books) -> None:
-    """Tell the books everything that lies in the topics where messages must appear."""
-    books.begin_reading()
+def read_all(http: Http, ledger: Ledger) -> None:
+    """Report to the ledger every message in the topics where messages must arrive."""
+    ledger.begin_reading()
     for topic in PLACES:
         status, shown = http.insist("GET", f"/v1/topics/{topic}")
         assert status == 200, f"{topic}: {status} {shown}"
         for queue in shown["queues"]:
-            _read_queue(http, books, topic, queue["broker"], queue["queueId"], queue["maxOffset"])
+            _read_queue(http, ledger, topic, queue["broker"], queue["queueId"], queue["maxOffset"])
 
-    _read_dead_letters(http, books)
+    _read_dead_letters(http, ledger)
 
 
-def _read_dead_letters(http: Http, books: Books) -> None:
+def _read_dead_letters(http: Http, ledger: Ledger) -> None:
     page: str | None = ""
     while page is not None:
         status, answer = http.insist("GET", f"/v1/groups/{POISONED}/deadLetters?max=256&after={page}")
         assert status == 200, f"dead letters: {status} {answer}"
         for message in answer["messages"]:
-            books.found(message["body"], milliseconds(message["storeTimestamp"]))
+            ledger.found(message["body"], milliseconds(message["storeTimestamp"]))
         page = answer["next"]
 
 
-def _read_queue(http: Http, books: Books, topic: str, broker: str, queue_id: int, end: int) -> None:
+def _read_queue(http: Http, ledger: Ledger, topic: str, broker: str, queue_id: int, end: int) -> None:
     offset = 0
     while offset < end:
         path = f"/v1/topics/{topic}/queues/{broker}/{queue_id}/messages?offset={offset}&max=256"
         status, answer = http.insist("GET", path)
         assert status == 200, f"{path}: {status} {answer}"
         for message in answer["messages"]:
-            books.found(message["body"], milliseconds(message["storeTimestamp"]))
-        assert answer["nextOffset"] > offset, f"{path} stands still: {answer['status']}"
+            ledger.found(message["body"], milliseconds(message["storeTimestamp"]))
+        assert answer["nextOffset"] > offset, f"{path} does not advance: {answer['status']}"
         offset = answer["nextOffset"]
 
 
-def wait_until_settled(http: Http, books: Books) -> None:
-    """Read again and again until everything promised is there, and everything to be worked on was acknowledged."""
+def wait_until_settled(http: Http, ledger: Ledger) -> None:
+    """Read repeatedly until everything promised is there and all work is acknowledged."""
     until = time.monotonic() + SETTLED_SECONDS_MAX
     while time.monotonic() < until:
-        read_all(http, books)
-        if not books.missing() and (not books.undone() or _lag(http) == 0):
+        read_all(http, ledger)
+        if not ledger.missing() and (not ledger.undone() or _lag(http) == 0):
             return
         time.sleep(1)
 

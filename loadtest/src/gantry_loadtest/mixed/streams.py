@@ -1,4 +1,4 @@
-"""The journeys of a long run beside those of kill runs: in batches, without keys, in order, and to consumers that are too slow."""
+"""More journeys for long runs: batches, unkeyed sends, ordered sends, and consumers that are too slow."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 import time
 from typing import Any
 
-from gantry_loadtest.mixed.books import Books
 from gantry_loadtest.mixed.journeys import Journey, Workers
+from gantry_loadtest.mixed.ledger import Ledger
 
 PLAIN, KEYED, ORDERED = "mixed-plain", "mixed-keyed", "mixed-order"
 ORDERLY, SLOW = "mixed-orderly", "mixed-slow"
@@ -20,8 +20,8 @@ class Batches(Journey):
     is_sender = True
     topic, kind, count = "", "", 10
 
-    def __init__(self, base: str, books: Books, seed: int, run: str) -> None:
-        super().__init__(base, books, seed, run)
+    def __init__(self, base: str, ledger: Ledger, seed: int, run: str) -> None:
+        super().__init__(base, ledger, seed, run)
         self._numbers = itertools.count()
 
     def names(self) -> list[str]:
@@ -30,7 +30,7 @@ class Batches(Journey):
         return [f"{sender}-{next(self._numbers)}" for _ in range(self.count)]
 
     def send_all(self, messages: list[dict[str, Any]]) -> None:
-        """Send keyed messages and repeat those that have no definite answer, in their order."""
+        """Send keyed messages, and repeat those without a definite answer, in order."""
         left = messages
         while left:
             status, answer = self.http.insist("POST", f"/v1/topics/{self.topic}/messages", {"messages": left})
@@ -38,7 +38,7 @@ class Batches(Journey):
             again: list[dict[str, Any]] = []
             for message, result in zip(left, answer["results"], strict=True):
                 if result.get("status") == "SEND_OK":
-                    self.books.attempt(message["body"], self.kind).is_acknowledged = True
+                    self.ledger.attempt(message["body"], self.kind).is_acknowledged = True
                 else:
                     assert result.get("retryable"), f"send of {message['body']}: {result}"
                     again.append(message)
@@ -48,13 +48,13 @@ class Batches(Journey):
 
 
 class Plain(Batches):
-    """Messages without a key, sent once: what is not acknowledged may be stored or not."""
+    """Messages without a key, sent once: an unacknowledged one may be stored or not."""
 
     topic, kind, count, pause_seconds = PLAIN, "plain", 20, 0.2
 
     def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
         names = self.names()
-        items = [self.books.attempt(one, self.kind) for one in names]
+        items = [self.ledger.attempt(one, self.kind) for one in names]
         body = {"messages": [{"body": one} for one in names]}
         status, answer = self.http.call("POST", f"/v1/topics/{self.topic}/messages", body)
         if status == 200:
@@ -63,26 +63,26 @@ class Plain(Batches):
 
 
 class Keyed(Batches):
-    """Messages with idempotency keys, repeated until they are acknowledged: stored once."""
+    """Messages with idempotency keys, repeated until acknowledged: stored once."""
 
     topic, kind, count, pause_seconds = KEYED, "keyed", 10, 0.2
 
     def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
         names = self.names()
         for one in names:
-            self.books.attempt(one, self.kind)
+            self.ledger.attempt(one, self.kind)
         self.send_all([{"body": one, "idempotencyKey": one} for one in names])
 
 
 class Orderly(Batches):
-    """Messages of a few sharding keys; the next of a key is sent when the one before is acknowledged."""
+    """Messages of a few sharding keys; the next of a key is sent once the one before is acknowledged."""
 
     topic, kind, count, pause_seconds = ORDERED, "orderly", SHARDING_KEYS, 0.8
 
     def step(self, name: str) -> None:  # noqa: ARG002, D102 - as told above
         names = self.names()
         for one in names:
-            self.books.attempt(one, self.kind).is_consumed = True
+            self.ledger.attempt(one, self.kind).is_consumed = True
         self.send_all(
             [
                 {"body": one, "idempotencyKey": one, "shardingKey": f"{self.run_name}-{place}"}
@@ -92,20 +92,20 @@ class Orderly(Batches):
 
 
 class OrderlyWorkers(Workers):
-    """Consumes them by a group that keeps the order of each key; says where it was not kept."""
+    """Consumes them in a group that keeps the order of each key, and reports disorder."""
 
     topic, group, pause_seconds = ORDERED, ORDERLY, 0.05
 
-    def __init__(self, base: str, books: Books, seed: int, run: str) -> None:
-        super().__init__(base, books, seed, run)
+    def __init__(self, base: str, ledger: Ledger, seed: int, run: str) -> None:
+        super().__init__(base, ledger, seed, run)
         self._done: dict[str, int] = {}
 
     def settle(self, base: str, messages: list[dict[str, Any]]) -> None:
-        """Acknowledge most, give some back; the next of a key may come only after the acknowledged one."""
+        """Acknowledge most, return some; the next of a key may arrive only after the acknowledged one."""
         for message in messages:
             number = int(message["body"].rpartition("-")[2])
             if number != self._done.get(message["shardingKey"], number - SHARDING_KEYS) + SHARDING_KEYS:
-                self.books.disordered(message["body"])
+                self.ledger.disordered(message["body"])
         acks = [message for message in messages if self.dice.random() < 0.95]
         nacks = [message for message in messages if message not in acks]
         if nacks:
@@ -118,8 +118,8 @@ class OrderlyWorkers(Workers):
             for message, result in zip(acks, answer["results"], strict=True):
                 if result.get("status") == "acked":
                     self._done[message["shardingKey"]] = int(message["body"].rpartition("-")[2])
-                    self.books.acked(message["body"])
-                elif "code" in result:  # its broker is away; whether it was acknowledged, only a repeat says
+                    self.ledger.acked(message["body"])
+                elif "code" in result:  # its broker is down; only a repeat tells whether it was acknowledged
                     again.append(message)
             acks = again
             if acks:
@@ -127,12 +127,12 @@ class OrderlyWorkers(Workers):
 
 
 class SlowWorkers(Workers):
-    """Consumes less than comes in, so that it falls behind until retention takes what it never saw."""
+    """Consumes too slowly and falls behind, until retention deletes unread messages."""
 
     topic, group, pause_seconds = KEYED, SLOW, 1.0
 
-    def __init__(self, base: str, books: Books, seed: int, run: str) -> None:
-        super().__init__(base, books, seed, run)
+    def __init__(self, base: str, ledger: Ledger, seed: int, run: str) -> None:
+        super().__init__(base, ledger, seed, run)
         self.taken = 0
         """How many it acknowledged."""
 

@@ -1,1 +1,1 @@
-"""One module a profile: what it makes, what its users do, who reads, and how its figures answer its question."""
+"""One module per profile: what it creates, what users do, who reads, and how results answer its question."""

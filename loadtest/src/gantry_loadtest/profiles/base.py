@@ -1,4 +1,4 @@
-"""What every profile has: a topic, users that send into it, readers that pull it, a last look, and a tidy end."""
+"""What every profile has: a topic, users that send to it, readers that pull it, a final check, and a clean-up."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,92 +8,92 @@ from gantry_loadtest.history import Place, Sent
 from gantry_loadtest.options import Plan, Refused
 from gantry_loadtest.ports import Answer, Calls
 from gantry_loadtest.reading import pull_queue
-from gantry_loadtest.world import Sender, World, wall_ms
+from gantry_loadtest.run_state import RunState, Sender, wall_ms
 
 READER = "pull"
 QUEUES = 4
 
 
 class Profile:
-    """One process' part of a run. Subclasses say what differs."""
+    """One process's part of a run. Subclasses define what differs."""
 
     act_measure = "send"
     """The latency that one act of a user is."""
     is_ordered = False
     """Whether each user's messages go into one queue, and must come out in order."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.topic = world.name("t")
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+        self.topic = state.name("t")
         self.topics: list[str] = [self.topic]
         self.groups: list[str] = []
         self.queues: list[Place] = []
 
     @staticmethod
     def readers(plan: Plan) -> list[str]:
-        """Return who must get every message."""
+        """Return the readers that must get every message."""
         return [READER]
 
     @staticmethod
     def size_of(plan: Plan, number: int) -> int:
-        """Return how long the body of a user's n-th message is."""
+        """Return the body size of a user's n-th message."""
         del number
         return plan.size
 
     def prepare(self, calls: Calls) -> None:
-        """Make topics and groups. Raises Refused."""
+        """Create topics and groups. Raises Refused."""
         self.make_topic(calls, self.topic, QUEUES)
         self.queues = self.queues_of(calls, self.topic)
 
     def act(self, calls: Calls, sender: Sender, intended: float) -> None:
-        """Do once what a user does."""
+        """Perform one act of a user."""
         number = sender.take()
-        self.world.history.begin(sender.stream, number, intended)
+        self.state.history.begin(sender.stream, number, intended)
         fields = {"shardingKey": f"user-{sender.stream}"} if self.is_ordered else {}
-        message = {"body": self.world.body(sender.stream, number), **fields}
+        message = {"body": self.state.body(sender.stream, number), **fields}
         answer = self.send(calls, self.topic, message, intended)
-        self.world.told(sender, number, intended, answer)
+        self.state.told(sender, number, intended, answer)
 
     def watchers(self) -> list[Callable[[Calls], None]]:
-        """Return what runs beside the users, each with a client of its own, until it is killed."""
+        """Return what runs beside the users until it is killed, each with its own client."""
         return [self._puller(place) for place in self.queues]
 
     def is_settled(self) -> bool:
-        """Whether the load is over and there is nothing to wait for."""
-        return self.world.is_settled
+        """Whether the load is over and nothing is awaited."""
+        return self.state.is_settled
 
     def take_in(self, message: dict[str, Any]) -> None:
-        """Judge a message that was pulled."""
-        self.world.arrived(READER, message, is_ordered=self.is_ordered)
+        """Judge a pulled message."""
+        self.state.arrived(READER, message, is_ordered=self.is_ordered)
 
     def last_look(self, calls: Calls, *, has_waited: bool) -> None:
-        """Judge, at the end, what has not arrived.
+        """Judge, at the end, the messages that have not arrived.
 
-        It is lost where readers went on for it as long as the plan says (`has_waited`), or one went on beyond its
-        place; only what a run that was cut short, or ended before its time, could not see is not seen.
+        A message is lost if readers waited for it as long as the plan says (`has_waited`) or one read beyond its
+        place. In a run that was cut short, it is not seen.
         """
         passed, now = self.passed(calls), wall_ms()
-        lost, not_seen = self.world.history.judge(
+        lost, not_seen = self.state.history.judge(
             lambda reader, sent: (has_waited and sent.due <= now) or passed(reader, sent)
         )
         for reader, (stream, number), sent in lost:
-            self.world.fault(
+            self.state.fault(
                 "lost", f"{stream}/{number}, acknowledged as {sent.place}:{sent.offset}, for {reader}"
             )
-        self.world.findings.count("notSeen", number=not_seen)
+        self.state.findings.count("notSeen", number=not_seen)
 
     def passed(self, calls: Calls) -> Callable[[str, Sent], bool]:
-        """Return how to know that a reader went on beyond a message's place."""
+        """Return a function that tells whether a reader went beyond a message's place."""
         del calls
-        return lambda reader, sent: self.world.has_passed(reader, sent.place, sent.offset)
+        return lambda reader, sent: self.state.has_passed(reader, sent.place, sent.offset)
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
-        """Return the answer to the profile's question, a line each."""
+        """Return the answer to the profile's question, one line each."""
         raise AssertionError(f"{plan.entry.name} has no answer; {len(findings.counts)} counts")
 
     def clean_up(self, calls: Calls) -> None:
-        """Remove what was made."""
+        """Delete what was created."""
         for group in self.groups:
             calls.call("tidy", "DELETE", f"/v1/groups/{group}", also=(404,))
         for topic in self.topics:
@@ -109,7 +109,7 @@ class Profile:
         return answer
 
     def make_topic(self, calls: Calls, topic: str, queues: int) -> None:
-        """Make a topic. Raises Refused."""
+        """Create a topic. Raises Refused."""
         fields = {"readQueues": queues, "writeQueues": queues, "perm": "rw"}
         demand(calls.call("prepare", "PUT", f"/v1/topics/{topic}", fields), f"make the topic {topic}")
 
@@ -119,11 +119,11 @@ class Profile:
         return [Place((topic, str(one["broker"]), int(one["queueId"]))) for one in told["queues"]]
 
     def _puller(self, place: Place) -> Callable[[Calls], None]:
-        return lambda calls: pull_queue(self.world, calls, READER, place, self.take_in)
+        return lambda calls: pull_queue(self.state, calls, READER, place, self.take_in)
 
 
 def demand(answer: Answer, what: str) -> dict[str, Any]:
-    """Return the body of an answer that a run cannot do without. Raises Refused."""
+    """Return the body of a required answer. Raises Refused."""
     if not answer.is_done:
         words = answer.body.get("detail") or f"status {answer.status}"
         hint = "; set GANTRY_TOKEN" if answer.status == 401 else ""

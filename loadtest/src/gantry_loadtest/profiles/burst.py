@@ -1,4 +1,4 @@
-"""`burst`: a steady load, ten times of it for a sixth of the time, and the steady load again; held pulls read meanwhile."""
+"""`burst`: a steady load, ten times of it for a sixth of the time, and the steady load again, under held pulls."""
 
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan
@@ -12,7 +12,7 @@ class Chosen(Profile):
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
-        """Return the latency before, during and after, and when it was over."""
+        """Return the latency before, during and after, and when it recovered."""
         begin, end = BURST_FROM * plan.load_seconds, BURST_TO * plan.load_seconds
         before = findings.between("send", 0, begin)
         during = findings.between("send", begin, end)

@@ -1,4 +1,4 @@
-"""`delay`: every message is to be delivered at an instant of its own, 1 to 15 s ahead; held pulls see when it comes."""
+"""`delay`: every message has its own delivery instant, 1 to 15 s ahead; held pulls see when it arrives."""
 
 import random
 
@@ -6,25 +6,25 @@ from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan
 from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.run_state import Sender, wall_ms
 from gantry_loadtest.wording import latency, rate
-from gantry_loadtest.world import Sender, wall_ms
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 15.0
 
 
 class Chosen(Profile):
-    """Sends with a time of delivery."""
+    """Sends with a delivery time."""
 
     def act(self, calls: Calls, sender: Sender, intended: float) -> None:
-        """Send one message that is to come later."""
+        """Send one delayed message."""
         number = sender.take()
-        longest = min(LONGEST_SECONDS, max(SHORTEST_SECONDS, self.world.plan.load_seconds / 3))
+        longest = min(LONGEST_SECONDS, max(SHORTEST_SECONDS, self.state.plan.load_seconds / 3))
         due = int(wall_ms() + 1000 * random.uniform(SHORTEST_SECONDS, longest))  # noqa: S311 - no secret
-        self.world.history.begin(sender.stream, number, intended).due = due
+        self.state.history.begin(sender.stream, number, intended).due = due
         answer = self.send(
-            calls, self.topic, {"body": self.world.body(sender.stream, number), "deliverAt": due}, intended
+            calls, self.topic, {"body": self.state.body(sender.stream, number), "deliverAt": due}, intended
         )
-        self.world.told(sender, number, intended, answer)
+        self.state.told(sender, number, intended, answer)
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:

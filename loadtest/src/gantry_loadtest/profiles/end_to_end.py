@@ -1,4 +1,4 @@
-"""`end-to-end`: keyed sends and a held pull at every queue; each user's messages must come out in order."""
+"""`end-to-end`: keyed sends, and a held pull at every queue; each user's messages must arrive in order."""
 
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan

@@ -1,4 +1,4 @@
-"""`fan-out`: many groups, and every one gets and acknowledges every message."""
+"""`fan-out`: many groups; each gets and acknowledges every message."""
 
 from collections.abc import Callable
 
@@ -9,18 +9,18 @@ from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import Profile, demand
 from gantry_loadtest.profiles.consuming import Group, Message
 from gantry_loadtest.reading import receive_group
+from gantry_loadtest.run_state import RunState
 from gantry_loadtest.wording import deliveries, rate, sends
-from gantry_loadtest.world import World
 
 
 class Chosen(Profile):
     """Sends; every group has one consumer."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
+    def __init__(self, state: RunState) -> None:
+        super().__init__(state)
         self._members = {
-            reader: Group(world, self.topic, world.name(reader), reader)
-            for reader in self.readers(world.plan)
+            reader: Group(state, self.topic, state.name(reader), reader)
+            for reader in self.readers(state.plan)
         }
         self.groups = [member.group for member in self._members.values()]
 
@@ -30,7 +30,7 @@ class Chosen(Profile):
         return [f"g{number}" for number in range(plan.count)]
 
     def prepare(self, calls: Calls) -> None:
-        """Make the topic and the groups."""
+        """Create the topic and the groups."""
         super().prepare(calls)
         groups = [{"group": group} for group in self.groups]
         demand(calls.call("prepare", "PUT", "/v1/definitions", {"groups": groups}), "make the groups")
@@ -40,7 +40,7 @@ class Chosen(Profile):
         return [self._consumer(member) for member in self._members.values()]
 
     def passed(self, calls: Calls) -> Callable[[str, Sent], bool]:
-        """Ask a group's offsets once, where they are wanted."""
+        """Query a group's offsets once, when needed."""
         offsets: dict[str, dict[tuple[str, int], int]] = {}
 
         def has_passed(reader: str, sent: Sent) -> bool:
@@ -68,4 +68,4 @@ class Chosen(Profile):
             member.judge(messages)
             member.settle(calls, messages)
 
-        return lambda calls: receive_group(self.world, calls, member.topic, member.group, work)
+        return lambda calls: receive_group(self.state, calls, member.topic, member.group, work)

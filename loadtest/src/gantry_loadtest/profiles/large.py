@@ -1,11 +1,11 @@
-"""`large`: bodies from 64 KiB to 4 MB (or all of --size), sent as raw bodies; each must come out as it went in."""
+"""`large`: raw bodies from 64 KiB to 4 MB (or all of --size); each must arrive unchanged."""
 
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan
 from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import Profile
+from gantry_loadtest.run_state import Sender
 from gantry_loadtest.wording import deliveries, rate, sends
-from gantry_loadtest.world import Sender
 
 SIZES = (65_536, 65_536, 262_144, 65_536, 1_048_576, 65_536, 262_144, 4_000_000)
 
@@ -15,22 +15,22 @@ class Chosen(Profile):
 
     @staticmethod
     def size_of(plan: Plan, number: int) -> int:
-        """Return the size that was asked for, else one after the other of our own."""
+        """Return the requested size, else the next of our own."""
         return plan.size if plan.size != plan.entry.size else SIZES[number % len(SIZES)]
 
     def act(self, calls: Calls, sender: Sender, intended: float) -> None:
         """Send one large message."""
         number = sender.take()
-        self.world.history.begin(sender.stream, number, intended)
-        body = self.world.body(sender.stream, number).encode()
+        self.state.history.begin(sender.stream, number, intended)
+        body = self.state.body(sender.stream, number).encode()
         path = f"/v1/topics/{self.topic}/messages"
         answer = calls.call(
             "send", "POST", path, data=body, headers={"Content-Type": "text/plain"}, since=intended
         )
         for result in answer.body.get("results") or []:
             result["topic"] = self.topic
-        if self.world.told(sender, number, intended, answer):
-            self.world.findings.count("bytes", intended, len(body))
+        if self.state.told(sender, number, intended, answer):
+            self.state.findings.count("bytes", intended, len(body))
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:

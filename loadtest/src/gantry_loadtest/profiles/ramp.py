@@ -1,4 +1,4 @@
-"""`ramp`: ten steps up to the full rate. The knee is the last step that kept up with what was intended. Read back afterwards."""
+"""`ramp`: ten steps up to the full rate, read back afterwards. The knee is the last step that kept its intended rate."""
 
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan
@@ -11,11 +11,11 @@ SLOW_TIMES, SLOW_MS = 5, 100.0
 
 
 class Chosen(Send):
-    """Sends more and more."""
+    """Sends at a rising rate."""
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
-        """Return every step, and which was the last that kept up."""
+        """Return every step, and the last that kept its rate."""
         length = plan.load_seconds / RAMP_STEPS
         lines: list[str] = []
         knee, slow, has_bent = 0.0, 0.0, False

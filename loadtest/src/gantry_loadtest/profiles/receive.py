@@ -1,6 +1,6 @@
-"""`receive`: one group with good consumers, slow ones and failing ones.
+"""`receive`: one group with good, slow and failing consumers.
 
-Good ones acknowledge, slow ones do so after their lease has ended, failing ones give each message back once.
+Good ones acknowledge, slow ones acknowledge after their lease ends, failing ones return each message once.
 """
 
 import time
@@ -13,8 +13,8 @@ from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import Profile, demand
 from gantry_loadtest.profiles.consuming import Group, Message
 from gantry_loadtest.reading import receive_group
+from gantry_loadtest.run_state import RunState
 from gantry_loadtest.wording import deliveries, rate
-from gantry_loadtest.world import World
 
 GOOD, SLOW, FAILING = 4, 6, 2
 SLOW_LEASE_SECONDS = 2
@@ -25,9 +25,9 @@ SLOW_MESSAGES_MAX = 4
 class Chosen(Profile):
     """Sends; a mixed group receives."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.group = Group(world, self.topic, world.name("g"), "group")
+    def __init__(self, state: RunState) -> None:
+        super().__init__(state)
+        self.group = Group(state, self.topic, state.name("g"), "group")
         self.groups = [self.group.group]
 
     @staticmethod
@@ -36,7 +36,7 @@ class Chosen(Profile):
         return ["group"]
 
     def prepare(self, calls: Calls) -> None:
-        """Make the topic and the group."""
+        """Create the topic and the group."""
         super().prepare(calls)
         demand(calls.call("prepare", "PUT", f"/v1/groups/{self.group.group}", {}), "make a group")
 
@@ -45,7 +45,7 @@ class Chosen(Profile):
         return [*[self._good] * GOOD, *[self._slow] * SLOW, *[self._failing] * FAILING]
 
     def passed(self, calls: Calls) -> Callable[[str, Sent], bool]:
-        """Go by the group's offsets."""
+        """Use the group's offsets."""
         offsets = self.group.offsets(calls)
 
         def has_passed(_reader: str, sent: Sent) -> bool:
@@ -57,7 +57,7 @@ class Chosen(Profile):
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
-        """Return latency, and what the slow and the failing made of it."""
+        """Return the latency, and the effect of slow and failing consumers."""
         counts = findings.counts
         return [
             f"{rate(findings)}; {counts['delivered']} received at least once.",
@@ -74,17 +74,17 @@ class Chosen(Profile):
             self.group.judge(messages)
             self.group.settle(calls, messages)
 
-        receive_group(self.world, calls, self.topic, self.group.group, work)
+        receive_group(self.state, calls, self.topic, self.group.group, work)
 
     def _slow(self, calls: Calls) -> None:
         def work(calls: Calls, messages: list[Message]) -> None:
             self.group.judge(messages)
-            time.sleep(0 if self.world.is_over else SLOW_WORK_SECONDS)
-            self.world.findings.count("outlasted", self.world.now(), len(messages))
+            time.sleep(0 if self.state.is_over else SLOW_WORK_SECONDS)
+            self.state.findings.count("outlasted", self.state.now(), len(messages))
             self.group.settle(calls, messages)
 
         receive_group(
-            self.world, calls, self.topic, self.group.group, work,
+            self.state, calls, self.topic, self.group.group, work,
             lease_seconds=SLOW_LEASE_SECONDS, messages_max=SLOW_MESSAGES_MAX,
         )  # fmt: skip
 
@@ -94,4 +94,4 @@ class Chosen(Profile):
             again = [one for one in messages if one["deliveryAttempt"] > 1]
             self.group.settle(calls, again, [one for one in messages if one["deliveryAttempt"] == 1])
 
-        receive_group(self.world, calls, self.topic, self.group.group, work)
+        receive_group(self.state, calls, self.topic, self.group.group, work)

@@ -1,4 +1,4 @@
-"""`send`: single sends at a steady rate. Nobody reads meanwhile; afterwards everything is read back."""
+"""`send`: single sends at a steady rate without readers; everything is read back afterwards."""
 
 import time
 from collections.abc import Callable
@@ -19,8 +19,8 @@ class Chosen(Profile):
         return [self._after_the_load(watch) for watch in super().watchers()]
 
     def take_in(self, message: dict[str, Any]) -> None:
-        """Judge what is read back; nobody waited for it."""
-        self.world.arrived(READER, message, is_timed=False)
+        """Judge a message read back, without a latency."""
+        self.state.arrived(READER, message, is_timed=False)
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
@@ -33,7 +33,7 @@ class Chosen(Profile):
 
     def _after_the_load(self, watch: Callable[[Calls], None]) -> Callable[[Calls], None]:
         def late(calls: Calls) -> None:
-            while self.world.is_loading:
+            while self.state.is_loading:
                 time.sleep(0.2)
             watch(calls)
 

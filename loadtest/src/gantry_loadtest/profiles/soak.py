@@ -1,4 +1,7 @@
-"""`soak`: waves of keyed sends, every tenth one delayed; a reader holds pulls, a group receives. Its end is compared with its beginning."""
+"""`soak`: waves of keyed sends, every tenth one delayed, with held pulls and a group.
+
+Compares its end with its beginning.
+"""
 
 import random
 from collections.abc import Callable
@@ -11,8 +14,8 @@ from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import READER, Profile, demand
 from gantry_loadtest.profiles.consuming import Group, Message
 from gantry_loadtest.reading import receive_group
+from gantry_loadtest.run_state import RunState, Sender, wall_ms
 from gantry_loadtest.wording import deliveries, latency, ms, rate
-from gantry_loadtest.world import Sender, World, wall_ms
 
 GROUP = "group"
 CONSUMERS = 2
@@ -22,9 +25,9 @@ DELAYED_EVERY = 10
 class Chosen(Profile):
     """Does a little of everything, for long."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.group = Group(world, self.topic, world.name("g"), GROUP)
+    def __init__(self, state: RunState) -> None:
+        super().__init__(state)
+        self.group = Group(state, self.topic, state.name("g"), GROUP)
         self.groups = [self.group.group]
 
     @staticmethod
@@ -33,47 +36,47 @@ class Chosen(Profile):
         return [READER, GROUP]
 
     def prepare(self, calls: Calls) -> None:
-        """Make the topic and the group."""
+        """Create the topic and the group."""
         super().prepare(calls)
         demand(calls.call("prepare", "PUT", f"/v1/groups/{self.group.group}", {}), "make a group")
 
     def act(self, calls: Calls, sender: Sender, intended: float) -> None:
-        """Send one message, now and then a delayed one."""
+        """Send one message, sometimes a delayed one."""
         number = sender.take()
-        sent = self.world.history.begin(sender.stream, number, intended)
+        sent = self.state.history.begin(sender.stream, number, intended)
         message: dict[str, Any] = {
-            "body": self.world.body(sender.stream, number),
+            "body": self.state.body(sender.stream, number),
             "shardingKey": f"user-{sender.stream}",
         }
         if _is_delayed(number):
             sent.due = message["deliverAt"] = int(wall_ms() + random.uniform(1000, 5000))  # noqa: S311 - no secret
-        self.world.told(sender, number, intended, self.send(calls, self.topic, message, intended))
+        self.state.told(sender, number, intended, self.send(calls, self.topic, message, intended))
 
     def watchers(self) -> list[Callable[[Calls], None]]:
         """Return the readers and the group's consumers."""
         return [*super().watchers(), *[self._consume] * CONSUMERS]
 
     def take_in(self, message: dict[str, Any]) -> None:
-        """Judge it; order holds among those that are not delayed."""
-        mark = self.world.mark(message.get("body") or "")
-        self.world.arrived(READER, message, is_ordered=mark is not None and not _is_delayed(mark.number))
+        """Judge a message; order applies to those that are not delayed."""
+        mark = self.state.mark(message.get("body") or "")
+        self.state.arrived(READER, message, is_ordered=mark is not None and not _is_delayed(mark.number))
 
     def passed(self, calls: Calls) -> Callable[[str, Sent], bool]:
-        """Go by how far each reader came; of a delayed message nobody knows the place."""
+        """Use each reader's position; the place of a delayed message is unknown."""
         offsets = self.group.offsets(calls)
 
         def has_passed(reader: str, sent: Sent) -> bool:
             if sent.place is None or sent.due:
                 return False
             if reader == READER:
-                return self.world.has_passed(reader, sent.place, sent.offset)
+                return self.state.has_passed(reader, sent.place, sent.offset)
             return 0 <= sent.offset < offsets.get((sent.place[1], sent.place[2]), 0)
 
         return has_passed
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
-        """Return figures of the first quarter beside those of the last."""
+        """Return results of the first and last quarter."""
         quarter = plan.load_seconds / 4
         lines = [
             f"{rate(findings)}.",
@@ -94,7 +97,7 @@ class Chosen(Profile):
             self.group.judge(messages)
             self.group.settle(calls, messages)
 
-        receive_group(self.world, calls, self.topic, self.group.group, work)
+        receive_group(self.state, calls, self.topic, self.group.group, work)
 
 
 def _is_delayed(number: int) -> bool:

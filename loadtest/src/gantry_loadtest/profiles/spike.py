@@ -1,4 +1,4 @@
-"""`spike`: a steady load with three short spikes of five times as much; held pulls read meanwhile."""
+"""`spike`: a steady load with three short spikes of five times as much, under held pulls."""
 
 from gantry_loadtest.findings import Findings
 from gantry_loadtest.options import Plan
@@ -12,7 +12,7 @@ class Chosen(Profile):
 
     @staticmethod
     def answer(findings: Findings, plan: Plan) -> list[str]:
-        """Return each spike: how long a send took, and when it was usual again."""
+        """Return each spike: how long a send took, and when it recovered."""
         usual = findings.between("send", 0, SPIKES[0] * plan.load_seconds).percentile(0.99)
         lines = [f"{rate(findings)}.", f"Before the first spike p99 was {ms(usual)}."]
         nexts = [*SPIKES[1:], 1.0]

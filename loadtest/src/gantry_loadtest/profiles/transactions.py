@@ -1,6 +1,6 @@
 """`transactions`: of ten, six are committed, two rolled back, and two lose their producer.
 
-Nobody decides the lost ones until the broker asks the producer's group, where somebody else answers.
+The lost ones stay undecided until the broker checks with the producer's group, where another client answers.
 """
 
 import time
@@ -12,8 +12,8 @@ from gantry_loadtest.options import Plan
 from gantry_loadtest.ports import Calls
 from gantry_loadtest.profiles.base import Profile
 from gantry_loadtest.reading import AGAIN_SECONDS
+from gantry_loadtest.run_state import Mark, RunState, Sender
 from gantry_loadtest.wording import latency
-from gantry_loadtest.world import Mark, Sender, World
 
 OF = 10
 ROLLED_BACK = {6, 7}
@@ -21,13 +21,13 @@ LOST_COMMIT, LOST_ROLLBACK = 8, 9
 
 
 class Chosen(Profile):
-    """Begins and decides transactions; a poller answers the broker's questions."""
+    """Begins and decides transactions; a poller answers the broker's checks."""
 
     act_measure = "transaction"
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.group = world.name("p")
+    def __init__(self, state: RunState) -> None:
+        super().__init__(state)
+        self.group = state.name("p")
         self._undecided: dict[Mark, float] = {}
         """Begun, nobody has asked for a decision yet; since when."""
         self._early: set[Mark] = set()
@@ -36,46 +36,46 @@ class Chosen(Profile):
     def act(self, calls: Calls, sender: Sender, intended: float) -> None:
         """Begin a transaction and, unless its producer is lost, decide it."""
         mark = Mark(sender.stream, sender.take())
-        self.world.history.begin(mark.stream, mark.number, intended)
-        self._undecided[mark] = self.world.now()
+        self.state.history.begin(mark.stream, mark.number, intended)
+        self._undecided[mark] = self.state.now()
         begun = calls.call(
             "begin", "POST", f"/v1/topics/{self.topic}/transactions",
-            {"producerGroup": self.group, "message": {"body": self.world.body(sender.stream, mark.number)}}, since=intended,
+            {"producerGroup": self.group, "message": {"body": self.state.body(sender.stream, mark.number)}}, since=intended,
         )  # fmt: skip
         if not begun.is_done:
             del self._undecided[mark]
-            self.world.told(sender, mark.number, intended, begun, "begin")
+            self.state.told(sender, mark.number, intended, begun, "begin")
             return
-        self.world.findings.took("begin", intended, begun.ms)
+        self.state.findings.took("begin", intended, begun.ms)
         if mark.number % OF in {LOST_COMMIT, LOST_ROLLBACK}:
-            self.world.findings.count("lostProducers", intended)
+            self.state.findings.count("lostProducers", intended)
         else:
             self._decide(calls, mark, begun.body["transactionId"], intended)
 
     def watchers(self) -> list[Callable[[Calls], None]]:
-        """Return the readers, and who answers for lost producers."""
+        """Return the readers, and the client that answers for lost producers."""
         return [*super().watchers(), self._answer_checks]
 
     def is_settled(self) -> bool:
         """Whether the lost ones are decided, too."""
-        return self.world.is_settled and not self._undecided
+        return self.state.is_settled and not self._undecided
 
     def take_in(self, message: dict[str, Any]) -> None:
-        """Judge it; one that comes before anybody asked for its commit is early."""
-        mark = self.world.mark(message.get("body") or "")
+        """Judge a message; one that arrives before its commit is early."""
+        mark = self.state.mark(message.get("body") or "")
         if mark is not None and mark in self._undecided:
             self._early.add(mark)
-            self.world.fault("early", f"{mark.stream}/{mark.number} came before it was committed")
+            self.state.fault("early", f"{mark.stream}/{mark.number} came before it was committed")
         super().take_in(message)
 
     def last_look(self, calls: Calls, *, has_waited: bool) -> None:
-        """Judge as others do; one that was begun and that nobody was asked about in all that time is lost, too."""
+        """Judge as in other profiles. A transaction that was never checked in all that time is lost, too."""
         super().last_look(calls, has_waited=has_waited)
         if not has_waited:
-            self.world.findings.count("notSeen", number=len(self._undecided))
+            self.state.findings.count("notSeen", number=len(self._undecided))
             return
         for mark in self._undecided:
-            self.world.fault(
+            self.state.fault(
                 "lost", f"{mark.stream}/{mark.number}, begun and left alone: the broker never asked about it"
             )
 
@@ -102,41 +102,41 @@ class Chosen(Profile):
 
     def _decide(self, calls: Calls, mark: Mark, transaction: str, since: float | None) -> None:
         is_commit = mark.number % OF not in {*ROLLED_BACK, LOST_ROLLBACK}
-        asked_at = self.world.now()
+        asked_at = self.state.now()
         self._undecided.pop(mark, None)
-        sent = self.world.history.sent(mark.stream, mark.number)
+        sent = self.state.history.sent(mark.stream, mark.number)
         if sent is not None:
             sent.intended = asked_at
         name = "commit" if is_commit else "rollback"
         answer = calls.call(name, "POST", f"/v1/transactions/{transaction}:{name}", since=asked_at)
         if not answer.is_done:
-            self.world.findings.count("unknown", asked_at)
+            self.state.findings.count("unknown", asked_at)
             return
-        self.world.findings.count(answer.body["status"], asked_at)
+        self.state.findings.count(answer.body["status"], asked_at)
         if since is not None:
-            self.world.findings.took("transaction", since, (self.world.now() - since) * 1000)
+            self.state.findings.took("transaction", since, (self.state.now() - since) * 1000)
         if is_commit:
-            self.world.findings.count("acknowledged", asked_at)
-            self.world.history.acknowledge(mark.stream, mark.number)
+            self.state.findings.count("acknowledged", asked_at)
+            self.state.history.acknowledge(mark.stream, mark.number)
         elif mark in self._early:
-            self.world.history.refuse(mark.stream, mark.number)
+            self.state.history.refuse(mark.stream, mark.number)
         else:
-            self.world.refused(mark)
+            self.state.refused(mark)
 
     def _answer_checks(self, calls: Calls) -> None:
         path = f"/v1/producerGroups/{self.group}/checks:receive"
-        while not self.world.is_over:
+        while not self.state.is_over:
             told = calls.call(
-                "checks", "POST", path, {"waitSeconds": self.world.hold_seconds, "maxChecks": 32}
+                "checks", "POST", path, {"waitSeconds": self.state.hold_seconds, "maxChecks": 32}
             )
             if not told.is_done:
                 time.sleep(AGAIN_SECONDS)
                 continue
             for check in told.body["checks"]:
-                mark = self.world.mark(check["message"].get("body") or "")
+                mark = self.state.mark(check["message"].get("body") or "")
                 if mark is None or mark not in self._undecided:
                     continue
                 since = self._undecided[mark]
-                self.world.moved()
-                self.world.findings.took("asked", since, (self.world.now() - since) * 1000)
+                self.state.moved()
+                self.state.findings.took("asked", since, (self.state.now() - since) * 1000)
                 self._decide(calls, mark, check["transactionId"], None)

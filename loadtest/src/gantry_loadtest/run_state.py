@@ -1,4 +1,4 @@
-"""What one process of a run shares: its clock, its history, what it has found, and its names. No IO."""
+"""The state one process of a run shares: its clock, history, findings and names. No IO."""
 
 import secrets
 import time
@@ -14,9 +14,9 @@ from gantry_loadtest.options import Plan
 from gantry_loadtest.ports import Answer, Calls, Reply
 
 REFUSED = " (refused)"
-"""Ends the name of a call that was refused, in Locust's statistics."""
+"""Suffix of refused calls in Locust's statistics."""
 CHECK = "CHECK"
-"""The kind of a fault that our checks found, in Locust's statistics."""
+"""Request type of failed checks in Locust's statistics."""
 HOLD_SECONDS = 5
 LATE_HOLD_SECONDS = 1
 PAUSE_SECONDS_MAX = 30.0
@@ -30,7 +30,7 @@ class Sender:
     stream: int
     number: int = 0
     paused_until: float = 0.0
-    """Until when the gateway asked it not to come again, in seconds of the run."""
+    """The end of the gateway's Retry-After, in seconds of the run."""
 
     def take(self) -> int:
         """Return the next number."""
@@ -40,20 +40,20 @@ class Sender:
 
 @dataclass(frozen=True)
 class Mark:
-    """What the body of a message begins with."""
+    """The beginning of a message's body."""
 
     stream: int
     number: int
 
 
-class World:
+class RunState:
     """One run in one process. `now` is in seconds since the load began."""
 
     def __init__(
         self,
         plan: Plan,
         readers: list[str],
-        open_calls: Callable[["World"], Calls],
+        open_calls: Callable[["RunState"], Calls],
         tell_fault: Callable[[str, str], None],
         size_of: Callable[[Plan, int], int],
     ) -> None:
@@ -64,9 +64,9 @@ class World:
         self.is_over = False
         self.in_flight = 0
         self.progress: Counter[tuple[str, Place]] = Counter()
-        """How far each reader has come in each queue: the offset after the last one it saw."""
+        """The position of each reader in each queue: the offset after the last one it saw."""
         self.moved_at = 0.0
-        """The second of the run at which something new came last."""
+        """The second of the run of the last arrival."""
         self._open_calls, self._tell_fault, self._size_of = open_calls, tell_fault, size_of
         self._began = time.monotonic()
         self._streams = 0
@@ -81,11 +81,11 @@ class World:
 
     @property
     def load_end(self) -> float:
-        """Return the second of the run at which users end, or ended."""
+        """Return the second of the run at which users stop, or stopped."""
         return self.findings.load_seconds
 
     def cut_short(self) -> None:
-        """Let the load end now, if it has not ended."""
+        """End the load now, if it has not ended."""
         self.findings.load_seconds = min(self.findings.load_seconds, self.now())
 
     @property
@@ -95,13 +95,13 @@ class World:
 
     @property
     def hold_seconds(self) -> int:
-        """How long a reader's call may be held where there is nothing: the end of a run waits for the last of them."""
+        """How long a reader's call may be held on an empty queue: the end of a run waits for the last one."""
         if self.is_over:
             return 0
         return HOLD_SECONDS if self.is_loading else LATE_HOLD_SECONDS
 
     def moved(self) -> None:
-        """Note that something new came."""
+        """Record an arrival."""
         self.moved_at = self.now()
 
     @property
@@ -116,7 +116,7 @@ class World:
 
     @property
     def due_at(self) -> float:
-        """The second of the run at which the last of what is not forgotten becomes due."""
+        """The second of the run at which the last kept message is due."""
         return self.now() + (self.history.latest_due - wall_ms()) / 1000
 
     def calls(self) -> Calls:
@@ -124,7 +124,7 @@ class World:
         return self._open_calls(self)
 
     def new_sender(self) -> Sender:
-        """Return a stream of its own."""
+        """Return a new stream."""
         self._streams += 1
         return Sender(self._streams)
 
@@ -133,18 +133,18 @@ class World:
         return f"loadtest-{self.run}-{what}"
 
     def fault(self, kind: str, words: str) -> None:
-        """Note what a check found: a count of the verdict, a failure in Locust."""
+        """Record a failed check: a count of the verdict, a failure in Locust."""
         self.findings.count(kind, self.now())
         self.findings.example(f"{kind}: {words}")
         self._tell_fault(kind, words)
 
     def body(self, stream: int, number: int) -> str:
-        """Return the body of a message: which stream sent it, then filling."""
+        """Return the body of a message: its stream and number, then filling."""
         mark = f"{self.run} {stream} {number} "
         return mark + "x" * max(0, self._size_of(self.plan, number) - len(mark))
 
     def mark(self, body: str) -> Mark | None:
-        """Read the beginning of a body; None where this run sent nothing that begins so."""
+        """Read the beginning of a body; None for a message of another run."""
         words = body[:64].split(" ", 3)
         if len(words) != 4 or words[0] != self.run:
             return None
@@ -153,12 +153,12 @@ class World:
         return Mark(int(words[1]), int(words[2]))
 
     def recognized(self, reader: str, message: dict[str, Any]) -> Mark | None:
-        """Return which message it is; one that nobody sent, or that came out otherwise than it went in, is a fault."""
+        """Return the message of a body. An unknown or changed body is a fault."""
         body = message.get("body") or ""
         mark = self.mark(body)
         where = f"{message.get('queueId')}:{message.get('queueOffset')} at {reader}"
         if mark is None:
-            self.fault("forbidden", f"{where} does not begin as anything that was sent")
+            self.fault("forbidden", f"{where} has an unknown beginning")
         elif body != self.body(mark.stream, mark.number):
             self.fault(
                 "damaged",
@@ -169,7 +169,7 @@ class World:
     def told(
         self, sender: Sender, number: int, intended: float, answer: Answer, measure: str = "send"
     ) -> bool:
-        """Note what became of a send; True where it is acknowledged."""
+        """Record the result of a send; True when it is acknowledged."""
         if answer.is_done:
             self.findings.took(measure, intended, answer.ms)
             self.findings.count("acknowledged", intended)
@@ -191,14 +191,14 @@ class World:
         return False
 
     def refused(self, mark: Mark) -> None:
-        """Note that a message was surely not accepted, or rolled back: it may never arrive, nor have arrived."""
+        """Record a refusal or rollback: the message must not arrive, and must not have arrived."""
         for reader in self.history.refuse(mark.stream, mark.number):
             self.fault("forbidden", f"{mark.stream}/{mark.number} at {reader} before it was refused")
 
     def arrived(
         self, reader: str, message: dict[str, Any], *, is_ordered: bool = False, is_timed: bool = True
     ) -> tuple[Mark | None, Arrival | None]:
-        """Judge an arrival at a reader that pulls; how long it took only matters where somebody waited for it."""
+        """Judge an arrival at a pulling reader; its latency counts only where a reader waited."""
         mark = self.recognized(reader, message)
         if mark is None:
             return None, None
@@ -220,7 +220,7 @@ class World:
     def first_arrival(
         self, sent: Sent, message: dict[str, Any], where: str, *, is_timed: bool = True
     ) -> None:
-        """Count the first arrival of a message at a reader; a delayed one is early by the broker's own clock."""
+        """Count the first arrival of a message at a reader; the broker's clock decides whether a delayed one is early."""
         now = self.now()
         self.moved()
         self.findings.count("delivered", now if is_timed else None)
@@ -235,7 +235,7 @@ class World:
     def _judge_order(
         self, reader: str, mark: Mark, message: dict[str, Any], where: str, *, is_ordered: bool
     ) -> None:
-        """Judge that a queue comes out by its offsets, and a stream that has a key as it was sent."""
+        """Check that a queue arrives by its offsets, and a keyed stream in the order it was sent."""
         place = Place((str(message["topic"]), str(message["broker"]), int(message["queueId"])))
         is_right = self.history.is_ahead_in_queue(reader, place, int(message["queueOffset"]))
         if is_ordered:
@@ -244,10 +244,10 @@ class World:
             self.fault("disordered", where)
 
     def has_passed(self, reader: str, place: Place | None, offset: int) -> bool:
-        """Whether a reader went on beyond an offset."""
+        """Whether a reader went beyond an offset."""
         return place is not None and offset >= 0 and self.progress[reader, place] > offset
 
 
 def wall_ms() -> float:
-    """Return the wall clock, in ms since 1970: what delays are told in."""
+    """Return the wall clock in ms since 1970, the unit of delivery times."""
     return time.time() * 1000

@@ -1,7 +1,7 @@
-"""What was promised about every message of a mixed run, and what came of it: the judge of P6 to P9 under kills.
+"""The ledger of a mixed run: what was promised about every message, and what happened. Judges P6 to P9 under kills.
 
-Pure: it is told what happened and counts. A message is known by its name, which is its body; names of one sender end in
-ascending numbers, so that a run of hours can forget what is done but for the number.
+Pure: callers report events, the ledger counts. A message's name is its body. Names of one sender end in ascending
+numbers, so that a run of hours can drop finished messages and keep only their numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gantry_loadtest.intervals import Intervals
 
 
 class Fate(Enum):
-    """What must become of a message in the end."""
+    """The required end of a message."""
 
     ONCE = "delivered exactly once"
     NEVER = "never delivered"
@@ -23,7 +23,7 @@ class Fate(Enum):
 
 @dataclass(slots=True)
 class Item:
-    """One message: where it must appear, when at the earliest, and what was promised."""
+    """One message: where it must arrive, when at the earliest, and what was promised."""
 
     kind: str
     fate: Fate = Fate.ONCE
@@ -36,17 +36,17 @@ class Item:
 
 @dataclass(frozen=True)
 class Count:
-    """The count line. Anything but zero behind `acknowledged` is a broken promise."""
+    """The count line. Anything but zero after `acknowledged` is a broken promise."""
 
     attempted: int
     acknowledged: int
     lost: int
     doubled: int
     early: int
-    forbidden: int  # cancelled or rolled back, and delivered all the same
+    forbidden: int  # cancelled or rolled back, yet delivered
     foreign: int
     taken_again: int  # leased again after the answer `acked`
-    disordered: int  # given to a group before what it had to follow was done
+    disordered: int  # delivered to a group before its predecessor was done
 
     @property
     def holds(self) -> bool:
@@ -65,8 +65,8 @@ class Count:
 
 
 @dataclass
-class Books:
-    """One run. Journeys tell it from their threads; readers tell it what lies in the topics."""
+class Ledger:
+    """The ledger of one run. Journeys report from their threads; readers report what the topics hold."""
 
     items: dict[str, Item] = field(default_factory=dict[str, Item])
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -80,37 +80,37 @@ class Books:
     _late: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def attempt(self, name: str, kind: str) -> Item:
-        """Take in a message that is about to be sent; the item is told the rest."""
+        """Add a message that is about to be sent; the caller fills in the item later."""
         with self._lock:
             return self.items.setdefault(name, Item(kind))
 
     def received(self, name: str) -> None:
-        """Take note that a consumer was given it."""
+        """Record its delivery to a consumer."""
         with self._lock:
             if name in self._acked or self._is_forgotten(name):
                 self._taken_again.add(name)
 
     def acked(self, name: str) -> None:
-        """Take note of the store's answer that it is acknowledged by its consumer."""
+        """Record the store's answer that its consumer acknowledged it."""
         with self._lock:
             self._acked.add(name)
 
     def disordered(self, name: str) -> None:
-        """Take note that it was given before what it had to follow was done."""
+        """Record that it was delivered before its predecessor was done."""
         with self._lock:
             self._disordered.add(name)
 
     @property
     def acked_count(self) -> int:
-        """How many were acknowledged by their consumer and are not forgotten yet."""
+        """The number of kept messages their consumer acknowledged."""
         return len(self._acked)
 
     def is_acked(self, name: str) -> bool:
-        """Whether its consumer was told that it is acknowledged."""
+        """Whether its consumer got an answer to the acknowledgement."""
         return name in self._acked
 
     def undone(self) -> list[str]:
-        """Return what consumers have still to acknowledge."""
+        """Return what consumers still have to acknowledge."""
         with self._lock:
             items = list(self.items.items())
         return [
@@ -124,7 +124,7 @@ class Books:
         self._found.clear()
 
     def found(self, name: str, stored_ms: int) -> None:
-        """Take note that it lies in the topic where it had to appear, stored at this store time."""
+        """Record that it is in its topic, with this store time."""
         with self._lock:
             if self._is_forgotten(name):
                 self._doubled_late.add(name)
@@ -132,9 +132,9 @@ class Books:
                 self._found.setdefault(name, []).append(stored_ms)
 
     def forget_done(self) -> int:
-        """Forget, but for their numbers, messages of which nothing more can be wrong but that they come again.
+        """Drop messages that can only go wrong by arriving again, but keep their numbers.
 
-        Only for readers that never begin anew. Returns how many are remembered in full.
+        Only for readers that never start over. Returns how many are kept in full.
         """
         with self._lock:
             for name in [name for name, item in self.items.items() if self._is_done(name, item)]:
@@ -148,7 +148,7 @@ class Books:
             return len(self.items)
 
     def take_late(self) -> list[tuple[int, int]]:
-        """Return, once, of what had an instant and was forgotten since: its store time, and by how many ms it was late."""
+        """Return, once, the store time and lateness in ms of each dropped scheduled message."""
         with self._lock:
             late, self._late = self._late, []
             return late
@@ -169,7 +169,7 @@ class Books:
         return numbers is not None and number.isdecimal() and int(number) in numbers
 
     def broken(self) -> dict[str, list[str]]:
-        """Return names by broken promise: where to look for the reason."""
+        """Return names by broken promise, for diagnosis."""
         with self._lock:
             items, found = dict(self.items), {name: tuple(times) for name, times in self._found.items()}
         return {
@@ -187,11 +187,11 @@ class Books:
         }
 
     def missing(self) -> list[str]:
-        """Return acknowledged messages that the readers have not seen yet."""
+        """Return acknowledged messages the readers have not seen."""
         return self.broken()["lost"]
 
     def counted(self) -> tuple[int, int]:
-        """Return how many were attempted and how many acknowledged."""
+        """Return how many messages were attempted and how many acknowledged."""
         with self._lock:
             acknowledged = sum(item.is_acknowledged for item in self.items.values())
             return len(self.items) + self._forgotten_count, acknowledged + self._forgotten_count
