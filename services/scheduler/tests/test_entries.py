@@ -110,7 +110,7 @@ def test_levels_parse_as_the_store_writes_them():
     assert level_durations_ms("1s 2m 3h 1d") == (1000, 120_000, 10_800_000, 86_400_000)
     assert len(level_durations_ms(DEFAULT_LEVELS)) == 18
     for text in ("", "1x", "s", "1s,2s"):
-        with pytest.raises(ValueError, match="no list of delay levels"):
+        with pytest.raises(ValueError, match="not a list of delay levels"):
             level_durations_ms(text)
 
 
