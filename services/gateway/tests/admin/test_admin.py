@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from gateway_problem_check import check
 
 from gateway.ports.stores import PeerAway, StoreRefused
 
@@ -138,6 +139,17 @@ async def test_system_groups_are_hidden_and_not_changed(client, system):
         assert (await client.delete(f"/v1/groups/{name}")).status_code == 403
         assert (await client.post(f"/v1/groups/{name}:pause")).status_code == 403
     assert [g["group"] for g in (await client.get("/v1/groups")).json()["groups"]] == ["g1"]
+
+
+async def test_a_group_is_not_called_like_the_topics_of_a_group_and_an_old_one_can_be_deleted(client, system):
+    for name in ("%RETRY%g1", "%DLQ%g1"):
+        path = f"/v1/groups/{name.replace('%', '%25')}"
+        check(await client.put(path, json={}), 403, "group")
+        check(await client.put("/v1/definitions", json={"groups": [{"group": name}]}), 403, "group")
+        receive = f"/v1/topics/orders/groups/{name.replace('%', '%25')}/messages:receive"
+        check(await client.post(receive, json={}), 403, "group")
+        system.add_group(name)
+        assert (await client.delete(path)).status_code == 200
 
 
 async def test_offsets_are_set_and_lag_is_counted_with_the_age_of_the_oldest(client, system):

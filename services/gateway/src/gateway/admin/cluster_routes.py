@@ -14,6 +14,7 @@ from gateway.admin.topic_routes import refuse_to_change
 from gateway.admin.topics import TopicAdmin, perm_bits, perm_words
 from gateway.http.problems import invalid
 from gateway.ports.stores import GroupSettings, TopicSettings
+from gateway.requests.checks import not_derived
 from gateway.requests.models import (
     Applied,
     BrokerList,
@@ -74,7 +75,7 @@ def cluster_routes(
         for one in body.topics:
             refuse_to_change(one.topic)
         for one in body.groups:
-            refuse_to_change_group(one.group)
+            refuse_to_change_group(not_derived(one.group))
         _refuse_twice([one.topic for one in body.topics], "topics", "topic")
         _refuse_twice([one.group for one in body.groups], "groups", "group")
         if body.topics:

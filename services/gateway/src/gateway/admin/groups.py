@@ -18,6 +18,7 @@ from gateway.http.problems import (
     unanswered,
 )
 from gateway.ports.stores import GroupSettings, PeerAway, QueueProgress, Store, StoreRefused, Stores
+from gateway.requests.checks import not_derived
 from gateway.routing.fleet import Fleet, demand_all
 from gateway.routing.route_cache import RouteCache
 
@@ -81,7 +82,7 @@ class GroupAdmin:
 
     async def put(self, settings: GroupSettings) -> None:
         """Create or change a group on every broker; 503 names those that do not have it."""
-        refuse_to_change(settings.group)
+        refuse_to_change(not_derived(settings.group))
         _done, missing = await self._fleet.each(lambda store: store.put_group(settings))
         demand_all(missing, f"group {settings.group} is not everywhere yet")
 

@@ -23,7 +23,7 @@ from gateway.receive.schemas import (
     FilterIn,
     ReceiveRequest,
 )
-from gateway.requests.checks import group_of, query_of, topic_of
+from gateway.requests.checks import group_of, not_derived, query_of, topic_of
 from gateway.requests.json_bodies import read_json
 from gateway.requests.limits import ITEMS_MAX
 from gateway.send.media_types import check_json_type
@@ -156,7 +156,7 @@ def read_ack(body: bytes) -> AckRequest:
 def check_names(topic: str, group: str) -> None:
     """Raise 400 for names that are none, 403 for those of the system."""
     topic_of(topic)
-    group_of(group)
+    not_derived(group_of(group))
     if group == GATEWAY_GROUP or group.startswith((GANTRY_SYSTEM_PREFIX, SYSTEM_GROUP_PREFIX)):
         raise forbidden(f"group {group} belongs to the system", "group")
 

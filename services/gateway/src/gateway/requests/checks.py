@@ -44,6 +44,14 @@ def group_of(text: str) -> str:
     return text
 
 
+def not_derived(group: str) -> str:
+    """Return the group where its name is not that of a topic of a group; raise 403."""
+    if group.startswith((wire_names.RETRY_PREFIX, wire_names.DLQ_PREFIX)):
+        words = f"group {group} is called like a topic that belongs to a group; take a name without %RETRY% and %DLQ% at its start"
+        raise forbidden(words, "group")
+    return group
+
+
 def queue_id_of(text: str) -> int:
     """Return the queue id in a path."""
     return number(text, "queueId", 0, INT32_MAX)

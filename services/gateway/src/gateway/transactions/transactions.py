@@ -235,4 +235,6 @@ def _problem(text: str, error: StoreRefused) -> Problem:
         return Problem(409, "TRANSACTION_DECIDED", error.remark, field="id")
     if error.code == ResponseCode.QUERY_NOT_FOUND:
         return _missing(text)
+    if error.code == ResponseCode.TOPIC_NOT_EXIST:  # 404 would say that there is no such transaction
+        return Problem(409, "TOPIC_NOT_EXIST", error.remark, field="topic")
     return refused(error)
