@@ -30,7 +30,7 @@ INSTEAD_OF = {
     r"short way|long way": "fast path, slow path",
 }
 NOT_REWRITTEN = (
-    "CHANGELOG.md", "ROADMAP.md",
+    "ROADMAP.md",
     "bench", "client", "docs", "launcher", "libs/link", "libs/wire", "loadtest/tests", "services/broker-store", "services/gateway",
     "spark", "tests/cluster", "tests/contracts", "tests/crash", "tests/faults", "tests/tidy",
 )  # fmt: skip
