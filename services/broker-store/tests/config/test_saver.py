@@ -92,3 +92,35 @@ async def test_closing_gives_up_on_a_disk_that_fails(saver, disk):
     saver.changed()
     await asyncio.wait_for(saver.close(), 60)
     assert disk.written == []
+
+
+async def test_saved_returns_once_the_newest_state_is_written_though_an_older_write_was_under_way():
+    disk, state = Disk(), {"value": b"old"}
+    with ThreadPoolExecutor(1) as thread:
+        saver = Saver("x.json", lambda: state["value"], disk.store, thread)
+        disk.gate.clear()
+        saver.changed()
+        await asyncio.sleep(0)
+        state["value"] = b"new"
+        saver.changed()
+        waiting = asyncio.ensure_future(saver.saved())
+        await asyncio.sleep(0.01)
+        assert not waiting.done()
+        disk.gate.set()
+        await waiting
+        assert disk.written == [b"old", b"new"]
+        await saver.saved()
+        await saver.close()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("a bug")])
+async def test_saved_raises_what_stopped_the_write(error):
+    def store(_content):
+        raise error
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    with ThreadPoolExecutor(1) as thread:
+        saver = Saver("x.json", lambda: b"", store, thread)
+        saver.changed()
+        with pytest.raises(type(error)):
+            await saver.saved()

@@ -41,12 +41,16 @@ class Saver:
         self._waiting.append(answer)
 
     async def saved(self) -> None:
-        """Return once all changes so far are durable. Raises OSError where they are not; the saver goes on trying."""
-        waiting: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-        self.when_saved(lambda error: None if waiting.done() else waiting.set_result(error))
-        error = await waiting
-        if error is not None:
-            raise error
+        """Return once all changes so far are durable. Raises what stopped the write, mostly OSError; the saver goes on trying."""
+        for _ in range(2):  # the write under way may be older than the last change
+            if self._writing is None:
+                self._write()
+            writing = self._writing
+            if writing is None:
+                return
+            await asyncio.wait([writing])
+            if (error := writing.exception()) is not None:
+                raise error
 
     async def close(self) -> None:
         """Wait until everything is saved; a failure was logged."""
