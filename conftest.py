@@ -1,8 +1,10 @@
-"""How every test of the tree is run: which examples hypothesis tries, and which tests may be tried a second time.
+"""How every test of the tree is run: which examples hypothesis tries, which tests may be tried a second time, and how workers share them.
 
 A run judges a change, so two runs of one tree see the same examples in the same order. Looking for new ones is a run of its own:
 `./gantry test --hypothesis-profile=explore --randomly-seed=N`.
 """
+
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +19,10 @@ settings.load_profile("same")
 
 PROCESS_MARKERS = ("crash", "cluster")
 FIRST_TRY_CHARS_MAX = 4000
+
+SPARK = "spark"
+LONG_FIRST = (SPARK, "tests/", "client/", "loadtest/", "services/broker-store/")
+"""Folders whose files take long start first, so that the workers end together."""
 
 _first_tries: list[tuple[str, str]] = []
 """Names of tests that were tried a second time, and why."""
@@ -45,6 +51,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(item.get_closest_marker(name) for name in PROCESS_MARKERS):
             item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=3))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share the tests between workers by file (`--workers` of ./gantry test): fixtures of a module are set up once."""
+    from xdist.scheduler import LoadScopeScheduling  # a run in one process needs no xdist
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            self.workqueue.move_to_end(min(self.workqueue, key=place_of), last=False)
+            super()._assign_work_unit(node)
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
+def scope_of(nodeid: str) -> str:
+    """Return what one worker runs from begin to end: the file of a test, or all tests with Spark, as a JVM takes a gigabyte."""
+    file = nodeid.partition("::")[0]
+    return SPARK if file.startswith("spark/") or "test_spark_" in file else file
+
+
+def place_of(scope: str) -> int:
+    """Return the place of a scope in the order of starts; those of one place keep the order of the collection."""
+    return next((place for place, long in enumerate(LONG_FIRST) if scope.startswith(long)), len(LONG_FIRST))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -1,4 +1,4 @@
-"""The options of `up`, `status` and `down`, and their bounds."""
+"""The options of `up`, `status`, `down` and `test`, and their bounds."""
 
 import argparse
 import time
@@ -12,6 +12,7 @@ from gantry_launcher.layout import ROOT
 
 BROKERS_MAX = 26
 GATEWAY_WORKERS_MAX = 64
+TEST_WORKERS_MAX = 64
 HUNG_SECONDS_MAX = 86_400
 TIMEOUT_SECONDS_MAX = 86_400
 PORT_BASE_MIN, PORT_BASE_MAX = 1024, 65535 - 300
@@ -78,6 +79,14 @@ def parse_data(command: str, words: list[str]) -> tuple[Path, bool]:
     """Return (data directory, JSON wanted) of `status` and `down`."""
     given = _parser(command).parse_args(words)
     return _data(given.data), given.json
+
+
+def parse_test(words: list[str]) -> tuple[int, list[str]]:
+    """Return (workers wanted, everything else) of `test`: pytest judges the rest."""
+    parser = Parser(prog="./gantry test", add_help=False, allow_abbrev=False)
+    parser.add_argument("--workers", type=_between(1, TEST_WORKERS_MAX), default=1)
+    given, arguments = parser.parse_known_args(words)
+    return given.workers, arguments
 
 
 def _parser(command: str) -> Parser:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gantry_launcher import install
 from gantry_launcher.layout import ROOT, VENV
+from gantry_launcher.options import parse_test
 from gantry_launcher.terminal import say
 
 NOT_BY_DEFAULT = "not soak"
@@ -37,13 +38,21 @@ def check() -> int:
     return _run_all(CHECKS)
 
 
-def test(arguments: list[str]) -> int:
+def test(words: list[str]) -> int:
     """Run the checks and the tests. Long runs (marker soak) only where the arguments choose markers themselves."""
+    command = pytest_command(words)
     for lock in LOCKS:
         install.ensure(lock, say)
+    return _run_all((*CHECKS, Step("tests", command)))
+
+
+def pytest_command(words: list[str]) -> tuple[str, ...]:
+    """Return the command line of pytest. Raises Refused where `--workers` is no sensible number."""
+    workers, arguments = parse_test(words)
     chosen = any(word.startswith("-m") for word in arguments)
     markers = () if chosen else ("-m", NOT_BY_DEFAULT)
-    return _run_all((*CHECKS, Step("tests", ("python", "-m", "pytest", *markers, *arguments))))
+    parallel = ("-n", str(workers)) if workers > 1 else ()
+    return ("python", "-m", "pytest", *parallel, *markers, *arguments)
 
 
 def _run_all(steps: tuple[Step, ...]) -> int:
