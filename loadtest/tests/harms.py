@@ -7,6 +7,7 @@ import math
 import threading
 import time
 import urllib.parse
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -32,7 +33,7 @@ class _OfTransactions(Honest):
         return self._marks[transaction]
 
 
-class _OfMessages(Honest):
+class _OfMessages(Honest, ABC):
     """Harms what readers are given."""
 
     def answer(self, call: Call, forward: Forward) -> Reply:
@@ -42,9 +43,9 @@ class _OfMessages(Honest):
         told = reply.json
         return reply.telling({**told, "messages": self.given(call, told["messages"])})
 
+    @abstractmethod
     def given(self, call: Call, messages: list[Message]) -> list[Message]:
-        """Return what a reader is given instead."""
-        raise NotImplementedError
+        """Return the messages that a reader gets instead."""
 
 
 class Drop(_OfMessages):
@@ -237,7 +238,7 @@ class Swallow(_OfTransactions):
         return self.noted(call, forward(call))
 
 
-class _OfLaterArrivals(_OfTransactions):
+class _OfLaterArrivals(_OfTransactions, ABC):
     """Harms sends, and counts where readers get what must not come, or not yet."""
 
     def __init__(self, seed: int, every: int = 5) -> None:
@@ -255,9 +256,9 @@ class _OfLaterArrivals(_OfTransactions):
                     self.did(call.reader, mark)
         return reply
 
+    @abstractmethod
     def meddled(self, call: Call, forward: Forward) -> Reply:
         """Answer a call."""
-        raise NotImplementedError
 
 
 class Hasten(_OfLaterArrivals):

@@ -56,6 +56,16 @@ def test_every_module_opens_by_saying_what_it_owns(path: Path) -> None:
     assert words, "no module docstring"
 
 
+@pytest.mark.parametrize("path", PYTHON, ids=named)
+def test_a_method_without_a_body_is_abstract(path: Path) -> None:
+    """Then a class that lacks it cannot be built, instead of failing at its first call."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            assert "NotImplementedError" not in {
+                part.id for part in ast.walk(node.exc) if isinstance(part, ast.Name)
+            }, f"line {node.lineno}: make it an abstractmethod of an ABC"
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
 def test_every_link_of_a_document_leads_somewhere(path: Path) -> None:
     text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
