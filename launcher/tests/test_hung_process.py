@@ -31,8 +31,7 @@ spin, reason = Path("spin"), Path("reason")
 def health(request):
     if spin.exists():
         spin.unlink()  # the next life does not
-        while True:  # as a loop over a queue that was deleted meanwhile
-            pass
+        while True: pass  # on one line, which the stacks then name
     if reason.exists():
         return json_response({"ready": False, "reason": reason.read_text()}, 503)
     return json_response({"ready": True})

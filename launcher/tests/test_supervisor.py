@@ -8,39 +8,51 @@ from pathlib import Path
 import pytest
 
 from gantry_launcher import control
+from gantry_launcher import supervisor as module
+from gantry_launcher.child import Child
 from gantry_launcher.errors import Refused
-from gantry_launcher.health import Check
+from gantry_launcher.health import Check, Health
 from gantry_launcher.output import Output
-from gantry_launcher.plan import ProcessPlan, SystemPlan
+from gantry_launcher.plan import ProcessPlan, StorePlan, SystemPlan
 from gantry_launcher.supervisor import Supervisor
 from gantry_launcher.waiting import Waiting
 
 
-@pytest.fixture
-def supervisor(tmp_path: Path):
-    """One process whose folder cannot be made: a file has its name."""
-    (tmp_path / "trial").write_text("")
+def process(folder: Path, name: str, role: str) -> ProcessPlan:
     command = (sys.executable, "-c", "")
-    process = ProcessPlan(
-        "trial",
-        "broker",
-        command,
-        str(tmp_path / "trial"),
-        Check("http", "127.0.0.1", 1),
-        0,
-        1,
-        str(tmp_path / "logs" / "trial.log"),
-    )
-    plan = SystemPlan((process,), "", "", "", "", (), "127.0.0.1")
+    check, log = Check("http", "127.0.0.1", 1), str(folder / "logs" / f"{name}.log")
+    return ProcessPlan(name, role, command, str(folder / name), check, 0, 1, log)
+
+
+@pytest.fixture
+def make(tmp_path: Path):
+    """Build a supervisor of processes, (name, role) each, with one store."""
     output = Output(tmp_path / "gantry.log", echo=False)
     lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
     listener = control.listen(tmp_path)
-    supervisor = Supervisor(plan, output, lock, listener, 0.0, 30.0, Waiting([], 0.0))
+    made: list[Supervisor] = []
+
+    def supervisor(*names: tuple[str, str]) -> Supervisor:
+        processes = tuple(process(tmp_path, *name) for name in names)
+        store = StorePlan("broker-a", "", "", str(tmp_path), names[0][0])
+        plan = SystemPlan(processes, "", "", "", "", (store,), "127.0.0.1")
+        made.append(Supervisor(plan, output, lock, listener, 0.0, 30.0, Waiting([], 0.0)))
+        return made[-1]
+
     yield supervisor
-    for one in (listener, supervisor._signals_in, supervisor._signals_out, supervisor._selector):
-        one.close()
+    for one in made:
+        for part in (one._signals_in, one._signals_out, one._selector):
+            part.close()
+    listener.close()
     os.close(lock)
     output.close()
+
+
+@pytest.fixture
+def supervisor(make, tmp_path: Path) -> Supervisor:
+    """One process whose folder cannot be made: a file has its name."""
+    (tmp_path / "trial").write_text("")
+    return make(("trial", "broker"))
 
 
 def test_what_cannot_be_started_at_all_is_refused(supervisor: Supervisor) -> None:
@@ -71,3 +83,47 @@ def test_a_second_down_is_no_sign_of_impatience(supervisor: Supervisor) -> None:
     assert supervisor._stop_signals == 1
     for waiting in supervisor._waiting_for_end:
         waiting.close()
+
+
+def test_a_long_start_names_what_it_waits_for_with_the_last_health_answer(
+    make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = make(("broker-a", "broker"), ("scheduler", "scheduler"))
+    answers = [
+        Health(ready=False, words="recovering the log", body={}),
+        Health(ready=True, words="ready", body={}),
+    ]
+    monkeypatch.setattr(Child, "pid", 1)
+    monkeypatch.setattr(module, "ask", lambda *_: answers.pop(0) if answers else pytest.fail("asked again"))
+    supervisor._poll(0.0)
+    assert supervisor._missing() == {"broker-a": "recovering the log"}
+    answers.append(Health(ready=True, words="ready", body={}))
+    supervisor._poll(0.0)
+    assert supervisor._missing() == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "stores", "reason"),
+    [
+        (["gateway"], {}, "no message has made the round trip through broker-a"),
+        (["gateway"], {"broker-a": "refused"}, "no message has made the round trip through broker-a"),
+        (["gateway-1", "gateway-2"], {"broker-a": "ok"}, "another gateway answered on the shared port"),
+    ],
+)
+def test_a_gateway_that_answers_ready_too_early_is_named_with_what_it_lacks(
+    make, monkeypatch: pytest.MonkeyPatch, names: list[str], stores: dict[str, str], reason: str
+) -> None:
+    supervisor = make(*((name, "gateway") for name in names))
+    monkeypatch.setattr(Child, "pid", 1)
+    monkeypatch.setattr(module, "ask", lambda *_: Health(ready=True, words="ready", body={"stores": stores}))
+    supervisor._poll(0.0)
+    assert supervisor._missing() == dict.fromkeys(names, reason)
+
+
+def test_a_process_that_ended_or_was_not_asked_yet_is_named_as_such(
+    make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = make(("broker-a", "broker"))
+    assert supervisor._missing() == {"broker-a": "it ended and starts again"}
+    monkeypatch.setattr(Child, "pid", 1)
+    assert supervisor._missing() == {"broker-a": "it has just been started"}

@@ -22,6 +22,7 @@ BACKOFF_SECONDS_MAX = 5.0
 ASK_SECONDS = 0.15
 """How long a process that is not ready yet may take to say how it is; the supervisor grants more to a busy one."""
 TAIL_LINES_MAX = 20
+NOT_ASKED = "it has just been started"
 PR_SET_PDEATHSIG = 1
 # The line each service logs when it serves, as text or as JSON.
 READY_LINE = re.compile(rb"\binfo +ready\b|\"event\":\"ready\"")
@@ -36,6 +37,7 @@ class Child:
         self.plan = plan
         self.ready = False
         self.said_ready = False
+        self.not_ready_reason = NOT_ASKED
         self.was_ready_once = False
         self.starts = 0
         self.deaths_before_ready = 0
@@ -70,6 +72,7 @@ class Child:
     def _start(self, now: float) -> None:
         Path(self.plan.folder).mkdir(parents=True, exist_ok=True)
         self.ready = self.said_ready = False
+        self.not_ready_reason = NOT_ASKED
         self.start_at, self.started_at, self.starts, self.kill_at = None, now, self.starts + 1, None
         log = self._log.open_for_process()
         try:

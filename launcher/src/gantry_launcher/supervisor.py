@@ -60,7 +60,6 @@ class Supervisor:
         self._stop_asked_at = -SAME_WISH_SECONDS
         self._next_poll = 0.0
         self._seconds: float | None = None
-        self._stores_seen: dict[str, bool] = {}
 
     def run(self, on_ready: Callable[[dict[str, Any]], None], say: Callable[[str], None]) -> None:
         """Run until asked to stop. `on_ready` gets the state once; raises Refused when it cannot start."""
@@ -186,36 +185,44 @@ class Supervisor:
                 ASK_SECONDS if health.answered else min(child.ask_seconds * 2, ASK_BUSY_SECONDS_MAX)
             )
             self._wait(0)  # a process that is slow to answer holds up neither `status` nor the others' output
-            if health.ready and self._speaks_for(child, health):
-                child.is_ready_now()
-                self._watches[child].forget()  # how long its start took does not count against it
-                if child.restarts:
-                    took = time.monotonic() - child.started_at
-                    words = f"{child.plan.name} is ready again after {took:.1f} s (pid {child.pid})"
-                    self._output.line("gantry", words)
+            child.not_ready_reason = self._reason_not_ready(child, health)
+            if child.not_ready_reason:
+                continue
+            child.is_ready_now()
+            self._watches[child].forget()  # how long its start took does not count against it
+            if child.restarts:
+                took = time.monotonic() - child.started_at
+                message = f"{child.plan.name} is ready again after {took:.1f} s (pid {child.pid})"
+                self._output.line("gantry", message)
         self._next_poll = time.monotonic() + (POLL_SECONDS if eager else POLL_LATER_SECONDS)
 
-    def _speaks_for(self, child: Child, health: Health) -> bool:
-        """Whether the answer is this process' own, and says all we wait for.
+    def _reason_not_ready(self, child: Child, health: Health) -> str:
+        """Return why the start still waits for a process after this answer; empty when it does not.
 
-        Gateways share a port, so each must have said itself that it is ready; and at the first start the probe must
-        have made the round trip through every store.
+        Gateways share a port, so each must have logged that it is ready; and at the first start the probe must have
+        made the round trip through every store.
         """
+        if not health.ready:
+            return health.words
         if child.plan.role != "gateway":
-            return True
+            return ""
         stores: dict[str, str] = health.body.get("stores") or {}
-        self._stores_seen = {store.name: stores.get(store.name) == "ok" for store in self._plan.stores}
-        probed = all(self._stores_seen.values()) or self._seconds is not None
+        unseen = [store.name for store in self._plan.stores if stores.get(store.name) != "ok"]
+        if unseen and self._seconds is None:
+            return f"no message has made the round trip through {', '.join(unseen)}"
         shared = sum(other.plan.role == "gateway" for other in self._children) > 1
-        return probed and (child.said_ready or not shared)
+        return "another gateway answered on the shared port" if shared and not child.said_ready else ""
 
     def _is_all_ready(self) -> bool:
         return all(child.ready for child in self._children)
 
     def _missing(self) -> dict[str, str]:
-        """Return the processes that are not ready, each with what it says."""
-        waiting = [child for child in self._children if not child.ready]
-        return {child.plan.name: ask(child.plan.check, ASK_SECONDS).words for child in waiting}
+        """Return the processes that are not ready, each with the reason from its last health check."""
+        return {
+            child.plan.name: child.not_ready_reason if child.pid is not None else "it ended and starts again"
+            for child in self._children
+            if not child.ready
+        }
 
     def _drain_signals(self) -> None:
         with contextlib.suppress(BlockingIOError):
