@@ -205,7 +205,7 @@ class Gateway:
             cast("Any", OneTopic()), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, unique_ids("127.0.0.1"),
             RequestIds().next, nobody, LinkLeaseStores(pool, 3.0), nobody, nobody,
         )  # fmt: skip
-        self.app = assemble(GatewaySettings(), ports).app
+        self.app = assemble(GatewaySettings(), ports, fast_paths=True).app
         assert self.app.short_way is not None
         config = Config(
             self.app,

@@ -67,7 +67,9 @@ class Store:
             pass
         self.classes = classes = request_classes()
         self._work: dict[object, None] = {}
-        self.sending = Sending(opening.store, classes, self._at_turn_end, ThreadPoolExecutor(1))
+        self.sending = Sending(
+            opening.store, classes, self._at_turn_end, ThreadPoolExecutor(1), fast_paths=True
+        )
         self.sending.appends.request_sync = lambda: None
         self.table = CommandTable(self.classes, KnownHeaders())
         self.table.add_all(self.sending.commands())

@@ -8,9 +8,11 @@ import pytest
 from msgspec import Meta
 
 from gantry_chassis.settings import (
+    FAST_PATHS,
     MASK,
     SettingsRefused,
     describe,
+    has_fast_paths,
     help_text,
     load_settings,
     masked,
@@ -86,3 +88,17 @@ def test_a_refused_start_is_one_line_and_exit_status_2(capsys: pytest.CaptureFix
         settings_or_exit(Knobs, "broker-store", ["--set", "port=x"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "are_on"), [({}, True), ({FAST_PATHS: "1"}, True), ({FAST_PATHS: "0"}, False)]
+)
+def test_fast_paths_are_on_unless_the_environment_turns_them_off(environ, are_on):
+    assert has_fast_paths("gateway", environ) is are_on
+
+
+def test_a_switch_of_fast_paths_that_is_neither_on_nor_off_refuses_the_start(capsys):
+    with pytest.raises(SystemExit) as end:
+        has_fast_paths("gateway", {FAST_PATHS: "no"})
+    assert end.value.code == 2
+    assert "GANTRY_FAST_PATHS" in capsys.readouterr().err

@@ -4,7 +4,11 @@ from hypothesis import strategies as st
 
 LIKE_NUMBERS = ("1000000000001", "0", "-1", "7FFFFFFF", "00000000000000000000")
 """What stands in frames, replies and file names beside a topic."""
-_letters = st.text("%|-_azAZ09", min_size=1, max_size=12)
+_letters = st.text(
+    st.characters(codec="ascii", categories=("Lu", "Ll", "Nd"), include_characters="%|-_"),
+    min_size=1,
+    max_size=12,
+)
 topic_names = st.builds(
     "".join, st.lists(st.one_of(_letters, st.sampled_from(LIKE_NUMBERS)), min_size=1, max_size=3)
 )
@@ -16,8 +20,15 @@ texts = st.one_of(
     st.sampled_from((*LIKE_NUMBERS, "\U0001f600" * 4, '"', "\\", "a:b", "{}", "é", "\x7f", "\r\n", " ")),
 )
 """Values of properties: anything but what separates them."""
-names_of_keys = st.text("0123456789abcxyzABCXYZ", min_size=1, max_size=40)
+names_of_keys = st.text(st.characters(codec="ascii", categories=("Lu", "Ll", "Nd")), min_size=1, max_size=40)
 """Unique keys as clients make them."""
+bodies = st.one_of(st.binary(max_size=20), st.binary(max_size=300), st.just(b"z" * 70_000))
+_int32 = st.integers(-(2**31), 2**31 - 1)
+
+
+def _mostly(usual, others):
+    """Mostly what is usual, so that many sends are alike."""
+    return st.one_of(*[st.just(usual)] * 6, others)
 
 
 @st.composite
@@ -27,7 +38,11 @@ def sends(draw, names, text_of):
         "topic": draw(st.sampled_from(names)),
         "queue_id": draw(st.sampled_from([0, 0, 0, 1])),
         "text": text_of(draw),
-        "body": draw(st.binary(max_size=20)),
+        "body": draw(bodies),
+        "flag": draw(_mostly(0, _int32)),
+        "sys_flag": draw(_mostly(0, st.sampled_from([1, 4, 0x30, 0x101]))),
+        "born_timestamp": draw(_mostly(1_699_999_999_000, st.integers(-1, 2**62))),
+        "reconsume_times": draw(_mostly(0, st.integers(0, 2**31 - 1))),
         "kind": draw(st.integers(0, 1)),
         "oneway": draw(st.sampled_from([False] * 7 + [True])),
     }

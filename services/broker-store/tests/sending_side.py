@@ -66,6 +66,8 @@ class SendingSide:
         wall_s: float = START_S,
         monotonic_s: float | None = None,
         boot: str = "the first boot",
+        *,
+        fast_paths: bool = True,
         **settings: Any,
     ) -> None:
         """`monotonic_s` is as far as the wall clock where nothing else is given: no clock has stepped."""
@@ -73,6 +75,7 @@ class SendingSide:
         self.wall_s = wall_s
         self.monotonic_s = wall_s - START_S if monotonic_s is None else monotonic_s
         self.boot = boot
+        self.fast_paths = fast_paths
         for name, value in SMALL.items():
             settings.setdefault(name, value)
         self.settings = Settings(store_dir=Path(DIRECTORY), **settings)
@@ -88,11 +91,13 @@ class SendingSide:
         self.classes = request_classes()
         self._work: dict[Any, None] = {}
         self.thread = ThreadPoolExecutor(1)
-        self.sending = Sending(self.store, self.classes, self._at_turn_end, self.thread)
+        self.sending = Sending(
+            self.store, self.classes, self._at_turn_end, self.thread, fast_paths=fast_paths
+        )
         self.wishes = 0
         self.sending.appends.request_sync = self._wish
         self.appends = self.sending.appends
-        self.table = CommandTable(self.classes, KnownHeaders())
+        self.table = CommandTable(self.classes, KnownHeaders() if fast_paths else None)
         self.table.add_all(self.sending.commands())
         self.table.add_quick(self.sending.plain.take, self.sending.send_one)
         self._opaque = 0
@@ -180,7 +185,8 @@ class SendingSide:
     def reopen(self, **settings: Any) -> Self:
         """Open the same disk again, as after a kill: nothing was closed."""
         chosen = {"segment_bytes": self.settings.segment_bytes, "flush": self.settings.flush, **settings}
-        return type(self)(self.files, self.wall_s + 1, self.monotonic_s + 1, self.boot, **chosen)
+        moment = (self.wall_s + 1, self.monotonic_s + 1, self.boot)
+        return type(self)(self.files, *moment, fast_paths=self.fast_paths, **chosen)
 
 
 def send_header(topic: str, queue_id: int = 0, **more: Any) -> SendHeaderV2:

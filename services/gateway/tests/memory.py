@@ -135,7 +135,9 @@ class MemorySystem:
         self.registered.discard(broker)
         self.stores[broker].away = PeerAway(broker, False, "not connected")
 
-    def gateway(self, limits: MemoryLimits | None = None, **settings: object) -> Gateway:
+    def gateway(
+        self, limits: MemoryLimits | None = None, *, fast_paths: bool = True, **settings: object
+    ) -> Gateway:
         ids = UniqueIds(bytes((127, 0, 0, 1)), 1, 7)
         numbers = iter(range(1, 1_000_000))
         ports = Ports(
@@ -152,7 +154,7 @@ class MemorySystem:
             histories=self,
         )
         quick = {"topic_ready_seconds": 0.1, "takeover_seconds": 0.5, "allowed_hosts": "gateway, a, b, x"}
-        return assemble(msgspec.convert(quick | settings, GatewaySettings), ports)
+        return assemble(msgspec.convert(quick | settings, GatewaySettings), ports, fast_paths=fast_paths)
 
 
 class MemoryLimits:

@@ -17,6 +17,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 MASK = "********"
 EXIT_REFUSED = 2
+FAST_PATHS = "GANTRY_FAST_PATHS"
+"""Environment variable of every service, for tests alone; so no setting."""
 
 
 class SettingsRefused(Exception):
@@ -82,6 +84,14 @@ def settings_or_exit(
         return load_settings(struct, service.replace("-", "_").upper(), argv, read_file=read_file)
     except SettingsRefused as refused:
         refuse_start(service, str(refused))
+
+
+def has_fast_paths(service: str, environ: Mapping[str, str] | None = None) -> bool:
+    """Whether fast paths are on; GANTRY_FAST_PATHS=0 turns them off, so that tests can compare. Any other value than 0 or 1 refuses the start."""
+    value = (os.environ if environ is None else environ).get(FAST_PATHS, "1")
+    if value not in {"0", "1"}:
+        refuse_start(service, f"{FAST_PATHS} (from the environment): {value!r} is neither 0 nor 1")
+    return value == "1"
 
 
 def refuse_start(service: str, reason: str) -> NoReturn:

@@ -14,6 +14,7 @@ from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.process import Life, run
 from gantry_chassis.settings import (
     SettingsRefused,
+    has_fast_paths,
     help_text,
     load_settings,
     masked,
@@ -51,6 +52,8 @@ def main(argv: list[str]) -> None:
     for key in ignored:
         get_logger().warning("key of the settings file has no meaning here and is ignored", key=key)
 
+    fast_paths = has_fast_paths(SERVICE)
+
     async def live(life: Life) -> None:
         from broker_store.process.assembly import StoreProcess
 
@@ -60,7 +63,7 @@ def main(argv: list[str]) -> None:
             get_logger().warning(
                 "there is no access control: everybody who reaches this port may send and read"
             )
-        await StoreProcess(settings, life).run()
+        await StoreProcess(settings, life, fast_paths=fast_paths).run()
 
     run(live, service=SERVICE)
 

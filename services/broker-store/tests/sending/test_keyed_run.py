@@ -72,15 +72,13 @@ def sends(draw):
 class Replay:
     """A store that takes a script."""
 
-    def __init__(self, *, short_way: bool) -> None:
-        self.side = SendingSide(message_bytes_max=60_000)
+    def __init__(self, *, fast_paths: bool) -> None:
+        self.side = SendingSide(message_bytes_max=60_000, fast_paths=fast_paths)
         self.side.sending.special._half = lambda message, _: message
         for topic in ("orders", "ordert", "fast"):
             self.side.topics.ensure(topic, 4)
         self.side.topics.ensure("fast", 4).attributes = {"gantry.flush": "async"}
         self.peers = [ScriptedPeer(), ScriptedPeer("2001:db8::1", 40001)]
-        if not short_way:
-            self.side.sending.plain.lane = lambda *_: None
 
     def play(self, steps):
         for opaque, step in enumerate(steps):
@@ -124,7 +122,7 @@ steps = st.lists(
 @settings(max_examples=80, deadline=None)
 @given(steps)
 async def test_both_ways_lead_to_the_same(steps):
-    assert Replay(short_way=True).play(steps).outcome() == Replay(short_way=False).play(steps).outcome()
+    assert Replay(fast_paths=True).play(steps).outcome() == Replay(fast_paths=False).play(steps).outcome()
 
 
 ENDS = ("", "WAIT\x01true\x02")
@@ -139,7 +137,7 @@ def keyed_text(draw):
 @settings(max_examples=60, deadline=None)
 @given(legal_input.scripts(keyed_text))
 async def test_both_ways_lead_to_the_same_for_all_legal_names(steps):
-    assert Replay(short_way=True).play(steps).outcome() == Replay(short_way=False).play(steps).outcome()
+    assert Replay(fast_paths=True).play(steps).outcome() == Replay(fast_paths=False).play(steps).outcome()
 
 
 async def test_keyed_messages_of_a_client_share_an_entry_and_are_remembered_one_by_one(side, peer):

@@ -10,7 +10,7 @@ from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.private_files import read_secret
 from gantry_chassis.process import Life, StartRefused, run
-from gantry_chassis.settings import masked, settings_or_exit
+from gantry_chassis.settings import has_fast_paths, masked, settings_or_exit
 from gantry_link import ConnectionPool, NameserverClient
 from gateway.connection.serving import HttpServer
 from gateway.http.clocks import RequestIds, SystemClocks, unique_ids
@@ -38,13 +38,15 @@ def main() -> None:
     settings = settings_or_exit(GatewaySettings, "gateway", sys.argv[1:])
     configure("gateway", settings.log_level, json=settings.log_json, file=settings.log_file)
 
+    fast_paths = has_fast_paths("gateway")
+
     async def serve(life: Life) -> None:
-        await _serve(settings, life)
+        await _serve(settings, life, fast_paths=fast_paths)
 
     run(serve, service="gateway")
 
 
-async def _serve(settings: GatewaySettings, life: Life) -> None:
+async def _serve(settings: GatewaySettings, life: Life, *, fast_paths: bool) -> None:
     timeout_seconds = settings.request_timeout_ms / 1000
     clocks = SystemClocks()
     pool = ConnectionPool()
@@ -62,6 +64,7 @@ async def _serve(settings: GatewaySettings, life: Life) -> None:
         Ports(
             names, stores, hints, limits, clocks, ids, RequestIds().next, schedulers, leases, transactions, histories,
         ),
+        fast_paths=fast_paths,
     )  # fmt: skip
     hints.subscribe(
         "gantry.route.*", lambda subject, _payload: gateway.routes.forget(subject.split(".", 2)[2])

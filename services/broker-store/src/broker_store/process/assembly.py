@@ -60,7 +60,7 @@ _log = get_logger()
 class StoreProcess:
     """One broker-store, from its ports to its last checkpoint."""
 
-    def __init__(self, settings: Settings, life: Life) -> None:
+    def __init__(self, settings: Settings, life: Life, *, fast_paths: bool) -> None:
         self._settings = settings
         self._life = life
         self._files = RealFiles()
@@ -68,7 +68,8 @@ class StoreProcess:
         self._clock = open_clock(self._files, str(settings.store_dir))
         self._metrics = Metrics()
         self._classes = request_classes()
-        self._known_headers = KnownHeaders()
+        self._fast_paths = fast_paths
+        self._known_headers = KnownHeaders() if fast_paths else None
         self._snapshot_routes = SnapshotRoutes(self._thread, self._clock.now_ms)
         routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
         budget = settings.make_budget()
@@ -141,7 +142,9 @@ class StoreProcess:
     def _build(self, opening: Opening) -> None:
         settings, store = self._settings, opening.store
         address = joined(settings.advertised_host, self._doors.port)
-        sending = Sending(store, self._classes, Turn.current().at_end, self._thread)
+        sending = Sending(
+            store, self._classes, Turn.current().at_end, self._thread, fast_paths=self._fast_paths
+        )
         values = describe_values(settings, self._doors.port, self._doors.fast_port)
         config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
         around = Surroundings(

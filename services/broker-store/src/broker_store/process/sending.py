@@ -45,6 +45,11 @@ CHECKPOINT_LOOK_SECONDS = 0.25
 _log = get_logger()
 
 
+def _never(*_: object) -> bool:
+    """Take nothing: the place of a fast path that is off."""
+    return False
+
+
 class Sending:
     """Everything that changes the log. Built once over an opened store, inside the running loop."""
 
@@ -52,8 +57,10 @@ class Sending:
     """Who deletes old files; given once the loops start."""
 
     def __init__(
-        self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor
-    ) -> None:
+        self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor,
+        *, fast_paths: bool,
+    ) -> None:  # fmt: skip
+        """Without `fast_paths` every message is an entry of the group commit by itself."""
         settings = store.settings
         self.store = store
         self.dispatch = Dispatch(store.index)
@@ -80,7 +87,8 @@ class Sending:
         )  # fmt: skip
         now_ms, copies = store.clock.now_ms, store.states.transactions
         self.halves = halves = HalfSends(store.queues, self.appends, copies, self.delays.check)
-        self.special = SpecialSends(self.delays.prepare, halves.prepare, halves.take, halves.take_known)
+        take_half, take_known_half = (halves.take, halves.take_known) if fast_paths else (_never, _never)
+        self.special = SpecialSends(self.delays.prepare, halves.prepare, take_half, take_known_half)
         self.internal = InternalSends(store.topics, self.targets, store.queues, self.appends, stamp, now_ms)
         self.topics_saver = Saver("topics.json", self._encode_topics, store.topics_file.store_bytes, thread)
         self._note_saver = Saver("queues.json", self._encode_note, self._store_note, thread)
@@ -88,7 +96,9 @@ class Sending:
             store.topics, store.queues, self.appends, self._note_saver, store.clock.now_ms
         )
         store.topics.on_change += [self.targets.forget, self._topic_changed]
-        self.plain = PlainSends(self.targets, self.appends, stamp, settings.message_bytes_max)
+        self.plain = PlainSends(
+            self.targets, self.appends, stamp, settings.message_bytes_max, is_on=fast_paths
+        )
         parts = SendParts(
             self.targets, self.appends, stamp, self.retries, self.keyed, self.special, self.plain,
             settings.accept_sends_after_ms, store.clock.now_ms,

@@ -31,7 +31,10 @@ _LaneKey = tuple[str, int, int, int, int, int]
 class PlainSends:
     """Gathers plain messages into runs."""
 
-    def __init__(self, targets: Targets, appends: Appends, stamp: Stamp, body_bytes_max: int) -> None:
+    def __init__(
+        self, targets: Targets, appends: Appends, stamp: Stamp, body_bytes_max: int, *, is_on: bool
+    ) -> None:
+        """Where it is not `is_on`, there is no lane, so every message goes the long way; keyed ones too, which use these lanes."""
         self.body_bytes_max = body_bytes_max
         """Largest body of any send; may change while the store runs."""
         self._known = targets.known
@@ -39,6 +42,7 @@ class PlainSends:
         self._suffix = stamp.suffix
         self._lanes: BoundedCache[_LaneKey, Lane] = BoundedCache(LANES_MAX)
         self._run: PlainRun | None = None
+        self._is_on = is_on
 
     def take(self, peer: Peer, known: KnownSend, body: bytes) -> bool:
         """Take a message whose header is like an earlier one; False when it has to go the long way. Raises RefusedRequest."""
@@ -78,7 +82,7 @@ class PlainSends:
         queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
         if queue is None or target.topic.startswith(RETRY_PREFIX):
             return None
-        if text_size + len(self._suffix) > PROPERTIES_BYTES_MAX:
+        if text_size + len(self._suffix) > PROPERTIES_BYTES_MAX or not self._is_on:
             return None
         times, oneway = header.reconsume_times or 0, bool(command_flag & FLAG_ONEWAY)
         lane = Lane(target, queue, header.flag, times, text_size, self._suffix, oneway)

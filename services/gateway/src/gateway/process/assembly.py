@@ -91,8 +91,8 @@ class Gateway(NamedTuple):
     workers: Workers
 
 
-def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
-    """Return the gateway over these ports."""
+def assemble(settings: GatewaySettings, ports: Ports, *, fast_paths: bool) -> Gateway:
+    """Return the gateway over these ports. Without `fast_paths` every request is parsed and has a task of its own."""
     names, stores, clocks = ports.names, ports.stores, ports.clocks
     window_ms = settings.idempotency_window_seconds * 1000
     known = KnownBrokers(settings.known_broker_seconds)
@@ -142,12 +142,12 @@ def assemble(settings: GatewaySettings, ports: Ports) -> Gateway:
     app.add_routes(transaction_routes(transactions, clocks.wall_ms, ports.limits, ensure_topic))
     app.describe = lambda: openapi.build(app, has_token=access.has_token)
     app.add_hot_routes(openapi.SEND_PATH, openapi.PULL_PATH)
-    answers = QuickAnswers(
-        access, figures, ports.new_request_id, app.finish, settings.gzip_bytes_min, app.large
-    )
-    quick_leases = QuickLeases(leases, answers, is_limited=send.is_limited)
-    app.short_way = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
-
+    if fast_paths:
+        answers = QuickAnswers(
+            access, figures, ports.new_request_id, app.finish, settings.gzip_bytes_min, app.large
+        )
+        quick_leases = QuickLeases(leases, answers, is_limited=send.is_limited)
+        app.short_way = _short_way(app, ports, QuickSends(send, sender, drafting, answers), quick_leases)
     return Gateway(app, routes, puller, partial(_drain, puller, receiver, transactions), metrics, workers)
 
 
