@@ -139,7 +139,7 @@ class GatewayProtocol(HttpConnection):
         self.scope["gateway.when_lost"] = self._when_lost  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
-    def refusal(self, status: HTTPStatus, words: str) -> tuple[bytes, str]:
+    def refusal(self, status: HTTPStatus, message: str) -> tuple[bytes, str]:
         """Return a problem."""
         problem = {
             "title": status.phrase,
@@ -147,7 +147,7 @@ class GatewayProtocol(HttpConnection):
             "code": CODES[status],
             "retryable": status in {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.SERVICE_UNAVAILABLE},
             "requestId": "",
-            "detail": words,
+            "detail": message,
             "type": "about:blank",
         }
         if CODES[status] == "INVALID_PARAMETER":
