@@ -1,5 +1,6 @@
 """Bodies of the hot calls, send and pull, as msgspec Structs: the decoder, the encoder and the OpenAPI come from them."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -13,6 +14,8 @@ IDEMPOTENCY_KEY_BYTES_MAX = 100
 DELAY_LEVEL_MAX = 18
 
 Text = Annotated[str, Meta(min_length=1)]
+FieldNames = Callable[[int, str], str]
+"""Turns place and field of a message into the name the client wrote (a path in JSON, a header)."""
 
 
 class MessageIn(Struct, rename="camel", forbid_unknown_fields=True):

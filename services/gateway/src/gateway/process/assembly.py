@@ -53,7 +53,7 @@ from gateway.schedules.routes import schedule_routes
 from gateway.schedules.schedules import Schedules
 from gateway.schedules.task_routes import task_routes
 from gateway.schedules.tasks import Tasks
-from gateway.send.drafting import Drafting
+from gateway.send.drafts import Drafting
 from gateway.send.quick_send import QuickSends
 from gateway.send.routes import EnsureTopic, SendRoute
 from gateway.send.sending import Sender

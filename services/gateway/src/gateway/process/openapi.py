@@ -17,8 +17,15 @@ from gateway.messages.schemas import (
     SendResult,
     TimelineReply,
 )
-from gateway.process.openapi_hot import CLOUD_EVENT, Document, pull_operation, refine_message, send_operation
-from gateway.process.openapi_leases import lease_operations, lease_schemas
+from gateway.process.openapi_hot import (
+    CLOUD_EVENT,
+    Document,
+    lease_operations,
+    lease_schemas,
+    pull_operation,
+    refine_message,
+    send_operation,
+)
 from gateway.requests.models import ProblemShown
 from gateway.requests.parameters import problems
 from gateway.transactions.schemas import TRANSACTION_STRUCTS

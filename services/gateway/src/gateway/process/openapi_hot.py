@@ -1,13 +1,25 @@
-"""How the hot calls stand in the OpenAPI: their entries, written here because no FastAPI route makes them."""
+"""The hot calls in the OpenAPI: send, pull, receive, acknowledge and extend. Their entries are written here because no FastAPI route makes them."""
 
 from typing import Any
+
+import msgspec
 
 from gantry_wire.limits import BODY_BYTES_MAX, INT32_MAX, INT64_MAX, PULL_MESSAGES_MAX
 from gantry_wire.sql92 import EXPRESSION_CHARS_MAX
 from gateway.messages.examples import MESSAGE_EXAMPLE
 from gateway.messages.property_names import RESERVED
 from gateway.pull.routes import COUNT_DEFAULT, FILTER_CHARS_MAX, WAIT_SECONDS_MAX
-from gateway.requests.models import TOPIC_CHARS_MAX, TOPIC_PATTERN
+from gateway.receive.routes import PATH
+from gateway.receive.schemas import (
+    AckRequest,
+    AckResult,
+    ExtendRequest,
+    ReceivedMessage,
+    ReceiveReply,
+    ReceiveRequest,
+)
+from gateway.requests.limits import ITEMS_MAX
+from gateway.requests.models import GROUP_PATTERN, TOPIC_CHARS_MAX, TOPIC_PATTERN
 from gateway.requests.parameters import problems
 from gateway.send.raw_messages import HEADER_OF
 
@@ -24,6 +36,9 @@ def _query(name: str, schema: Document, words: str) -> Document:
 
 _TOPIC = _path(
     "topic", {"type": "string", "pattern": TOPIC_PATTERN, "maxLength": TOPIC_CHARS_MAX}, "Name of the topic."
+)
+_GROUP = _path(
+    "group", {"type": "string", "pattern": GROUP_PATTERN, "maxLength": 120}, "Name of the consumer group."
 )
 
 
@@ -164,6 +179,79 @@ def pull_operation() -> Document:
     }
 
 
+_HANDLE = "AQAAAAAAAAAAAAAAEQAAAAEAAAABYnJva2VyLWExMjM0"
+
+
+def lease_operations() -> Document:
+    """Describe the three calls, by path."""
+    receive = _lease_operation(
+        "receive_messages",
+        "Receive messages on lease",
+        "Held up to `waitSeconds` while there is nothing; then 200 with no messages. Nobody else of the group gets the messages "
+        "until `invisibleUntil`; what is not acknowledged by then comes again. A group that does not exist is made and starts at "
+        "the oldest message. The filter belongs to the group: another one is 409 unless `changeFilter`; none means the group's.",
+        ("ReceiveRequest", {"maxMessages": 16, "waitSeconds": 10, "invisibleSeconds": 30}),
+        ("ReceiveReply", {"messages": []}),
+        (400, 403, 404, 409, 413, 415, 422, 429),
+    )
+    receive["requestBody"]["required"] = False
+    ack = _lease_operation(
+        "acknowledge_messages",
+        "Acknowledge messages, or give them back",
+        f"1 to {ITEMS_MAX} handles. `acked` and `nacked` are durable; asking again changes nothing. A message given back too often "
+        "becomes a dead letter, with the reason.",
+        (
+            "AckRequest",
+            {
+                "acks": [{"receiptHandle": _HANDLE}],
+                "nacks": [{"receiptHandle": _HANDLE, "delaySeconds": 5, "reason": "no stock"}],
+            },
+        ),
+        ("AckReply", {"results": [{"status": "acked"}, {"status": "nacked"}]}),
+        (400, 403, 404, 413, 415, 429, 504, 507),
+    )
+    extend = _lease_operation(
+        "extend_leases",
+        "Keep messages longer, or not so long",
+        "The lease ends `invisibleSeconds` from now; the handle stays the same. Not durable: a restart of the broker ends it.",
+        ("ExtendRequest", {"extends": [{"receiptHandle": _HANDLE}], "invisibleSeconds": 60}),
+        ("AckReply", {"results": [{"status": "extended", "invisibleUntil": "2026-01-01T00:00:00.000Z"}]}),
+        (400, 403, 404, 413, 415, 429),
+    )
+    return {
+        f"{PATH}/messages:receive": {"post": receive},
+        f"{PATH}/messages:ack": {"post": ack},
+        f"{PATH}/messages:extend": {"post": extend},
+    }
+
+
+def _lease_operation(
+    name: str,
+    summary: str,
+    words: str,
+    request: tuple[str, Document],
+    reply: tuple[str, Document],
+    statuses: tuple[int, ...],
+) -> Document:
+    return {
+        "tags": ["receive and acknowledge"],
+        "summary": summary,
+        "description": words,
+        "operationId": name,
+        "parameters": [_TOPIC, _GROUP],
+        "requestBody": {"required": True, "content": {"application/json": _content(request)}},
+        "responses": {
+            "200": {"description": "A result.", "content": {"application/json": _content(reply)}},
+            **_problems(*statuses),
+        },
+    }
+
+
+def _content(body: tuple[str, Document]) -> Document:
+    name, example = body
+    return {"schema": {"$ref": f"#/components/schemas/{name}"}, "example": example}
+
+
 def _problems(*statuses: int) -> Document:
     return {str(status): response for status, response in problems(*statuses).items()}
 
@@ -223,3 +311,25 @@ def refine_message(schema: Document) -> None:
     for name in ("delayLevel", "delayMs"):
         properties[name]["anyOf"][0]["description"] += words
     properties["deliverAt"]["description"] = "Not before this instant; one that is past: at once." + words
+
+
+def lease_schemas(ref: str) -> Document:
+    """Return the schemas of their bodies."""
+    structs = [ReceiveRequest, ReceiveReply, ReceivedMessage, AckRequest, ExtendRequest, AckResult]
+    _refs, components = msgspec.json.schema_components(structs, ref_template=ref)
+    schemas: Document = dict(components)
+    kinds = [{"$ref": ref.format(name=name)} for name in ("AckResult", "SendRefusal")]
+    schemas["AckReply"] = {
+        "title": "AckReply",
+        "description": "Results in the order of the handles: first `acks`, then `nacks`.",
+        "type": "object",
+        "properties": {"results": {"type": "array", "items": {"anyOf": kinds}}},
+        "required": ["results"],
+    }
+    shown: Document = schemas["ReceivedMessage"]
+    shown["required"] = [*shown["required"], "receiptHandle", "invisibleUntil", "deliveryAttempt"]
+    for name in ("acks", "nacks"):
+        schemas["AckRequest"]["properties"][name]["maxItems"] = ITEMS_MAX
+    one_at_least = [{"required": [name], "properties": {name: {"minItems": 1}}} for name in ("acks", "nacks")]
+    schemas["AckRequest"]["anyOf"] = one_at_least
+    return schemas

@@ -13,12 +13,11 @@ import msgspec
 from msgspec import Meta
 
 from gateway.http.problems import invalid
-from gateway.messages.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MessageIn
+from gateway.messages.schemas import IDEMPOTENCY_KEY_BYTES_MAX, FieldNames, MessageIn
 from gateway.requests.element_limits import EVENT_LIMITS, FREE_LIMITS
 from gateway.requests.json_bodies import read_json
 from gateway.requests.limits import MESSAGES_MAX
 from gateway.requests.repeated_names import refuse_twice
-from gateway.send.drafts import FieldNames
 from gateway.send.raw_messages import (
     HEADER_OF,
     Named,

@@ -8,8 +8,7 @@ from datetime import datetime
 from gantry_wire.properties import DELAY, TIMER_DELAY_MS, TIMER_DELIVER_MS
 from gateway.http.problems import Problem, invalid
 from gateway.messages.message_view import rfc3339
-from gateway.messages.schemas import MessageIn
-from gateway.send.drafts import FieldNames
+from gateway.messages.schemas import FieldNames, MessageIn
 
 _FIELDS = ("delayLevel", "delayMs", "deliverAt")
 _DAY_MS = 24 * 3600 * 1000

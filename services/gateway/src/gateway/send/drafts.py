@@ -1,12 +1,13 @@
-"""From what a client wrote to what a store gets: checks every field of a message and builds its properties.
+"""From what a client wrote to what a store gets: checks every field of a message and builds its id and properties.
 
-Pure. A draft also says how its queue is chosen; choosing is queue_choice's part.
+Pure but for the ids and the clock that it is given. A draft also says how its queue is chosen; choosing is queue_choice's part.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from gantry_wire.ids import UniqueIds
 from gantry_wire.limits import BODY_BYTES_MAX
 from gantry_wire.properties import (
     DELAY,
@@ -22,16 +23,15 @@ from gantry_wire.properties import (
 )
 from gateway.http.problems import Problem, invalid
 from gateway.messages.property_names import RESERVED, RESERVED_PREFIX
-from gateway.messages.schemas import IDEMPOTENCY_KEY_BYTES_MAX, MessageIn
+from gateway.messages.schemas import IDEMPOTENCY_KEY_BYTES_MAX, FieldNames, MessageIn
 from gateway.requests.limits import CLIENT_PROPERTIES_BYTES_MAX
+from gateway.send.delays import delay_property
 
 _NAME_END, _VALUE_END = "\x01", "\x02"
 _WAIT = f"{WAIT}\x01true\x02"
 """What RocketMQ's clients add to every message; one that has nothing else beside its id is then read by a short way."""
 _DELAYS = frozenset({DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS})
 
-FieldNames = Callable[[int, str], str]
-"""Turns place and field of a message into the name the client wrote (a path in JSON, a header)."""
 SHORT_CHARS = CLIENT_PROPERTIES_BYTES_MAX // 4
 """No text of so many characters is over a limit of bytes: UTF-8 takes at most four for each."""
 
@@ -188,3 +188,20 @@ def _separator(item: MessageIn, place: int, name_of: FieldNames) -> Problem:
     return invalid(
         name_of(place, name), "the characters U+0001 and U+0002 divide properties and may not be in one"
     )
+
+
+class Drafting:
+    """Turns what clients wrote into drafts."""
+
+    def __init__(self, ids: UniqueIds, wall_ms: Callable[[], int], delay_horizon_ms: int) -> None:
+        self._next_id, self._wall_ms, self._horizon_ms = ids.next, wall_ms, delay_horizon_ms
+
+    def drafts(self, items: Sequence[MessageIn], trace: str, name_of: FieldNames) -> list[Draft]:
+        """Return a draft of each message; raise the problem of the first that is refused."""
+        now_ms = self._wall_ms()
+        next_id = self._next_id
+        drafts = [draft(item, next_id(now_ms), trace, place, name_of) for place, item in enumerate(items)]
+        for one in drafts:
+            if one.is_delayed:
+                one.properties += delay_property(one.item, now_ms, self._horizon_ms, one.place, name_of)
+        return drafts

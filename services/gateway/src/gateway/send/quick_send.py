@@ -15,11 +15,10 @@ from gateway.connection.quick_answer import Begin, QuickAnswers, clock
 from gateway.connection.request_io import Cycle
 from gateway.http.call import Call, Reply
 from gateway.http.problems import Problem
-from gateway.messages.schemas import MessageIn, SendResult
+from gateway.messages.schemas import FieldNames, MessageIn, SendResult
 from gateway.ports.stores import Stored
 from gateway.requests.checks import sendable, topic_of
-from gateway.send.drafting import Drafting
-from gateway.send.drafts import Draft, FieldNames
+from gateway.send.drafts import Draft, Drafting
 from gateway.send.media_types import EVENT, EVENT_BATCH, JSON_TYPE, check_message_type, media_type_of
 from gateway.send.raw_messages import PREFIX as MQ_PREFIX
 from gateway.send.raw_messages import header_fields, header_name, read_message, refuse_headers_twice

@@ -9,9 +9,8 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from gateway.http.problems import invalid
-from gateway.messages.schemas import MessageIn
+from gateway.messages.schemas import FieldNames, MessageIn
 from gateway.requests.json_bodies import BOUND
-from gateway.send.drafts import FieldNames
 
 Named = tuple[list[MessageIn], FieldNames]
 """Messages, and how the client called their fields."""

@@ -15,7 +15,7 @@ from gateway.requests.json_bodies import read_json
 from gateway.requests.repeated_names import refuse_twice
 from gateway.send.cloud_events import PREFIX as EVENT_PREFIX
 from gateway.send.cloud_events import binary_event, event_batch, is_cloud_event, structured_event
-from gateway.send.drafting import Drafting
+from gateway.send.drafts import Drafting
 from gateway.send.media_types import EVENT, EVENT_BATCH, JSON_TYPE, check_message_type, media_type_of
 from gateway.send.raw_messages import PREFIX as MQ_PREFIX
 from gateway.send.raw_messages import Named, raw_message, refuse_headers_twice

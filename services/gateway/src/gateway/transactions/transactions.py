@@ -28,13 +28,12 @@ from gantry_wire.transaction_bodies import (
 )
 from gateway.http.problems import Problem, broker_away, refused
 from gateway.messages.message_view import message
-from gateway.messages.schemas import SendResult
+from gateway.messages.schemas import FieldNames, SendResult
 from gateway.ports.stores import Broker, PeerAway, StoreRefused
 from gateway.ports.transactions import TransactionParties
 from gateway.routing.claim_holders import Holding
 from gateway.routing.fleet import demand_all
-from gateway.send.drafting import Drafting
-from gateway.send.drafts import FieldNames
+from gateway.send.drafts import Drafting
 from gateway.send.sending import Sender
 from gateway.transactions.schemas import BeginRequest, CheckOut
 
