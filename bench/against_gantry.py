@@ -14,7 +14,7 @@ from typing import ClassVar
 from against_client import START_SECONDS_MAX, Client, Rival, Server, Taken
 from idle import pids_of
 from rocketmq_run import Java, rocketmq
-from sdk import SEND_SECONDS
+from sdk_measures import SEND_SECONDS
 from system import started
 
 from gantry import ConsumeFromWhere, Message, Producer, PushConsumer, ReceivedMessage
