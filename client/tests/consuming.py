@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from gantry import GantryError, Message, MessageQueue, Producer
-from gantry.instance import ClientInstance
+from gantry.connection.instance import ClientInstance
 from gantry.settings import ClientSettings
 from gantry_wire.headers import CreateTopicHeader
 

@@ -1,8 +1,8 @@
 import pytest
 
 from gantry import ConfigurationError, MessageQueue, Producer
-from gantry.namespaces import unwrap, wrap
-from gantry.routes import publish_queues, same_route, subscribe_queues, template_route
+from gantry.connection.routes import publish_queues, same_route, subscribe_queues, template_route
+from gantry.formats.namespaces import unwrap, wrap
 from gantry.settings import ClientSettings, client_settings
 from gantry_wire.bodies import BrokerData, QueueData, TopicRouteData
 

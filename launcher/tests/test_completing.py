@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gantry.cli.completion import SCRIPTS
+from gantry.cli.commands.completion import SCRIPTS
 from gantry_launcher import bench, install, options
 from gantry_launcher.completing import OWN_WORDS, bench_names, bench_options, complete
 from gantry_launcher.layout import ROOT, SOURCES

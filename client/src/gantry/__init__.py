@@ -5,13 +5,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gantry.compression import UnreadableBody
-    from gantry.consumer.hooks import ConsumeCall, ConsumeHook
-    from gantry.consumer.lite import LitePullConsumer
-    from gantry.consumer.outcomes import ConsumeContext, ConsumeResult
-    from gantry.consumer.pull import PullConsumer, PullResult, PullStatus
-    from gantry.consumer.push import ConsumerState, PushConsumer
-    from gantry.consumer.strategies import (
+    from gantry.consumer.lite.consumer import LitePullConsumer
+    from gantry.consumer.pull.consumer import PullConsumer, PullResult, PullStatus
+    from gantry.consumer.push.consumer import ConsumerState, PushConsumer
+    from gantry.consumer.retrying.outcomes import ConsumeContext, ConsumeResult
+    from gantry.consumer.shared.strategies import (
         Averagely,
         AveragelyByCircle,
         ByConfig,
@@ -30,9 +28,10 @@ if TYPE_CHECKING:
         Refused,
         TimedOut,
     )
-    from gantry.hooks import SendContext, SendHook
+    from gantry.formats.compression import UnreadableBody
+    from gantry.hooks import ConsumeCall, ConsumeHook, SendContext, SendHook
     from gantry.message import Message, MessageQueue, ReceivedMessage, SendResult, SendStatus
-    from gantry.producer.batches import BatchIncomplete, NotSent
+    from gantry.producer.batching.batches import BatchIncomplete, NotSent
     from gantry.producer.producer import Producer
     from gantry.producer.replying import reply_to
     from gantry.producer.selectors import Selector, by_hash, by_machine_room, by_random
@@ -97,17 +96,16 @@ __all__ = [
 ]
 
 _PLACES = {
-    "gantry.compression": "UnreadableBody",
-    "gantry.consumer.hooks": "ConsumeCall ConsumeHook",
-    "gantry.consumer.lite": "LitePullConsumer",
-    "gantry.consumer.outcomes": "ConsumeContext ConsumeResult",
-    "gantry.consumer.pull": "PullConsumer PullResult PullStatus",
-    "gantry.consumer.push": "ConsumerState PushConsumer",
-    "gantry.consumer.strategies": "Averagely AveragelyByCircle ByConfig ConsistentHash MachineRoom MachineRoomNearby Strategy",
+    "gantry.formats.compression": "UnreadableBody",
+    "gantry.consumer.lite.consumer": "LitePullConsumer",
+    "gantry.consumer.retrying.outcomes": "ConsumeContext ConsumeResult",
+    "gantry.consumer.pull.consumer": "PullConsumer PullResult PullStatus",
+    "gantry.consumer.push.consumer": "ConsumerState PushConsumer",
+    "gantry.consumer.shared.strategies": "Averagely AveragelyByCircle ByConfig ConsistentHash MachineRoom MachineRoomNearby Strategy",
     "gantry.errors": "ConfigurationError ConnectionFailed GantryError InvalidMessage NoRoute NotRunning Refused TimedOut",
-    "gantry.hooks": "SendContext SendHook",
+    "gantry.hooks": "ConsumeCall ConsumeHook SendContext SendHook",
     "gantry.message": "Message MessageQueue ReceivedMessage SendResult SendStatus",
-    "gantry.producer.batches": "BatchIncomplete NotSent",
+    "gantry.producer.batching.batches": "BatchIncomplete NotSent",
     "gantry.producer.producer": "Producer",
     "gantry.producer.replying": "reply_to",
     "gantry.producer.selectors": "Selector by_hash by_machine_room by_random",

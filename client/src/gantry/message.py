@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from gantry.compression import decompress
 from gantry.errors import InvalidMessage
-from gantry.namespaces import unwrap
+from gantry.formats.compression import decompress
+from gantry.formats.namespaces import unwrap
 from gantry_wire.properties import (
     DELAY,
     KEYS,

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gantry.cli import reading
 from gantry.cli.calls import Calls
+from gantry.cli.commands import reading
 from gantry.cli.screen import Screen
 from gantry.cli.stops import NOT_FOUND, Stop
 

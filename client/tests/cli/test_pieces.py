@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from gantry.cli import calls, groups, offsets, shapes
+from gantry.cli import calls, shapes
+from gantry.cli.commands import groups, offsets
+from gantry.cli.commands.sending import BATCH_MAX, batches
 from gantry.cli.executing import Worker, environment
 from gantry.cli.main import main, make_app
 from gantry.cli.screen import Screen
-from gantry.cli.sending import BATCH_MAX, batches
 from gantry.cli.stops import FAILED, NOT_FOUND, UNREACHABLE, WRONG_USE, Stop
-from gantry.compression import UnreadableBody
-from gantry.json_bodies import TEXT_BYTES_MAX, body_fields
+from gantry.formats.compression import UnreadableBody
+from gantry.formats.json_bodies import TEXT_BYTES_MAX, body_fields
 from gantry_launcher.words import CLIENT_WORDS
 
 MESSAGE: dict[str, Any] = {

@@ -11,15 +11,17 @@ from typing import Unpack
 
 from gantry.blocking.face import Face
 from gantry.blocking.loop import loop_thread
-from gantry.consumer import lite, pull, push
-from gantry.consumer.hooks import ConsumeHook, MessageFilter
-from gantry.consumer.listeners import ListenerT, MessageListener, OneMessageListener
-from gantry.consumer.lite_settings import LiteOptions
-from gantry.consumer.pull import PullResult
-from gantry.consumer.push import ConsumerState
-from gantry.consumer.settings import ConsumerOptions
-from gantry.consumer.signals import caught_signals_of_thread
-from gantry.consumer.statistics import Rates
+from gantry.consumer.lite import consumer as lite
+from gantry.consumer.lite.settings import LiteOptions
+from gantry.consumer.pull import consumer as pull
+from gantry.consumer.pull.consumer import PullResult
+from gantry.consumer.push import consumer as push
+from gantry.consumer.push.consumer import ConsumerState
+from gantry.consumer.push.listeners import ListenerT, MessageListener, OneMessageListener
+from gantry.consumer.push.signals import caught_signals_of_thread
+from gantry.consumer.shared.settings import ConsumerOptions
+from gantry.consumer.shared.statistics import Rates
+from gantry.hooks import ConsumeHook, MessageFilter
 from gantry.message import MessageQueue, ReceivedMessage
 from gantry.settings import ClientOptions
 

@@ -8,15 +8,15 @@ from typing import Unpack
 
 from gantry.blocking.face import Face
 from gantry.blocking.loop import loop_thread
+from gantry.connection.replies import Reply
 from gantry.hooks import SendHook
 from gantry.message import Message, MessageQueue, SendResult
 from gantry.producer import producer as asynchronous
 from gantry.producer import transactions
-from gantry.producer.batches import BatchIncomplete
+from gantry.producer.batching.batches import BatchIncomplete
 from gantry.producer.selectors import Selector
 from gantry.producer.settings import ProducerOptions
 from gantry.producer.transactions import TransactionListener, TransactionResult
-from gantry.replies import Reply
 
 
 class Producer(Face[asynchronous.Producer]):

@@ -1,4 +1,4 @@
-"""The `gantry` command: everything people and programs ask of a running system, over the gateway's HTTP API."""
+"""The `gantry` command: everything people and programs ask of a running system, over the gateway's HTTP API. Never speaks remoting."""
 
 import sys
 

@@ -65,7 +65,7 @@ def make_app(word: str = "") -> typer.Typer:
     everything.__doc__ = HELP
     knowing = [part for part, words in PARTS.items() if word in words]
     for part in knowing or PARTS:
-        import_module(f"gantry.cli.{part}").add_to(app)
+        import_module(f"gantry.cli.commands.{part}").add_to(app)
     return app
 
 

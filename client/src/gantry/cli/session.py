@@ -104,7 +104,7 @@ def gateway_of(http: str, data: Path | None) -> str:
         return http
     if data is None:
         return DEFAULT_HTTP
-    from gantry.checkout import SystemFailed, status_of
+    from gantry.systems.checkout import SystemFailed, status_of
 
     try:
         state = status_of(data.absolute())

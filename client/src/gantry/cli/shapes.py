@@ -52,7 +52,7 @@ def body_bytes(message: dict[str, Any]) -> bytes:
     compression = message.get("bodyCompression")
     if not compression:
         return body
-    from gantry.compression import decompress
+    from gantry.formats.compression import decompress
 
     return decompress(body, SYS_COMPRESSED | COMPRESSIONS[compression])
 

@@ -1,1 +1,1 @@
-"""Consumers over remoting: PushConsumer has a function called, PullConsumer and LitePullConsumer are asked for messages."""
+"""Consumers over remoting: PushConsumer calls a function, PullConsumer and LitePullConsumer are asked for messages. Never keeps a connection of its own."""

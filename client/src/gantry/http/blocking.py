@@ -12,7 +12,7 @@ from gantry.http import producer as producers
 from gantry.http.leased import LeasedMessage
 from gantry.http.settings import HttpOptions
 from gantry.message import Message, MessageQueue, SendResult
-from gantry.producer.batches import BatchIncomplete
+from gantry.producer.batching.batches import BatchIncomplete
 
 
 class Producer(Face[producers.Producer]):

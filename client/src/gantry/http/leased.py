@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gantry.compression import decompress
 from gantry.errors import InvalidMessage
-from gantry.json_bodies import body_fields
+from gantry.formats.compression import decompress
+from gantry.formats.json_bodies import body_fields
 from gantry.message import KEY_SEPARATOR, Message, MessageQueue, SendResult, SendStatus
 from gantry_wire.record import SYS_COMPRESSED, SYS_COMPRESSION_LZ4, SYS_COMPRESSION_ZSTD
 

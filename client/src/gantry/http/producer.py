@@ -8,14 +8,14 @@ from typing import Any, Unpack
 import msgspec
 
 from gantry.errors import GantryError, InvalidMessage
+from gantry.formats.unique_ids import now_ms, unique_ids
 from gantry.http.gateway import GatewayClient, path_of
 from gantry.http.leased import SendAnswer, Sent, message_body, send_result
 from gantry.http.problems import Problem, error_of
 from gantry.http.settings import HttpOptions
 from gantry.message import Message, MessageQueue, SendResult
-from gantry.producer.batches import BatchIncomplete, Outcome, is_unknown
+from gantry.producer.batching.batches import BatchIncomplete, Outcome, is_unknown
 from gantry.settings import check_number
-from gantry.unique_ids import now_ms, unique_ids
 
 BATCH_MAX = 1000
 KEY_BYTES_MAX = 100

@@ -8,24 +8,32 @@ from contextlib import AsyncExitStack
 from time import time_ns
 from typing import Any, Self, Unpack, cast
 
-from gantry import namespaces
+from gantry.connection.instance import ClientInstance
+from gantry.connection.members import check_group_name
+from gantry.connection.pushes import PushAnswer
+from gantry.connection.replies import Reply
 from gantry.errors import ConnectionFailed, GantryError, InvalidMessage, NotRunning
+from gantry.formats import namespaces
+from gantry.formats.unique_ids import now_ms
 from gantry.hooks import SendHook
-from gantry.instance import ClientInstance
-from gantry.members import check_group_name
 from gantry.message import Message, MessageQueue, SendResult, check_flag, check_message
 from gantry.producer import recalls
-from gantry.producer.accumulator import Accumulator, Gathered
-from gantry.producer.batch_send import batch_send
-from gantry.producer.batches import BatchIncomplete, NotSent, Outcome, all_stored, batch_items, is_keyed
-from gantry.producer.preparing import NOT_IN_BATCHES, Preparation
+from gantry.producer.batching.accumulator import Accumulator, Gathered
+from gantry.producer.batching.batch_send import batch_send
+from gantry.producer.batching.batches import (
+    BatchIncomplete,
+    NotSent,
+    Outcome,
+    all_stored,
+    batch_items,
+    is_keyed,
+)
 from gantry.producer.replying import is_reply, request_properties
 from gantry.producer.selectors import Selector, by_hash
-from gantry.producer.send import ReplySend, Send
-from gantry.producer.sender import Choice, Sender, not_running
+from gantry.producer.sending.preparing import NOT_IN_BATCHES, Preparation
+from gantry.producer.sending.send import ReplySend, Send
+from gantry.producer.sending.sender import Choice, Sender, not_running
 from gantry.producer.settings import ProducerOptions, ProducerSettings
-from gantry.pushes import PushAnswer
-from gantry.replies import Reply
 from gantry.settings import (
     ClientOptions,
     ClientSettings,
@@ -34,8 +42,7 @@ from gantry.settings import (
     make_settings,
     split_options,
 )
-from gantry.trace import PRODUCE, ProducerTrace, Tracer
-from gantry.unique_ids import now_ms
+from gantry.tracing.tracer import PRODUCE, ProducerTrace, Tracer
 from gantry_wire.codes import RequestCode
 from gantry_wire.frame import Command
 

@@ -6,8 +6,8 @@ import base64
 import binascii
 from typing import NamedTuple
 
+from gantry.connection.instance import ClientInstance
 from gantry.errors import InvalidMessage, sdk_error
-from gantry.instance import ClientInstance
 from gantry.message import SendResult
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_wire.codes import RequestCode

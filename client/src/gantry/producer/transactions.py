@@ -14,17 +14,17 @@ from typing import Any, Protocol, TypeAlias, Unpack, cast
 
 import msgspec
 
+from gantry.connection.pushes import PushAnswer
+from gantry.connection.transaction_checks import checked_record
 from gantry.errors import ConfigurationError, GantryError, InvalidMessage, sdk_error
+from gantry.formats.unique_ids import now_ms
 from gantry.hooks import EndContext
 from gantry.message import Message, ReceivedMessage, SendResult, SendStatus, check_message
-from gantry.producer.checks import checked_record
 from gantry.producer.producer import Producer
-from gantry.producer.send import Send
-from gantry.producer.sender import Sender
+from gantry.producer.sending.send import Send
+from gantry.producer.sending.sender import Sender
 from gantry.producer.settings import ProducerOptions
-from gantry.pushes import PushAnswer
-from gantry.trace import ended_record
-from gantry.unique_ids import now_ms
+from gantry.tracing.records import ended_record
 from gantry_link.errors import LinkError
 from gantry_wire.codes import RequestCode
 from gantry_wire.errors import MalformedMessageId

@@ -1,9 +1,9 @@
-"""A real system for tests: `system(...)` for any program, the fixture `gantry_broker` for pytest (see `plugin`)."""
+"""A real system for tests: `system(...)` for any program, the fixture `gantry_broker` for pytest (see `plugin`). Never needed by a program."""
 
 import contextlib
 
-from gantry.checkout import SystemFailed, launcher
-from gantry.testing.running import BrokerPlace, System, SystemOptions, system
+from gantry.systems.checkout import SystemFailed, launcher
+from gantry.systems.running import BrokerPlace, System, SystemOptions, system
 
 with contextlib.suppress(ModuleNotFoundError):  # who only wants `system` needs no pytest
     from gantry.testing.plugin import gantry_broker, gantry_options, pytest_addoption

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gantry.testing.running import System, SystemOptions, system
+from gantry.systems.running import System, SystemOptions, system
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,250 @@
+"""LitePullConsumer: asks for messages when it wants them; queues are shared with the group, or chosen by hand.
+
+Queues are read ahead in the background. A message counts as consumed when it was given out and its offset was committed:
+by `commit`, or every few seconds with `auto_commit`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, Unpack, cast
+
+from gantry.connection.instance import ClientInstance
+from gantry.connection.members import check_group_name
+from gantry.connection.pushes import PushAnswer
+from gantry.consumer.lite.answers import answer
+from gantry.consumer.lite.reading import LiteReading
+from gantry.consumer.lite.settings import LiteOptions, LiteSettings
+from gantry.consumer.shared.settings import check_whole
+from gantry.consumer.subscriptions.making import check_sql, find_routes, make_subscription
+from gantry.consumer.subscriptions.naming import shown_queues, time_ms, wire_queue
+from gantry.consumer.subscriptions.subscription import Subscription
+from gantry.errors import ConfigurationError, NotRunning, sdk_error
+from gantry.formats.namespaces import wrap
+from gantry.message import MessageQueue, ReceivedMessage
+from gantry.settings import check_number, client_settings, make_settings, split_options
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_wire.client_bodies import ConsumerData, ConsumeType, MessageModel
+from gantry_wire.errors import WireError
+from gantry_wire.frame import Command
+
+
+class LitePullConsumer:
+    """Polls messages. Either `subscribe` topics, whose queues the group shares, or `assign` queues; not both."""
+
+    def __init__(self, group: str, **options: Unpack[LiteOptions]) -> None:
+        check_group_name(group)
+        of_client, own = split_options(cast("dict[str, Any]", options))
+        self.group = group
+        self.settings: LiteSettings = make_settings(LiteSettings, own)
+        self._client_settings = client_settings(of_client)
+        self._wire_group = wrap(self._client_settings.namespace, group)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._assigned: dict[str, Subscription] = {}
+        self._assigned_queues: list[MessageQueue] = []
+        self._instance: ClientInstance | None = None
+        self._reading: LiteReading | None = None
+        self._started_ms = 0
+        self._is_starting = self._is_wanted = False
+        """Whether `start` is under way, and whether it was called later than `close`."""
+
+    # What to read
+
+    def subscribe(self, topic: str, expression: str = "*", *, sql: str | None = None) -> None:
+        """Read this member's share of a topic's queues: all messages, or those of some tags or of an SQL92 condition."""
+        if self._assigned:
+            raise ConfigurationError(
+                "subscribe: queues are assigned already; a consumer does one or the other"
+            )
+        made = make_subscription(self._client_settings.namespace, topic, expression, sql)
+        self._subscriptions[made.topic] = made.after(self._subscriptions.get(made.topic))
+        if self._reading is not None:
+            self._reading.subscriptions_changed()
+
+    async def assign(
+        self, queues: Iterable[MessageQueue], expression: str = "*", *, sql: str | None = None
+    ) -> None:
+        """Read these queues, and no others, whoever else reads them."""
+        if self._subscriptions:
+            raise ConfigurationError(
+                "assign: topics are subscribed already; a consumer does one or the other"
+            )
+        self._assigned_queues = sorted({self._wire(queue) for queue in queues})
+        self._assigned.update(
+            {
+                queue.topic: make_subscription("", queue.topic, expression, sql)
+                for queue in self._assigned_queues
+            }
+        )
+        if self._reading is not None:
+            await self._reading.assign(self._assigned_queues)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """Return all queues of a topic, to choose from for `assign`."""
+        if self._instance is None:
+            raise NotRunning(f"group {self.group}: start the consumer first")
+        namespace = self._client_settings.namespace
+        return shown_queues(namespace, await self._instance.subscribe_queues(wrap(namespace, topic)))
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are read now."""
+        return shown_queues(self._client_settings.namespace, self._at_work().holding.queues)
+
+    # Its life
+
+    async def start(self) -> None:
+        """Begin to read ahead. Raises GantryError when that cannot be; then nothing runs."""
+        if self._reading is not None or self._is_starting:
+            raise ConfigurationError(f"group {self.group}: the consumer has been started already")
+        if not self._subscriptions and not self._assigned:
+            raise ConfigurationError("nothing to read: call subscribe or assign before start")
+        self._is_starting = self._is_wanted = True
+        try:
+            self._instance = instance = await ClientInstance.acquire(self._client_settings)
+            await self._begin(instance)
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            self._is_starting = False
+
+    async def close(self) -> None:
+        """Stop reading; commit, if `auto_commit`; leave the group."""
+        self._is_wanted = False
+        is_here = self._instance is None or self._instance.is_here(f"the consumer of group {self.group}")
+        reading, self._reading = self._reading, None
+        instance, self._instance = self._instance, None
+        if instance is None or not is_here:
+            return
+        try:
+            if reading is not None:
+                await reading.close()
+        finally:
+            await instance.leave(self._wire_group, self)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Reading
+
+    async def poll(self, timeout: float = 5.0, *, max_messages: int | None = None) -> list[ReceivedMessage]:
+        """Return messages of one queue, in order; none when nothing came within `timeout` seconds."""
+        check_number("timeout", timeout, 0, 86_400)
+        count = self.settings.poll_batch_size if max_messages is None else max_messages
+        check_whole("max_messages", count, 1, 1024)
+        return await self._at_work().poll(timeout, count)
+
+    async def commit(self, queues: Collection[MessageQueue] | None = None) -> None:
+        """Have the broker keep how far this consumer is, in all queues or in some; returns when it has.
+
+        Raises TimedOut, ConnectionFailed, Refused or NoRoute where a broker did not keep it: commit again. ConfigurationError for a
+        queue that is not in hand.
+        """
+        await self._at_work().commit(None if queues is None else [self._wire(queue) for queue in queues])
+
+    def position(self, queue: MessageQueue) -> int:
+        """Return the offset of the next message `poll` gives out from a queue."""
+        return self._at_work().position(self._wire(queue))
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the group's offset in a queue as the broker keeps it, None when there is none."""
+        reading = self._at_work()
+        try:
+            return await reading.offsets.read(self._wire(queue))
+        except (BrokerRefused, LinkError, WireError) as error:
+            raise sdk_error(error, f"asking for the offset of {queue}") from error
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at an offset; what was read ahead of the queue is dropped."""
+        check_whole("offset", offset, 0, 2**63 - 1)
+        self._at_work().seek(self._wire(queue), offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on with the oldest message a queue still has."""
+        self.seek(queue, await self._bound(queue, at_end=False))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with the next message to come."""
+        self.seek(queue, await self._bound(queue, at_end=True))
+
+    async def offset_at(self, queue: MessageQueue, when: datetime) -> int:
+        """Return the offset of the first message stored at a time or later."""
+        queue, begin_ms = self._wire(queue), time_ms(when)
+        store = self._at_work().store_to_pull(queue.broker)
+        try:
+            return await store.search_offset(queue.topic, queue.queue_id, begin_ms)
+        except (BrokerRefused, LinkError, WireError) as error:
+            raise sdk_error(error, f"searching {queue} by time") from error
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Give out nothing of these queues for now."""
+        self._at_work().pause([self._wire(queue) for queue in queues])
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Give out messages of these queues again."""
+        self._at_work().resume([self._wire(queue) for queue in queues])
+
+    # As the client and brokers see it
+
+    def heartbeat(self) -> ConsumerData:
+        """Return what goes into the heartbeat."""
+        return ConsumerData(
+            group_name=self._wire_group,
+            consume_type=ConsumeType.CONSUME_ACTIVELY,
+            message_model=MessageModel.CLUSTERING,
+            consume_from_where=self.settings.start,
+            subscription_data_set=[each.data() for each in self._subscriptions.values()],
+        )
+
+    def rebalance_soon(self) -> None:
+        """Hear that the group or the brokers changed."""
+        if self._reading is not None:
+            self._reading.rebalancer.soon()
+
+    def handle_push(self, command: Command, address: str) -> PushAnswer:
+        """Answer what a broker asks about the group."""
+        del address
+        return answer(self._at_work(), self._started_ms, command)
+
+    async def _begin(self, instance: ClientInstance) -> None:
+        chosen = self._subscriptions or self._assigned
+        await find_routes(instance, chosen)
+        await check_sql(instance, self._wire_group, chosen)
+        is_member = bool(self._subscriptions)
+        namespace = self._client_settings.namespace
+        reading = LiteReading(instance, self._wire_group, namespace, self.settings, chosen)
+        self._started_ms = round(time.time() * 1000)
+        if is_member and self._is_wanted:
+            instance.register_consumer(self._wire_group, self)
+            await instance.make_known()
+        if not self._is_wanted:
+            raise NotRunning(f"group {self.group}: the consumer was closed while it started")
+        reading.start(shares_queues=is_member)
+        self._reading = reading
+        await reading.assign(self._assigned_queues)
+
+    def _at_work(self) -> LiteReading:
+        if self._reading is None:
+            raise NotRunning(f"group {self.group}: start the consumer first, or use it with `async with`")
+        return self._reading
+
+    def _wire(self, queue: MessageQueue) -> MessageQueue:
+        return wire_queue(self._client_settings.namespace, queue)
+
+    async def _bound(self, queue: MessageQueue, *, at_end: bool) -> int:
+        queue = self._wire(queue)
+        store = self._at_work().store_to_pull(queue.broker)
+        try:
+            return await (store.max_offset if at_end else store.min_offset)(queue.topic, queue.queue_id)
+        except (BrokerRefused, LinkError, WireError) as error:
+            raise sdk_error(error, f"asking for the bounds of {queue}") from error

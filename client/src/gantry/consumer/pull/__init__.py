@@ -1,0 +1,1 @@
+"""PullConsumer: messages by queue and offset. Never keeps an offset."""

@@ -1,0 +1,355 @@
+"""PushConsumer: a member of a consumer group that has a function called for the messages of its topics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Self, Unpack, cast
+
+from gantry.connection.instance import ClientInstance
+from gantry.connection.members import check_group_name
+from gantry.connection.pushes import PushAnswer
+from gantry.consumer.push.agreement import Agreement
+from gantry.consumer.push.answers import answer
+from gantry.consumer.push.listeners import (
+    IN_CALL_OF,
+    Listener,
+    ListenerT,
+    MessageListener,
+    OneMessageListener,
+    examine,
+    takes_one_message,
+)
+from gantry.consumer.push.running import Plan, Running
+from gantry.consumer.push.signals import caught_signals
+from gantry.consumer.shared.settings import ConsumerOptions, ConsumerSettings
+from gantry.consumer.shared.statistics import Rates
+from gantry.consumer.subscriptions.making import check_sql, find_routes, make_subscription
+from gantry.consumer.subscriptions.naming import shown_queues
+from gantry.consumer.subscriptions.subscription import Subscription
+from gantry.errors import ConfigurationError, NotRunning
+from gantry.formats.namespaces import wrap
+from gantry.hooks import ConsumeHook, MessageFilter
+from gantry.message import MessageQueue
+from gantry.settings import client_settings, make_settings, split_options
+from gantry.tracing.consumption import ConsumeTrace
+from gantry.tracing.tracer import CONSUME, Tracer
+from gantry_wire.client_bodies import ConsumerData, ConsumeType, MessageModel
+from gantry_wire.frame import Command
+from gantry_wire.names import retry_topic
+
+log: logging.Logger = logging.getLogger("gantry")
+
+
+class ConsumerState(StrEnum):
+    """The life of a consumer, in RocketMQ's words (ServiceState)."""
+
+    CREATE_JUST = "CREATE_JUST"
+    RUNNING = "RUNNING"
+    SHUTDOWN_ALREADY = "SHUTDOWN_ALREADY"
+    START_FAILED = "START_FAILED"
+
+
+class PushConsumer:
+    """Consumes the topics it subscribes, together with the other members of its group.
+
+    Subscribe and name a listener, then `start`, or use it as `async with`. Options are those of ConsumerSettings and
+    ClientSettings. A listener that returns None has consumed its messages; one that raises gets them again later.
+    """
+
+    def __init__(self, group: str, **options: Unpack[ConsumerOptions]) -> None:
+        check_group_name(group)
+        of_client, of_consumer = split_options(cast("dict[str, Any]", options))
+        self._client_settings = client_settings(of_client)
+        self.settings: ConsumerSettings = make_settings(ConsumerSettings, of_consumer)
+        self.group = group
+        self.state: ConsumerState = ConsumerState.CREATE_JUST
+        namespace = self._client_settings.namespace
+        self._wire_group = wrap(namespace, group)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._listener: Listener | None = None
+        self._hooks: list[ConsumeHook] = []
+        self._filters: list[MessageFilter] = []
+        self._instance: ClientInstance | None = None
+        self._running: Running | None = None
+        self._agreement: asyncio.Task[None] | None = None
+        self._started_ms = 0
+        self._tracer: Tracer | None = None
+        self._stopped: asyncio.Event | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._starting: asyncio.Future[None] | None = None
+
+    # What to consume, and by whom
+
+    def subscribe(self, topic: str, expression: str = "*", *, sql: str | None = None) -> None:
+        """Want messages of a topic: all, those with certain tags ("paid || shipped"), or those an SQL92 condition selects.
+
+        May be called again, also while running; the last word counts. Raises ConfigurationError.
+        """
+        made = make_subscription(self._client_settings.namespace, topic, expression, sql)
+        self._subscriptions[made.topic] = made.after(self._subscriptions.get(made.topic))
+        self._changed()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Want a topic no longer."""
+        self._subscriptions.pop(wrap(self._client_settings.namespace, topic), None)
+        self._changed()
+
+    def on_messages(self, listener: MessageListener, *, quick: bool = False) -> None:
+        """Have a function called with messages: a coroutine function in the loop, a plain one in a thread.
+
+        `quick` calls a plain function in the loop too: for functions that never wait and take microseconds. A function
+        with two parameters gets a ConsumeContext as the second.
+        """
+        self._listen(listener, quick=quick, takes_one=False)
+
+    def on_message(self, listener: OneMessageListener, *, quick: bool = False) -> None:
+        """As `on_messages`, for a function of one message: `batch_size` is 1."""
+        self._listen(listener, quick=quick, takes_one=True)
+
+    def listener(self, function: ListenerT) -> ListenerT:
+        """As `on_messages`, as a decorator; as `on_message` where the first parameter is a ReceivedMessage by its annotation."""
+        try:
+            takes_one = takes_one_message(function)
+        except TypeError as error:
+            raise ConfigurationError(f"listener: {error}") from error
+        self._listen(function, quick=False, takes_one=takes_one)
+        return function
+
+    def add_hook(self, hook: ConsumeHook) -> None:
+        """Have something told before and after each call of the listener."""
+        self._hooks.append(hook)
+
+    def add_filter(self, message_filter: MessageFilter) -> None:
+        """Keep messages from the listener for which this returns False; they count as consumed."""
+        self._filters.append(message_filter)
+
+    # Its life
+
+    async def start(self) -> None:
+        """Join the group and begin to consume. Raises GantryError when that cannot be; then nothing runs."""
+        if self.state is not ConsumerState.CREATE_JUST:
+            raise ConfigurationError(f"group {self.group}: a consumer starts once, this one is {self.state}")
+        if self._listener is None:
+            raise ConfigurationError("no listener: call on_messages, or use @consumer.listener, before start")
+        if not self._subscriptions:
+            raise ConfigurationError("no topic: call subscribe before start")
+        self.state = ConsumerState.START_FAILED
+        self._starting = asyncio.get_running_loop().create_future()
+        try:
+            self._instance = await ClientInstance.acquire(self._client_settings)
+            await self._join(self._instance, self._listener)
+        except BaseException:
+            await self._leave()
+            raise
+        else:
+            self.state = ConsumerState.RUNNING
+        finally:
+            self._starting.set_result(None)
+            self._starting = None
+
+    async def close(self) -> None:
+        """Leave the group: calls that run may end (`close_timeout`), offsets are written, queues go to others at once.
+
+        Called by the listener it returns at once, and the consumer closes when that call has ended.
+        """
+        if self._starting is not None:  # it ends as soon as it can, and nothing is consumed any more
+            self.state = ConsumerState.SHUTDOWN_ALREADY
+            await asyncio.wait([self._starting])
+        if self.state is ConsumerState.RUNNING:
+            if self._instance is not None and not self._instance.is_here(
+                f"the consumer of group {self.group}"
+            ):
+                self.state, self._running, self._instance = ConsumerState.SHUTDOWN_ALREADY, None, None
+                return
+            self.state = ConsumerState.SHUTDOWN_ALREADY
+            leaving = self._leave()
+            self._closing = asyncio.get_running_loop().create_task(leaving, name=f"gantry {self.group} close")
+        closing = self._closing
+        if closing is None or (self._listener is not None and IN_CALL_OF.get() is self._listener):
+            return
+        try:
+            await asyncio.wait([closing])
+        except asyncio.CancelledError:  # who closes has no time to wait for calls
+            closing.cancel()
+            await asyncio.wait([closing])
+            raise
+        if not closing.cancelled():  # else somebody had no time: closed it is all the same
+            closing.result()
+
+    async def run_until_stopped(self) -> None:
+        """Wait until `close` was called, or the process is asked to end: by SIGTERM, or by SIGINT where nothing else handles it.
+
+        After a signal the consumer is closed on return: calls that ran have ended, offsets are written, the group is left. A second
+        signal ends the process at once. A program that handles a signal itself is not interfered with, nor is one that calls this
+        outside the main thread.
+        """
+        if self._stopped is None:
+            self._stopped = asyncio.Event()
+        if self.state is ConsumerState.RUNNING:
+            with caught_signals(self._stopped.set) as caught:
+                await self._stopped.wait()
+            if caught:
+                log.info("group %s stops: %s", self.group, caught[0].name)
+                await self.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def pause(self) -> None:
+        """Pull no more; what was pulled before is still consumed, and queues stay in hand."""
+        self._at_work().resumed.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._at_work().resumed.set()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether `pause` was called last."""
+        return not self._at_work().resumed.is_set()
+
+    @property
+    def client_id(self) -> str:
+        """The name brokers know this process by."""
+        if self._instance is None:
+            raise NotRunning(f"group {self.group}: the consumer has no client id before it starts")
+        return self._instance.client_id
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues in hand now."""
+        return shown_queues(self._client_settings.namespace, self._at_work().holding.queues)
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """What is subscribed."""
+        return list(self._subscriptions.values())
+
+    def rates(self) -> dict[str, Rates]:
+        """Return what was done in the last minute, by topic."""
+        now = time.monotonic()
+        return {topic: counts.rates(now) for topic, counts in self._at_work().statistics.items()}
+
+    # As the client and brokers see it
+
+    def heartbeat(self) -> ConsumerData:
+        """Return what goes into the heartbeat."""
+        return ConsumerData(
+            group_name=self._wire_group,
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            message_model=self.settings.model,
+            consume_from_where=self.settings.start,
+            subscription_data_set=[each.data() for each in self._subscriptions.values()],
+        )
+
+    def rebalance_soon(self) -> None:
+        """Hear that the group or the brokers changed."""
+        if self._running is not None:
+            self._running.rebalancer.soon()
+
+    def handle_push(self, command: Command, address: str) -> PushAnswer:
+        """Answer what a broker asks about the group."""
+        del address
+        return answer(self._at_work(), self._started_ms, command)
+
+    # Within
+
+    def _at_work(self) -> Running:
+        if self._running is None:
+            raise NotRunning(f"group {self.group}: the consumer is {self.state}, not RUNNING")
+        return self._running
+
+    def _listen(
+        self, function: MessageListener | OneMessageListener, *, quick: bool, takes_one: bool
+    ) -> None:
+        if self.state is not ConsumerState.CREATE_JUST:
+            raise ConfigurationError("the listener is named before the consumer starts")
+        if takes_one and self.settings.batch_size > 1:
+            size = self.settings.batch_size
+            raise ConfigurationError(f"listener: it takes one message, and batch_size is {size}: take a list")
+        try:
+            self._listener = examine(function, quick=quick, takes_one=takes_one)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"listener: {error}") from error
+
+    def _changed(self) -> None:
+        if self._running is not None and self._instance is not None:
+            self._instance.heartbeat_soon()
+            self._running.rebalancer.soon()
+
+    async def _join(self, instance: ClientInstance, listener: Listener) -> None:
+        namespace = self._client_settings.namespace
+        if self.settings.model is MessageModel.CLUSTERING:
+            retries = retry_topic(self._wire_group)
+            self._subscriptions[retries] = Subscription(retries)
+        await find_routes(instance, self._subscriptions)
+        await check_sql(instance, self._wire_group, self._subscriptions)
+        plan = Plan(
+            self._wire_group,
+            namespace,
+            self.settings,
+            self._subscriptions,
+            listener,
+            self._hooks,
+            self._filters,
+        )
+        self._running = Running(instance, plan)
+        agreement = Agreement(self._running)
+        await agreement.look(
+            is_member=False
+        )  # before the first heartbeat, which puts our wishes in place of the others'
+        self._started_ms = round(time.time() * 1000)
+        instance.register_consumer(self._wire_group, self)
+        await instance.make_known()
+        if self.settings.trace:
+            from gantry.producer.producer import (
+                trace_producer,  # few consumers trace: the others load no producer
+            )
+
+            self._tracer = Tracer(
+                self._client_settings, self.group, CONSUME, self.settings.trace_topic, trace_producer
+            )
+            await self._tracer.start()
+            self._hooks.insert(0, ConsumeTrace(self._tracer, self.group))
+        if self.state is ConsumerState.SHUTDOWN_ALREADY:
+            raise NotRunning(f"group {self.group}: the consumer was closed while it started")
+        self._running.start()
+        loop = asyncio.get_running_loop()
+        self._agreement = loop.create_task(
+            self._watch_agreement(agreement), name=f"gantry {self.group} agreement"
+        )
+
+    async def _leave(self) -> None:
+        running, self._running = self._running, None
+        agreement, self._agreement = self._agreement, None
+        if agreement is not None:
+            agreement.cancel()
+        # The last step first; each is taken, also where who closes has no time.
+        async with AsyncExitStack() as steps:
+            if self._stopped is not None:
+                steps.callback(self._stopped.set)
+            if self._instance is not None:
+                steps.push_async_callback(self._instance.leave, self._wire_group, self)
+            if self._tracer is not None:
+                steps.push_async_callback(self._tracer.close)
+            if running is not None:
+                await running.stop()
+
+    async def _watch_agreement(self, agreement: Agreement) -> None:
+        while True:
+            await asyncio.sleep(self.settings.rebalance_interval)
+            try:
+                await agreement.look()
+            except Exception:
+                log.exception("group %s: comparing the subscriptions of its members failed", self.group)

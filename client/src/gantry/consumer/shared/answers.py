@@ -1,0 +1,140 @@
+"""What push and lite consumers both answer brokers, and through them tools: reset your offsets (220), where are you (221), and how you are (307)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+import traceback
+from typing import Protocol
+
+from gantry.consumer.shared.flow import MIB
+from gantry.consumer.shared.holding import Holding
+from gantry.consumer.shared.offsets import OffsetStore
+from gantry.consumer.shared.process_queue import ProcessQueue
+from gantry.consumer.shared.statistics import ConsumerStatistics, TopicStatistics
+from gantry.message import MessageQueue
+from gantry_wire import cluster_bodies
+from gantry_wire.body import decode_body
+from gantry_wire.client_bodies import GetConsumerStatusBody, ResetOffsetBody
+from gantry_wire.consumer_bodies import (
+    ConsumeStatus,
+    ProcessQueueInfo,
+)
+from gantry_wire.frame import Command
+from gantry_wire.headers import (
+    ConsumerStatusHeader,
+    ResetClientOffsetHeader,
+)
+
+log: logging.Logger = logging.getLogger("gantry")
+
+
+class AtWork(Protocol):
+    """What push and lite consumers have in common when they run."""
+
+    @property
+    def group(self) -> str:
+        """The group as the cluster knows it."""
+        ...
+
+    @property
+    def holding(self) -> Holding:
+        """Its queues in hand."""
+        ...
+
+    @property
+    def offsets(self) -> OffsetStore:
+        """How far it is."""
+        ...
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        """What it did, by topic."""
+        ...
+
+
+async def reset_offsets(running: AtWork, command: Command) -> None:
+    """220: begin queues in hand anew at the offsets the broker says."""
+    header = command.read(ResetClientOffsetHeader)
+    table = decode_body(command.body, ResetOffsetBody).offset_table
+    reset = {
+        MessageQueue(each.topic, each.broker_name, each.queue_id): offset
+        for each, offset in table.items()
+        if each.topic == header.topic
+    }
+    mine = {queue: offset for queue, offset in reset.items() if queue in running.holding.queues}
+    log.warning("group %s: the offsets of %d queues of %s are reset", running.group, len(mine), header.topic)
+    for queue, offset in mine.items():
+        running.offsets.table.put(queue, offset)
+        running.holding.begin(queue, offset)
+    await running.offsets.write(mine, wait=True)
+
+
+def status(running: AtWork, command: Command) -> GetConsumerStatusBody:
+    """221: the offsets of a topic as they are known here."""
+    topic = command.read(ConsumerStatusHeader).topic
+    table = {
+        _on_wire(queue): offset
+        for queue, offset in running.offsets.table.snapshot().items()
+        if queue.topic == topic
+    }
+    return GetConsumerStatusBody(message_queue_table=table)
+
+
+def queue_table(running: AtWork, now: float) -> dict[cluster_bodies.MessageQueue, ProcessQueueInfo]:
+    """Return the state of every queue in hand."""
+    return {_on_wire(queue): _info(running, held, now) for queue, held in running.holding.queues.items()}
+
+
+def status_table(running: AtWork, now: float) -> dict[str, ConsumeStatus]:
+    """Return the rates of every topic."""
+    return {topic: _status(counts, now) for topic, counts in running.statistics.items()}
+
+
+def stacks() -> str:
+    """Return where every thread and every task of the SDK stands."""
+    lines: list[str] = []
+    for number, frame in sys._current_frames().items():  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - the documented way
+        lines += [f"thread {number}\n", *traceback.format_stack(frame), "\n"]
+    for task in asyncio.all_tasks():
+        frames = task.get_stack(limit=1)
+        place = f"{frames[0].f_code.co_filename}:{frames[0].f_lineno}" if frames else "not begun"
+        lines.append(f"task {task.get_name()} at {place}\n")
+    return "".join(lines)
+
+
+def _info(running: AtWork, held: ProcessQueue, now: float) -> ProcessQueueInfo:
+    return ProcessQueueInfo(
+        cached_msg_count=len(held),
+        cached_msg_max_offset=held.max_offset if len(held) else 0,
+        cached_msg_min_offset=held.min_offset,
+        cached_msg_size_in_mi_b=held.bytes // MIB,
+        commit_offset=running.offsets.table.get(held.queue) or 0,
+        droped=held.dropped,
+        last_consume_timestamp=_wall_ms(held.last_consumed, now),
+        last_lock_timestamp=_wall_ms(held.last_locked, now) if held.is_locked else 0,
+        last_pull_timestamp=_wall_ms(held.last_pulled, now),
+        locked=held.is_locked,
+    )
+
+
+def _status(counts: TopicStatistics, now: float) -> ConsumeStatus:
+    rates = counts.rates(now)
+    return ConsumeStatus(
+        consume_failed_msgs=rates.failed_in_hour,
+        consume_failed_tps=rates.failed_per_second,
+        consume_ok_tps=rates.consumed_per_second,
+        consume_rt=rates.call_ms,
+        pull_rt=rates.pull_ms,
+        pull_tps=rates.pulled_per_second,
+    )
+
+
+def _wall_ms(moment: float, now: float) -> int:
+    return round((time.time() - (now - moment)) * 1000)
+
+
+def _on_wire(queue: MessageQueue) -> cluster_bodies.MessageQueue:
+    return cluster_bodies.MessageQueue(broker_name=queue.broker, queue_id=queue.queue_id, topic=queue.topic)

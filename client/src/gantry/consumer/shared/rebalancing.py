@@ -1,0 +1,197 @@
+"""Who consumes what: asks who is in the group, lets the strategy decide, and has queues taken up and handed over.
+
+Runs every 20 s, at once when something changed, and soon again as long as not everything could be done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gantry.consumer.shared.strategies import Strategy
+from gantry.consumer.subscriptions.subscription import Subscription
+from gantry.errors import GantryError
+from gantry.message import MessageQueue
+from gantry_link.errors import BrokerRefused, LinkError
+from gantry_link.store_client import StoreClient
+from gantry_wire.errors import MalformedBody
+
+log: logging.Logger = logging.getLogger("gantry")
+
+AGAIN_SECONDS_MIN, AGAIN_SECONDS_MAX = 0.1, 5.0
+
+
+@dataclass(slots=True, frozen=True)
+class Change:
+    """What to do so that this member holds what it should."""
+
+    take: Sequence[MessageQueue]
+    drop: Sequence[MessageQueue]
+
+
+def change(held: Iterable[MessageQueue], allotted: Iterable[MessageQueue]) -> Change:
+    """Return the way from the queues held to those allotted. Pure."""
+    now, then = set(held), set(allotted)
+    return Change(sorted(then - now), sorted(now - then))
+
+
+class Cluster(Protocol):
+    """What this part needs of the client."""
+
+    client_id: str
+
+    async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of a topic."""
+        ...
+
+    def store(self, broker: str) -> StoreClient:
+        """Return calls to a broker's master."""
+        ...
+
+    def heartbeat_soon(self) -> None:
+        """Tell brokers who we are."""
+        ...
+
+
+class Holder(Protocol):
+    """Who takes queues up and hands them over."""
+
+    def topics(self) -> set[str]:
+        """Return the topics of all queues in hand."""
+        ...
+
+    def held(self, topic: str) -> list[MessageQueue]:
+        """Return the queues of a topic in hand."""
+        ...
+
+    async def take(self, queues: Sequence[MessageQueue]) -> bool:
+        """Begin to consume queues; False when not all could be begun."""
+        ...
+
+    async def drop(self, queues: Collection[MessageQueue]) -> bool:
+        """Stop consuming queues, and write how far they are; False when some could not be handed over yet."""
+        ...
+
+    async def finish_drops(self) -> bool:
+        """Hand over what could not be before; False when some still cannot."""
+        ...
+
+
+class Rebalancer:
+    """Keeps the queues of one consumer as its group wants them."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        holder: Holder,
+        group: str,
+        subscriptions: Mapping[str, Subscription],
+        strategy: Strategy | None,
+        interval_seconds: float,
+    ) -> None:
+        """`strategy` None: this member gets all queues (broadcasting)."""
+        self._cluster = cluster
+        self._holder = holder
+        self._group = group
+        self._subscriptions = subscriptions
+        self._strategy = strategy
+        self._interval = interval_seconds
+        self._wanted = asyncio.Event()
+        self._closed = False
+        self._missing: set[str] = set()
+
+    def soon(self) -> None:
+        """Rebalance at once."""
+        self._wanted.set()
+
+    def close(self) -> None:
+        """Let the round under way be the last: queues are not left half handed over."""
+        self._closed = True
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Rebalance again and again, until closed or cancelled."""
+        again = AGAIN_SECONDS_MIN
+        while not self._closed:
+            self._wanted.clear()
+            try:
+                complete = await self.balance()
+            except Exception:
+                log.exception("group %s: rebalancing failed by a fault of the SDK", self._group)
+                complete = False
+            if self._closed:
+                return
+            again = AGAIN_SECONDS_MIN if complete else min(again * 2, AGAIN_SECONDS_MAX)
+            try:
+                async with asyncio.timeout(self._interval if complete else min(again, self._interval)):
+                    await self._wanted.wait()
+            except TimeoutError:
+                continue
+
+    async def balance(self) -> bool:
+        """Rebalance every topic once; False when something could not be done yet."""
+        complete = await self._holder.finish_drops()
+        members: dict[str, list[str]] = {}
+        for topic in self._holder.topics() - self._subscriptions.keys():
+            complete &= await self._holder.drop(self._holder.held(topic))
+        for topic in list(self._subscriptions):
+            complete &= await self._balance_topic(topic, members)
+        return complete
+
+    async def _balance_topic(self, topic: str, members: dict[str, list[str]]) -> bool:
+        try:
+            queues = sorted(await self._cluster.subscribe_queues(topic))
+        except GantryError as error:
+            if topic not in self._missing:
+                self._missing.add(topic)
+                log.warning("group %s: topic %s cannot be consumed yet: %s", self._group, topic, error)
+            return False
+        self._missing.discard(topic)
+        if self._strategy is None:
+            allotted = queues
+        else:
+            ids = await self._ask_members(queues, members)
+            if ids is None:
+                return False
+            try:
+                allotted = self._strategy.allocate(self._cluster.client_id, queues, ids)
+            except Exception:
+                log.exception(
+                    "group %s: strategy %s failed; queues stay as they are", self._group, self._strategy.name
+                )
+                return False
+        wanted = change(self._holder.held(topic), allotted)
+        complete = True
+        if wanted.drop:
+            log.info("group %s hands over %d queues of %s", self._group, len(wanted.drop), topic)
+            complete = await self._holder.drop(wanted.drop)
+        if wanted.take:
+            log.info("group %s takes up %d queues of %s", self._group, len(wanted.take), topic)
+            complete &= await self._holder.take(wanted.take)
+        return complete
+
+    async def _ask_members(
+        self, queues: Sequence[MessageQueue], known: dict[str, list[str]]
+    ) -> list[str] | None:
+        """Return the group's members, as the first broker of the topic that answers knows them; None when none counts us in.
+
+        All members ask the brokers in the same order, so that they hear the same.
+        """
+        for broker in sorted({queue.broker for queue in queues}):
+            ids = known.get(broker)
+            if ids is None:
+                try:
+                    ids = sorted(await self._cluster.store(broker).consumer_ids(self._group))
+                except (BrokerRefused, LinkError, GantryError, MalformedBody) as error:
+                    log.info("group %s: broker %s does not say who is in it: %s", self._group, broker, error)
+                    continue
+                known[broker] = ids
+            if self._cluster.client_id in ids:
+                return ids
+            log.info("group %s: broker %s does not know this member yet", self._group, broker)
+            self._cluster.heartbeat_soon()
+            return None
+        return None

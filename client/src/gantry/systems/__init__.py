@@ -1,0 +1,1 @@
+"""Systems of a checkout: found, started for a test, stopped. Never imports the SDK."""

@@ -1,0 +1,161 @@
+"""Starts a real system on free ports for as long as a block runs, and ends it in every case.
+
+Owns the process of the launcher. It must never leave one behind: not after a failed start, an exception or Ctrl-C,
+nor when the program that uses it is killed. Needs a checkout of Gantry: this one, or the one GANTRY_HOME names.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gantry.systems.checkout import SystemFailed, launcher, status_of
+
+START_SECONDS_MAX = 120.0
+"""A system is up in some two seconds; a busy machine, or a first start that installs, takes longer."""
+STOP_SECONDS_MAX = 60.0
+WORDS_LINES_MAX = 6
+PR_SET_PDEATHSIG = 1
+
+_libc: ctypes.CDLL | None = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+@dataclass(frozen=True)
+class BrokerPlace:
+    """Where one broker is: `address` speaks remoting, `http` answers figures, `pid` is of the start."""
+
+    name: str
+    address: str
+    http: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class System:
+    """A running system: the addresses to give to clients, and the directory that holds its data and its log."""
+
+    http: str
+    nameserver: str
+    brokers: tuple[BrokerPlace, ...]
+    data: Path
+
+    @property
+    def log(self) -> Path:
+        """What all its processes said."""
+        return self.data / "logs" / "gantry.log"
+
+    def status(self) -> dict[str, Any]:
+        """Return what `gantry status --json` tells: processes, health, pids of this moment. Raises SystemFailed."""
+        return status_of(self.data)
+
+
+@dataclass(frozen=True)
+class SystemOptions:
+    """What to start. `settings` are `service.key` → value as `up --set` takes them; `data` None is a directory of its own, removed at the end."""
+
+    brokers: int = 1
+    flush: str = "sync"
+    gateway_workers: int = 1
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    data: Path | None = None
+    start_seconds_max: float = START_SECONDS_MAX
+
+
+@contextlib.contextmanager
+def system(options: SystemOptions | None = None, **named: Any) -> Generator[System]:
+    """Start a system for the block: `with gantry.testing.system(brokers=2) as running:`. Named options are those of SystemOptions.
+
+    It is stopped when the block ends, however that happens. Raises SystemFailed when it cannot start.
+    """
+    asked = options if options is not None else SystemOptions(**named)
+    command = launcher()
+    data = asked.data or Path(tempfile.mkdtemp(prefix="gantry-test-"))
+    data.mkdir(parents=True, exist_ok=True)
+    try:
+        with _started(command, asked, data) as state:
+            places = tuple(
+                BrokerPlace(one["name"], one["address"], one["http"], one["pid"]) for one in state["brokers"]
+            )
+            yield System(state["http"], state["nameserver"], places, data)
+    finally:
+        if asked.data is None:
+            shutil.rmtree(data, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _started(command: Path, options: SystemOptions, data: Path) -> Generator[dict[str, Any]]:
+    said = data / "up.log"
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    with said.open("wb") as words:
+        process = subprocess.Popen(  # noqa: S603 - the launcher, and words without a shell
+            [sys.executable, str(command), "up", *_words(options, data)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            process_group=0,  # Ctrl-C in the terminal is for the tests, which end it in order
+            # The kernel counts the thread that started it as the parent: only the main thread lives as long as we do.
+            preexec_fn=_end_with_parent if _libc is not None and in_main_thread else None,  # noqa: PLW1509 - one system call
+        )
+    try:
+        yield _state(process, said, options.start_seconds_max)
+    finally:
+        _stop(process)
+
+
+def _words(options: SystemOptions, data: Path) -> list[str]:
+    sets = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
+    numbers = ["--brokers", str(options.brokers), "--gateway-workers", str(options.gateway_workers)]
+    return ["--free-ports", "--json", "--data", str(data), "--flush", options.flush, *numbers, *sets]
+
+
+def _state(process: subprocess.Popen[bytes], said: Path, seconds: float) -> dict[str, Any]:
+    """Return the JSON line that tells that it is up."""
+    assert process.stdout is not None
+    until = time.monotonic() + seconds
+    received = b""
+    while not received.endswith(b"\n"):
+        readable, _, _ = select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))
+        part = os.read(process.stdout.fileno(), 65536) if readable else b""
+        if not part:
+            why = f"ended with status {process.wait()}" if readable else f"was not ready within {seconds:g} s"
+            raise SystemFailed(f"the system {why}: {_last_words(said)}")
+        received += part
+    state: dict[str, Any] = json.loads(received)
+    return state
+
+
+def _last_words(said: Path) -> str:
+    lines = said.read_text(encoding="utf-8", errors="replace").splitlines()
+    return "\n".join(lines[-WORDS_LINES_MAX:]) or "it said nothing"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End it in order; whoever is too impatient for that, or finds it stuck, has it killed (its children end with it)."""
+    try:
+        process.send_signal(signal.SIGTERM)
+        process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _end_with_parent() -> None:
+    """Run in the launcher before exec: it ends, and the system with it, when the program that started it dies."""
+    assert _libc is not None
+    _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)

@@ -1,0 +1,103 @@
+"""Requests of brokers to the client: who answers, and what."""
+
+import pytest
+from scripted_cluster import eventually
+
+from gantry.connection.members import Members
+from gantry.connection.pushes import Pushes, PushReply
+from gantry.errors import ConfigurationError
+from gantry_wire.bodies import ConsumerData, HeartbeatData, decode_body, encode_body
+from gantry_wire.frame import Command, FrameDecoder, decode_command
+
+pytestmark = pytest.mark.anyio
+
+
+class Broker:
+    """The broker's end: what was sent back over its connection."""
+
+    address = "10.0.0.1:10911"
+
+    def __init__(self):
+        self.frames = b""
+
+    def send(self, frame):
+        self.frames += frame
+
+    @property
+    def answers(self):
+        return list(map(decode_command, FrameDecoder().receive(self.frames)))
+
+
+def request(code, *, oneway=False):
+    return Command(code=code, opaque=7, flag=2 if oneway else 0)
+
+
+async def test_a_handler_answers_its_code_and_no_other():
+    pushes, broker = Pushes(), Broker()
+    pushes.on(307, lambda command, address: PushReply(body=f"{command.code} from {address}".encode()))
+    pushes.receive(broker, request(307))
+    pushes.receive(broker, request(999))
+    first, second = broker.answers
+    assert (first.code, first.opaque, first.body) == (0, 7, b"307 from 10.0.0.1:10911")
+    assert (second.code, second.remark) == (3, "request type 999 not supported")
+
+
+async def test_what_takes_time_is_answered_when_it_is_done():
+    pushes, broker = Pushes(), Broker()
+
+    async def slowly(_command, _address):
+        return PushReply(code=5)
+
+    pushes.on(309, slowly)
+    pushes.receive(broker, request(309))
+    assert not broker.answers
+    await eventually(lambda: broker.answers)
+    assert broker.answers[0].code == 5
+    await pushes.close()
+
+
+async def test_a_handler_that_fails_says_so_to_the_broker_and_one_way_requests_get_nothing():
+    pushes, broker = Pushes(), Broker()
+
+    def fail(_command, _address):
+        raise ValueError("no")
+
+    async def fail_later(_command, _address):
+        raise ValueError("later")
+
+    pushes.on(1, fail)
+    pushes.on(2, fail_later)
+    pushes.receive(broker, request(1))
+    pushes.receive(broker, request(2))
+    await eventually(lambda: len(broker.answers) == 2)
+    assert [(answer.code, answer.remark) for answer in broker.answers] == [
+        (1, "ValueError: no"),
+        (1, "ValueError: later"),
+    ]
+    pushes.receive(broker, request(1, oneway=True))
+    pushes.receive(broker, request(999, oneway=True))
+    assert len(broker.answers) == 2
+
+
+def test_groups_have_one_member_of_a_kind_and_stand_in_the_heartbeat():
+    members = Members()
+    assert members.heartbeat("me") is None
+
+    class Consumer:
+        def heartbeat(self):
+            return ConsumerData(group_name="c")
+
+    producer, consumer = object(), Consumer()
+    members.add_producer("p", producer)
+    members.add_consumer("c", consumer)
+    members.add_consumer("p", consumer)  # a producer's name may be a consumer's too
+    with pytest.raises(ConfigurationError, match="group p has a producer"):
+        members.add_producer("p", object())
+    with pytest.raises(ConfigurationError, match="group c has a consumer"):
+        members.add_consumer("c", object())
+    said = decode_body(encode_body(members.heartbeat("me")), HeartbeatData)
+    assert [data.group_name for data in said.producer_data_set] == ["p"]
+    assert [data.group_name for data in said.consumer_data_set] == ["c", "c"]
+    assert members.remove("p", object()) == (None, None)
+    assert members.remove("p", producer) == ("p", None)
+    assert members.remove("p", consumer) == (None, "p")

@@ -1,0 +1,254 @@
+"""Queues in hand: begun where the group is, handed over behind the call that runs, given up with their lock."""
+
+import asyncio
+from time import monotonic
+
+import pytest
+from received import QUEUES, received, until
+
+from gantry.consumer.shared import holding as holding_module
+from gantry.consumer.shared.holding import Holding
+from gantry.consumer.shared.locking import Locks
+from gantry.consumer.shared.offsets import NotWritten, OffsetTable
+from gantry.consumer.shared.process_queue import ProcessQueue
+from gantry.consumer.shared.settings import ConsumerSettings
+from gantry.message import MessageQueue
+from gantry_link.errors import NotConnected
+from gantry_wire import cluster_bodies
+from gantry_wire.body import decode_body, encode_body
+from gantry_wire.client_bodies import LockBatchRequestBody, LockBatchResponseBody
+from gantry_wire.command import Command
+
+pytestmark = pytest.mark.anyio
+
+
+class LockKeeper:
+    """A broker that gives locks, or not, and knows no offsets."""
+
+    def __init__(self) -> None:
+        self.free = set(QUEUES)
+        self.away = False
+        self.unlocked: list[MessageQueue] = []
+
+    def store(self, broker: str):
+        return self
+
+    async def ask(self, code, header, body, **_):
+        if self.away:
+            raise NotConnected("away")
+        wanted = decode_body(body, LockBatchRequestBody).mq_set
+        queues = [MessageQueue(each.topic, each.broker_name, each.queue_id) for each in wanted]
+        if code == 42:
+            self.unlocked += queues
+        ok = [
+            cluster_bodies.MessageQueue(topic=queue.topic, broker_name=queue.broker, queue_id=queue.queue_id)
+            for queue in queues
+            if queue in self.free
+        ]
+        return Command(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=ok)))
+
+
+class Notes:
+    """An offset store that begins everything at 5."""
+
+    def __init__(self) -> None:
+        self.table = OffsetTable()
+        self.reads: list[MessageQueue] = []
+        self.writes: list[set[MessageQueue]] = []
+        self.failing: NotWritten = {}
+
+    async def read(self, queue: MessageQueue) -> int:
+        self.reads.append(queue)
+        return 5
+
+    async def write(self, only=None, *, wait: bool = False) -> NotWritten:
+        self.writes.append(set(only or ()))
+        return self.failing
+
+
+async def test_an_offset_that_a_hand_over_could_not_write_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def nothing() -> None:
+        await asyncio.sleep(3600)
+
+    notes = Notes()
+    held = Holding(LockKeeper(), "g", ConsumerSettings(), notes, None, lambda queue: [nothing()])
+    assert await held.take(QUEUES[:2])
+    notes.failing = {QUEUES[1]: NotConnected("away")}
+    assert await held.drop(QUEUES[:2])
+    assert caplog.text.count("could not be written at its hand-over") == 1
+    assert "queue_id=1" in caplog.text
+    await held.close()
+
+
+async def test_a_lost_lock_ends_the_work_and_the_offset_is_read_again_with_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keeper, notes = LockKeeper(), Notes()
+
+    async def nothing() -> None:
+        await asyncio.sleep(3600)
+
+    locks = Locks("g", "me", keeper.store)
+    held = Holding(keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()])
+    keeper.free.discard(QUEUES[3])
+    assert not await held.take(QUEUES), "one is locked by another member"
+    assert set(held.queues) == set(QUEUES[:3])
+    assert all(each.next_offset == 5 and each.has_valid_lock(monotonic()) for each in held.queues.values())
+    first = held.queues[QUEUES[0]]
+    keeper.free.discard(QUEUES[0])
+    assert await held.renew_locks()
+    assert first.dropped
+    assert QUEUES[0] not in held.queues
+    keeper.away = True
+    assert not await held.renew_locks(), "an answer that does not come takes no lock away"
+    keeper.away = False
+    keeper.free.add(QUEUES[0])
+    notes.reads.clear()
+    assert await held.take([QUEUES[0]])
+    assert notes.reads == [QUEUES[0]]
+    monkeypatch.setattr(holding_module, "LOCK_KEPT_SECONDS", 0.0)
+    assert await held.renew_locks(), "after so long another member may have had it"
+    assert held.queues == {}
+    await held.take(QUEUES[:2])
+    await held.drop(QUEUES[:2])
+    assert (notes.writes[-1], keeper.unlocked, held.queues) == (set(QUEUES[:2]), QUEUES[:2], {})
+    await held.close()
+
+
+def orderly_holding(keeper: LockKeeper, ends: list[str]) -> Holding:
+    """Queues in hand whose servers say how they ended."""
+
+    async def pipeline() -> None:
+        await asyncio.sleep(3600)
+
+    async def serve(held: ProcessQueue) -> None:
+        try:
+            while not held.dropped or held.taken:
+                await asyncio.sleep(0.001)
+        except asyncio.CancelledError:
+            ends.append("cancelled")
+            raise
+        ends.append("by itself")
+
+    locks = Locks("g", "me", keeper.store)
+    settings = ConsumerSettings(orderly=True)
+    return Holding(keeper, "g", settings, Notes(), locks, lambda queue: [pipeline(), serve(queue)])
+
+
+async def with_a_call(held: Holding, queue: MessageQueue) -> ProcessQueue:
+    """Take a queue up whose listener is in the middle of a call."""
+    assert await held.take([queue])
+    busy = held.queues[queue]
+    busy.put([received(5)], 6)
+    busy.take(1)
+    await asyncio.sleep(0.01)
+    return busy
+
+
+async def test_a_queue_whose_call_still_runs_is_handed_over_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(holding_module, "HAND_OVER_SECONDS", 0.01)
+    keeper = LockKeeper()
+    held = orderly_holding(keeper, [])
+    busy = await with_a_call(held, QUEUES[0])
+    assert await held.take([QUEUES[1]])
+    assert not await held.drop(QUEUES[:2])
+    assert keeper.unlocked == [QUEUES[1]], "the other one is not held up"
+    assert held.held("orders") == []
+    assert not await held.take(QUEUES[:1]), "nor is it begun anew beside the call"
+    assert not await held.finish_drops()
+    busy.commit()
+    assert await held.finish_drops()
+    assert keeper.unlocked == [QUEUES[1], QUEUES[0]]
+    assert await held.take(QUEUES[:1])
+    await held.close()
+
+
+async def test_a_queue_that_is_being_handed_over_is_not_begun_anew() -> None:
+    keeper, notes, gate = LockKeeper(), Notes(), asyncio.Event()
+
+    async def nothing() -> None:
+        await asyncio.sleep(3600)
+
+    async def write(only=None, *, wait: bool = False) -> NotWritten:
+        await gate.wait()
+        return {}
+
+    notes.write = write
+    locks = Locks("g", "me", keeper.store)
+    held = Holding(keeper, "g", ConsumerSettings(orderly=True), notes, locks, lambda queue: [nothing()])
+    assert await held.take(QUEUES[:1])
+    dropping = asyncio.ensure_future(held.drop(QUEUES[:1]))
+    await asyncio.sleep(0.01)
+    leaving = held.queues[QUEUES[0]]
+    held.begin(QUEUES[0], 0)  # as for a reset (220) that comes meanwhile
+    assert leaving.released, "a call that still runs does not undo the reset"
+    gate.set()
+    assert await dropping
+    assert keeper.unlocked == QUEUES[:1]
+    assert held.queues == {}, "another member has it"
+    await held.close()
+
+
+async def test_a_topic_that_is_unsubscribed_while_its_queues_are_taken_up_leaves_none_without_work() -> None:
+    keeper, notes, wanted, gate = LockKeeper(), Notes(), {"orders"}, asyncio.Event()
+
+    async def read(queue: MessageQueue) -> int:
+        await gate.wait()
+        return 5
+
+    async def nothing() -> None:
+        await asyncio.sleep(3600)
+
+    def work(held: ProcessQueue):
+        if held.queue.topic not in wanted:
+            raise KeyError(held.queue.topic)
+        return [nothing()]
+
+    notes.read = read
+    held = Holding(keeper, "g", ConsumerSettings(), notes, None, work)
+    taking = asyncio.ensure_future(held.take(QUEUES))
+    await asyncio.sleep(0.01)
+    wanted.clear()
+    gate.set()
+    await asyncio.gather(taking, return_exceptions=True)
+    wanted.add("orders")
+    await held.take(QUEUES)
+    assert set(held.queues) == set(QUEUES)
+    assert len(held._tasks) == len(QUEUES), "each has its pipeline"
+    await held.close()
+
+
+async def test_a_queue_that_was_begun_anew_is_handed_over_behind_the_call_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(holding_module, "HAND_OVER_SECONDS", 0.01)
+    keeper = LockKeeper()
+    held = orderly_holding(keeper, [])
+    busy = await with_a_call(held, QUEUES[0])
+    held.begin(QUEUES[0], 0)  # a reset (220)
+    assert not await held.drop(QUEUES[:1])
+    assert keeper.unlocked == [], "its call still runs"
+    busy.commit()
+    assert await held.finish_drops()
+    assert keeper.unlocked == QUEUES[:1]
+    await held.close()
+
+
+async def test_a_call_without_end_keeps_no_queue_for_ever_and_is_not_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(holding_module, "HAND_OVER_SECONDS", 0.01)
+    keeper, ends = LockKeeper(), list[str]()
+    held = orderly_holding(keeper, ends)
+    busy = await with_a_call(held, QUEUES[0])
+    assert not await held.drop(QUEUES[:1])
+    monkeypatch.setattr(holding_module, "LOCK_RENEW_SECONDS", -1.0)
+    assert await held.finish_drops()
+    assert keeper.unlocked == QUEUES[:1]
+    await asyncio.sleep(0.01)
+    assert ends == []
+    busy.commit()
+    await until(lambda: ends == ["by itself"])
+    await held.close()

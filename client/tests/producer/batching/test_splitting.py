@@ -1,0 +1,50 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gantry import InvalidMessage, Message
+from gantry.producer.batching.batches import batch_items
+from gantry.producer.batching.splitting import split
+from gantry.producer.sending.preparing import Preparation
+from gantry.producer.settings import ProducerSettings
+from gantry_wire.batch import decode_batch, encode_batch
+
+PREPARATION = Preparation(ProducerSettings(), "")
+
+
+@given(st.lists(st.integers(1, 50), max_size=40), st.integers(50, 120))
+def test_parts_keep_the_order_fit_and_are_as_few_as_greed_gives(sizes, bytes_max):
+    items = list(enumerate(sizes))
+    parts = list(split(items, bytes_max))
+    assert [number for part in parts for number in part] == list(range(len(sizes)))
+    totals = [sum(sizes[number] for number in part) for part in parts]
+    assert all(total <= bytes_max for total in totals)
+    firsts = [sizes[part[0]] for part in parts[1:]]
+    assert all(total + first > bytes_max for total, first in zip(totals, firsts, strict=False))
+
+
+def test_messages_are_cut_where_a_request_is_full():
+    messages = [Message("T", bytes([n]) * 400) for n in range(10)]
+    parts = list(batch_items(messages, PREPARATION, 1600))
+    assert [len(part) for part, _ in parts] == [3, 3, 3, 1]
+    for part, items in parts:
+        body = encode_batch(items)
+        assert len(body) <= 1600
+        assert [item.body for item in decode_batch(body)] == [message.body for message in part]
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([], "at least one"),
+        ([Message("T", b"x"), Message("U", b"x")], "number 1 is for topic U"),
+        ([Message("T", b"x"), Message("T", b"x", delay_level=3)], "number 1 is delayed"),
+        ([Message("T", b"x"), Message("T", b"x", wait_stored=False)], "wait_stored"),
+        ([Message("T", b"x"), Message("T", b"")], "at least 1"),
+        ([Message("T", b"x" * 2000)], "number 0 takes"),
+        ([Message("bad topic", b"x")], "illegal"),
+    ],
+)
+def test_what_cannot_be_in_a_batch_is_refused_before_anything_is_sent(messages, words):
+    with pytest.raises(InvalidMessage, match=words):
+        batch_items(messages, PREPARATION, 1600)

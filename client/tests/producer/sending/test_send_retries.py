@@ -1,0 +1,38 @@
+import pytest
+
+from gantry.producer.sending.retries import is_tried_again, may_pass, pause_seconds
+from gantry_link.errors import BrokerRefused, ConnectionBusy, ConnectionLost, NotConnected, RequestTimedOut
+
+
+@pytest.mark.parametrize("code", [1, 2, 14, 16, 17, 204, 205, 1500])
+def test_codes_that_rocketmq_retries(code):
+    assert may_pass(BrokerRefused(code, ""))
+
+
+@pytest.mark.parametrize("code", [3, 13, 22, 26, 29, 604])
+def test_codes_that_say_no_for_good(code):
+    assert not may_pass(BrokerRefused(code, ""))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NotConnected("x"), ConnectionBusy("x"), ConnectionLost("x", sent=True), ConnectionLost("x", sent=False)],
+)
+def test_a_connection_that_fails_may_pass(error):
+    assert may_pass(error)
+
+
+def test_a_time_out_has_used_up_the_time():
+    assert not may_pass(RequestTimedOut("x", sent=True))
+
+
+def test_neither_tries_nor_time_are_exceeded():
+    error = NotConnected("x")
+    assert is_tried_again(error, 1, 0.1)
+    assert not is_tried_again(error, 0, 1.0)
+    assert not is_tried_again(error, 1, 0.0)
+
+
+def test_pauses_grow_and_never_use_up_the_time():
+    assert [pause_seconds(tries, 10.0) for tries in (1, 2, 3, 9)] == [0.02, 0.08, 0.32, 0.5]
+    assert pause_seconds(9, 0.1) == 0.05
