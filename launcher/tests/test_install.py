@@ -1,11 +1,14 @@
 """What counts as installed, so that no package index is asked in vain."""
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
 from gantry_launcher import install
+from gantry_launcher.errors import Refused
 
 
 @pytest.fixture
@@ -67,3 +70,83 @@ def test_a_silent_step_is_said_to_go_on(venv: Path, monkeypatch: pytest.MonkeyPa
 
     install._run(["sh", "-c", "until [ -e heard ]; do sleep 0.02; done"], say, "cannot wait")
     assert said[0].startswith("  still at it, ")
+
+
+@pytest.fixture
+def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Make checkouts with an empty lock file, and go to one of them."""
+
+    def go(name: str) -> Path:
+        root = tmp_path / name
+        root.mkdir(exist_ok=True)
+        for file in ("gantry", "some.lock"):
+            (root / file).touch()
+        monkeypatch.setattr(install, "ROOT", root)
+        monkeypatch.setattr(install, "VENV", root / ".venv")
+        monkeypatch.setattr(install, "PYTHON", Path(sys.executable))
+        monkeypatch.setattr(install, "site_packages", lambda: root / ".venv" / "site-packages")
+        return root
+
+    first = go("first")
+    (first / ".venv" / "site-packages").mkdir(parents=True)
+    install.ensure("some.lock", lambda _message: None)
+    return go, first
+
+
+def pth(root: Path) -> str:
+    return (root / ".venv" / "site-packages" / "gantry.pth").read_text()
+
+
+def test_a_venv_linked_from_another_checkout_is_refused_and_left_as_it_is(checkouts) -> None:
+    go, first = checkouts
+    before = pth(first)
+    second = go("second")
+    (second / ".venv").symlink_to(first / ".venv")
+    with pytest.raises(Refused, match=f"is also the .venv of {first}.*remove the link {second / '.venv'}"):
+        install.ensure("some.lock", lambda _message: None)
+    assert pth(first) == before
+    go("first")
+    assert install.is_ready("some.lock")
+
+
+@pytest.mark.parametrize("copy", [shutil.copy2, os.link], ids=["copied", "hard links"])
+def test_a_venv_copied_from_another_checkout_becomes_this_ones_and_leaves_the_other_ready(
+    checkouts, copy
+) -> None:
+    go, first = checkouts
+    before, said = pth(first), list[str]()
+    second = go("second")
+    shutil.copytree(first / ".venv", second / ".venv", copy_function=copy)
+    install.ensure("some.lock", said.append)
+    assert said == [
+        f"{second / '.venv'} was copied from {first}; from now on it holds the packages of {second}"
+    ]
+    assert install.is_ready("some.lock")
+    assert str(second / "client/src") in pth(second)
+    assert pth(first) == before
+    go("first")
+    assert install.is_ready("some.lock")
+
+
+@pytest.mark.parametrize("is_moved", [False, True], ids=["linked by name", "moved"])
+def test_a_checkout_that_was_moved_or_has_two_names_takes_its_venv_along(
+    checkouts, *, is_moved: bool
+) -> None:
+    go, first = checkouts
+    second = first.with_name("second")
+    first.rename(second) if is_moved else second.symlink_to(first)
+    said: list[str] = []
+    go("second")
+    install.ensure("some.lock", said.append)
+    assert said == []
+    assert install.is_ready("some.lock")
+
+
+def test_a_venv_on_another_disk_serves_its_one_checkout(checkouts, tmp_path: Path) -> None:
+    go, first = checkouts
+    (first / ".venv").rename(tmp_path / "elsewhere")
+    (first / ".venv").symlink_to(tmp_path / "elsewhere")
+    go("first")
+    (first / "some.lock").write_text("# changed\n")
+    install.ensure("some.lock", lambda _message: None)
+    assert install.is_ready("some.lock")

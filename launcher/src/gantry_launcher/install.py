@@ -43,6 +43,14 @@ def ensure(lock: str, say: Say) -> None:
 
 
 def _install(lock: str, say: Say) -> None:
+    other = _other_checkout()
+    if other is not None:
+        if _is_shared_with(other):
+            raise Refused(
+                f"{VENV} is also the .venv of {other}, and can hold the packages of one checkout only: "
+                f"remove the link {VENV}, and run the command again to make one for this checkout"
+            )
+        say(f"{VENV} was copied from {other}; from now on it holds the packages of {ROOT}")
     if not _works():
         say(f"making {VENV}; that and what is installed into it may take a minute or two, once")
         _run([sys.executable, "-m", "venv", "--clear", str(VENV)], say, "cannot make .venv")
@@ -58,9 +66,38 @@ def _install(lock: str, say: Say) -> None:
             "--progress-bar=off",
         ]
         _run([*pip, "--require-hashes", "-r", str(ROOT / lock)], say, f"cannot install {lock}")
-    pth = site_packages() / PTH
-    pth.write_text(_pth_text(), encoding="utf-8")
-    _stamp(lock).write_text(_digest(lock), encoding="ascii")
+    _replace(site_packages() / PTH, _pth_text())
+    _replace(_stamp(lock), _digest(lock))
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put a new file in place of `path`. Writing into the old one would change every copy of .venv made of hard links."""
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+def _other_checkout() -> Path | None:
+    """Return the checkout that .venv was installed for, when that is another one that still exists."""
+    try:
+        lines = (site_packages() / PTH).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        for source in SOURCES:
+            checkout = Path(line.removesuffix(f"/{source}"))
+            if line.endswith(f"/{source}") and (checkout / "gantry").is_file():
+                return None if checkout.samefile(ROOT) else checkout
+    return None
+
+
+def _is_shared_with(checkout: Path) -> bool:
+    """Return whether .venv is the very folder that another checkout uses, through a link or a mount."""
+    try:
+        return VENV.samefile(checkout / VENV.name)
+    except OSError:
+        return False
 
 
 def is_ready(lock: str) -> bool:
