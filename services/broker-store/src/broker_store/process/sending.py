@@ -113,12 +113,16 @@ class Sending:
             self.settling, store.clock.now_ms, any_host=settings.claim_any_host
         )
         self._recalls = build_recalls(store, self.delays, self.targets, self.appends)
-        window_ms = settings.idempotency_window_seconds * 1000
-        self.checkpoints = Checkpoints(
+        self.checkpoints = self._build_checkpoints(thread)
+
+    def _build_checkpoints(self, thread: Executor) -> Checkpoints:
+        store = self.store
+        window_ms = store.settings.idempotency_window_seconds * 1000
+        return Checkpoints(
             CheckpointParts(
                 store.files, store.log, self.appends, store.queues, store.index, store.window, window_ms, store.journal, store.unit_journal,
                 store.states, store.snapshots, store.note_file, store.note, self.topics_saver.saved, store.checkpoint, thread, store.clock.ago_ms, store.is_whole,
-                settings.checkpoint_seconds,
+                store.settings.checkpoint_seconds,
             )
         )  # fmt: skip
 
