@@ -1,4 +1,4 @@
-"""One process: its words, its death, and when it is started again."""
+"""One process: its log, its death and its restart."""
 
 import os
 import subprocess
@@ -82,14 +82,14 @@ def test_a_death_after_ready_starts_it_again_at_once(make) -> None:
     wait_for_death(child)
 
 
-def test_its_last_words_are_kept_also_without_a_line_end(make, tmp_path: Path) -> None:
+def test_the_last_output_is_kept_also_without_a_line_end(make, tmp_path: Path) -> None:
     child = make("import sys; print('one'); sys.stderr.write('two'); raise SystemExit(2)")
     child.start(100.0)
     assert wait_for_death(child) == "exit status 2"
     assert list(child.tail) == ["one", "two"]
 
 
-def test_only_the_line_of_being_ready_counts_as_that(make) -> None:
+def test_only_the_ready_line_counts_as_ready(make) -> None:
     child = make("")
     child._say(b"2026-01-01T00:00:00Z warning not ready yet")
     assert not child.said_ready

@@ -1,4 +1,4 @@
-"""What a shell is offered that completes a line of `./gantry`."""
+"""Shell completion of `./gantry`."""
 
 import os
 import subprocess
@@ -59,7 +59,7 @@ def test_where_a_file_may_stand_nothing_is_offered() -> None:
     assert other("fish", "./gantry test ", _TYPER_COMPLETE_FISH_ACTION="is-args") == ("", 1)
 
 
-def test_each_shell_is_told_in_its_own_way() -> None:
+def test_each_shell_gets_its_own_format() -> None:
     assert other("zsh", "./gantry do") == (
         '_arguments \'*: :(("down":"stop it and wait"\n"doctor"))\'\n', 0,
     )  # fmt: skip
@@ -91,8 +91,8 @@ def test_the_options_are_those_that_the_launcher_takes(word: str, monkeypatch: p
 def test_every_option_and_every_word_stands_in_the_usage() -> None:
     assert list(OWN_WORDS) == list(COMMANDS)
     for word, own in OWN_WORDS.items():
-        told = help_of(word) if word in MODULES else USAGE
-        assert all(option in told for option in own.options), word
+        shown = help_of(word) if word in MODULES else USAGE
+        assert all(option in shown for option in own.options), word
 
 
 def help_of(word: str) -> str:

@@ -54,7 +54,7 @@ def http(status: str, body: str) -> bytes:
 )
 def test_a_service_is_ready_when_it_says_so(answering, answer: bytes, ready: bool, words: str) -> None:
     health = ask(Check("http", "127.0.0.1", answering(answer)), 60)
-    assert (health.ready, health.words) == (ready, words)
+    assert (health.ready, health.message) == (ready, words)
 
 
 def test_nats_greets_and_redis_answers_a_ping(answering) -> None:
@@ -62,7 +62,7 @@ def test_nats_greets_and_redis_answers_a_ping(answering) -> None:
     assert ask(Check("redis", "127.0.0.1", answering(b"+PONG\r\n")), 60).ready
     assert ask(Check("redis", "127.0.0.1", answering(b"-NOAUTH Authentication required.\r\n")), 60).ready
     loading = ask(Check("redis", "127.0.0.1", answering(b"-LOADING wait\r\n")), 60)
-    assert (loading.ready, loading.words) == (False, "-LOADING wait")
+    assert (loading.ready, loading.message) == (False, "-LOADING wait")
 
 
 @pytest.mark.parametrize("answer", [b"", b"nonsense", b"HTTP/1.1 200 OK\r\n\r\n{"])
@@ -73,5 +73,5 @@ def test_nonsense_is_not_ready(answering, answer: bytes) -> None:
 def test_silence_and_absence_are_not_ready() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert ask(Check("http", "127.0.0.1", port), 0.05).words.startswith("no answer")
-    assert ask(Check("http", "127.0.0.1", port), 0.05).words == "not listening"
+        assert ask(Check("http", "127.0.0.1", port), 0.05).message.startswith("no answer")
+    assert ask(Check("http", "127.0.0.1", port), 0.05).message == "not listening"

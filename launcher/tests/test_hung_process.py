@@ -71,7 +71,7 @@ class System:
     def turn_until(self, condition: Callable[[], bool]) -> None:
         end = time.monotonic() + 90
         while not condition():
-            assert time.monotonic() < end, f"it did not come to pass\n{self.log()}"
+            assert time.monotonic() < end, f"it did not happen\n{self.log()}"
             self.supervisor._turn()
 
     def turn_for(self, seconds: float) -> None:
@@ -126,7 +126,7 @@ def test_a_process_that_spins_logs_where_and_is_killed_and_started_again(system:
     system.turn_until(lambda: "in health" in system.log())
 
 
-def test_a_process_that_says_it_recovers_is_left_alone(system: System) -> None:
+def test_a_process_that_reports_recovery_is_left_alone(system: System) -> None:
     (system.folder / "trial" / "reason").write_text("recovering the log")
     system.turn_for(2 * HUNG_SECONDS)
     assert system.child.restarts == 0
@@ -158,7 +158,7 @@ def test_a_process_that_answers_again_before_it_is_killed_is_left_alone(system: 
     assert "answers again and is left alone" in system.log()
 
 
-def test_a_launcher_that_stood_still_kills_nobody(system: System) -> None:
+def test_a_launcher_that_was_stopped_kills_no_process(system: System) -> None:
     watch.STOOD_STILL_SECONDS = 0.5
     pid = system.child.pid
     for _ in range(3):
@@ -168,7 +168,7 @@ def test_a_launcher_that_stood_still_kills_nobody(system: System) -> None:
     assert (system.child.restarts, system.child.pid, system.child.kill_at) == (0, pid, None)
 
 
-def test_with_zero_nobody_is_ever_taken_for_hung(system: System) -> None:
+def test_zero_turns_the_check_for_hung_processes_off(system: System) -> None:
     system.supervisor._hung_seconds = 0
     pid = system.child.pid
     assert pid is not None

@@ -1,4 +1,4 @@
-"""What counts as installed, so that no package index is asked in vain."""
+"""When requirements count as installed, and which checkout a .venv belongs to."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ def test_pins_for_other_machines_and_pythons_are_not_missed(venv: Path) -> None:
     assert list(install._pins(venv / "some.lock")) == [("fast-api", "1.0"), ("some", "5")]
 
 
-def test_what_is_installed_at_the_pinned_version_needs_no_index(venv: Path) -> None:
+def test_packages_installed_at_the_pinned_version_need_no_index(venv: Path) -> None:
     assert not install._has_all("some.lock")
     (venv / "site-packages" / "fast_api-1.0.dist-info").mkdir()
     (venv / "site-packages" / "some-5.dist-info").mkdir()
@@ -60,7 +60,7 @@ def test_our_own_packages_come_by_a_pth_file(venv: Path) -> None:
     assert str(venv / "services/broker-store/src") in lines
 
 
-def test_a_silent_step_is_said_to_go_on(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_step_reports_its_duration(venv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(install, "SILENCE_SECONDS_MAX", 0.01)
     said: list[str] = []
 
@@ -69,7 +69,7 @@ def test_a_silent_step_is_said_to_go_on(venv: Path, monkeypatch: pytest.MonkeyPa
         (venv / "heard").touch()
 
     install._run(["sh", "-c", "until [ -e heard ]; do sleep 0.02; done"], say, "cannot wait")
-    assert said[0].startswith("  still at it, ")
+    assert said[0].startswith("  still running, ")
 
 
 @pytest.fixture

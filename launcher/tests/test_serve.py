@@ -1,4 +1,4 @@
-"""Who may take a data directory."""
+"""Locking of data directories."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_directories_beside_each_other_are_two_systems(tmp_path: Path) -> None:
     assert (tmp_path / "two" / "gantry.lock").exists()
 
 
-def test_a_directory_that_was_made_in_vain_goes_again_and_one_with_content_stays(tmp_path: Path) -> None:
+def test_a_refused_start_removes_a_new_directory_and_keeps_one_with_content(tmp_path: Path) -> None:
     data = DataDir(tmp_path / "data")
     lock = claim(data)
     (data.path / "logs").mkdir()
@@ -37,7 +37,7 @@ def test_a_directory_that_was_made_in_vain_goes_again_and_one_with_content_stays
     os.close(lock)
 
 
-def test_who_waited_for_a_directory_that_was_taken_away_makes_it_anew(
+def test_a_start_that_waited_for_a_removed_directory_creates_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = DataDir(tmp_path / "data")
@@ -54,7 +54,7 @@ def _refused(data: DataDir, lock: int) -> None:
     os.close(lock)
 
 
-def test_a_new_data_directory_and_its_lock_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_a_new_data_directory_and_its_lock(tmp_path: Path) -> None:
     old = os.umask(0o077)
     try:
         os.close(claim(DataDir(tmp_path / "data")))
@@ -64,14 +64,14 @@ def test_a_new_data_directory_and_its_lock_are_for_their_owner_alone(tmp_path: P
     assert (tmp_path / "data" / "gantry.lock").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_data_directory_that_others_could_read_is_closed_and_that_is_said(
+def test_a_data_directory_that_others_could_read_is_closed_with_a_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tmp_path.chmod(0o755)
     os.close(claim(DataDir(tmp_path)))
     assert tmp_path.stat().st_mode & 0o777 == 0o700
     assert capsys.readouterr().err == (
-        f"gantry: other users could look into {tmp_path} (mode 0755); now its owner alone can\n"
+        f"gantry: other users could look into {tmp_path} (mode 0755); now only its owner can\n"
     )
     os.close(claim(DataDir(tmp_path)))
     assert capsys.readouterr().err == ""

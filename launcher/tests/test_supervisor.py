@@ -1,4 +1,4 @@
-"""What the one loop over all processes does with wishes to stop, and with what cannot be started."""
+"""The supervisor's loop: requests to stop, processes that cannot start, and reasons of a long start."""
 
 import os
 import socket
@@ -55,12 +55,12 @@ def supervisor(make, tmp_path: Path) -> Supervisor:
     return make(("trial", "broker"))
 
 
-def test_what_cannot_be_started_at_all_is_refused(supervisor: Supervisor) -> None:
+def test_a_first_start_that_fails_is_refused(supervisor: Supervisor) -> None:
     with pytest.raises(Refused, match="cannot start trial"):
         supervisor._start(supervisor._children[0])
 
 
-def test_what_cannot_be_started_again_is_tried_again_and_ends_nobody_else(supervisor: Supervisor) -> None:
+def test_a_restart_that_fails_is_retried_and_stops_no_other_process(supervisor: Supervisor) -> None:
     (child,) = supervisor._children
     child.is_ready_now()
     supervisor._start(child)
@@ -73,7 +73,7 @@ def test_what_cannot_be_started_again_is_tried_again_and_ends_nobody_else(superv
     assert child.pid is None
 
 
-def test_a_second_down_is_no_sign_of_impatience(supervisor: Supervisor) -> None:
+def test_a_second_down_does_not_force_the_stop(supervisor: Supervisor) -> None:
     for _ in range(2):
         caller, connection = socket.socketpair()
         caller.sendall(b"stop\n")
@@ -90,14 +90,14 @@ def test_a_long_start_names_what_it_waits_for_with_the_last_health_answer(
 ) -> None:
     supervisor = make(("broker-a", "broker"), ("scheduler", "scheduler"))
     answers = [
-        Health(ready=False, words="recovering the log", body={}),
-        Health(ready=True, words="ready", body={}),
+        Health(ready=False, message="recovering the log", body={}),
+        Health(ready=True, message="ready", body={}),
     ]
     monkeypatch.setattr(Child, "pid", 1)
     monkeypatch.setattr(module, "ask", lambda *_: answers.pop(0) if answers else pytest.fail("asked again"))
     supervisor._poll(0.0)
     assert supervisor._missing() == {"broker-a": "recovering the log"}
-    answers.append(Health(ready=True, words="ready", body={}))
+    answers.append(Health(ready=True, message="ready", body={}))
     supervisor._poll(0.0)
     assert supervisor._missing() == {}
 
@@ -115,7 +115,9 @@ def test_a_gateway_that_answers_ready_too_early_is_named_with_what_it_lacks(
 ) -> None:
     supervisor = make(*((name, "gateway") for name in names))
     monkeypatch.setattr(Child, "pid", 1)
-    monkeypatch.setattr(module, "ask", lambda *_: Health(ready=True, words="ready", body={"stores": stores}))
+    monkeypatch.setattr(
+        module, "ask", lambda *_: Health(ready=True, message="ready", body={"stores": stores})
+    )
     supervisor._poll(0.0)
     assert supervisor._missing() == dict.fromkeys(names, reason)
 

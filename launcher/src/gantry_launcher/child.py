@@ -20,7 +20,7 @@ from gantry_launcher.tail import Tail
 BACKOFF_SECONDS_MIN = 0.1
 BACKOFF_SECONDS_MAX = 5.0
 ASK_SECONDS = 0.15
-"""How long a process that is not ready yet may take to say how it is; the supervisor grants more to a busy one."""
+"""The time a process that is not ready has to answer a health check; the supervisor extends it for a busy one."""
 TAIL_LINES_MAX = 20
 NOT_ASKED = "it has just been started"
 PR_SET_PDEATHSIG = 1
@@ -31,7 +31,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Child:
-    """One process and what is remembered of it over its restarts."""
+    """One process, and its state across restarts."""
 
     def __init__(self, plan: ProcessPlan, output: Output, lock: int) -> None:
         self.plan = plan
@@ -46,23 +46,23 @@ class Child:
         self.ask_seconds = ASK_SECONDS
         self.tail: deque[str] = deque(maxlen=TAIL_LINES_MAX)
         self.kill_at: float | None = None
-        """When it is killed, unless it answers again before."""
+        """When the process is killed, unless it answers before."""
         self._process: subprocess.Popen[bytes] | None = None
         self._output, self._lock = output, lock
         self._log = Tail(Path(plan.log))
 
     @property
     def pid(self) -> int | None:
-        """Its pid while it lives."""
+        """The pid while the process runs."""
         return None if self._process is None else self._process.pid
 
     @property
     def restarts(self) -> int:
-        """How often it was started again."""
+        """The number of restarts."""
         return max(0, self.starts - 1)
 
     def start(self, now: float) -> None:
-        """Start it. After an OSError it is planned to be tried again."""
+        """Start the process. After an OSError another start is planned."""
         try:
             self._start(now)
         except OSError:
@@ -84,21 +84,21 @@ class Child:
                 cwd=self.plan.folder,
                 env=child_environment(self.plan.role),
                 pass_fds=(self._lock,),  # the data directory stays in use until the last child is gone
-                process_group=0,  # Ctrl-C in the terminal is for the launcher, which drains them in order
+                process_group=0,  # Ctrl-C goes to the launcher only, which stops the processes in order
                 preexec_fn=partial(_end_with_launcher, os.getpid()),  # noqa: PLW1509 - one system call; the fork is of the main thread
             )
         finally:
             os.close(log)
 
     def read(self) -> None:
-        """Pass on what it said since the last look."""
+        """Pass on the new lines of its log."""
         for line in self._log.lines():
             self._say(line)
         if not self.plan.rolls_log:
             self._log.empty_when_full()
 
     def died(self, now: float) -> str | None:
-        """Return how it died, once, and plan its next start; None while it lives or is not started."""
+        """Return once how the process died, and plan its next start; None while it runs or is not started."""
         if self._process is None or self._process.poll() is None:
             return None
         for line in self._log.last_words():
@@ -112,7 +112,7 @@ class Child:
         return signal.Signals(-status).name if status < 0 else f"exit status {status}"
 
     def is_ready_now(self) -> None:
-        """Remember that it answered that it is ready."""
+        """Record that the process answered that it is ready."""
         self.ready = self.was_ready_once = True
         self.deaths_before_ready = 0
 
@@ -127,7 +127,7 @@ class Child:
                 self._process.send_signal(number)
 
     def close(self) -> None:
-        """Read its log no more."""
+        """Stop reading its log."""
         self._log.close()
 
     def _plan_after_failure(self, now: float) -> None:
@@ -149,5 +149,5 @@ def _end_with_launcher(launcher: int) -> None:
     """Run in the child before exec: the kernel sends it SIGTERM when the launcher dies, however it dies."""
     _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    if os.getppid() != launcher:  # it died before the kernel was told: nobody would ever end the child
+    if os.getppid() != launcher:  # the launcher died before prctl: nothing would end the child
         os._exit(128 + signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The words that the command line of the client knows: handed to it, in the Python of .venv."""
+"""Hands the commands of the client to its command line, in the Python of .venv."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ HTTP = "GANTRY_HTTP"
 
 
 def client(words: list[str]) -> int:
-    """Become the command line; with the address of the system that runs on the default data directory, unless another is given."""
+    """Replace this process with the client, with the address of the system on the default data directory unless another is given."""
     install.ensure(install.RUN_LOCK, say)
     environment = dict(os.environ)
     if not environment.get(HTTP) and COMPLETING not in environment and not _names_data(words):

@@ -1,7 +1,7 @@
-"""How `status` and `down` reach a running launcher: a socket without a file, so that a dead disk is no obstacle.
+"""The control socket through which `status` and `down` reach a running launcher. It has no file, so it works on a dead disk.
 
-One word is asked; the answer is one JSON line. After `stop` the connection stays open until the launcher ends. Any local user may take
-the name of such a socket, so both ends look at the credentials that the kernel gives of the other one.
+A caller sends one word and gets one JSON line. After `stop` the connection stays open until the launcher ends. Any local user can take
+the name of such a socket, so each end checks the credentials that the kernel reports for the other end.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ from gantry_launcher.errors import Refused
 from gantry_launcher.layout import DataDir
 
 ASK_SECONDS_MAX = 10.0
-"""A launcher that lives answers in milliseconds; on a machine with more to do than it can, in seconds."""
+"""A launcher answers in milliseconds, and in seconds on an overloaded machine."""
 RETRY_SECONDS = 0.05
 CALLERS_MAX = 1024
 """Callers that may wait for a launcher that is stopped: each `status` beside it leaves one behind."""
 ANSWER_SECONDS_MAX = 0.1
-"""An answer fits into the socket's buffer: only a caller that does not read makes it wait."""
+"""An answer fits into the buffer of the socket, so the launcher waits only for a caller that does not read."""
 WORD_BYTES_MAX = 64
 PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid of SO_PEERCRED
 
@@ -60,7 +60,7 @@ def listen(data: Path) -> socket.socket:
 
 
 def accept(listener: socket.socket) -> socket.socket | None:
-    """Take one caller, whose word may take its time to come; None when it may not ask."""
+    """Accept one caller without waiting for its word; return None when its user has no right to ask."""
     try:
         connection, _ = listener.accept()
     except OSError:
@@ -74,7 +74,7 @@ def accept(listener: socket.socket) -> socket.socket | None:
 
 
 def word(connection: socket.socket) -> str | None:
-    """Return what a caller asks, once it can be read; None, and the connection is closed, when it has gone away."""
+    """Return the word of a caller when it can be read; close the connection and return None when the caller has left."""
     with contextlib.suppress(OSError):
         asked = connection.recv(WORD_BYTES_MAX).decode("ascii", "replace").strip()
         if asked:
@@ -86,7 +86,7 @@ def word(connection: socket.socket) -> str | None:
 
 
 def answer(connection: socket.socket, value: dict[str, Any]) -> None:
-    """Answer a caller; one that has gone away is none of our trouble."""
+    """Answer a caller, and ignore one that has left."""
     with contextlib.suppress(OSError):
         connection.sendall(json.dumps(value).encode() + b"\n")
 
@@ -156,7 +156,7 @@ def _line(connection: socket.socket, until: float) -> bytes:
 
 
 def _peer(connection: socket.socket) -> tuple[int, int]:
-    """Return process and user at the other end; for the end that connected, those of the one that listens."""
+    """Return process and user at the other end of a connection."""
     pid, uid, _ = PEER_CREDENTIALS.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER_CREDENTIALS.size)
     )
@@ -164,7 +164,7 @@ def _peer(connection: socket.socket) -> tuple[int, int]:
 
 
 def _trusted(data: Path) -> set[int]:
-    """Return the users whose launcher may speak for a data directory: only its owner can have made the lock file there."""
+    """Return the users whose launcher may speak for a data directory. Only the owner of the directory can create its lock file."""
     users = {os.getuid(), 0}
     with contextlib.suppress(OSError):
         users.add(DataDir(data).lock_file.lstat().st_uid)

@@ -1,4 +1,4 @@
-"""The launcher in a process of its own, which tells its caller over a pipe how the start went (`up --detach`)."""
+"""Runs the launcher in a process of its own, which reports the start to its caller over a pipe (`up --detach`)."""
 
 import contextlib
 import json
@@ -20,19 +20,19 @@ INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start_detached(options: UpOptions, lock: int) -> int:
-    """Start the launcher in a session of its own, and wait for its word."""
+    """Start the launcher in a session of its own, and wait until it is ready or fails."""
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTING)  # until each side knows what to do then
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTING)  # until each side handles them
     launcher = os.fork()
     if launcher == 0:
         _become_launcher(options, lock, writing, blocked)
     os.close(writing)
-    with os.fdopen(reading, encoding="utf-8") as words:
+    with os.fdopen(reading, encoding="utf-8") as messages:
         try:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-            for line in words:
+            for line in messages:
                 kind, value = json.loads(line)
                 if kind == "refused":
                     os.waitpid(launcher, 0)
@@ -50,50 +50,50 @@ def start_detached(options: UpOptions, lock: int) -> int:
             os.waitpid(launcher, 0)
             return INTERRUPTED
     os.waitpid(launcher, 0)
-    say(f"the launcher ended; its last words are in {DataDir(options.data).log}")
+    say(f"the launcher ended; its last messages are in {DataDir(options.data).log}")
     return 1
 
 
 class _Pipe:
-    """Tells the caller over a pipe; when nobody reads any more, it is up all the same."""
+    """Reports to the caller over a pipe. The start goes on when the caller no longer reads."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         os.set_blocking(
             descriptor, False
-        )  # a caller that is stopped holds up nothing; its pipe has room for all words
+        )  # a stopped caller delays nothing: the pipe has room for all messages
 
-    def say(self, words: str) -> None:
-        """Tell progress."""
-        self._tell("say", words)
+    def say(self, message: str) -> None:
+        """Report progress."""
+        self._send("say", message)
 
     def ready(self, state: dict[str, Any]) -> None:
-        """Tell that it is up, which is the last word."""
-        self._tell("ready", state)
+        """Report that the system is ready. This is the last message."""
+        self._send("ready", state)
         self.close()
 
-    def refused(self, words: str) -> None:
-        """Tell why it cannot start."""
-        self._tell("refused", words)
+    def refused(self, message: str) -> None:
+        """Report why the system cannot start."""
+        self._send("refused", message)
 
-    def late(self, words: str) -> None:
-        """Tell who was not ready in time."""
-        self._tell("late", words)
+    def late(self, message: str) -> None:
+        """Report which processes were not ready in time."""
+        self._send("late", message)
 
     def close(self) -> None:
-        """Let the caller go."""
+        """Close the pipe, so that the caller continues."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
-    def _tell(self, kind: str, value: object) -> None:
+    def _send(self, kind: str, value: object) -> None:
         if self._descriptor >= 0:
             with contextlib.suppress(OSError):
                 os.write(self._descriptor, json.dumps([kind, value]).encode() + b"\n")
 
 
 def _become_launcher(options: UpOptions, lock: int, writing: int, blocked: Iterable[int]) -> None:
-    """Go on as the launcher, holding nothing of the caller: not its terminal, its pipes, nor its folder."""
+    """Run as the launcher, without the terminal, the pipes and the working directory of the caller."""
     status = 0
     pipe = _Pipe(writing)
     try:
@@ -115,7 +115,7 @@ def _become_launcher(options: UpOptions, lock: int, writing: int, blocked: Itera
         status = refused.exit_status
     except KeyboardInterrupt:  # a signal, before anything was started
         status = INTERRUPTED
-    except BaseException:  # noqa: BLE001 - nothing may climb back into the caller's code after a fork
+    except BaseException:  # noqa: BLE001 - no exception may return into the code of the caller after a fork
         status = 1
         _leave_traceback(options)
     finally:
@@ -123,6 +123,6 @@ def _become_launcher(options: UpOptions, lock: int, writing: int, blocked: Itera
 
 
 def _leave_traceback(options: UpOptions) -> None:
-    """Write what went wrong in the launcher itself into the log; it has no terminal."""
+    """Write the traceback of the launcher into the log, because it has no terminal."""
     with contextlib.suppress(OSError), DataDir(options.data).log.open("a", encoding="utf-8") as log:
         traceback.print_exc(file=log)

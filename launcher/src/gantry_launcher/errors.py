@@ -1,16 +1,16 @@
-"""What the launcher cannot do, in words for the person who typed the command."""
+"""Errors of the launcher, with messages for the user."""
 
 EXIT_FAILED = 1
 EXIT_REFUSED = 2
 
 
 class Refused(Exception):
-    """The command cannot be done as asked; one line that says why and what to do."""
+    """The command cannot run as requested; the message says why and what to do, in one line."""
 
     exit_status = EXIT_REFUSED
 
 
 class NotReadyInTime(Refused):
-    """`up` waited as long as its caller allowed, and stopped what it had started."""
+    """`up` reached its timeout and stopped everything it had started."""
 
     exit_status = EXIT_FAILED

@@ -1,4 +1,4 @@
-"""Asks a process of the system how it is: one short question over 127.0.0.1, each in its own protocol."""
+"""Checks the health of a process with one short request over 127.0.0.1, in its own protocol."""
 
 import json
 import socket
@@ -10,7 +10,7 @@ ANSWER_BYTES_MAX = 65536
 
 @dataclass(frozen=True)
 class Check:
-    """Whom to ask, and how."""
+    """Address and protocol of a health check."""
 
     kind: Literal["http", "nats", "redis"]
     host: str
@@ -19,26 +19,26 @@ class Check:
 
 @dataclass(frozen=True)
 class Health:
-    """An answer: ready or not, in words, and what a service said of itself."""
+    """The answer to a health check: whether the process is ready, a message, and the body of a service's answer."""
 
     ready: bool
-    words: str
+    message: str
     body: dict[str, Any]
     answered: bool = True
-    """False when it listens, but said nothing within the time."""
+    """False when the process listens but did not answer in time."""
 
 
 def ask(check: Check, timeout_seconds: float) -> Health:
-    """Return how it is; a process that does not answer is not ready, never an exception."""
+    """Return the health of a process. One that does not answer is not ready; this never raises."""
     try:
         with socket.create_connection((check.host, check.port), timeout_seconds) as connection:
             connection.settimeout(timeout_seconds)
             return _ASK[check.kind](connection)
     except ConnectionRefusedError:
-        return Health(ready=False, words="not listening", body={})
+        return Health(ready=False, message="not listening", body={})
     except (OSError, ValueError) as error:
         silent = isinstance(error, TimeoutError)
-        return Health(ready=False, words=f"no answer ({error})", body={}, answered=not silent)
+        return Health(ready=False, message=f"no answer ({error})", body={}, answered=not silent)
 
 
 def _get(connection: socket.socket, path: str) -> tuple[int, bytes]:
@@ -49,7 +49,7 @@ def _get(connection: socket.socket, path: str) -> tuple[int, bytes]:
         answer += part
     head_bytes, _, rest = answer.partition(b"\r\n\r\n")
     _, _, after_version = head_bytes.partition(b" ")
-    return int(after_version[:3] or b"0"), rest  # ValueError for what is no HTTP
+    return int(after_version[:3] or b"0"), rest  # ValueError when the answer is not HTTP
 
 
 def _ask_http(connection: socket.socket) -> Health:
@@ -60,9 +60,9 @@ def _ask_http(connection: socket.socket) -> Health:
 
 
 def _reason(body: dict[str, Any]) -> str:
-    """Return why a service is not ready: its own reason, or those of the stores a gateway waits for."""
+    """Return why a service is not ready: its own reason, or the reasons of the stores that a gateway waits for."""
     stores: dict[str, str] = body.get("stores") or {}
-    waits = [f"{name} {words}" for name, words in stores.items() if words != "ok"]
+    waits = [f"{name} {message}" for name, message in stores.items() if message != "ok"]
     return str(body.get("reason") or ", ".join(waits) or body.get("status") or "")
 
 
@@ -74,15 +74,15 @@ def _ask_nats(connection: socket.socket) -> Health:
 def _ask_redis(connection: socket.socket) -> Health:
     connection.sendall(b"PING\r\n")
     answer = connection.recv(ANSWER_BYTES_MAX)
-    ready = answer.startswith((b"+PONG", b"-NOAUTH"))  # it serves those who know its password
+    ready = answer.startswith((b"+PONG", b"-NOAUTH"))  # it serves clients that know its password
     return Health(ready, "ready" if ready else answer.decode("ascii", "replace").strip(), {})
 
 
 QUESTIONS = {
     "http": b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-    "nats": b"",  # it greets whoever comes, and logs an error when one who showed no token asks more
+    "nats": b"",  # it greets every client, and logs an error when a client without a token sends more
     "redis": b"PING\r\n",
 }
-"""What each kind of process answers at once, whatever it is busy with."""
+"""Requests that each kind of process answers at once, even when it is busy."""
 
 _ASK = {"http": _ask_http, "nats": _ask_nats, "redis": _ask_redis}

@@ -1,6 +1,6 @@
-"""Makes .venv and installs locked requirements, visibly and under a lock; does nothing when they are there already.
+"""Creates .venv and installs locked requirements under a lock, with progress; does nothing when they are installed.
 
-Our own packages are not installed: a .pth file puts their source folders on the path.
+Our own packages are not installed: a .pth file adds their source folders to the path.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 
 def ensure(lock: str, say: Say) -> None:
-    """Have everything that `lock` (a file of the checkout) names installed in .venv. Raises Refused."""
+    """Install everything that `lock` (a file of the checkout) names into .venv. Raises Refused."""
     if is_ready(lock):
         return
     try:
@@ -101,7 +101,7 @@ def _is_shared_with(checkout: Path) -> bool:
 
 
 def is_ready(lock: str) -> bool:
-    """Whether this very lock was installed, here: the stamp and the .pth file say so."""
+    """Return whether this version of the lock is installed for this checkout, by the stamp and the .pth file."""
     try:
         return (
             _stamp(lock).read_text(encoding="ascii") == _digest(lock)
@@ -113,7 +113,7 @@ def is_ready(lock: str) -> bool:
 
 
 def _works() -> bool:
-    """Whether .venv has a Python that runs (not of an installation since removed) and that has pip."""
+    """Return whether .venv has a Python that runs and has pip. Its base installation may be gone."""
     if not PYTHON.exists():
         return False
     command = [str(PYTHON), "-c", "import pip, sys; raise SystemExit(sys.version_info < (3, 11))"]
@@ -121,7 +121,7 @@ def _works() -> bool:
 
 
 def _has_all(lock: str) -> bool:
-    """Whether every pin of the lock is installed at its version, so that no package index is needed."""
+    """Return whether every pin of the lock is installed at its version, so that no package index is needed."""
     installed = {
         (_normal(name), version)
         for name, dash, version in (
@@ -134,7 +134,7 @@ def _has_all(lock: str) -> bool:
 
 
 def _pins(lock: Path) -> Iterator[tuple[str, str]]:
-    """Yield (name, version) of the pins that concern this machine."""
+    """Yield (name, version) of the pins that apply to this machine."""
     for line in lock.read_text(encoding="utf-8").splitlines():
         match = re.match(r"([A-Za-z0-9._-]+)==([^ ;\\]+)\s*(;[^\\]*)?", line)
         if match and _applies(match[3] or ""):
@@ -142,7 +142,7 @@ def _pins(lock: Path) -> Iterator[tuple[str, str]]:
 
 
 def _applies(marker: str) -> bool:
-    """Judge the few markers our locks hold; an unknown one counts as needed, and pip decides."""
+    """Evaluate the few kinds of markers in our locks. An unknown one counts as true, and pip decides."""
     words = re.sub(
         r"(\w+) (==|!=|<|>=) '([^']*)'", lambda clause: "01"[_holds(*clause.groups())], marker.lstrip("; ")
     )
@@ -168,10 +168,10 @@ def _holds(name: str, relation: str, wanted: str) -> bool:
     return name not in known or (known[name] == wanted) == (relation == "==")
 
 
-def _run(command: list[str], say: Say, words: str) -> None:
-    """Run one step of installing, its output line by line as progress. Ends it where we are interrupted."""
+def _run(command: list[str], say: Say, failure: str) -> None:
+    """Run one installation step and print its output as progress. An interrupt ends the step."""
     with (
-        _saying_that_it_goes_on(say),
+        _reporting_duration(say),
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
         ) as process,
@@ -188,30 +188,30 @@ def _run(command: list[str], say: Say, words: str) -> None:
             process.terminate()
             raise
     if process.returncode != 0:
-        raise Refused(f"{words}: {last[:300]}")
+        raise Refused(f"{failure}: {last[:300]}")
 
 
 @contextlib.contextmanager
-def _saying_that_it_goes_on(say: Say) -> Generator[None]:
-    """Say every few seconds how long a step has taken: pip and venv are silent for half a minute."""
+def _reporting_duration(say: Say) -> Generator[None]:
+    """Print every few seconds how long a step has taken, because pip and venv can be silent for half a minute."""
     began, is_over = time.monotonic(), threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         while not is_over.wait(SILENCE_SECONDS_MAX):
-            say(f"  still at it, {time.monotonic() - began:.0f} s so far")
+            say(f"  still running, {time.monotonic() - began:.0f} s so far")
 
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
     try:
         yield
     finally:
         is_over.set()
-        teller.join()
+        reporter.join()
 
 
 @contextlib.contextmanager
 def _one_at_a_time(say: Say) -> Generator[None]:
-    """Hold the lock of this checkout: an flock on its folder, so that no file is left behind."""
+    """Hold the lock of this checkout: an flock on its folder, which leaves no file behind."""
     folder = os.open(ROOT, os.O_RDONLY)
     try:
         try:

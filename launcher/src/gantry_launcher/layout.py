@@ -1,4 +1,4 @@
-"""Where things lie: in the checkout and in a data directory."""
+"""Paths in the checkout and in a data directory."""
 
 import shutil
 import sys
@@ -52,7 +52,7 @@ def _binary(shipped: list[Path], *names: str) -> Path:
 
 
 class DataDir(NamedTuple):
-    """The places inside one data directory."""
+    """Paths inside one data directory."""
 
     path: Path
 
@@ -63,37 +63,37 @@ class DataDir(NamedTuple):
 
     @property
     def log(self) -> Path:
-        """What all processes logged, in one file, rotated."""
+        """The log of all processes, rotated."""
         return self.path / "logs" / "gantry.log"
 
     @property
     def nats_token(self) -> Path:
-        """What services show to NATS."""
+        """The token of the services for NATS."""
         return self.path / "secrets" / "nats" / "token"
 
     @property
     def redis_password(self) -> Path:
-        """What gateways show to Valkey."""
+        """The password of the gateways for Valkey."""
         return self.path / "secrets" / "redis" / "password"
 
     @property
     def nats_config(self) -> Path:
-        """What NATS reads at its start."""
+        """The configuration of NATS."""
         return self.path / "secrets" / "nats" / "nats.conf"
 
     @property
     def redis_config(self) -> Path:
-        """What Valkey reads at its start."""
+        """The configuration of Valkey."""
         return self.path / "secrets" / "redis" / "redis.conf"
 
     @property
     def spark_secret(self) -> Path:
-        """What the parts of a Spark cluster show to each other."""
+        """The shared secret of a Spark cluster."""
         return self.path / "secrets" / "spark" / "secret"
 
     @property
     def spark_config(self) -> Path:
-        """What the parts of a Spark cluster read at their start."""
+        """The configuration of a Spark cluster."""
         return self.path / "secrets" / "spark" / "spark-defaults.conf"
 
     def log_of(self, process: str) -> Path:

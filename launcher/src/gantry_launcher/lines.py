@@ -1,6 +1,6 @@
-"""Lines for somebody who may be slow to take them: a bounded queue and a thread of its own that writes.
+"""Writes lines to a slow destination through a bounded queue and a thread.
 
-A full terminal or a dead disk must not hold up who watches the processes.
+A stopped terminal or a dead disk must not delay the supervisor.
 """
 
 import threading
@@ -12,7 +12,7 @@ FLUSH_SECONDS_MAX = 2.0
 
 
 class Lines:
-    """The queue and its thread. When the queue is full the oldest lines go; how many is written where they are missing."""
+    """The queue and its thread. A full queue drops its oldest lines and writes their number in their place."""
 
     def __init__(self, name: str, write: Callable[[str], None]) -> None:
         self._write = write
@@ -24,14 +24,14 @@ class Lines:
         self._thread.start()
 
     def add(self, line: str) -> None:
-        """Add one line, with its end; never waits for the writer."""
+        """Add one line with its line end, without waiting for the writer."""
         with self._wake:
             self._lost += len(self._lines) == self._lines.maxlen
             self._lines.append(line)
             self._wake.notify()
 
     def close(self) -> None:
-        """Have what waits written, but not for longer than a dead disk deserves."""
+        """Write the waiting lines, for at most FLUSH_SECONDS_MAX."""
         with self._wake:
             self._closing = True
             self._wake.notify()

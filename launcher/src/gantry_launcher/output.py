@@ -1,6 +1,6 @@
-"""What the system says, line by line: to a rotated file, and to the terminal where there is one.
+"""Writes the log lines of all processes to a rotated file, and to the terminal if there is one.
 
-Each has a thread of its own: a terminal that is stopped (Ctrl-S) holds up neither the file nor who watches the processes.
+Each has a thread of its own, so a stopped terminal (Ctrl-S) delays neither the file nor the supervisor.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ class Output:
             self._to_terminal.add(line)
 
     def close(self) -> None:
-        """Write what waits, but not for longer than a dead disk or a stopped terminal deserves."""
+        """Write the waiting lines, for a bounded time."""
         if self._to_terminal is not None:
             self._to_terminal.close()
         self._to_file.close()
@@ -44,10 +44,10 @@ class Output:
             sys.stderr.write(text)
             sys.stderr.flush()
         except (OSError, ValueError):
-            self._is_terminal_gone = True  # the file goes on
+            self._is_terminal_gone = True  # the file is still written
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # a log that cannot be written is no reason to stop
+        with contextlib.suppress(OSError):  # the system runs on without a log
             self._open().write(text.encode())
 
     def _open(self) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""Ports: the well-known ones, a base of your own, or free ones; all of them checked before anything starts."""
+"""Chooses ports: well-known ones, from a base, or free ones. Checks all of them before anything starts."""
 
 import contextlib
 import errno
@@ -19,7 +19,7 @@ PORT_IS_USED = {errno.EADDRINUSE, errno.EACCES}  # another port may do; any othe
 
 
 class Ports:
-    """Chooses ports and keeps other launchers of this machine away from them until closed."""
+    """Chooses ports and reserves them on this machine until closed."""
 
     def __init__(self, hosts: tuple[str, ...]) -> None:
         self._hosts = tuple(dict.fromkeys(hosts))
@@ -29,7 +29,7 @@ class Ports:
     def free(self, steps: tuple[int, ...] = (0,)) -> int:
         """Return a port that is free with its neighbours at `steps`, and reserve them all.
 
-        Below the range the kernel takes for outgoing connections: a restarted process finds its port free again.
+        The port lies below the range for outgoing connections, so that a restarted process finds it free.
         """
         highest = _ephemeral_start() - 10
         for _ in range(ATTEMPTS):
@@ -39,19 +39,19 @@ class Ports:
         raise Refused("found no free ports on this machine")
 
     def fixed(self, port: int, words: str, steps: tuple[int, ...] = (0,)) -> int:
-        """Return `port` after seeing that it and its neighbours are free; Refused names the one that is not."""
+        """Return `port` when it and its neighbours are free. Raises Refused with the port that is taken."""
         for step in steps:
             self._check(port + step, words)
         return port
 
     def close(self) -> None:
-        """Give all reservations back."""
+        """Release all reservations."""
         for port, lock in self._locks.items():
             _unlock(port, lock)
         self._locks.clear()
 
     def _reserve(self, port: int) -> bool:
-        """Hold the machine-wide lock file of a port that can be bound. Refused where no port of a host ever can."""
+        """Lock the file of a port that can be bound. Raises Refused when no port of a host can be bound."""
         if port in self._taken or (lock := _lock(port)) is None:
             return False
         for host in self._hosts:
@@ -83,7 +83,7 @@ class Ports:
 
 
 def _try_bind(host: str, port: int) -> None:
-    """Bind as the services do, and let go. Raises OSError."""
+    """Bind as the services do, and close. Raises OSError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -100,7 +100,7 @@ def _lock(port: int) -> int | None:
         raise Refused(f"cannot reserve ports in {error.filename}: {error.strerror}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Who gave it back between our open and our lock removed this file: what we hold then guards nothing.
+        # A launcher that released the port between our open and our lock removed this file; our lock is then worthless.
         if os.fstat(lock).st_ino == path.stat().st_ino:
             return lock
     except OSError:
@@ -110,7 +110,7 @@ def _lock(port: int) -> int | None:
 
 
 def _unlock(port: int, lock: int) -> None:
-    """Remove the lock file while it is still ours, then let go."""
+    """Remove the lock file while we hold it, then release it."""
     with contextlib.suppress(OSError):
         (_lock_folder() / str(port)).unlink()
     os.close(lock)

@@ -26,30 +26,30 @@ from gantry_launcher.waiting import Waiting
 DYING_SECONDS_MAX = 45.0
 STARTING_SECONDS_MAX = 0.5
 OTHERS = 0o077
-"""The permissions of everybody but the owner."""
+"""The permissions of every user except the owner."""
 LOOPBACKS = ("127.", "::1", "localhost")
 
 
 class Reporter(Protocol):
-    """Who is told how the start goes."""
+    """Receives the progress of a start."""
 
-    def say(self, words: str) -> None:
-        """Tell progress."""
+    def say(self, message: str) -> None:
+        """Report progress."""
         ...
 
     def ready(self, state: dict[str, Any]) -> None:
-        """Tell that it is up, and where."""
+        """Report that the system is ready, with its addresses."""
         ...
 
 
 def why(error: OSError) -> str:
-    """Return in words why a directory cannot be used."""
+    """Return a message that says why a directory cannot be used."""
     in_the_way = isinstance(error, (FileExistsError, NotADirectoryError))
     return "a file of that name is in the way" if in_the_way else error.strerror or str(error)
 
 
 def claim(data: DataDir) -> int:
-    """Make the data directory and take its lock; the descriptor holds it. Raises Refused."""
+    """Create the data directory and lock it; return the descriptor that holds the lock. Raises Refused."""
     for outer in data.path.resolve().parents:
         if DataDir(outer).lock_file.exists():
             raise Refused(f"{data.path} lies inside the data directory of another system, {outer}")
@@ -73,27 +73,27 @@ def claim(data: DataDir) -> int:
         has_said = True
         time.sleep(0.05)
     _close_to_others(data.path)
-    if not _is_in_place(lock, data):  # a start that was refused took it away meanwhile
+    if not _is_in_place(lock, data):  # another start was refused and removed it meanwhile
         os.close(lock)
         return claim(data)
     return lock
 
 
 def _close_to_others(path: Path) -> None:
-    """Take from a data directory that is there what other users may do with it."""
+    """Remove the permissions of other users from an existing data directory."""
     with contextlib.suppress(OSError):
         mode = stat.S_IMODE(path.stat().st_mode)
         if not mode & OTHERS:
             return
         try:
             path.chmod(mode & ~OTHERS)
-            say(f"other users could look into {path} (mode {mode:04o}); now its owner alone can")
+            say(f"other users could look into {path} (mode {mode:04o}); now only its owner can")
         except OSError as error:
             say(f"other users may look into {path} (mode {mode:04o}), and it cannot be changed: {why(error)}")
 
 
 def unclaim(data: DataDir) -> None:
-    """Remove a data directory again, of which we hold the lock, where nothing but that is in it."""
+    """Remove a data directory that we have locked, when it contains only the lock file."""
     with contextlib.suppress(OSError):
         if [entry.name for entry in data.path.iterdir()] == [data.lock_file.name]:
             data.lock_file.unlink()
@@ -131,8 +131,8 @@ def _listen(data: Path) -> socket.socket:
     try:
         return control.listen(data)
     except OSError as error:
-        words = f"cannot listen for status and down of {data}: {error.strerror}"
-        raise Refused(f"{words}; another process has taken their address, take another --data") from error
+        message = f"cannot listen for status and down of {data}: {error.strerror}"
+        raise Refused(f"{message}; another process has taken their address, take another --data") from error
 
 
 def _locked(lock: int) -> bool:
@@ -143,7 +143,7 @@ def _locked(lock: int) -> bool:
 
 
 def _is_in_place(lock: int, data: DataDir) -> bool:
-    """Whether the file that is locked is still the one that others find."""
+    """Return whether the locked file is still the one at its path."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(lock), data.lock_file.stat())
     return False
@@ -164,11 +164,11 @@ def _refuse_beside_launcher(data: DataDir) -> None:
 
 
 def _on_ready(plan: SystemPlan, output: Output, reporter: Reporter) -> Callable[[dict[str, Any]], None]:
-    def tell(state: dict[str, Any]) -> None:
+    def report(state: dict[str, Any]) -> None:
         output.line("gantry", f"ready after {state['seconds']} s at {plan.http}")
         if not plan.listen.startswith(LOOPBACKS):
-            words = "there is no access control on the remoting ports: anyone may send and read"
-            output.line("gantry", f"listening on {plan.listen}, and {words}")
+            message = "there is no access control on the remoting ports: anyone may send and read"
+            output.line("gantry", f"listening on {plan.listen}, and {message}")
         reporter.ready(state)
 
-    return tell
+    return report

@@ -1,4 +1,4 @@
-"""Asks before anything starts whether the services would take what was set. The bounds stay known to the services alone."""
+"""Checks before anything starts whether the services accept their settings. Only the services know the bounds."""
 
 import subprocess
 
@@ -17,7 +17,7 @@ STRUCTS = {
 
 
 def refuse_wrong_sets(sets: tuple[Set, ...]) -> None:
-    """Raise Refused with the service's own words for an unknown name or a value out of bounds."""
+    """Raise Refused with the service's own message for an unknown name or a value out of bounds."""
     for service in dict.fromkeys(one.service for one in sets):
         kind = "broker-store" if service.startswith("broker-") else service
         if kind in STRUCTS:

@@ -1,4 +1,4 @@
-"""`status` and `down`: what runs on a data directory, how each process is, and its clean end."""
+"""`status` and `down`: show the processes of a data directory and their health, and stop them cleanly."""
 
 import fcntl
 import json
@@ -105,14 +105,14 @@ def _is_locked(data: Path) -> bool:
 
 
 def _processes(known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ask all processes at once how they are."""
+    """Check the health of all processes at once."""
     with ThreadPoolExecutor(len(known)) as pool:
         return list(pool.map(_process, known))
 
 
 def _process(known: dict[str, Any]) -> dict[str, Any]:
     pid = known["pid"]
-    health = "down" if pid is None else ask(Check(**known["check"]), HEALTH_SECONDS_MAX).words
+    health = "down" if pid is None else ask(Check(**known["check"]), HEALTH_SECONDS_MAX).message
     return {
         "name": known["name"],
         "pid": pid,
@@ -131,7 +131,7 @@ def _resident_bytes(pid: int | None) -> int:
 
 
 def _proportional_bytes(pid: int | None) -> int:
-    """Return the memory that is a process' own plus its share of what it shares; 0 where it may not be seen."""
+    """Return the proportional memory (PSS) of a process; 0 without permission to read it."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

@@ -1,6 +1,6 @@
 """Runs the plan: starts all processes, waits until they are ready, restarts what dies, stops them in order.
 
-One thread, one selector; nothing in its loop waits for a terminal or for a process that does not answer.
+One thread, one selector; its loop never waits for a terminal or for a process that does not answer.
 """
 
 import contextlib
@@ -22,18 +22,18 @@ from gantry_launcher.waiting import Waiting
 from gantry_launcher.watch import STARTING_FACTOR, Watch
 
 ASK_BUSY_SECONDS_MAX = 0.4
-"""On a machine with more to do than it can, answers take longer: who gave none is waited for a little more each time."""
+"""On a machine with more to do than it can, answers take longer, so each missing answer extends the wait."""
 POLL_SECONDS = 0.02
 POLL_LATER_SECONDS = 0.1
 POLL_EAGER_SECONDS = 15.0
 LOOK_SECONDS = 0.25
-"""How often the logs of the processes are looked at, and whether it is time to ask one whether it lives."""
+"""The interval at which the launcher reads the logs of the processes and checks whether to ask one for its health."""
 DUMP_SECONDS = 2.0
-"""How long a process that hangs has to log its stacks, before it is killed."""
+"""The time a process that hangs has to log its stacks before it is killed."""
 DEATHS_AT_START_MAX = 3
 KILLED_SECONDS_MAX = 2.0
 SAME_WISH_SECONDS = 1.0
-"""Signals that follow each other faster are one wish to stop; a later one says that it takes too long."""
+"""Signals within this time count as one request to stop. A later one asks to stop at once."""
 
 
 class Supervisor:
@@ -74,9 +74,9 @@ class Supervisor:
                     self._seconds = round(now - self._asked_at, 3)
                     on_ready(self.state())
                 elif self._seconds is None and self._waiting.is_due(now):
-                    words = self._waiting.words(self._missing(), now)
-                    if words is not None:
-                        say(words)
+                    message = self._waiting.message(self._missing(), now)
+                    if message is not None:
+                        say(message)
         finally:
             self._stop_all()
 
@@ -106,14 +106,14 @@ class Supervisor:
         self._selector.register(self._listener, selectors.EVENT_READ, self._answer)
 
     def _on_stop_signal(self, *_: object) -> None:
-        """Count a wish to stop. One Ctrl-C may come twice: from the terminal, and passed on by who started us."""
+        """Count a request to stop. One Ctrl-C can arrive twice: from the terminal, and forwarded by the parent process."""
         now = time.monotonic()
         if now - self._stop_asked_at > SAME_WISH_SECONDS:
             self._stop_signals += 1
             self._stop_asked_at = now
 
     def _turn(self) -> None:
-        """Do what is due, then wait for the next thing, at most a poll long."""
+        """Do everything that is due, then wait for the next event, at most until the next poll."""
         now = time.monotonic()
         for child in self._children:
             how = child.died(now)
@@ -140,39 +140,39 @@ class Supervisor:
         try:
             child.start(time.monotonic())
         except OSError as error:
-            words = f"cannot start {child.plan.name}: {error.strerror or error}"
+            message = f"cannot start {child.plan.name}: {error.strerror or error}"
             if not child.was_ready_once:
-                raise Refused(words) from error
-            self._output.line("gantry", f"{words}; trying again")
+                raise Refused(message) from error
+            self._output.line("gantry", f"{message}; trying again")
 
     def _look_after(self, child: Child, now: float) -> None:
-        """Take a process that has answered nothing for too long for dead: have it log its stacks, then kill it."""
+        """Treat a process that has not answered for too long as dead: make it log its stacks, then kill it."""
         if child.pid is None or not self._hung_seconds:
             return
         limit = self._hung_seconds * (1 if child.ready else STARTING_FACTOR)
         seconds = self._watches[child].silent_seconds(now)
-        who = f"{child.plan.name} (pid {child.pid})"
+        name = f"{child.plan.name} (pid {child.pid})"
         if seconds < limit:
             if child.kill_at is not None:
                 child.kill_at = None
-                self._output.line("gantry", f"{who} answers again and is left alone")
+                self._output.line("gantry", f"{name} answers again and is left alone")
         elif child.kill_at is None:
             child.kill_at = now + DUMP_SECONDS
-            self._output.line("gantry", f"{who} has answered nothing for {seconds:.0f} s; killing it")
+            self._output.line("gantry", f"{name} has answered nothing for {seconds:.0f} s; killing it")
             if child.plan.dump_signal is not None:
                 child.send(signal.Signals(child.plan.dump_signal))
         elif child.kill_at <= now:
-            child.kill_at = float("inf")  # once: what not even a kill ends is left to the kernel
+            child.kill_at = float("inf")  # only once: a second SIGKILL changes nothing
             child.send(signal.SIGKILL)
 
     def _on_death(self, child: Child, how: str) -> None:
         self._watches[child].forget()
         if self._seconds is None and not child.was_ready_once:
-            words = child.tail[-1] if child.tail else "it said nothing"
+            message = child.tail[-1] if child.tail else "it said nothing"
             if how == f"exit status {EXIT_REFUSED}":
-                raise Refused(words)
+                raise Refused(message)
             if child.deaths_before_ready >= DEATHS_AT_START_MAX:
-                raise Refused(f"{child.plan.name} cannot start ({how}): {words}")
+                raise Refused(f"{child.plan.name} cannot start ({how}): {message}")
         self._output.line("gantry", f"{child.plan.name} died ({how}); starting it again on its old ports")
 
     def _poll(self, now: float) -> None:
@@ -184,12 +184,12 @@ class Supervisor:
             child.ask_seconds = (
                 ASK_SECONDS if health.answered else min(child.ask_seconds * 2, ASK_BUSY_SECONDS_MAX)
             )
-            self._wait(0)  # a process that is slow to answer holds up neither `status` nor the others' output
+            self._wait(0)  # a slow process delays neither `status` nor the output of the others
             child.not_ready_reason = self._reason_not_ready(child, health)
             if child.not_ready_reason:
                 continue
             child.is_ready_now()
-            self._watches[child].forget()  # how long its start took does not count against it
+            self._watches[child].forget()  # the time of its start does not count as silence
             if child.restarts:
                 took = time.monotonic() - child.started_at
                 message = f"{child.plan.name} is ready again after {took:.1f} s (pid {child.pid})"
@@ -203,7 +203,7 @@ class Supervisor:
         made the round trip through every store.
         """
         if not health.ready:
-            return health.words
+            return health.message
         if child.plan.role != "gateway":
             return ""
         stores: dict[str, str] = health.body.get("stores") or {}
@@ -251,12 +251,12 @@ class Supervisor:
         if word == "stop":
             self._stop_signals = max(self._stop_signals, 1)  # a second `down` waits with the first
             self._stop_asked_at = time.monotonic()  # `down` sends SIGTERM too when the answer comes late
-            self._waiting_for_end.append(connection)  # closed by our end: that is the answer `down` waits for
+            self._waiting_for_end.append(connection)  # `down` waits until our end closes it
         else:
             connection.close()
 
     def _stop_all(self) -> None:
-        """Stop stage after stage: ask, wait, then kill. A process that not even a kill ends is left to the kernel."""
+        """Stop stage after stage: ask, wait, then kill. A process that survives SIGKILL is left to the kernel."""
         asked_once = self._stop_signals
         for stage in sorted({child.plan.stage for child in self._children}):
             children = [child for child in self._children if child.plan.stage == stage]
@@ -271,14 +271,12 @@ class Supervisor:
                 self._wait_for_end(children, KILLED_SECONDS_MAX, None)
         for child in self._children:
             if child.pid is not None:
-                self._output.line(
-                    "gantry", f"{child.plan.name} (pid {child.pid}) does not even end when killed"
-                )
+                self._output.line("gantry", f"{child.plan.name} (pid {child.pid}) did not end after SIGKILL")
             self._watches[child].forget()
             child.close()
 
     def _wait_for_end(self, children: list[Child], seconds: float, asked_once: int | None) -> bool:
-        """Wait for the end of `children`; False when time is up, or a second Ctrl-C says that it is."""
+        """Wait until `children` have ended; return False when the time is over, or after a second Ctrl-C."""
         until = time.monotonic() + seconds
         while True:
             now = time.monotonic()

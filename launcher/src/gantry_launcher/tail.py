@@ -1,6 +1,6 @@
-"""The log file of one process: the process writes it, the launcher reads what is new.
+"""The log file of one process: the process writes it, the launcher reads the new lines.
 
-A process never waits for a reader: it goes on when the launcher is stopped, and what it said outlives a launcher that dies.
+A process never waits for the reader, so it runs on when the launcher is stopped, and its log outlives the launcher.
 """
 
 import contextlib
@@ -10,11 +10,11 @@ from pathlib import Path
 READ_BYTES_MAX = 256 * 1024
 LINE_BYTES_MAX = 64 * 1024
 FILE_BYTES_MAX = 8 * 1024 * 1024
-"""A file that its process does not move aside by itself is emptied when it was read that far."""
+"""A file that its process does not rotate is emptied after this many bytes were read."""
 
 
 class Tail:
-    """Reads the lines that are appended to a file, also when the file is moved aside or emptied meanwhile."""
+    """Reads the lines appended to a file, also after the file was rotated or emptied."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,7 +32,7 @@ class Tail:
         return appending
 
     def lines(self) -> list[bytes]:
-        """Return the whole lines that are new, a bounded amount of them; empty when there are none."""
+        """Return a bounded number of complete new lines."""
         data = self._read()
         if not data:
             self._follow()
@@ -43,23 +43,23 @@ class Tail:
         return lines
 
     def last_words(self) -> list[bytes]:
-        """Return all that is left of a process that ended, also without a line end."""
+        """Return the remaining output of a process that ended, also without a line end."""
         found: list[bytes] = []
-        for _ in range(2):  # its last file may have been begun a moment ago
+        for _ in range(2):  # the process may have just rotated its log
             while lines := self.lines():
                 found += lines
         part, self._part = self._part, b""
         return [*found, part] if part else found
 
     def empty_when_full(self) -> None:
-        """Empty the file of a process that does not move it aside by itself."""
+        """Empty a large file that its process does not rotate."""
         with contextlib.suppress(OSError):
             if self._position >= FILE_BYTES_MAX:
                 os.truncate(self._path, 0)
                 self._position = 0
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -72,7 +72,7 @@ class Tail:
         return data
 
     def _follow(self) -> None:
-        """Go on in the new file when this one was moved aside, and at the beginning of one that was emptied."""
+        """Continue in the new file after a rotation, and at the start of a file that was emptied."""
         with contextlib.suppress(OSError):
             here, there = os.fstat(self._descriptor), self._path.stat()
             if here.st_size < self._position:

@@ -1,4 +1,4 @@
-"""What the person who typed the command sees: progress on stderr, the result on stdout."""
+"""Output for the user: progress on stderr, the result on stdout."""
 
 import contextlib
 import json
@@ -11,48 +11,48 @@ from gantry_launcher.lines import Lines
 
 
 def fill_standard_streams() -> None:
-    """Have descriptors 0, 1 and 2 lead somewhere: who started us may have closed them.
+    """Open descriptors 0, 1 and 2 when the parent process has closed them.
 
-    Otherwise the next file that is opened takes their place, and what is meant for a terminal goes into it.
+    Otherwise the next file that is opened takes their place, and output for the terminal goes into it.
     """
     descriptor = os.open(os.devnull, os.O_RDWR)
     while descriptor <= 2:
         os.set_inheritable(descriptor, True)
         descriptor = os.open(os.devnull, os.O_RDWR)
     os.close(descriptor)
-    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - so it is when it was closed
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison] - None when it was closed
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
 
 
-def say(words: str) -> None:
-    """Say something about progress; a terminal that is gone is no reason to stop."""
-    _write_error(f"gantry: {words}\n")
+def say(message: str) -> None:
+    """Print progress; ignore a terminal that is gone."""
+    _write_error(f"gantry: {message}\n")
 
 
 def print_state(state: dict[str, Any], *, as_json: bool) -> None:
-    """Print where everything is: one JSON line, or lines for people."""
+    """Print the addresses of the system as one JSON line, or as text."""
     _print(_state_text(state, as_json=as_json))
 
 
 class Terminal:
-    """Is told how a start goes, and shows it here; a terminal that is stopped (Ctrl-S) holds nobody up."""
+    """Shows the progress of a start. A stopped terminal (Ctrl-S) delays nothing."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._progress, self._result = Lines("progress", _write_error), Lines("result", _print)
 
-    def say(self, words: str) -> None:
+    def say(self, message: str) -> None:
         """Show progress."""
-        self._progress.add(f"gantry: {words}\n")
+        self._progress.add(f"gantry: {message}\n")
 
     def ready(self, state: dict[str, Any]) -> None:
-        """Show that it is up, and where."""
+        """Show that the system is ready, with its addresses."""
         self._result.add(_state_text(state, as_json=self._as_json))
 
     def close(self) -> None:
-        """Show what was said last, unless the terminal takes nothing."""
+        """Write the last lines, unless the terminal is stopped."""
         self._progress.close()
         self._result.close()
 

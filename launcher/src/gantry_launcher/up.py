@@ -1,4 +1,4 @@
-"""`up`: have everything installed, claim the data directory, start the system here or in a process of its own."""
+"""`up`: install everything, lock the data directory, start the system here or in a process of its own."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def up(options: UpOptions) -> int:
     _let_signals_interrupt()
     install.ensure(install.RUN_LOCK, say)
     refuse_wrong_sets(options.sets)
-    os.umask(OTHERS)  # what the system keeps is for its user alone; .venv above need not be
+    os.umask(OTHERS)  # only the user may read the data of the system; .venv above may be readable
     data = DataDir(options.data)
     is_new = not data.path.exists()
     lock = claim(data)
@@ -45,7 +45,7 @@ def _start(options: UpOptions, lock: int) -> int:
 
 
 def _let_signals_interrupt() -> None:
-    """Have the signals that a time limit or a closed terminal sends end a start as Ctrl-C does; `nohup` goes before."""
+    """Let SIGTERM and SIGHUP end a start as Ctrl-C does, unless `nohup` ignores them."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""What a start says while it takes long: who is waited for, and what to do about it. Says the same thing seldom, and ends in time."""
+"""Messages of a long start: which processes it waits for, and what to do. Repeats them rarely, and ends the start after its timeout."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -7,17 +7,17 @@ from gantry_launcher.errors import NotReadyInTime
 
 FIRST_SECONDS = 5.0
 AGAIN_SECONDS = 30.0
-"""The same is said again after so long, then after twice as long, and so on."""
+"""The same message is repeated after this time, then after twice this time, and so on."""
 AGAIN_SECONDS_MAX = 600.0
 MIB = 1024 * 1024
 FREE_BYTES_MIN = 192 * MIB
 """Free space below which a store with the default limits refuses sends."""
 ROOM_BYTES_MIN = 272 * MIB
-"""Free space from which on it takes them again: that minimum, the ballast and some margin."""
+"""Free space from which on a store accepts sends again: the minimum, the ballast and a margin."""
 
 
 class Waiting:
-    """Decides every few seconds of a start whether there is something to say."""
+    """Decides every few seconds of a start whether to print a message."""
 
     def __init__(self, stores: Iterable[str], began: float, timeout_seconds: float = 0) -> None:
         self._stores = tuple(stores)
@@ -28,24 +28,24 @@ class Waiting:
         self._again_seconds = AGAIN_SECONDS
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time to look who is missing."""
+        """Return whether it is time to check which processes are missing."""
         return now > self._next_look or self._is_over(now)
 
     def _is_over(self, now: float) -> bool:
         return 0 < self._timeout_seconds <= now - self._began
 
-    def words(self, missing: Mapping[str, str], now: float) -> str | None:
-        """Return what to say about those missing (name: what it says); None when it was said not long ago.
+    def message(self, missing: Mapping[str, str], now: float) -> str | None:
+        """Return the message about missing processes (name: reason); None when it was printed recently.
 
-        Raises NotReadyInTime when the start may take no longer.
+        Raises NotReadyInTime after the timeout of the start.
         """
         self._next_look = now + FIRST_SECONDS
         remedies = self._full_disks()
         named = ", ".join(f"{name} ({said})" for name, said in missing.items())
         if self._is_over(now):
-            words = "; ".join([f"not ready after {self._timeout_seconds} s: {named}", *remedies])
-            raise NotReadyInTime(f"{words}. What was started is stopped")
-        what = (sorted(missing), bool(remedies))  # what each says may change with every look
+            message = "; ".join([f"not ready after {self._timeout_seconds} s: {named}", *remedies])
+            raise NotReadyInTime(f"{message}. Everything that was started is stopped")
+        what = (sorted(missing), bool(remedies))  # the reasons may differ at every check
         if what != self._last_said:
             self._again_seconds = AGAIN_SECONDS
         elif now < self._again_at:
@@ -61,7 +61,7 @@ class Waiting:
             try:
                 found = os.statvfs(store)
             except OSError:
-                continue  # it says itself what is wrong with its directory
+                continue  # the store reports the fault of its directory itself
             free = found.f_bavail * found.f_frsize
             if free < ROOM_BYTES_MIN:
                 remedies.append(

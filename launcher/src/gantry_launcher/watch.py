@@ -1,6 +1,6 @@
-"""Whether a process still answers: asked every few seconds; one that is silent for too long is taken for dead.
+"""Checks every few seconds whether a process still answers; one that is silent for too long counts as dead.
 
-Any answer counts, also "not ready" and "recovering", and also that it closes the connection: only a process that stands still or spins does
+Any answer counts, also "not ready", "recovering" and a closed connection: only a process that is stopped or spins does
 nothing.
 """
 
@@ -12,13 +12,13 @@ from gantry_launcher.health import QUESTIONS, Check
 
 ASK_SECONDS = 3.0
 STOOD_STILL_SECONDS = 2 * ASK_SECONDS
-"""When we come back to ask later than this, it was we, or the machine, that stood still."""
+"""A check later than this means that the launcher or the machine was stopped."""
 STARTING_FACTOR = 10
-"""A process that was not ready yet may be silent for so many times as long: it may read or sync a large log in one piece."""
+"""A process that is not ready yet has this many times the limit: it may read or sync a large log in one call."""
 
 
 class Silence:
-    """How long a process has left every question unanswered. Time in which the one who asks did not run does not count."""
+    """The time for which a process has answered no request. Time in which the launcher did not run does not count."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -26,28 +26,28 @@ class Silence:
         self._is_open = False
 
     def asked(self, now: float) -> None:
-        """Count the time since the question before, when nothing answered it."""
+        """Add the time since the previous request when it is still unanswered."""
         before, self._asked_at = self._asked_at, now
         if before is not None and self._is_open and now - before <= STOOD_STILL_SECONDS:
             self.seconds += now - before
         self._is_open = True
 
     def answered(self) -> None:
-        """Begin to count at the next question."""
+        """Reset; counting starts at the next request."""
         self.seconds, self._is_open = 0.0, False
 
     def not_asked(self, now: float) -> None:
-        """Try again later: the question could not be asked, so nothing is known."""
+        """Record that no request could be sent, so nothing is known."""
         self._asked_at = now
         self.answered()
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for the next question."""
+        """Return whether the next request is due."""
         return self._asked_at is None or now - self._asked_at >= ASK_SECONDS
 
 
 class Watch:
-    """Asks one process, without ever waiting for it. A question stays open until it is answered, however late."""
+    """Sends requests to one process without waiting. A request stays open until it is answered, however late."""
 
     def __init__(self, check: Check, selector: selectors.BaseSelector) -> None:
         self._check, self._selector = check, selector
@@ -55,7 +55,7 @@ class Watch:
         self._open: set[socket.socket] = set()
 
     def silent_seconds(self, now: float) -> float:
-        """Ask again when it is time; return for how long no question was answered."""
+        """Send a request when one is due; return for how long none was answered."""
         if self._silence.is_due(now):
             if self._ask():
                 self._silence.asked(now)
@@ -64,7 +64,7 @@ class Watch:
         return self._silence.seconds
 
     def forget(self) -> None:
-        """Begin anew, for a process that was started again."""
+        """Reset, for a process that was restarted."""
         self._silence = Silence()
         for connection in list(self._open):
             self._close(connection)
@@ -82,10 +82,10 @@ class Watch:
 
     def _connected(self, connection: socket.socket) -> None:
         try:
-            connection.getpeername()  # fails where nobody listens, also for what asks nothing
+            connection.getpeername()  # fails when nothing listens, also without a request to send
             connection.send(QUESTIONS[self._check.kind])
         except OSError:
-            self._close(connection)  # it does not listen
+            self._close(connection)  # the process does not listen
             return
         self._selector.modify(connection, selectors.EVENT_READ, lambda: self._read(connection))
 
