@@ -1,6 +1,6 @@
-"""Answers a shell that asks what may stand at the cursor: the first word, and what follows the launcher's own words.
+"""Shell completion of the first word and of the launcher's own commands.
 
-The words of the client's command line are completed by it, once they are typed. Starts nothing and installs nothing.
+The client completes its own commands. Starts nothing and installs nothing.
 The questions and answers are those of the scripts that `gantry completion SHELL` prints.
 """
 

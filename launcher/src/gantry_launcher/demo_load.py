@@ -1,6 +1,6 @@
-"""The load of the demo: senders that repeat what was not answered, and the judge who reads everything back.
+"""The load of the demo: senders that repeat unanswered messages, and a check that reads everything back.
 
-Every message has an idempotency key, so that a repeat after a doubtful answer is safe; that is what is shown.
+Every message has an idempotency key, so a repeat after a missing answer is safe. The demo shows this.
 """
 
 import http.client
@@ -27,7 +27,7 @@ Place = tuple[str, int, int]  # broker, queue id, queue offset
 
 
 class Http:
-    """One keep-alive connection to the gateway, made again when it broke."""
+    """One keep-alive connection to the gateway, opened again after it broke."""
 
     def __init__(self, base: str) -> None:
         self._host = base.removeprefix("http://")
@@ -55,7 +55,7 @@ class Http:
 
 @dataclass
 class History:
-    """What was tried and what was promised."""
+    """Attempted and acknowledged messages."""
 
     attempted: int = 0
     repeated: int = 0
@@ -65,7 +65,7 @@ class History:
 
 @dataclass
 class Verdict:
-    """What the judge found."""
+    """Result of reading everything back."""
 
     found: int
     lost: int
@@ -88,7 +88,7 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
-        """Let every sender finish the message it is at."""
+        """Stop after every sender has finished its current message."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
@@ -105,7 +105,7 @@ class Load:
         gateway.close()
 
     def _until_answered(self, gateway: Http, name: str) -> None:
-        """Send one message, again and again with the same key, until its fate is known."""
+        """Send one message, again and again with the same key, until it is acknowledged or refused."""
         body = {"messages": [{"body": name, "idempotencyKey": name}]}
         until = time.monotonic() + GIVE_UP_SECONDS
         while time.monotonic() < until:

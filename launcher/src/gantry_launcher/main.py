@@ -1,4 +1,4 @@
-"""Which command was typed. Each imports only what it needs, so that `status` answers at once."""
+"""Dispatches the command line. Each command imports only what it needs, so that `status` answers at once."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def main(words: list[str]) -> int:
         if command in CLIENT_WORDS:
             return _client(words)
         if command in {"help", "-h", "--help"} or (
-            command not in TELL_THEIR_OPTIONS and {"-h", "--help"} & set(rest[:1])
+            command not in WITH_OWN_HELP and {"-h", "--help"} & set(rest[:1])
         ):
             sys.stdout.write(USAGE)
             return 0
@@ -111,7 +111,7 @@ def _complete(words: list[str]) -> int:
         text, status = answer
         sys.stdout.write(text)
         return status
-    return _client(words) if is_ready(RUN_LOCK) else 1  # a key that is pressed installs nothing
+    return _client(words) if is_ready(RUN_LOCK) else 1  # completion installs nothing
 
 
 def _client(words: list[str]) -> int:
@@ -121,7 +121,7 @@ def _client(words: list[str]) -> int:
 
 
 def _meant(command: str) -> str:
-    """Return what to type instead of a word that nobody knows."""
+    """Return a suggestion for an unknown command."""
     if command.startswith("-"):
         return ": the word comes first, its options after it"
     from difflib import get_close_matches
@@ -147,5 +147,5 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "export": _export,
     "load": _load,
 }
-TELL_THEIR_OPTIONS = frozenset({"bench", "report", "export", "load"})
-"""Words that answer --help by themselves."""
+WITH_OWN_HELP = frozenset({"bench", "report", "export", "load"})
+"""Commands that answer --help themselves."""

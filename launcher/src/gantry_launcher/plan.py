@@ -22,15 +22,15 @@ LOOPBACK = "127.0.0.1"
 NATS_ADVICE = "Plaintext passwords detected"
 """NATS would rather have a hash of its token; the file that holds it is for its user alone."""
 OWN_VARIABLES = ("NAMESERVER_", "BROKER_STORE_", "SCHEDULER_", "TXN_CHECKER_", "GATEWAY_", "GANTRY_")
-"""Beginnings of variables that are settings, and may be secrets: none reaches a process that it is not for."""
+"""Prefixes of variables that are settings and may be secrets: a process gets only its own."""
 
 
 @dataclass(frozen=True)
 class ProcessPlan:
-    """One process. Stages are stopped one after the other, the lowest first: who calls before who is called.
+    """One process. Stages stop one after the other, the lowest first: callers stop before the processes they call.
 
-    `check` says whether the system may use it, `watched` whether this very process lives; both are the same where it has a port to itself.
-    Lines that hold one of `silent` tell a user nothing: they are kept for the moment it cannot start, and not shown.
+    `check` shows whether the system can use the process, `watched` whether this process itself runs; both are equal when it has its own port.
+    Lines that contain one of `silent` are not shown; they are kept in case the process cannot start.
     """
 
     name: str
@@ -44,13 +44,13 @@ class ProcessPlan:
     silent: tuple[str, ...] = ()
     own_check: Check | None = None
     rolls_log: bool = True
-    """Whether it moves its log aside by itself when that is full."""
+    """Whether the process rotates its log itself."""
     dump_signal: int | None = signal.SIGUSR1
-    """What makes it log the stacks of its threads, also while it spins."""
+    """The signal that makes it log the stacks of its threads, even while it spins."""
 
     @property
     def watched(self) -> Check:
-        """Where this very process answers."""
+        """The address where this process itself answers."""
         return self.own_check or self.check
 
 
@@ -67,7 +67,7 @@ class StorePlan:
 
 @dataclass(frozen=True)
 class SystemPlan:
-    """All processes, and the addresses to tell."""
+    """All processes and the public addresses."""
 
     processes: tuple[ProcessPlan, ...]
     http: str
@@ -99,7 +99,7 @@ class SystemPlan:
 
 
 def make_plan(options: UpOptions, ports: Ports) -> SystemPlan:
-    """Return the plan; raises Refused for what contradicts itself and for ports that are taken."""
+    """Return the plan. Raises Refused for contradicting options and for ports that are taken."""
     return _Planner(options, ports).plan()
 
 
@@ -206,7 +206,7 @@ class _Planner:
     def _worker(
         self, service: str, module: str, known: int, step: int, nameserver: str, nats_url: str
     ) -> ProcessPlan:
-        """Return a scheduler or txn-checker: it works on the stores' queues and owns no truth."""
+        """Return a scheduler or txn-checker: it works on the queues of the stores and keeps no state of its own that cannot be rebuilt."""
         port = self._port(service, known, step, WORKER_BLOCK)
         http_port = int(self._asked(service, "http_port", str(port + 2)))
         settings = {
@@ -254,7 +254,7 @@ class _Planner:
         return plans, f"http://{_joined(self._near, port)}"
 
     def _python(self, module: str, settings: dict[str, Any], *services: str) -> tuple[str, ...]:
-        """Return the command of one of our services; what the user set comes last and wins."""
+        """Return the command of one of our services. Settings of the user override ours."""
         asked = {one.key: one.value for service in reversed(services) for one in self._sets(service)}
         pairs = {**settings, **asked}
         words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
@@ -271,7 +271,7 @@ class _Planner:
         return self._ports.fixed(known if base is None else base + step, service, block)
 
     def _side_port(self, service: str, step: int) -> int:
-        """Return the port of NATS or Redis: nobody needs to know it, so it is a free one unless there is a base."""
+        """Return the port of NATS or Redis: a free one unless there is a base, because users do not need it."""
         asked = self._asked(service, "port", "")
         if asked:
             return self._ports.fixed(int(asked), service)
@@ -323,7 +323,7 @@ def _reachable_from_here(listen: str) -> str:
 
 
 def _reachable_from_outside(listen: str) -> str:
-    """Return the address told to clients: where all are listened on, the one packets leave from."""
+    """Return the address that clients connect to: for a wildcard address, the source address of outgoing packets."""
     if listen not in {"0.0.0.0", "::"}:  # noqa: S104 - compared only
         return listen
     try:
