@@ -394,3 +394,18 @@ async def test_a_log_that_retention_cut_beyond_its_checkpoint_misses_no_units(mo
     again = side.reopen()
     assert again.opening.rebuild_reason is None
     assert again.queues.find("orders", 0).next_offset == side.queues.find("orders", 0).next_offset
+
+
+async def test_a_checkpoint_amid_retention_does_not_miss_what_retention_removes_after_it():
+    side, peer = SendingSide(segment_bytes=65_536), ScriptedPeer()
+    while len(side.log.segments) < 2:
+        side.send(peer, body=b"." * 5_000, properties={"UNIQ_KEY": f"U{len(peer.answers)}"})
+        side.flush()
+    side.files.remove(side.log.drop_first_segment())
+    await side.sending.checkpoints.take()
+    for queue in side.queues.all():
+        queue.units.delete_before(side.log.min_position)
+    side.store.index.delete_before(side.log.min_position)
+    again = side.reopen()
+    assert again.opening.rebuild_reason is None
+    assert again.queues.find("orders", 0).min_offset == side.queues.find("orders", 0).min_offset > 0

@@ -66,6 +66,8 @@ class QueueTable:
         self._by_topic: dict[str, list[Queue]] = {}
         self.retired: dict[str, dict[int, int]] = {}
         """Next offsets of topics at their deletion, {topic: {queue id: next offset}}; kept when a topic is made again."""
+        self.cut_to = 0
+        """Log position to which retention has cut every queue and the index; the log may begin later while it is at work."""
 
     def find(self, topic: str, queue_id: int) -> Queue | None:
         """Return a queue that exists."""

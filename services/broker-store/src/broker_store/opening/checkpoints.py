@@ -170,7 +170,7 @@ class Checkpoints:
         oldest_ms = parts.ago_ms(parts.window_ms)
         key_ms = parts.window.newest_below(position)
         newest_key_ms = key_ms if key_ms >= oldest_ms else 0
-        note = take_note(parts.queues, parts.index, ends, parts.log.min_position, newest_key_ms)
+        note = take_note(parts.queues, parts.index, ends, newest_key_ms)
         keys, keys_end = parts.window.packed(parts.journal.saved_end), parts.window.end
         states = await self._snapshots(position)
         await in_thread(self._sync_log)

@@ -100,6 +100,7 @@ class Opening:
             yield from self._recover(note)
         self._adopt_topics()
         self._open_again()
+        self.store.queues.cut_to = self.store.log.min_position
         self.store.note = note
         self._keep_clock()
 

@@ -39,7 +39,7 @@ class QueueNote(msgspec.Struct, rename="camel"):
     index_entries: int = -1
     """Number of entries in the index, -1 where the note does not say."""
     min_position: int = -1
-    """Where the log began."""
+    """Where queues and index began: the position to which retention had cut them all."""
     units_from: int = -1
     """Queue files hold every unit of records below this position, the unit journal those up to the checkpoint. -1: the files hold all."""
     next_offsets: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
@@ -104,14 +104,12 @@ class Loss(NamedTuple):
     """Whose queue it was: none is missed where the log says that the topic was deleted since."""
 
 
-def take_note(
-    queues: QueueTable, index: IndexFiles | None, ends: QueueEnds, min_position: int, newest_key_ms: int
-) -> QueueNote:
+def take_note(queues: QueueTable, index: IndexFiles | None, ends: QueueEnds, newest_key_ms: int) -> QueueNote:
     """Return the note of this moment: everything below `ends.position` is in queues and index.
 
     `newest_key_ms` is 0 where all keys are older than the window: their files go.
     """
-    note = QueueNote(ends.position, newest_key_ms=newest_key_ms, min_position=min_position)
+    note = QueueNote(ends.position, newest_key_ms=newest_key_ms, min_position=queues.cut_to)
     note.retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
     if index is not None:
         note.index_end, note.index_entries = index.end_position, index.entries

@@ -216,6 +216,7 @@ class DiskCare:
             await asyncio.sleep(0)
         if self._index is not None:
             self._index.delete_before(minimum)
+        self._queues.cut_to = minimum
 
 
 def read_hours(value: str) -> frozenset[int]:
