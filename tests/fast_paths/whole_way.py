@@ -1,6 +1,6 @@
 """The whole way of a send in one process: HTTP bytes → gateway → the link's real connection → store → log bytes, and the answers back.
 
-Nothing but sockets and clocks is replaced. Time stands still, so two ways may be compared byte by byte.
+Nothing but sockets and clocks is replaced. The clock does not move, so two ways may be compared byte by byte.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Answering(ScriptedPeer):
 
 
 class StandingClocks:
-    """Time stands still."""
+    """The clock does not move."""
 
     def monotonic(self):
         return 1000.0
