@@ -16,7 +16,8 @@ class BoundedCache(Generic[Key, Value]):
     """Keeps at most `limit` entries. A new entry always gets a place: in a full cache, that of an entry picked by a fixed random sequence.
 
     Clients often go round their queues in a fixed order. With more queues than places, a cache that drops everything, or the oldest
-    entry, drops each one just before its turn and finds nothing. With random places it finds 69 % at 1.2 times as many queues as places.
+    entry, drops each one just before its turn and finds nothing. With random places it still finds most of
+    them at 1.2 times as many queues as places.
     """
 
     __slots__ = ("_entries", "_keys", "_limit", "_random", "get")

@@ -242,11 +242,8 @@ class Acker:
         note = LeaseNote(one.group, one.topic, _queue_notes(changes))
 
         def appeared() -> None:
-            subscriptions = self._parts.subscriptions
-            if subscriptions.find(one.group, one.topic) is one:
+            if not self._parts.subscriptions.apply_if_dropped(one, note):
                 self._appear(one, changes)
-            else:  # the group or the topic was deleted by a record in front of this one
-                subscriptions.apply(note)
 
         def told(refusal: RefusedRequest | None) -> None:
             if refusal is not None:

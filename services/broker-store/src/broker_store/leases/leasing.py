@@ -270,12 +270,7 @@ class Leasing:
                 by_one.setdefault(id(one), (one, []))[1].append(QueueNote(leases.queue_id, failed=flat))
         for one, notes in by_one.values():
             note = LeaseNote(one.group, one.topic, notes)
-            self._notes.tell(note, partial(self._noted, one, note))
-
-    def _noted(self, one: Subscription, note: LeaseNote) -> None:
-        """Follow the log: a note behind the deletion of its group counts for the group of that name made again."""
-        if self._parts.subscriptions.find(one.group, one.topic) is not one:
-            self._parts.subscriptions.apply(note)
+            self._notes.tell(note, partial(self._parts.subscriptions.apply_if_dropped, one, note))
 
     # Groups
 

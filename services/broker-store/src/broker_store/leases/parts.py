@@ -53,7 +53,7 @@ class Notes:
         self._parts = parts
         self.written = 0
 
-    def write(self, note: LeaseNote, appeared: Callable[[], None], answered: Answered) -> None:
+    def write(self, note: LeaseNote, appeared: Callable[[], object], answered: Answered) -> None:
         """Append a note: `appeared` in the step that makes it visible, `answered` once it is durable, or refused.
 
         Goes on when the disk is full, from the ballast. Raises RefusedRequest where the store is stopped.
@@ -75,7 +75,7 @@ class Notes:
         parts.appends.enqueue(entry, len(entry.body))
         self.written += 1
 
-    def tell(self, note: LeaseNote, appeared: Callable[[], None]) -> None:
+    def tell(self, note: LeaseNote, appeared: Callable[[], object]) -> None:
         """Append a note nobody waits for; nothing happens where it cannot be written."""
         try:
             self.write(note, appeared, _nobody)

@@ -217,6 +217,13 @@ class Subscriptions:
             if position is None or known is None or position > known.applied:
                 self._apply_queue(one, part)
 
+    def apply_if_dropped(self, one: Subscription, note: LeaseNote) -> bool:
+        """Apply a note of tables that the deletion of their group or topic, in front of it in the log, has dropped. False: they are there."""
+        if self.find(one.group, one.topic) is one:
+            return False
+        self.apply(note)
+        return True
+
     def _apply_queue(self, one: Subscription, part: QueueNote) -> None:
         if part.start is not None:
             if part.queue in one.queues:
