@@ -57,7 +57,8 @@ class SettlingStore(Store):
         self.classes["send"].wait_ms_max = 60_000  # a machine that pauses us must not have a turn refused
         sending.appends.request_sync = self._want_sync
         parts = TransactionParts(
-            sending.store, sending.appends, sending.settling, sending.halves.recent, sending.delays.levels,
+            sending.store, sending.appends, sending.dispatch.keys, sending.settling, sending.halves.recent,
+            sending.delays.levels,
             ClientTable(), self.classes["endTransaction"], _in_loop, ConnectionPool(),
             "127.0.0.1:10911", lambda: None,
         )  # fmt: skip

@@ -77,3 +77,26 @@ async def test_keys_that_could_not_be_indexed_are_indexed_later():
     for key, offset in (("U1", 0), ("k1", 0), ("U2", 1)):
         found = side.store.index.lookup(index_key_hash("orders", key), 0, 1 << 60, 9)
         assert found == [side.records()[offset].position]
+
+
+async def test_a_key_is_found_as_soon_as_its_message_is_visible_and_reaches_the_files_in_log_order():
+    side, peer = SendingSide(), ScriptedPeer()
+    side.topics.ensure("fast", 1).attributes = {"gantry.flush": "async"}
+    side.send(peer, "slow", properties={"UNIQ_KEY": "U1"})
+    side.end_turn()
+    side.send(peer, "fast", properties={"UNIQ_KEY": "U2"})
+    side.send(peer, "fast", properties={"UNIQ_KEY": "U2"})
+    side.end_turn()
+    places = [record.position for record in side.records("fast")]
+
+    def found(where, topic, key, count=9):
+        return where.lookup(index_key_hash(topic, key), 0, 1 << 60, count)
+
+    keys, files = side.sending.dispatch.keys, side.store.index
+    assert found(keys, "fast", "U2") == places[::-1]
+    assert found(keys, "fast", "U2", 1) == places[1:]
+    assert keys.lookup(index_key_hash("fast", "U2"), 0, 5, 9) == []
+    assert (found(files, "fast", "U2"), found(keys, "slow", "U1")) == ([], [])
+    side.flush()
+    for where in (keys, files):
+        assert (len(found(where, "slow", "U1")), found(where, "fast", "U2")) == (1, places[::-1])

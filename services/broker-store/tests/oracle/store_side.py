@@ -29,7 +29,7 @@ class WholeSide(LeasingSide, SettlingSide):
         sending, store = self.sending, self.store
         self.transactions = Transactions(
             TransactionParts(
-                store, self.appends, sending.settling, sending.halves.recent, sending.delays.levels,
+                store, self.appends, sending.dispatch.keys, sending.settling, sending.halves.recent, sending.delays.levels,
                 self.consuming.clients, self.classes["endTransaction"], self._at_once,
                 ConnectionPool(), "127.0.0.1:10911", lambda: None,
             )

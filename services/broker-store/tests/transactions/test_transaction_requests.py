@@ -47,6 +47,19 @@ async def test_the_state_follows_the_transaction_and_survives_a_restart(side, pe
         assert (code, view.state, view.topic, view.producer_group) == (0, "committed", "orders", "pg")
 
 
+@pytest.mark.parametrize("settings", [{"flush": "async"}, {}])
+async def test_a_decision_by_key_waits_for_a_half_that_is_acknowledged_and_not_yet_visible(peer, settings):
+    side = TransactionsSide(**settings)
+    named = {"TRAN_MSG": "true", "PGROUP": "pg", "UNIQ_KEY": "U1", "WAIT": "false"}
+    side.send(peer, "orders", b"pay", 2, properties=named)
+    side.end_turn()
+    assert [answer.code for answer in peer.answers] == [0]
+    assert side.records(HALF_TOPIC) == []
+    order = DecideTransaction(key="U1", decision="commit")
+    code, view = await side.ask_json(peer, DECIDE, order, TransactionView)
+    assert (code, view.state, len(side.records("orders", 2))) == (0, "committed", 1)
+
+
 async def test_an_unknown_transaction_is_22(side, peer):
     assert await state_of(side, peer, "none") == ResponseCode.QUERY_NOT_FOUND
 

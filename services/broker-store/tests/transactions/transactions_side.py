@@ -27,8 +27,8 @@ class TransactionsSide(SendingSide):
         host, port = unpack_host(HOST)
         self.transactions = Transactions(
             TransactionParts(
-                self.store, self.appends, self.sending.settling, self.sending.halves.recent, self.sending.delays.levels,
-                self.clients, self.classes["endTransaction"], self.in_loop,
+                self.store, self.appends, self.sending.dispatch.keys, self.sending.settling, self.sending.halves.recent,
+                self.sending.delays.levels, self.clients, self.classes["endTransaction"], self.in_loop,
                 ConnectionPool(), f"{host}:{port}", lambda: None,
             )
         )  # fmt: skip

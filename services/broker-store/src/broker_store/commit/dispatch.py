@@ -1,24 +1,14 @@
 # ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
 """After visibility: units into queues, keys into the index, waiting readers woken. Decides nothing about durability."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Protocol
 
 from broker_store.commit.message import Arrivals, Entry, IndexEntry
+from broker_store.commit.visible_keys import VisibleKeys
 from gantry_chassis.logs import get_logger
 
 _log = get_logger()
-_position_of = itemgetter(1)
-
-
-class KeyIndexWriter(Protocol):
-    """The index files, as the writing side needs them. What they hold reaches up to one position of the log, without a gap."""
-
-    def put(self, entries: Sequence[IndexEntry]) -> None:
-        """Add (hash, position, store time in ms) entries, in log order. Does not raise: what finds no file waits for one."""
-        ...
 
 
 class Readers(Protocol):
@@ -51,14 +41,12 @@ class NoReaders:
 
 
 class Dispatch:
-    """Makes entries visible. The index may be None (switched off)."""
+    """Makes entries visible."""
 
-    def __init__(self, index: KeyIndexWriter | None) -> None:
-        self._index = index
+    def __init__(self, keys: VisibleKeys | None) -> None:
+        self.keys = keys
+        """None while the index is switched off."""
         self.readers: Readers = NoReaders()
-        self._held: list[IndexEntry] = []
-        """Entries of messages that are visible although an earlier one waits for its flush."""
-        self._held_from = 0
 
     def appear(self, entries: Sequence[Entry], visible_below: int) -> None:
         """Make `entries`, in log order, readable, and wake who waits for them. All below `visible_below` is readable then."""
@@ -67,27 +55,10 @@ class Dispatch:
         arrivals: Arrivals | None = {} if readers.holding else None
         for entry in entries:
             entry.appear(index, arrivals)
-        if self._index is not None:
-            if self._held or (index and index[-1][1] >= visible_below):
-                index = self._in_log_order(index, visible_below)
-            if index:
-                self._index.put(index)
+        if self.keys is not None:
+            self.keys.put(index, visible_below)
         if arrivals:
             self._wake(readers, arrivals)
-
-    def _in_log_order(self, index: list[IndexEntry], visible_below: int) -> list[IndexEntry]:
-        """Return the entries below a position, in log order, and hold the others.
-
-        Recovery takes the newest entry in the files as proof of all before it.
-        """
-        self._held += index
-        if visible_below == self._held_from:
-            return []
-        self._held_from = visible_below
-        self._held.sort(key=_position_of)
-        first = bisect_left(self._held, visible_below, key=_position_of)
-        ready, self._held = self._held[:first], self._held[first:]
-        return ready
 
     def _wake(self, readers: Readers, arrivals: Arrivals) -> None:
         try:

@@ -5,11 +5,11 @@ Runs once per record of a rebuild, so it looks at property bytes only for what t
 
 from collections.abc import Callable, Sequence
 
-from broker_store.commit.dispatch import KeyIndexWriter
 from broker_store.commit.message import IndexEntry, key_entries
 from broker_store.commit.queues import Queue, QueueTable
 from broker_store.commit.system_records import SegmentOffsets, TopicDeleted
 from broker_store.commit.topics import QUEUES_MAX, SEGMENT_TOPIC
+from broker_store.commit.visible_keys import KeyFiles
 from broker_store.config.delay_levels import DEFAULT, LevelList
 from broker_store.derived import PROPERTY_PREFIX, Covered, ReadLog
 from broker_store.log.scan import ScannedRecord
@@ -73,7 +73,7 @@ class Restore:
     def __init__(
         self,
         queues: QueueTable,
-        index: KeyIndexWriter | None,
+        index: KeyFiles | None,
         window: Window,
         read_system: ReadSystem,
         on_deleted: Callable[[str, int], None],

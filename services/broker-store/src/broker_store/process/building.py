@@ -62,7 +62,7 @@ def build_consuming(
             log=store.log,
             queues=store.queues,
             topics=store.topics,
-            index=store.index,
+            index=sending.dispatch.keys,
             index_trouble=around.index_trouble,
             append_internal=sending.internal.append,
             files=around.files,

@@ -15,6 +15,7 @@ from broker_store.commit.stamp import Stamp
 from broker_store.commit.sync_thread import SyncThread
 from broker_store.commit.targets import Targets
 from broker_store.commit.topics import queue_count
+from broker_store.commit.visible_keys import VisibleKeys
 from broker_store.config.broker_config import BrokerConfig, read_switch
 from broker_store.config.saver import Saver
 from broker_store.log.commit_log import LogState
@@ -63,7 +64,7 @@ class Sending:
         """Without `fast_paths` every message is an entry of the group commit by itself."""
         settings = store.settings
         self.store = store
-        self.dispatch = Dispatch(store.index)
+        self.dispatch = Dispatch(None if store.index is None else VisibleKeys(store.index))
         self.appends = Appends(
             store.log, self.dispatch, store.clock, at_turn_end, _bounded(classes["send"], settings), store.store_host,
             settings.flush_timeout_ms / 1000, store.recovered_ms,

@@ -8,6 +8,7 @@ from typing import Any
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.topics import TopicTable
+from broker_store.commit.visible_keys import VisibleKeys
 from broker_store.config.delay_levels import LevelList
 from broker_store.groups.clients import ClientTable
 from broker_store.opening.opened import OpenedStore
@@ -40,6 +41,8 @@ class TransactionParts:
 
     store: OpenedStore
     appends: Appends
+    keys: VisibleKeys | None
+    """None while the index is switched off."""
     settling: Settling
     recent: RecentHalves
     levels: LevelList
@@ -64,21 +67,17 @@ class Transactions:
         def is_settled(topic: str, queue_id: int, offset: int) -> bool:
             return settling.table.is_settled((topic, queue_id, ""), offset)
 
+        unseen = UnseenHalves(parts.appends)
         finding = self.finding = Finding(
-            store.log,
-            store.index,
-            parts.index_trouble,
-            is_settled,
-            store.states.transactions,
-            parts.in_thread,
-        )
+            store.log, parts.keys, parts.index_trouble, is_settled, store.states.transactions, parts.in_thread, unseen
+        )  # fmt: skip
         deciding = Deciding(finding, settling.settle, delays, lambda: _ensure_audit(store.topics), now_ms)
         asking = Asking(
             parts.clients, store.log, parts.in_thread, parts.pool, self._later, parts.address, now_ms
         )
         self._ending = Ending(
             store.log, store.queues, TurnBatch(settling, parts.appends),
-            UnseenHalves(parts.appends), parts.recent, deciding, delays, self._later,
+            unseen, parts.recent, deciding, delays, self._later,
             parts.in_thread, asking.relays, asking.relay, now_ms, self.figures,
         )  # fmt: skip
         self.overtaken = Overtaken(store.states.transactions, store.queues, settling.settle)
@@ -120,7 +119,7 @@ def build_transactions(
     """Return the part over both halves of a store."""
     transactions = Transactions(
         TransactionParts(
-            store, sending.appends, sending.settling, sending.halves.recent, sending.delays.levels,
+            store, sending.appends, sending.dispatch.keys, sending.settling, sending.halves.recent, sending.delays.levels,
             consuming.clients, around.classes["endTransaction"], _in_thread, around.pool, around.address,
             around.index_trouble,
         )

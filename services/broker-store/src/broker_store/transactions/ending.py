@@ -7,6 +7,7 @@ goes on as a coroutine, over the transaction's key.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from broker_store.commit.queues import QueueTable
@@ -108,7 +109,7 @@ class Ending:
                 if self.batch.add(Ordinary(half, decision == "commit", peer, command), self):
                     return
             elif self.unseen.is_unseen(header.commit_log_offset):
-                self.unseen.wait(peer, command, self._seen, self._refuse)
+                self.unseen.wait(partial(self._seen, peer, command), partial(self._refuse, peer, command))
                 return
             self._by_record(peer, command, header, decision)
         except RefusedRequest:

@@ -9,6 +9,7 @@ from broker_store.ports import KeyIndex, LogReader
 from broker_store.reading.pull_reading import InThread
 from broker_store.transactions.half_copies import HalfCopies, Transaction, transaction_of
 from broker_store.transactions.outputs import COMMITTED, real_queue_id
+from broker_store.transactions.unseen import UnseenHalves
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest, WireError
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
@@ -77,12 +78,23 @@ class Finding:
     is_settled: IsSettled
     copies: HalfCopies
     in_thread: InThread
+    unseen: UnseenHalves
 
     async def find(self, key: str, transaction: Transaction | None = None) -> Found:
         """Return a transaction with a unique key: the one that is meant, else the newest.
 
-        Raises RefusedRequest: QUERY_NOT_FOUND, or why nothing can be looked up.
+        A half that is acknowledged and not yet visible is waited for. Raises RefusedRequest: QUERY_NOT_FOUND, or why nothing
+        can be looked up.
         """
+        try:
+            return await self._found(key, transaction)
+        except RefusedRequest as refusal:
+            if refusal.code != ResponseCode.QUERY_NOT_FOUND or not self.unseen.has_any:
+                raise
+        await self.unseen.appeared()
+        return await self._found(key, transaction)
+
+    async def _found(self, key: str, transaction: Transaction | None) -> Found:
         for _ in range(ROUNDS_MAX):
             found = await self._find(key, transaction)
             if found is not None:

@@ -4,17 +4,16 @@
 What arrives in one turn waits as one entry of the group commit that stores nothing: it is answered when all before it is visible.
 """
 
+import asyncio
 from collections.abc import Callable
 
 from broker_store.commit.appends import Appends
 from broker_store.commit.message import Arrivals, IndexEntry, Mode, Placement
-from broker_store.ports import Peer
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
-from gantry_wire.frame import Command
 
-GoOn = Callable[[Peer, Command], None]
-Refuse = Callable[[Peer, Command, RefusedRequest], None]
+GoOn = Callable[[], None]
+Refuse = Callable[[RefusedRequest], None]
 
 
 class UnseenHalves:
@@ -24,18 +23,37 @@ class UnseenHalves:
         self._appends = appends
         self._open: _AfterFlush | None = None
 
+    @property
+    def has_any(self) -> bool:
+        """Whether anything is written and not yet visible."""
+        return self._appends.appeared_end < self._appends.log.written_end
+
     def is_unseen(self, position: int) -> bool:
         """Whether the record at a position is written and not yet visible."""
-        appends = self._appends
-        return appends.appeared_end <= position < appends.log.written_end
+        return self._appends.appeared_end <= position < self._appends.log.written_end
 
-    def wait(self, peer: Peer, command: Command, go_on: GoOn, refuse: Refuse) -> None:
+    def wait(self, go_on: GoOn, refuse: Refuse) -> None:
         """Call `go_on` once everything that is written now is visible; `refuse` where that will never be."""
         entry = self._open
         if entry is None or entry.is_placed:
-            entry = self._open = _AfterFlush(go_on, refuse)
+            entry = self._open = _AfterFlush()
             self._appends.enqueue(entry)
-        entry.held.append((peer, command))
+        entry.held.append((go_on, refuse))
+
+    async def appeared(self) -> None:
+        """Wait until everything that is written now is visible. Raises RefusedRequest where that will never be."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def go_on() -> None:
+            if not answer.done():
+                answer.set_result(None)
+
+        def refuse(refusal: RefusedRequest) -> None:
+            if not answer.done():
+                answer.set_exception(refusal)
+
+        self.wait(go_on, refuse)
+        await answer
 
 
 class _AfterFlush:
@@ -43,11 +61,10 @@ class _AfterFlush:
 
     count = 1
 
-    def __init__(self, go_on: GoOn, refuse: Refuse) -> None:
+    def __init__(self) -> None:
         self.mode = Mode.SYNC
-        self.held: list[tuple[Peer, Command]] = []
+        self.held: list[tuple[GoOn, Refuse]] = []
         self.is_placed = False
-        self._go_on, self._refuse = go_on, refuse
 
     def place(self, at: Placement) -> None:
         self.is_placed = True
@@ -61,16 +78,14 @@ class _AfterFlush:
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         held, self.held = self.held, []
         self.is_placed = True
-        for peer, command in held:
-            self._go_on(peer, command)
+        for go_on, _ in held:
+            go_on()
 
     def refuse(self, refusal: RefusedRequest) -> None:
         held, self.held = self.held, []
         self.is_placed = True
-        for peer, command in held:
+        for go_on, refuse in held:
             if refusal.code == ResponseCode.SYSTEM_BUSY:
-                self._go_on(
-                    peer, command
-                )  # only what came with it was refused; what was written before goes on
+                go_on()  # only what came with it was refused; what was written before goes on
             else:
-                self._refuse(peer, command, refusal)
+                refuse(refusal)
