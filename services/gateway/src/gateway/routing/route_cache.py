@@ -56,6 +56,11 @@ class Route:
             return self.brokers[broker]
         return self.lately[broker][0] if broker in self.lately else None
 
+    def shares(self) -> dict[str, QueueData]:
+        """Return the shares of all brokers that can be reached, also of those that nameservers lost sight of."""
+        seen = {name: share for name, share in self.brokers.items() if name in self.addresses}
+        return {name: share for name, (share, _address) in self.lately.items()} | seen
+
     def address(self, broker: str) -> str:
         """Return where a broker with a share is reached."""
         return self.addresses.get(broker) or self.lately[broker][1]
@@ -163,7 +168,8 @@ class RouteCache:
             raise
         if history is None:
             route = await self.get(topic)
-            current = of_counts({name: queue.write_queues for name, queue in route.brokers.items()})
+            counts = {name: queue.write_queues for name, queue in (route.shares() | route.brokers).items()}
+            current = of_counts(counts)
             if current is None:
                 raise away(f"topic {topic} has no queue to write to")
             await self._names.put_value(ORDER_NAMESPACE, topic, current.text())
@@ -207,55 +213,57 @@ class RouteCache:
             self.forget(topic)
 
     async def _ask(self, topic: str) -> Route | None:
+        old = self._routes.get(topic)
         try:
-            data = await self._names.route(topic)
+            data, alive = await self._ask_names(topic, old)
         except PeerAway as error:
-            if topic in self._routes:  # better an old route than none: the stores go on without nameservers
+            if old is not None:  # better an old route than none: the stores go on without nameservers
                 self._stale.discard(topic)
-                return self._routes[topic]
+                return old
             raise (
                 unanswered(error, is_write=False)
                 if isinstance(error, Unusable)
                 else away("no nameserver answers; try again")
             ) from error
         if data is None:
-            return await self._without_route(topic)
+            return self._without_route(topic, old, alive)
         self._stale.discard(topic)
         if not self._known.has_lists:
             await self._see_brokers()  # whoever names a broker in a send or a pull may mean one that is away
         now = self._now()
         self._known.saw((Broker(name, "", address) for name, address in data.addresses.items()), now)
-        old = self._routes.get(topic)
         route = Route(topic, data, old.next_queue if old else self._first_queue, now)
         if old is not None:
             route.holders |= old.holders
-            route.lately = await self._lost_sight_of(old, data)
+            route.lately = {
+                name: (share, old.address(name))
+                for name, share in old.shares().items()
+                if name not in data.addresses and name not in alive and self._known.get(name, now) is not None
+            }
         self._routes[topic] = route
         if len(self._routes) > TOPICS_MAX:
             self._drop(min(self._routes, key=lambda name: self._routes[name].used))
         return route
 
-    async def _lost_sight_of(self, old: Route, data: RouteData) -> dict[str, tuple[QueueData, str]]:
-        """Return those brokers of the old route that are registered nowhere; one that is alive has left the topic."""
-        before = {
-            name: (old.brokers[name], old.addresses[name]) for name in old.brokers if name in old.addresses
-        }
-        gone = {**old.lately, **before}
-        for name in data.addresses:
-            gone.pop(name, None)
-        if not gone:
-            return gone
-        alive, now = {broker.name for broker in await self._see_brokers()}, self._now()
-        return {
-            name: share
-            for name, share in gone.items()
-            if name not in alive and self._known.get(name, now) is not None
-        }
+    async def _ask_names(self, topic: str, old: Route | None) -> tuple[RouteData | None, set[str]]:
+        """Return the route, and the registered brokers where one of the old route is missing from it.
 
-    async def _without_route(self, topic: str) -> Route | None:
+        Brokers register one after another with a nameserver that has just started. A missing one that is registered may
+        have registered after the route was read, so the route is read again: a broker leaves a topic when it is alive
+        and missing twice.
+        """
+        data = await self._names.route(topic)
+        if old is None:
+            return data, set()
+        missing = (old.brokers.keys() | old.lately.keys()) - (data.addresses.keys() if data else set[str]())
+        if not missing:
+            return data, set()
+        alive = {broker.name for broker in await self._see_brokers()}
+        return (await self._names.route(topic) if missing & alive else data), alive
+
+    def _without_route(self, topic: str, old: Route | None, alive: set[str]) -> Route | None:
         """Keep an old route whose brokers are all gone from the nameserver: they, or it, are just starting again."""
-        old = self._routes.get(topic)
-        if old is not None and not await self._are_alive(set(old.brokers)):
+        if old is not None and alive.isdisjoint(old.brokers):
             self._stale.discard(topic)
             return old
         self.forget(topic)
