@@ -14,7 +14,7 @@ from goals import FLOORS, GOALS, Figure, amount, verdict
 from refusing import refuse
 
 OURS = "Gantry"
-BEGIN, END = "<!-- figures of a run -->", "<!-- end of the figures -->"
+BEGIN, END = "<!-- results of a run -->", "<!-- end of the results -->"
 LOWER_IS_BETTER = {"ms", "s", "MB"}
 
 
