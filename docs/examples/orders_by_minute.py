@@ -1,4 +1,4 @@
-"""A chart of one's own from the log: orders by minute, asked in SQL, drawn as an SVG.
+"""A chart of your own from the log: orders by minute, queried in SQL, drawn as an SVG.
 
 python docs/examples/orders_by_minute.py DATA_DIRECTORY CHART.svg
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gantry_spark.session import session
 
-ASKED = """
+QUERY = """
     SELECT date_format(storeTimestamp, 'HH:mm') AS minute, count(*) AS messages, sum(bodySize) AS bytes
     FROM log WHERE topic = 'orders' GROUP BY minute ORDER BY minute
 """
@@ -19,7 +19,7 @@ columns = "topic,storeTimestamp,bodySize"
 spark.read.format("gantry").option("path", data).option("columns", columns).load().createOrReplaceTempView(
     "log"
 )
-rows = spark.sql(ASKED).collect()
+rows = spark.sql(QUERY).collect()
 spark.stop()
 
 most = max((row["messages"] for row in rows), default=1)
