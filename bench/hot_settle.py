@@ -209,7 +209,7 @@ def run_kind(kind: str, store: SettlingStore, options: argparse.Namespace) -> No
         measure(kind, halves, count, store, options)
         return
     measure(kind, commits(store, halves), count, store, options)
-    assert store.transactions.figures.committed == count
+    assert store.transactions.metrics.committed == count
 
 
 async def run(options: argparse.Namespace) -> None:

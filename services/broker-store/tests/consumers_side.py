@@ -28,10 +28,10 @@ class Consumers:
             RetryingParts(
                 read_record=store.log.read_record, topics=store.topics, targets=sending.targets,
                 queues=store.queues, appends=sending.appends, delays=sending.delays, retries=sending.retries,
-                later=DeferredReplies(self.side.classes["send"], self.side.clock.now_ms),
+                deferred=DeferredReplies(self.side.classes["send"], self.side.clock.now_ms),
                 consumer_of=lambda peer, _group: f"client@{peer.id}", broker_ip="127.0.0.1",
                 on_sent_back=lambda topic, group: self.sent_back.append((topic, group)),
-                chance=lambda: 0.5,
+                rng=lambda: 0.5,
             )
         )  # fmt: skip
         self.side.table.add_all(self.retrying.commands())

@@ -99,7 +99,7 @@ class ReadingSide:
         queue = self.store.find(topic, queue_id)
         first = 0 if queue is None else queue.max_offset
         code = self.store.put(*args, topic=topic, queue_id=queue_id, **kwargs)
-        if self.consuming.holding:
+        if self.consuming.held_count:
             self.consuming.arrived(topic, queue_id, first, [code])
             self.consuming.answer_arrivals()
 

@@ -190,7 +190,7 @@ class InternalAppend(Protocol):
         ...
 
 
-class CommitFigures(Protocol):
+class CommitMetrics(Protocol):
     """Where the group commit counts."""
 
     def put_took_us(self, us: int, count: int) -> None:

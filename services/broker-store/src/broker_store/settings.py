@@ -16,7 +16,7 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Switch = bool
 
 
-def _words(text: str) -> Meta:
+def _help(text: str) -> Meta:
     return Meta(description=text)
 
 
@@ -24,156 +24,154 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
     """Settings of one broker-store process."""
 
     # who and where
-    listen: Annotated[str, _words("Address every port is bound to.")] = "127.0.0.1"
-    port: Annotated[Port, _words("Remoting port; the fast port is 2 below, HTTP 2 above.")] = 10911
-    fast_port: Annotated[Port, _words("Port for sends only; 0 = port - 2.")] = 0
-    http_port: Annotated[Port, _words("Health, metrics and snapshots; 0 = port + 2.")] = 0
+    listen: Annotated[str, _help("Address every port is bound to.")] = "127.0.0.1"
+    port: Annotated[Port, _help("Remoting port; the fast port is 2 below, HTTP 2 above.")] = 10911
+    fast_port: Annotated[Port, _help("Port for sends only; 0 = port - 2.")] = 0
+    http_port: Annotated[Port, _help("Health, metrics and snapshots; 0 = port + 2.")] = 0
     allowed_hosts: AllowedHosts = ""
     claim_any_host: Annotated[
         Switch,
-        _words(
+        _help(
             "A scheduler or txn-checker may name any host as its own to gateways; off: the host that its connection comes from. For networks that change addresses."
         ),
     ] = False
     advertise: Annotated[
         str,
-        _words(
+        _help(
             "Address told to nameservers and written into message ids; empty: the one listened on, or if that is all, the one packets leave from."
         ),
     ] = ""
     cluster_name: Annotated[
-        str, Meta(min_length=1, max_length=127), _words("Cluster this broker belongs to.")
+        str, Meta(min_length=1, max_length=127), _help("Cluster this broker belongs to.")
     ] = "DefaultCluster"
-    broker_name: Annotated[str, Meta(min_length=1, max_length=127), _words("Name of this broker.")] = (
+    broker_name: Annotated[str, Meta(min_length=1, max_length=127), _help("Name of this broker.")] = (
         "broker-a"
     )
     nameservers: Annotated[
-        str, _words("host:port;host:port, or the http address of a list; empty = none.")
+        str, _help("host:port;host:port, or the http address of a list; empty = none.")
     ] = ""
-    nats_url: Annotated[str, _words("NATS server for hints; empty = none.")] = ""
+    nats_url: Annotated[str, _help("NATS server for hints; empty = none.")] = ""
     nats_token_file: Annotated[
-        str, _words("File that holds the token of NATS; empty: none is needed, or it stands in nats_url.")
+        str, _help("File that holds the token of NATS; empty: none is needed, or it stands in nats_url.")
     ] = ""
     register_seconds: Annotated[
-        float, Meta(ge=0.05, le=60), _words("Between registrations with the nameservers.")
+        float, Meta(ge=0.05, le=60), _help("Between registrations with the nameservers.")
     ] = 30.0
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], _words("Least level that is logged.")
+        Literal["debug", "info", "warning", "error"], _help("Least level that is logged.")
     ] = "info"
-    log_json: Annotated[Switch, _words("Log as JSON lines.")] = False
+    log_json: Annotated[Switch, _help("Log as JSON lines.")] = False
     log_file: Annotated[
         str,
-        _words("File to log into, with all of stdout and stderr; moved aside to .1 at 8 MiB. Empty: stderr."),
+        _help("File to log into, with all of stdout and stderr; moved aside to .1 at 8 MiB. Empty: stderr."),
     ] = ""
     idle_seconds: Annotated[
-        float, Meta(gt=0, le=86400), _words("A connection silent for so long is closed.")
+        float, Meta(gt=0, le=86400), _help("A connection silent for so long is closed.")
     ] = 120.0
     drain_seconds: Annotated[
-        float, Meta(ge=0, le=60), _words("How long a shutdown waits for requests under way.")
+        float, Meta(ge=0, le=60), _help("How long a shutdown waits for requests under way.")
     ] = 5.0
 
     extensions: Annotated[
-        str, Meta(max_length=4096), _words("Extensions to load, separated by commas; see docs/extensions.md.")
+        str, Meta(max_length=4096), _help("Extensions to load, separated by commas; see docs/extensions.md.")
     ] = ""
 
     # the log
-    store_dir: Annotated[
-        Path, _words("Directory of commitlog/, consumequeue/, index/, config/, gantry/.")
-    ] = Path("data/store")
+    store_dir: Annotated[Path, _help("Directory of commitlog/, consumequeue/, index/, config/, gantry/.")] = (
+        Path("data/store")
+    )
     flush: Annotated[
-        Literal["sync", "async"], _words("sync: answer after fdatasync; async: after the write.")
+        Literal["sync", "async"], _help("sync: answer after fdatasync; async: after the write.")
     ] = "sync"
     flush_interval_ms: Annotated[
-        int, Meta(ge=1, le=500), _words("Under async flush, longest time until fdatasync.")
+        int, Meta(ge=1, le=500), _help("Under async flush, longest time until fdatasync.")
     ] = 500
     flush_timeout_ms: Annotated[
         int,
         Meta(ge=10, le=60_000),
-        _words("A send waiting longer for its flush is answered FLUSH_DISK_TIMEOUT."),
+        _help("A send waiting longer for its flush is answered FLUSH_DISK_TIMEOUT."),
     ] = 5000
-    segment_bytes: Annotated[int, Meta(ge=MIB, le=4096 * MIB), _words("Size of a CommitLog file.")] = (
+    segment_bytes: Annotated[int, Meta(ge=MIB, le=4096 * MIB), _help("Size of a CommitLog file.")] = (
         1024 * MIB
     )
-    message_bytes_max: Annotated[int, Meta(ge=1, le=4 * MIB), _words("Largest message body.")] = 4 * MIB
-    index_enable: Annotated[Switch, _words("Index messages by key and unique key.")] = True
+    message_bytes_max: Annotated[int, Meta(ge=1, le=4 * MIB), _help("Largest message body.")] = 4 * MIB
+    index_enable: Annotated[Switch, _help("Index messages by key and unique key.")] = True
     queue_file_units: Annotated[
-        int, Meta(ge=64, le=10_000_000), _words("Units of 20 bytes in a ConsumeQueue file.")
+        int, Meta(ge=64, le=10_000_000), _help("Units of 20 bytes in a ConsumeQueue file.")
     ] = 300_000
-    index_slots: Annotated[int, Meta(ge=64, le=100_000_000), _words("Hash slots of an index file.")] = (
+    index_slots: Annotated[int, Meta(ge=64, le=100_000_000), _help("Hash slots of an index file.")] = (
         5_000_000
     )
-    index_entries: Annotated[int, Meta(ge=64, le=100_000_000), _words("Entries of an index file.")] = (
+    index_entries: Annotated[int, Meta(ge=64, le=100_000_000), _help("Entries of an index file.")] = (
         20_000_000
     )
-    checkpoint_seconds: Annotated[float, Meta(ge=0.05, le=600), _words("Most time between checkpoints.")] = (
-        5.0
-    )
+    checkpoint_seconds: Annotated[float, Meta(ge=0.05, le=600), _help("Most time between checkpoints.")] = 5.0
     checkpoint_bytes: Annotated[
-        int, Meta(ge=MIB, le=1024 * MIB), _words("Most log bytes between checkpoints.")
+        int, Meta(ge=MIB, le=1024 * MIB), _help("Most log bytes between checkpoints.")
     ] = 48 * MIB
     zero_ahead_bytes: Annotated[
-        int, Meta(ge=0, le=1024 * MIB), _words("How far ahead of the log's end blocks are zeroed; 0 = not.")
+        int, Meta(ge=0, le=1024 * MIB), _help("How far ahead of the log's end blocks are zeroed; 0 = not.")
     ] = 64 * MIB
 
     # retention and disk
     reserved_hours: Annotated[
-        int, Meta(ge=1, le=24 * 3650), _words("CommitLog files older than this are deleted.")
+        int, Meta(ge=1, le=24 * 3650), _help("CommitLog files older than this are deleted.")
     ] = 72
     delete_when: Annotated[
         str,
         Meta(pattern=r"^\d{1,2}(;\d{1,2})*$"),
-        _words("Hours of the day at which old files go, as 04;13."),
+        _help("Hours of the day at which old files go, as 04;13."),
     ] = "04"
     disk_ratio_max: Annotated[
-        int, Meta(ge=10, le=95), _words("Percent of disk use above which old files go at any hour.")
+        int, Meta(ge=10, le=95), _help("Percent of disk use above which old files go at any hour.")
     ] = 75
-    free_bytes_min: Annotated[int, Meta(ge=0), _words("Sends are refused below this much free disk.")] = (
+    free_bytes_min: Annotated[int, Meta(ge=0), _help("Sends are refused below this much free disk.")] = (
         192 * MIB
     )
     ballast_bytes: Annotated[
-        int, Meta(ge=0, le=1024 * MIB), _words("Reserve that is freed when the disk is full.")
+        int, Meta(ge=0, le=1024 * MIB), _help("Reserve that is freed when the disk is full.")
     ] = 64 * MIB
 
     # topics and groups
-    auto_create_topics: Annotated[Switch, _words("A send may create its topic after TBW102.")] = True
-    auto_create_groups: Annotated[Switch, _words("A consumer may create its group.")] = True
+    auto_create_topics: Annotated[Switch, _help("A send may create its topic after TBW102.")] = True
+    auto_create_groups: Annotated[Switch, _help("A consumer may create its group.")] = True
     topic_queues_default: Annotated[
-        int, Meta(ge=1, le=1024), _words("Queues of the template topic TBW102.")
+        int, Meta(ge=1, le=1024), _help("Queues of the template topic TBW102.")
     ] = TOPIC_QUEUES_DEFAULT
     broker_permission: Annotated[
-        int, Meta(ge=0, le=6), _words("2 write, 4 read, 6 both; masks the topics' own.")
+        int, Meta(ge=0, le=6), _help("2 write, 4 read, 6 both; masks the topics' own.")
     ] = 6
     cluster_topic_enable: Annotated[
-        Switch, _words("A topic named as the cluster may be used as template.")
+        Switch, _help("A topic named as the cluster may be used as template.")
     ] = True
-    broker_topic_enable: Annotated[Switch, _words("A topic named as the broker may be used as template.")] = (
+    broker_topic_enable: Annotated[Switch, _help("A topic named as the broker may be used as template.")] = (
         True
     )
-    trace_topic_enable: Annotated[Switch, _words("Make RMQ_SYS_TRACE_TOPIC at start.")] = True
+    trace_topic_enable: Annotated[Switch, _help("Make RMQ_SYS_TRACE_TOPIC at start.")] = True
     region: Annotated[
-        str, Meta(min_length=1, max_length=127), _words("MSG_REGION of stored messages and replies.")
+        str, Meta(min_length=1, max_length=127), _help("MSG_REGION of stored messages and replies.")
     ] = "DefaultRegion"
-    trace_on: Annotated[Switch, _words("TRACE_ON of stored messages and replies.")] = True
+    trace_on: Annotated[Switch, _help("TRACE_ON of stored messages and replies.")] = True
 
     # protection
     send_pending_max: Annotated[
-        int, Meta(ge=1, le=1_000_000), _words("Sends under way before SYSTEM_BUSY.")
+        int, Meta(ge=1, le=1_000_000), _help("Sends under way before SYSTEM_BUSY.")
     ] = 10_000
     send_wait_ms_max: Annotated[
-        int, Meta(ge=1, le=60_000), _words("A send that waited longer unwritten is refused.")
+        int, Meta(ge=1, le=60_000), _help("A send that waited longer unwritten is refused.")
     ] = 200
     accept_sends_after_ms: Annotated[
-        int, Meta(ge=0), _words("Wall clock (ms) before which sends are refused; 0 = none.")
+        int, Meta(ge=0), _help("Wall clock (ms) before which sends are refused; 0 = none.")
     ] = 0
     output_bytes_max: Annotated[
-        int, Meta(ge=MIB, le=4096 * MIB), _words("Unsent bytes after which a slow reader is closed.")
+        int, Meta(ge=MIB, le=4096 * MIB), _help("Unsent bytes after which a slow reader is closed.")
     ] = 64 * MIB
 
     # idempotent sends
     idempotency_window_seconds: Annotated[
-        int, Meta(ge=1, le=7 * 86400), _words("How long a key is remembered.")
+        int, Meta(ge=1, le=7 * 86400), _help("How long a key is remembered.")
     ] = 600
-    idempotency_keys_max: Annotated[int, Meta(ge=16, le=50_000_000), _words("Most keys remembered.")] = (
+    idempotency_keys_max: Annotated[int, Meta(ge=16, le=50_000_000), _help("Most keys remembered.")] = (
         1_000_000
     )
 
@@ -181,39 +179,39 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
     delay_levels: Annotated[
         str,
         Meta(max_length=8192),
-        _words(
+        _help(
             "Durations of the delay levels, as 1s 5s 1m 2h 1d, from level 1 on. What waits at a change is delivered when it was due."
         ),
     ] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     delay_horizon_seconds: Annotated[
-        int, Meta(ge=1, le=10 * 365 * 86400), _words("How far ahead the instant of a timed message may lie.")
+        int, Meta(ge=1, le=10 * 365 * 86400), _help("How far ahead the instant of a timed message may lie.")
     ] = 40 * 86400
-    recall_enable: Annotated[Switch, _words("A timed message may be taken back with its recall handle.")] = (
+    recall_enable: Annotated[Switch, _help("A timed message may be taken back with its recall handle.")] = (
         True
     )
 
     store_replies: Annotated[
-        Switch, _words("Keep replies to request messages in the cluster's reply topic.")
+        Switch, _help("Keep replies to request messages in the cluster's reply topic.")
     ] = True
 
     # pulls (held and served by the other half of the store)
     long_polling_enable: Annotated[
-        Switch, _words("Hold pulls until data comes; off: answer after at most a second.")
+        Switch, _help("Hold pulls until data comes; off: answer after at most a second.")
     ] = True
     pull_bytes_max: Annotated[
-        int, Meta(ge=1024, le=16 * MIB), _words("Most message bytes of one pull reply.")
+        int, Meta(ge=1024, le=16 * MIB), _help("Most message bytes of one pull reply.")
     ] = 256 * 1024
     property_filter_enable: Annotated[
-        Switch, _words("Serve SQL92 filters; off: subscriptions with one are refused.")
+        Switch, _help("Serve SQL92 filters; off: subscriptions with one are refused.")
     ] = True
     server_side_reset: Annotated[
-        Switch, _words("Resets change the store's offsets; off: only tell the clients, as before RocketMQ 5.")
+        Switch, _help("Resets change the store's offsets; off: only tell the clients, as before RocketMQ 5.")
     ] = True
     protect_broker: Annotated[
-        Switch, _words("Refuse pulls of groups that fell behind fallbehind_bytes_max.")
+        Switch, _help("Refuse pulls of groups that fell behind fallbehind_bytes_max.")
     ] = False
     fallbehind_bytes_max: Annotated[
-        int, Meta(ge=MIB), _words("Log bytes behind which a group counts as too slow.")
+        int, Meta(ge=MIB), _help("Log bytes behind which a group counts as too slow.")
     ] = 16 * 1024 * MIB
 
     @property

@@ -59,7 +59,7 @@ async def side(tmp_path):
 async def test_runtime_info_has_every_key_that_cluster_list_reads(side):
     side.put(b"m")
     await side.ask(11, pull_fields(0))
-    side.consuming.figures.sample(100, 0)
+    side.consuming.metrics.sample(100, 0)
     table = decode_body((await side.ask(28)).body, KVTable).table
     assert [key for key in CLUSTER_LIST_KEYS if key not in table] == []
     assert table["msgGetTotalTodayNow"] == "1"

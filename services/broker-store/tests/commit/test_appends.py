@@ -265,7 +265,7 @@ async def test_what_was_held_back_when_a_flush_failed_is_surely_not_stored(side,
 
 async def test_after_a_flush_of_many_the_next_one_waits_for_them_and_a_timer_ends_that(side, peer):
     timers = []
-    side.appends.later = lambda _seconds, callback: timers.append(callback)
+    side.appends.call_later = lambda _seconds, callback: timers.append(callback)
     for _ in range(20):
         side.send(peer)
     side.end_turn()

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.anyio
 class Reader:
     """Stands for the reading side."""
 
-    def __init__(self, holding: int = 1) -> None:
-        self.holding = holding
+    def __init__(self, held_count: int = 1) -> None:
+        self.held_count = held_count
         self.events: list = []
         self.fails = False
 
@@ -51,7 +51,7 @@ async def test_readers_hear_once_per_queue_and_batch_after_the_units_are_there(s
 
 
 async def test_while_nobody_waits_nobody_is_told(side):
-    reader = side.sending.dispatch.readers = Reader(holding=0)
+    reader = side.sending.dispatch.readers = Reader(held_count=0)
     side.send(ScriptedPeer())
     side.flush()
     assert reader.events == []

@@ -114,19 +114,19 @@ async def test_a_held_pull_stays_held_over_what_it_does_not_want(side):
     side.send(11, sql(1, sysFlag=flags, suspendTimeoutMillis=60_000))
     put(side, 1, 2, 3)
     assert side.peer.answers() == []
-    assert side.consuming.holding == 1
+    assert side.consuming.held_count == 1
     put(side, 9)
     reply = side.peer.answer()
     assert bodies_of(reply.body) == [b"9"]
     assert reply.read(PullReplyHeader).next_begin_offset == 5
-    assert side.consuming.holding == 0
+    assert side.consuming.held_count == 0
 
 
 async def test_a_held_pull_keeps_its_first_deadline_and_is_told_how_far_it_came(side):
     flags = SUSPEND | WITH_SUBSCRIPTION
     put(side, 0)
     side.send(11, sql(1, sysFlag=flags, suspendTimeoutMillis=300))
-    held = side.consuming.pulls._fetches
+    held = side.consuming.pulls._held_pulls
     first = held.next_expiry_ms()
     for _ in range(3):
         put(side, 1)
@@ -150,7 +150,7 @@ async def test_damaged_records_are_left_out_and_counted(side):
     reply = await side.ask(11, sql())
     assert bodies_of(reply.body) == [b"6", b"7", b"9", b"10", b"11"]
     assert reply.read(PullReplyHeader).next_begin_offset == 6
-    assert side.consuming.figures.damaged_records == 1
+    assert side.consuming.metrics.damaged_records == 1
 
 
 async def test_holes_and_removed_records_are_passed_over(side):

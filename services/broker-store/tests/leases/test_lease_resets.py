@@ -27,7 +27,7 @@ async def set_offset(side, offset):
 
 
 def again(side, offset):
-    return side.store.states.leases.given_from("g", "orders", 0, offset)
+    return side.store.states.leases.delivered_from("g", "orders", 0, offset)
 
 
 def all_but(side, held):

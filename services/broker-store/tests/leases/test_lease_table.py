@@ -120,7 +120,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data())
     def ask(self, data):
         offset, lease = data.draw(st.sampled_from(self.handles))
-        standing = self.table.standing(offset, lease, self.now, self.is_ours)
+        standing = self.table.handle_state(offset, lease, self.now, self.is_ours)
         line = self.lines.get(offset)
         if line is None:
             assert standing is (HandleState.EXPIRED if self.is_ours(lease) else HandleState.FORGOTTEN)
@@ -256,7 +256,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data())
     def adopt(self, data):
         offset, lease = data.draw(st.sampled_from(self.handles))
-        if self.table.standing(offset, lease, self.now, self.is_ours) is not HandleState.FORGOTTEN:
+        if self.table.handle_state(offset, lease, self.now, self.is_ours) is not HandleState.FORGOTTEN:
             return
         start = self.table.unseen.next
         self.table.adopt(offset, lease, self.now + 60)

@@ -175,7 +175,7 @@ def test_a_segment_that_holds_only_part_of_its_preamble_goes(mini, disk, build_a
     again = mini(files).open()
     assert confirm <= 4096
     assert again.recovered.end == 4096
-    assert again.cuts[0].words == "the preamble of its segment is incomplete"
+    assert again.cuts[0].fault == "the preamble of its segment is incomplete"
     assert [segment.start for segment in again.log.segments] == [0]
     again.send(b"after")
     assert [again.log.read_record(4096)[88:95], again.log.segments[-1].start] == [b"offsets", 4096]

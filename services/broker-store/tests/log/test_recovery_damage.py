@@ -23,7 +23,7 @@ def test_a_flipped_body_below_the_confirm_offset_leaves_a_reported_hole_and_noth
     again = mini(disk.killed()).open()
     (hole,) = again.holes
     assert (hole.start, hole.end) == (places[1][0], places[2][0])
-    assert "CRC" in hole.words
+    assert "CRC" in hole.fault
     assert again.bodies() == {0: b"one", 2: b"three"}
     assert again.cuts == []
 

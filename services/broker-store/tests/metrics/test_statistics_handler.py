@@ -3,7 +3,7 @@
 import pytest
 from memory_store import MemoryPeer
 
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.statistics_handler import StatisticsHandlers
 from gantry_chassis.metrics import Metrics
 from gantry_wire.bodies import BrokerStatsData, decode_body
@@ -15,7 +15,7 @@ from gantry_wire.frame import FrameDecoder, decode_command
 @pytest.fixture
 def figures():
     """A minute in which 60 messages came in, 40 went out in 4 answers, and 2 came back."""
-    figures = Figures(Metrics(), 0)
+    figures = StoreMetrics(Metrics(), 0)
     figures.on_put("orders", 0, 0)
     figures.on_get("orders", "g", 0, 0, 0)
     figures.on_sent_back("orders", "g")

@@ -4,7 +4,7 @@ import asyncio
 
 from broker_store.metrics.class_metrics import watch_classes
 from broker_store.metrics.counts import TopicKind
-from broker_store.metrics.metrics import LAG_ROWS_MAX, Figures, Lag, quantile
+from broker_store.metrics.metrics import LAG_ROWS_MAX, Lag, StoreMetrics, quantile
 from broker_store.metrics.rates import DAY_S
 from broker_store.metrics.runtime_info import RuntimeState, distribution, runtime_info
 from broker_store.reading.protection import groups_too_far_behind
@@ -15,7 +15,7 @@ from gantry_wire.names import GATEWAY_GROUP, TIMER_TOPIC
 
 def made():
     metrics = Metrics()
-    return Figures(metrics, 0), metrics
+    return StoreMetrics(metrics, 0), metrics
 
 
 def test_puts_and_gets_are_counted_by_topic_and_group():
@@ -28,7 +28,7 @@ def test_puts_and_gets_are_counted_by_topic_and_group():
     assert 'gantry_store_put_bytes_total{topic="t"} 500.0' in text
     assert 'gantry_store_get_messages_total{group="g",topic="t"} 4.0' in text
     assert 'gantry_store_group_behind_bytes{group="g",topic="t"} 1000.0' in text
-    assert (figures.puts().told, figures.put_bytes_total, figures.gets().told) == (5, 500, 4)
+    assert (figures.puts().shown, figures.put_bytes_total, figures.gets().shown) == (5, 500, 4)
 
 
 def test_lag_and_other_numbers_are_read_when_asked():
@@ -73,13 +73,13 @@ def test_totals_do_not_fall_when_something_is_deleted():
     figures.forget_topic("t")
     figures.on_put("u", 1, 10)
     figures.sample(110, 0)
-    assert (figures.puts(), figures.gets().told, figures.put_bytes_total) == ((8, 8), 3, 80)
+    assert (figures.puts(), figures.gets().shown, figures.put_bytes_total) == ((8, 8), 3, 80)
     assert figures.put_rate.per_second(110) == 0.1
 
 
 def test_rates_leave_out_what_is_ours_and_days_what_is_the_systems_too():
     kinds = {"GANTRY_SYS_X": TopicKind.INTERNAL, "rmq_sys_x": TopicKind.SYSTEM}
-    figures = Figures(Metrics(), 0, lambda topic: kinds.get(topic, TopicKind.USER))
+    figures = StoreMetrics(Metrics(), 0, lambda topic: kinds.get(topic, TopicKind.USER))
     for topic in ("t", "rmq_sys_x", "GANTRY_SYS_X"):
         figures.on_put(topic, 2, 20)
         figures.on_get(topic, "g", 1, 10, 0)

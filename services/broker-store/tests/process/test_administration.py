@@ -10,7 +10,7 @@ from broker_store.config.broker_config import BrokerConfig
 from broker_store.config.config_files import DataVersionCounter
 from broker_store.config.runtime_config_file import RuntimeConfigFile
 from broker_store.process.building import Surroundings, build_consuming
-from broker_store.process.features import all_commands, build_behaviours
+from broker_store.process.features import all_commands, build_features
 from gantry_chassis.metrics import Metrics
 from gantry_chassis.nats_hints import Hints
 from gantry_link.pool import ConnectionPool
@@ -38,7 +38,7 @@ class WholeStore(SendingSide):
         )  # fmt: skip
         self.consuming = build_consuming(around, self.store, self.sending, config)
         kept = RuntimeConfigFile(config, self.files, self.store.config_dir, self.thread)
-        self.parts = build_behaviours(around, self.store, self.sending, self.consuming, self.thread, kept)
+        self.parts = build_features(around, self.store, self.sending, self.consuming, self.thread, kept)
         self.table.add_all({**self.consuming.commands(), **all_commands(self.parts)})
 
 

@@ -179,11 +179,11 @@ async def test_a_pull_at_the_end_is_held_and_answered_by_the_message_it_waits_fo
     side.put(b"old")
     side.send(11, pull_held(1))
     assert side.peer.answers() == []
-    assert side.consuming.holding == 1
+    assert side.consuming.held_count == 1
     side.put(b"new")
     reply = side.peer.answer()
     assert (reply.code, bodies_of(reply.body)) == (0, [b"new"])
-    assert side.consuming.holding == 0
+    assert side.consuming.held_count == 0
 
 
 async def test_a_pull_on_a_queue_that_never_had_a_message_is_held_too(side):
@@ -282,18 +282,18 @@ async def test_a_held_pull_commits_once_when_it_arrives(side):
 async def test_a_held_pull_ends_by_its_number_and_only_over_its_own_connection(side):
     for number in (7, 8):
         side.send(11, pull_held(0, gantryWaitId=number))
-    assert side.consuming.holding == 2
+    assert side.consuming.held_count == 2
     other = MemoryPeer()
     side.send(9035, {"waitId": 7}, peer=other, oneway=True)
     side.send(9035, {"waitId": 9}, oneway=True)
-    assert side.consuming.holding == 2
+    assert side.consuming.held_count == 2
     side.send(9035, {"waitId": 7}, oneway=True)
     side.send(9035, {"waitId": 7}, oneway=True)
-    assert side.consuming.holding == 1
+    assert side.consuming.held_count == 1
     side.put(b"m")
     assert len(side.peer.answers()) == 1
     side.send(9035, {"waitId": 8}, oneway=True)
-    assert side.consuming.holding == 0
+    assert side.consuming.held_count == 0
 
 
 async def test_a_corrected_offset_is_told_and_stored_as_an_event(side):
@@ -316,7 +316,7 @@ async def test_cold_bytes_are_read_beside_the_loop_and_answered_all_the_same(sid
     await asyncio.sleep(0.05)
     assert bodies_of(side.peer.answer().body) == [b"m"]
     assert side.classes["pull"].in_flight == 0
-    assert side.consuming.figures.cold_reads == 1
+    assert side.consuming.metrics.cold_reads == 1
 
 
 async def test_damage_is_left_out_of_the_reply_and_counted(side):
@@ -324,7 +324,7 @@ async def test_damage_is_left_out_of_the_reply_and_counted(side):
         side.put(b"m%d" % number)
     side.store.log.damaged = {50}
     assert bodies_of((await side.ask(11, pull_fields(0))).body) == [b"m1", b"m2"]
-    assert side.consuming.figures.damaged_records == 1
+    assert side.consuming.metrics.damaged_records == 1
 
 
 async def test_an_error_of_the_disk_is_told_and_harms_nobody_else(side):
@@ -346,4 +346,4 @@ async def test_an_arrival_answers_only_the_pulls_that_wait_for_it_however_many_a
     side.put(b"m", topic="wide", queue_id=777)
     assert bodies_of(peers[7].answer().body) == [b"m"]
     assert all(peer.answers() == [] for peer in peers)
-    assert side.consuming.holding == 999
+    assert side.consuming.held_count == 999

@@ -81,7 +81,7 @@ def listening(side, *extensions, failures=None):
 class Silent:
     """Readers that nobody needs."""
 
-    holding = 0
+    held_count = 0
 
     def arrived(self, *_):
         pass

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from leasing_side import LeasingSide, item
 from sending_side import ScriptedPeer, SendingSide
 
-from broker_store.retrying.send_back import Fate, SentBack, copy_of
+from broker_store.retrying.send_back import Decision, SentBack, copy_of
 from gantry_wire.codes import GantryCode
 from gantry_wire.lease_headers import ItemKind, LeaseItemsHeader, pack_items
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
@@ -65,7 +65,7 @@ def test_a_copy_that_is_sent_back_or_dead_has_what_was_sent(sent, is_dead, delay
         if delay is not None:  # as a delivered message of a level
             raw = record.properties + b"DELAY\x013\x02REAL_TOPIC\x01orders\x02REAL_QID\x010\x02"
             record = record._replace(properties=raw)
-        fate = Fate(True, 0, "used up") if is_dead else Fate(False, 5, "")
+        fate = Decision(True, 0, "used up") if is_dead else Decision(False, 5, "")
         asked = SentBack(16, 5, "c", "")
         copy = copy_of(record, fate, asked, side.queues.open("%RETRY%g", 0), side.sending.targets.mode)
         record = record._replace(properties=copy.properties)

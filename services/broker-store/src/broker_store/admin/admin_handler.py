@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.runtime_info import RuntimeState, runtime_info
 from broker_store.ports import Commands, Peer, TopicTable
 from broker_store.reading.pull_reading import InThread
@@ -30,12 +30,12 @@ class AdminHandlers:
     """Answers questions about the broker as a whole."""
 
     topics: TopicTable
-    figures: Figures
+    metrics: StoreMetrics
     classes: dict[str, RequestClass]
     state: Callable[[], RuntimeState]
     """Reads the disk: called in a thread."""
     now_ms: Callable[[], int]
-    later: DeferredReplies
+    deferred: DeferredReplies
     in_thread: InThread
 
     def commands(self) -> Commands:
@@ -47,7 +47,7 @@ class AdminHandlers:
 
     def runtime_info(self, peer: Peer, command: Command) -> None:
         """28: the broker's state in numbers."""
-        self.later.answer(peer, command, self._runtime_info(command))
+        self.deferred.answer(peer, command, self._runtime_info(command))
 
     def system_topics(self, _peer: Peer, command: Command) -> bytes:
         """305: topics that belong to the system."""
@@ -56,7 +56,7 @@ class AdminHandlers:
 
     async def _runtime_info(self, command: Command) -> bytes:
         state = await self.in_thread(self.state)
-        table = {**runtime_info(self.figures, state), **self._queues()}
+        table = {**runtime_info(self.metrics, state), **self._queues()}
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(KVTable(table=table)))
 
     def _queues(self) -> dict[str, str]:

@@ -32,7 +32,7 @@ class CleaningHandlers:
 
     cleaner: Callable[[], Cleaner]
     """Asked when a request comes: retention starts after recovery."""
-    later: DeferredReplies
+    deferred: DeferredReplies
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -44,7 +44,7 @@ class CleaningHandlers:
 
     def clean_queues(self, peer: Peer, command: Command) -> None:
         """306: delete files of queues whose messages are gone from the log. Their offsets go on where they were."""
-        self.later.answer(peer, command, _done(command, self.cleaner().forget_deleted()))
+        self.deferred.answer(peer, command, _done(command, self.cleaner().forget_deleted()))
 
     def clean_topics(self, _peer: Peer, command: Command) -> bytes:
         """316: delete queues that have no topic. There are none: a topic goes with its queues, and a start adopts others."""
@@ -52,7 +52,7 @@ class CleaningHandlers:
 
     def delete_log(self, peer: Peer, command: Command) -> None:
         """329: delete segments older than their time, whatever the hour."""
-        self.later.answer(peer, command, _done(command, self._delete_log()))
+        self.deferred.answer(peer, command, _done(command, self._delete_log()))
 
     async def _delete_log(self) -> None:
         count = await self.cleaner().delete_expired()

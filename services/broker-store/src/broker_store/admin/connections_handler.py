@@ -50,8 +50,8 @@ class ConnectionHandlers:
         group = command.read(ConsumerGroupHeader).consumer_group
         entry = self.clients.consumers.get(group)
         if entry is None:
-            words = f"the consumer group[{group}] not online"
-            raise RefusedRequest(ResponseCode.CONSUMER_NOT_ONLINE, words)
+            remark = f"the consumer group[{group}] not online"
+            raise RefusedRequest(ResponseCode.CONSUMER_NOT_ONLINE, remark)
         body = ConsumerConnection(
             connection_set=[_connection(client) for client in entry.clients.values()],
             consume_from_where=entry.consumption.start,

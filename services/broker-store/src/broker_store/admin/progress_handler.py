@@ -41,7 +41,7 @@ class ProgressHandlers:
     offsets: OffsetTable
     keeper: OffsetKeeper
     searching: Searching
-    later: DeferredReplies
+    deferred: DeferredReplies
     now_ms: Callable[[], int]
     broker_name: str
 
@@ -59,7 +59,7 @@ class ProgressHandlers:
         config = self.topics.find(header.topic)
         if config is None or self.topics.is_internal(header.topic):
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-        self.later.answer(peer, command, self._time_spans(command, config, header.group))
+        self.deferred.answer(peer, command, self._time_spans(command, config, header.group))
 
     def corrections(self, _peer: Peer, command: Command) -> bytes:
         """308: by queue, the lowest offset of all groups; Java's greatest long where `compareGroup` is further back.
@@ -99,7 +99,7 @@ class ProgressHandlers:
             and not self.topics.is_internal(topic)
             and (entry is None or topic in entry.subscriptions)
         ]
-        self.later.answer(peer, command, self._clone(command, source, header.dest_group, wanted))
+        self.deferred.answer(peer, command, self._clone(command, source, header.dest_group, wanted))
 
     async def _clone(self, command: Command, source: str, target: str, topics: list[str]) -> bytes:
         durable = [
@@ -109,8 +109,8 @@ class ProgressHandlers:
         ]
         errors = [error for error in await asyncio.gather(*durable) if error is not None]
         if errors:
-            words = f"the offsets are set but not durable, clone them again: {errors[0]}"
-            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+            remark = f"the offsets are set but not durable, clone them again: {errors[0]}"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def _commit(self, group: str, topic: str, queue_id: int, offset: int) -> "asyncio.Future[OSError | None]":

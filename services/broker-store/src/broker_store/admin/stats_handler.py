@@ -7,7 +7,7 @@ from broker_store.admin.topics_handler import TopicHeader
 from broker_store.groups.clients import ClientTable
 from broker_store.groups.groups import GroupTable
 from broker_store.groups.offsets import OffsetTable
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.ports import Commands, Peer, QueueReader, QueueTable, TopicTable
 from broker_store.reading.searching import Searching, position_of
 from broker_store.requests.deferred_replies import DeferredReplies
@@ -37,9 +37,9 @@ class StatsHandlers:
     groups: GroupTable
     clients: ClientTable
     offsets: OffsetTable
-    figures: Figures
+    metrics: StoreMetrics
     searching: Searching
-    later: DeferredReplies
+    deferred: DeferredReplies
     broker_name: str
     address: str
 
@@ -57,7 +57,7 @@ class StatsHandlers:
         config = self.topics.find(topic)
         if config is None:
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-        self.later.answer(peer, command, self._topic_stats(command, config))
+        self.deferred.answer(peer, command, self._topic_stats(command, config))
 
     def consume_stats(self, peer: Peer, command: Command) -> None:
         """208: how far a group is, in the topics listed, in one topic, or in all in which it has committed."""
@@ -65,12 +65,14 @@ class StatsHandlers:
         group = header.consumer_group
         listed = [topic for topic in (header.topic_list or "").split(";") if topic]
         topics = listed or ([header.topic] if header.topic else self.offsets.topics_of(group))
-        self.later.answer(peer, command, self._consume_stats(command, group, topics, any_topic=bool(listed)))
+        self.deferred.answer(
+            peer, command, self._consume_stats(command, group, topics, any_topic=bool(listed))
+        )
 
     def all_consume_stats(self, peer: Peer, command: Command) -> None:
         """317: progress of every group, in all topics or in the order topics only."""
         only_order = command.read(BrokerConsumeStatsHeader).is_order
-        self.later.answer(peer, command, self._all_consume_stats(command, only_order=only_order))
+        self.deferred.answer(peer, command, self._all_consume_stats(command, only_order=only_order))
 
     async def _topic_stats(self, command: Command, config: TopicConfig) -> bytes:
         topic = config.topic_name
@@ -78,7 +80,7 @@ class StatsHandlers:
         queues = [self.queues.find(topic, queue_id) for queue_id in range(count)]
         newest = [None if queue is None else position_of(queue, queue.max_offset - 1) for queue in queues]
         times = await self.searching.times(newest)
-        figures = self.figures.topics.get(topic)
+        metrics = self.metrics.topics.get(topic)
         body = TopicStatsTable(
             offset_table={
                 self._name(topic, queue_id): TopicOffset(
@@ -89,8 +91,8 @@ class StatsHandlers:
                 for queue_id, queue in enumerate(queues)
             },
             topic_put_tps=0.0
-            if figures is None
-            else figures.messages_meter.minute(self.figures.sampled_s).per_second,
+            if metrics is None
+            else metrics.messages_meter.minute(self.metrics.sampled_s).per_second,
         )
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
@@ -142,9 +144,9 @@ class StatsHandlers:
             config = self.topics.find(topic)
             if config is None or (entry is not None and topic not in entry.subscriptions):
                 continue
-            figures = self.figures.groups.get((topic, group))
-            if figures is not None:
-                per_second += figures.messages_meter.minute(self.figures.sampled_s).per_second
+            metrics = self.metrics.groups.get((topic, group))
+            if metrics is not None:
+                per_second += metrics.messages_meter.minute(self.metrics.sampled_s).per_second
             for queue_id in range(config.read_queue_nums):
                 queue = self.queues.find(topic, queue_id)
                 progress = self._progress(group, topic, queue_id, queue)

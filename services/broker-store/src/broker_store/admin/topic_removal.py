@@ -62,8 +62,8 @@ class TopicRemoval:
             done(refusal)
             return
         self._queues.remove(name)
-        for tell in self.on_removed:
-            tell(name)
+        for notify in self.on_removed:
+            notify(name)
         self._saver.changed()
         # The record in the log is durable already: the file only spares recovery from searching for it.
         self._saver.when_saved(lambda _error: done(None))

@@ -98,8 +98,8 @@ class TopicHandler:
             try:
                 topic.attributes = merge_attributes(present.attributes if present else {}, topic.attributes)
             except IllegalAttributes as error:
-                words = f"topic {topic.topic_name}: {error}"
-                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words) from error
+                remark = f"topic {topic.topic_name}: {error}"
+                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark) from error
         self._put(topics)
         self._answer_when_saved(peer, command)
 
@@ -192,8 +192,8 @@ class TopicHandler:
             if error is None:
                 self.when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
             else:
-                words = f"the topic is in force but could not be saved ({error}); it is tried again"
-                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words))
+                remark = f"the topic is in force but could not be saved ({error}); it is tried again"
+                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark))
 
         self._saver.when_saved(answer)
 

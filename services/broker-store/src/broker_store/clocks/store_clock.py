@@ -45,7 +45,7 @@ class StoreClock:
             self._offset_s = offset_s = max(wall_s() - monotonic_s() for _ in range(3))
             self.shifts, self.wall = Shifts(), SteadyWall(offset_s, is_known=True)
         elif boot and note.boot == boot and note.steady_ms <= now_s * 1000:
-            self._offset_s, self.shifts, wall_offset_s = _gone_on(note, now_s)
+            self._offset_s, self.shifts, wall_offset_s = _continued(note, now_s)
             self.wall = SteadyWall(wall_offset_s, is_known=note.is_known)
         else:
             self._offset_s = note.store_ms / 1000 - now_s
@@ -170,7 +170,7 @@ class StoreClock:
             wall.believe()
 
 
-def _gone_on(note: ClockNote, now_s: float) -> tuple[float, Shifts, float]:
+def _continued(note: ClockNote, now_s: float) -> tuple[float, Shifts, float]:
     """Return the offset of store time, its shifts, and the believed offset of the wall clock, in the same run of the machine."""
     ahead_s = (note.store_ms - note.wall_ms) / 1000 - AHEAD_SECONDS_MAX
     slower_s = min(max(ahead_s, 0.0), (now_s - note.steady_ms / 1000) * SLOWER_RATE)

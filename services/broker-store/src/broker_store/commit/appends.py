@@ -15,7 +15,7 @@ from broker_store.commit.flush_pace import GATHER_S_MAX, FlushPace
 from broker_store.commit.message import Entry, Mode
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.errors import DiskFull, LogError, LogStopped, NoDescriptorLeft
-from broker_store.ports import CommitFigures
+from broker_store.ports import CommitMetrics
 from broker_store.requests.request_classes import OVERLOAD, RequestClass, waited_too_long
 from gantry_chassis.logs import get_logger
 from gantry_wire.codes import ResponseCode
@@ -72,7 +72,7 @@ WAITING_BYTES_MAX = 256 * 1024 * 1024
 _log = get_logger()
 AtTurnEnd = Callable[[Callable[[], None]], None]
 """Has a callback run once at the end of this turn of the loop, however often it is asked for."""
-Later = Callable[[float, Callable[[], None]], object]
+CallLater = Callable[[float, Callable[[], None]], object]
 
 
 class _Waiting(NamedTuple):
@@ -104,9 +104,9 @@ class Appends:
         self.store_host = store_host
         self.store_ms = 0
         """Store time of the batch being placed."""
-        self.figures: CommitFigures | None = None
+        self.metrics: CommitMetrics | None = None
         self.request_sync: Callable[[], None] = _no_sync_thread
-        self.later: Later = _nothing
+        self.call_later: CallLater = _nothing
         """Runs a callback after some seconds: call_later."""
         self.on_disk_full: Callable[[], None] = _nothing
         """Told when a write met the end of the disk."""
@@ -131,7 +131,7 @@ class Appends:
         self._placed: list[Entry] = []
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
-        self.appeared_ms = recovered_ms
+        self.visible_ms = recovered_ms
         """Store time of the newest batch that is wholly visible, at first of the newest record of earlier runs."""
         self.batches = 0
         self.syncs = 0
@@ -144,12 +144,12 @@ class Appends:
         return self.sends.in_flight
 
     @property
-    def appeared_end(self) -> int:
+    def visible_end(self) -> int:
         """Everything below this position is written and visible."""
         return self._waiting[0].start if self._waiting else self.log.written_end
 
     @property
-    def is_crowded(self) -> bool:
+    def is_overloaded(self) -> bool:
         """Whether so much waits that new work is to be refused as busy."""
         return self.sends.in_flight >= self.sends.capacity or self._waiting_bytes > WAITING_BYTES_MAX
 
@@ -162,7 +162,7 @@ class Appends:
         """Take an entry into this turn's batch. Raises RefusedRequest when the store cannot take it now."""
         if self.log.state is not LogState.RUNNING:
             raise stopped(self.log.stop_reason) if self.log.state is LogState.STOPPED else disk_full()
-        if self.is_crowded:
+        if self.is_overloaded:
             self.sends.refused_full += 1
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
         self._take(entry, body_bytes)
@@ -223,14 +223,14 @@ class Appends:
             return False
         if not self._is_timed:  # for when no turns come that look at the time themselves
             self._is_timed = True
-            self.later(GATHER_S_MAX, self._gathered)
+            self.call_later(GATHER_S_MAX, self._gathered)
         return True
 
     def _gathered(self) -> None:
         self._is_timed = False
-        self._go_on()
+        self._resume()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Look again at what was left open: something it waited for may be over."""
         if self._open and self._turn_s is None:
             self._end_turn()
@@ -313,10 +313,10 @@ class Appends:
         now = [entry for entry in placed if entry.mode == Mode.ASYNC]
         if now:
             is_all = len(now) == len(placed)
-            self._appear(end, now, self.appeared_end if is_all or self._waiting else start)
+            self._make_visible(end, now, self.visible_end if is_all or self._waiting else start)
             self._answer(now, self._opened_s)
             if is_all:
-                self.appeared_ms = self.store_ms
+                self.visible_ms = self.store_ms
                 return
             placed = [entry for entry in placed if entry.mode != Mode.ASYNC]
         for entry in placed:
@@ -339,7 +339,7 @@ class Appends:
             self._waiting_bytes -= batch.end - batch.start
             opened_s = opened_s or batch.opened_s
             entries = entries + batch.entries if entries else batch.entries
-            self.appeared_ms = max(self.appeared_ms, batch.store_ms)
+            self.visible_ms = max(self.visible_ms, batch.store_ms)
         try:
             self.log.set_confirm(position)
         except LogStopped as error:
@@ -347,12 +347,12 @@ class Appends:
             self.failed(error)
             return
         if entries:
-            self._appear(max(position, self.log.visible_end), entries, self.appeared_end)
+            self._make_visible(max(position, self.log.visible_end), entries, self.visible_end)
             self._answer(entries, opened_s)
             now_s, count = self._clock.monotonic(), messages_of(entries)
             self._pace.ended(now_s, count, self.sends.in_flight)
-            if self.figures is not None:
-                self.figures.on_flush(int((now_s - opened_s) * 1e6), count)
+            if self.metrics is not None:
+                self.metrics.on_flush(int((now_s - opened_s) * 1e6), count)
         if self._open:
             self._at_turn_end(self._end_turn_bound)
 
@@ -360,11 +360,11 @@ class Appends:
         """Answer what waited when a flush failed: whether it is stored, nobody knows. Called in the loop."""
         while self._waiting:
             self._refuse(self._waiting.popleft().entries, unknown())
-        self._go_on()
+        self._resume()
 
     def answer_late(self) -> None:
         """Answer FLUSH_DISK_TIMEOUT to those that waited too long; they stay in the log and appear when flushed."""
-        self._go_on()
+        self._resume()
         latest_s = self._clock.monotonic() - self._flush_timeout_s
         for waiting in self._waiting:
             if waiting.opened_s > latest_s:
@@ -372,17 +372,17 @@ class Appends:
             for entry in waiting.entries:
                 entry.answer(self, ResponseCode.FLUSH_DISK_TIMEOUT)
 
-    def _appear(self, visible_end: int, entries: list[Entry], visible_below: int) -> None:
+    def _make_visible(self, visible_end: int, entries: list[Entry], visible_below: int) -> None:
         self.log.set_visible(visible_end)
-        self._dispatch.appear(entries, visible_below)
+        self._dispatch.make_visible(entries, visible_below)
 
     def _answer(self, entries: list[Entry], opened_s: float) -> None:
         count = messages_of(entries)
         self.sends.in_flight -= count
         for entry in entries:
             entry.answer(self)
-        if self.figures is not None:
-            self.figures.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), count)
+        if self.metrics is not None:
+            self.metrics.put_took_us(int((self._clock.monotonic() - opened_s) * 1e6), count)
 
     def _refuse(self, entries: list[Entry], refusal: RefusedRequest) -> None:
         count = messages_of(entries)

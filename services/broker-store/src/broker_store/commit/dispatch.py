@@ -15,7 +15,7 @@ class Readers(Protocol):
     """The reading side: told what arrived, then asked once per batch to answer the pulls that this woke."""
 
     @property
-    def holding(self) -> int:
+    def held_count(self) -> int:
         """How many pulls are held; nobody is told of arrivals while none is."""
         ...
 
@@ -31,7 +31,7 @@ class Readers(Protocol):
 class NoReaders:
     """Stands in until the reading side is there (while the store recovers)."""
 
-    holding = 0
+    held_count = 0
 
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
         raise AssertionError("nothing is held here")
@@ -48,13 +48,13 @@ class Dispatch:
         """None while the index is switched off."""
         self.readers: Readers = NoReaders()
 
-    def appear(self, entries: Sequence[Entry], visible_below: int) -> None:
+    def make_visible(self, entries: Sequence[Entry], visible_below: int) -> None:
         """Make `entries`, in log order, readable, and wake who waits for them. All below `visible_below` is readable then."""
         readers = self.readers
         index: list[IndexEntry] = []
-        arrivals: Arrivals | None = {} if readers.holding else None
+        arrivals: Arrivals | None = {} if readers.held_count else None
         for entry in entries:
-            entry.appear(index, arrivals)
+            entry.make_visible(index, arrivals)
         if self.keys is not None:
             self.keys.put(index, visible_below)
         if arrivals:

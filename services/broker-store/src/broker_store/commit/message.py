@@ -71,7 +71,7 @@ class Entry(Protocol):
         """Undo `place`: the log took the batch back. Called newest first."""
         ...
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         """Become readable: append units to the queue, add to the batch's index entries and arrivals."""
         ...
 
@@ -184,7 +184,7 @@ class Message:
         self.queue.next_offset = self.offset
         self.queue.put_bytes -= self.size
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         queue, position = self.queue, self.position
         queue.units.append(self.offset, position, self.size, self.tags_code)
         topic = queue.topic
@@ -195,7 +195,7 @@ class Message:
         if arrivals is not None:
             arrivals.setdefault(queue, []).append(self.tags_code)
 
-    def told(self) -> tuple[int, dict[str, str]]:
+    def reply_place(self) -> tuple[int, dict[str, str]]:
         """Return the queue that the sender is told, and further fields of its answer."""
         return self.queue.queue_id, {}
 

@@ -25,7 +25,7 @@ class SpecialMessage(Message):
         )  # fmt: skip
         self.target_queue_id = message.queue.queue_id
 
-    def told(self) -> tuple[int, dict[str, str]]:
+    def reply_place(self) -> tuple[int, dict[str, str]]:
         return self.target_queue_id, {}
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
@@ -33,7 +33,7 @@ class SpecialMessage(Message):
         if peer is None:
             return
         message_id = offset_message_id(at.store_host, self.position)
-        queue_id, more = self.told()
+        queue_id, more = self.reply_place()
         if not code:
             extra = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
             if more:

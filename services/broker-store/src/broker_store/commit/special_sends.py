@@ -72,8 +72,8 @@ def refuse_in_batch(properties: dict[str, str], sys_flag: int) -> None:
 
 
 def _not_in_batch(what: str) -> RefusedRequest:
-    words = f"{what} cannot be part of a batch; nothing was stored, send it by itself"
-    return RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+    remark = f"{what} cannot be part of a batch; nothing was stored, send it by itself"
+    return RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, remark)
 
 
 def is_half(properties: dict[str, str], reconsume_times: int) -> bool:

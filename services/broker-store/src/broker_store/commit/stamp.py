@@ -31,7 +31,7 @@ ADDED = (MSG_REGION, TRACE_ON, CLUSTER)
 _ADDED = frozenset(ADDED)
 _END = 2
 _SEPARATOR = b"\x02"
-ZEROS_WORDS = f"the message properties hold {TORN_BYTES} zero bytes in a row: put binary data into the body"
+ZEROS_REMARK = f"the message properties hold {TORN_BYTES} zero bytes in a row: put binary data into the body"
 
 
 PLAIN_HEAD, PLAIN_TAIL = f"{UNIQ_KEY}\x01".encode(), f"\x02{WAIT}\x01true\x02".encode()
@@ -79,7 +79,7 @@ class Stamp:
         if raw and raw[-1] != _END:
             raw += _SEPARATOR
         if len(raw) > TORN_BYTES and ZERO_SECTOR in raw:
-            raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, ZEROS_WORDS)
+            raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, ZEROS_REMARK)
         unique_key = properties.get(UNIQ_KEY)
         if unique_key is None:
             unique_key = self._next_unique_key()

@@ -9,7 +9,7 @@ from broker_store.log.errors import LogStopped, NoDescriptorLeft
 RETRY_SECONDS = 0.05
 """Between two tries while the process has no descriptor left for the directory of the log."""
 
-Later = Callable[..., object]
+InLoop = Callable[..., object]
 """Runs a function with its arguments in the event loop: call_soon_threadsafe."""
 
 
@@ -19,7 +19,7 @@ class SyncThread:
     def __init__(
         self,
         sync: Callable[[], int],
-        in_loop: Later,
+        in_loop: InLoop,
         on_synced: Callable[[int], None],
         on_failed: Callable[[LogStopped], None],
     ) -> None:
@@ -48,31 +48,31 @@ class SyncThread:
     def _run(self) -> None:
         wishes = self._wishes
         while wishes.get():
-            goes_on = True
-            while goes_on:
+            is_running = True
+            while is_running:
                 try:
-                    goes_on = wishes.get_nowait()
+                    is_running = wishes.get_nowait()
                 except queue.Empty:
                     break
             try:
                 position = self._sync()
             except NoDescriptorLeft:
-                if not goes_on or not self._waits_for_retry():
+                if not is_running or not self._waits_for_retry():
                     return  # what is written is answered by nobody
                 continue
             except LogStopped as stopped:
                 self._in_loop(self._on_failed, stopped)
                 return  # never retried into a success
             self._in_loop(self._on_synced, position)
-            if not goes_on:
+            if not is_running:
                 return
 
     def _waits_for_retry(self) -> bool:
         """Wait a moment and ask for the same sync again; False when the thread is to end meanwhile."""
         try:
-            goes_on = self._wishes.get(timeout=RETRY_SECONDS)
+            is_running = self._wishes.get(timeout=RETRY_SECONDS)
         except queue.Empty:
-            goes_on = True
-        if goes_on:
+            is_running = True
+        if is_running:
             self._wishes.put(True)
-        return goes_on
+        return is_running

@@ -66,7 +66,7 @@ class Preambles:
         self._store_host = store_host
         self._mode = mode
         self._bytes_max = parts_bytes_max
-        self.placed: Callable[[PlacedRecord], None] = _nowhere
+        self.placed: Callable[[PlacedRecord], None] = _ignore
         """Takes each placed record into the open batch: Appends.placed."""
 
     def build(self, position: int) -> list[bytes]:
@@ -117,7 +117,7 @@ class PlacedRecord:
     def take_back(self) -> None:
         self._queue.next_offset = self._offset
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         self._queue.units.append(self._offset, self._position, self._size, tags_code(OFFSETS_TAG))
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
@@ -196,5 +196,5 @@ def _bodies(position: int, next_offsets: dict[str, dict[int, int]], bytes_max: i
 _ENVELOPE_BYTES = 128
 
 
-def _nowhere(_record: PlacedRecord) -> None:
+def _ignore(_record: PlacedRecord) -> None:
     raise AssertionError("no group commit takes the preamble")

@@ -36,8 +36,8 @@ class ConfigurationHandlers:
             if error is None:
                 peer.send(encode_response(ResponseCode.SUCCESS, command.opaque))
             else:
-                words = f"the change holds until the broker stops; it could not be saved: {error}"
-                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words))
+                remark = f"the change holds until the broker stops; it could not be saved: {error}"
+                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark))
 
         self.config.when_kept(answer)
 

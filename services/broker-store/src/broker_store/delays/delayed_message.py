@@ -31,13 +31,13 @@ class DelayedMessage(SpecialMessage):
         if self.wait.level_ms:
             self.tags_code = self.store_ms + self.wait.level_ms
 
-    def told(self) -> tuple[int, dict[str, str]]:
+    def reply_place(self) -> tuple[int, dict[str, str]]:
         wait = self.wait
         deliver_ms = self.store_ms + wait.level_ms if wait.level_ms else wait.deliver_ms
-        return self.target_queue_id, told_fields(deliver_ms, wait.recall_handle)
+        return self.target_queue_id, delay_fields(deliver_ms, wait.recall_handle)
 
 
-def told_fields(deliver_ms: int, recall_handle: str) -> dict[str, str]:
+def delay_fields(deliver_ms: int, recall_handle: str) -> dict[str, str]:
     """Return what the sender of a delayed message is told beside its queue: when it is due, how to take it back."""
     fields = {"deliverMs": str(deliver_ms)}
     if recall_handle:

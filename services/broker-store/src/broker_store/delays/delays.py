@@ -6,7 +6,7 @@ from broker_store.commit.message import Message
 from broker_store.commit.queues import Queue
 from broker_store.commit.special_sends import TIMERS, level_of
 from broker_store.config.delay_levels import LevelList
-from broker_store.delays.delayed_message import DelayedMessage, Wait, told_fields
+from broker_store.delays.delayed_message import DelayedMessage, Wait, delay_fields
 from broker_store.delays.instants import Now, due_ms
 from broker_store.delays.recall_handle import RecallHandle
 from gantry_wire.codes import ResponseCode
@@ -74,7 +74,7 @@ class Delays:
         """Raise RefusedRequest for a delay that cannot be had."""
         due_ms(properties, self._now(), self.horizon_ms)
 
-    def told_of(self, record: Record) -> tuple[int, dict[str, str]]:
+    def reply_place_of(self, record: Record) -> tuple[int, dict[str, str]]:
         """Return what the sender of a stored message is told again: queue, and of a delayed one when it is due."""
         topic = record.topic.decode(errors="replace")
         if topic not in (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC):
@@ -85,10 +85,10 @@ class Delays:
             return queue_id, {}
         if topic == SCHEDULE_TOPIC:
             deliver_ms = self.levels.deliver_ms(record.properties, record.store_timestamp)
-            return queue_id, told_fields(deliver_ms, "")
+            return queue_id, delay_fields(deliver_ms, "")
         deliver_ms = int(properties.get(TIMER_OUT_MS, "0"))
         handle = self._handle(properties.get(REAL_TOPIC, ""), deliver_ms, properties.get(UNIQ_KEY, ""))
-        return queue_id, told_fields(deliver_ms, handle)
+        return queue_id, delay_fields(deliver_ms, handle)
 
     def _by_level(self, message: Message, properties: dict[str, str], level: int) -> Message:
         drop = [name for name in TIMERS if properties.pop(name, None) is not None]
@@ -99,11 +99,11 @@ class Delays:
         wait_ms = self.levels.duration_ms(number)
         put[GANTRY_DELAY_MS] = str(wait_ms)
         queue = self._open_queue(SCHEDULE_TOPIC, number - 1)
-        raw = _real_place(message, put, drop)
+        raw = _real_destination(message, put, drop)
         return DelayedMessage(message, queue, raw, Wait(0, wait_ms))
 
     def _by_instant(self, message: Message, deliver_ms: int, put: Mapping[str, str] = _NOTHING) -> Message:
-        raw = _real_place(message, {**put, TIMER_OUT_MS: str(deliver_ms)}, ())
+        raw = _real_destination(message, {**put, TIMER_OUT_MS: str(deliver_ms)}, ())
         handle = self._handle(message.queue.topic, deliver_ms, message.unique_key)
         return DelayedMessage(message, self._open_queue(TIMER_TOPIC, 0), raw, Wait(deliver_ms, 0, handle))
 
@@ -114,13 +114,13 @@ class Delays:
         return RecallHandle(topic, self.broker_name, deliver_ms, unique_key).text()
 
 
-def _real_place(message: Message, put: dict[str, str], drop: list[str] | tuple[()]) -> bytes:
+def _real_destination(message: Message, put: dict[str, str], drop: list[str] | tuple[()]) -> bytes:
     put = {REAL_TOPIC: message.queue.topic, REAL_QUEUE_ID: str(message.queue.queue_id), **put}
     raw = edit_properties(message.properties, put, drop)
     if len(raw) > PROPERTIES_BYTES_MAX:
-        words = (
+        remark = (
             f"the message properties have {len(raw)} bytes with those that a delay needs, "
             f"the limit is {PROPERTIES_BYTES_MAX}"
         )
-        raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+        raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, remark)
     return raw

@@ -81,5 +81,5 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _illegal(words: str) -> RefusedRequest:
-    return RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words, {"gantryCode": "DELAY_ILLEGAL"})
+def _illegal(remark: str) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, remark, {"gantryCode": "DELAY_ILLEGAL"})

@@ -86,14 +86,14 @@ class Recalls:
     def _check(self, header: RecallHeader, handle: RecallHandle) -> None:
         left_ms = handle.deliver_ms - self._parts.now_ms()
         if handle.topic != header.topic:
-            words = "recall failed, topic not match"
+            remark = "recall failed, topic not match"
         elif handle.broker != self._parts.delays.broker_name:
-            words = "recall failed, broker service not available"
+            remark = "recall failed, broker service not available"
         elif not 0 < left_ms <= self._parts.delays.horizon_ms:
-            words = "recall failed, timestamp invalid"
+            remark = "recall failed, timestamp invalid"
         else:
             return
-        raise RefusedRequest(ResponseCode.ILLEGAL_OPERATION, words)
+        raise RefusedRequest(ResponseCode.ILLEGAL_OPERATION, remark)
 
 
 class _Cancelling(DelayedMessage):

@@ -22,18 +22,18 @@ class RecallHandle(NamedTuple):
 
     def text(self) -> str:
         """Return the handle as a client keeps it."""
-        words = f"{_VERSION} {self.topic} {self.broker} {self.deliver_ms} {self.unique_key}"
-        return urlsafe_b64encode(words.encode()).decode()
+        text = f"{_VERSION} {self.topic} {self.broker} {self.deliver_ms} {self.unique_key}"
+        return urlsafe_b64encode(text.encode()).decode()
 
 
 def parse_handle(text: str) -> RecallHandle:
     """Read a handle; padding may be missing. Raises ILLEGAL_OPERATION. A time that is no number is -1, as in RocketMQ."""
     try:
         padded = text + "=" * (-len(text) % 4)
-        words = b64decode(padded.encode("ascii"), altchars=b"-_", validate=True).decode()
+        text = b64decode(padded.encode("ascii"), altchars=b"-_", validate=True).decode()
     except (ValueError, binascii.Error):
-        words = ""
-    parts = words.split(" ")
+        text = ""
+    parts = text.split(" ")
     if len(text) > HANDLE_CHARS_MAX or len(parts) < _PARTS or parts[0] != _VERSION or not all(parts[:_PARTS]):
         raise RefusedRequest(ResponseCode.ILLEGAL_OPERATION, "recall handle is invalid")
     _, topic, broker, deliver, unique_key = parts[:_PARTS]

@@ -23,19 +23,19 @@ def compile_or_refuse(expression_type: str, expression: str) -> SqlFilter:
     try:
         return compiled(expression)
     except MalformedSql as error:
-        words = f"parse the consumer's subscription failed: {error}"
+        remark = f"parse the consumer's subscription failed: {error}"
         fields = {"column": str(error.column), "expected": error.expected}
-        raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, words, fields) from error
+        raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark, fields) from error
 
 
 def refuse_unknown_type(expression_type: str) -> None:
     """Raise SUBSCRIPTION_PARSE_FAILED for a type of expression that is neither TAG nor SQL92."""
     if expression_type not in {TAG, SQL92}:
-        words = f"expression type {expression_type[:64]!r} is not known: use {TAG} or {SQL92}"
-        raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, words)
+        remark = f"expression type {expression_type[:64]!r} is not known: use {TAG} or {SQL92}"
+        raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
 
 
 def refuse_class_filter() -> RefusedRequest:
     """Return the refusal of a class filter: it would run a client's code in the broker."""
-    words = f"filtering by class is not supported: subscribe by {TAG} or {SQL92} instead"
-    return RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, words)
+    remark = f"filtering by class is not supported: subscribe by {TAG} or {SQL92} instead"
+    return RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)

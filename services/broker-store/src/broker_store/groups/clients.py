@@ -24,7 +24,7 @@ class Client:
     version: int
     updated_ms: int
     """Store time of its last heartbeat, as it is shown."""
-    heard_ms: int
+    last_seen_ms: int
     """The same by a steady clock: a step of the wall clock makes nobody fall silent."""
 
 
@@ -135,11 +135,11 @@ class ClientTable:
         peers: dict[int, Peer] = {}
         changed: list[str] = []
         for group, clients in list(self.producers.items()):
-            for client in [client for client in clients.values() if client.heard_ms < oldest]:
+            for client in [client for client in clients.values() if client.last_seen_ms < oldest]:
                 self._leave_producers(group, client.peer.id)
                 peers[client.peer.id] = client.peer
         for group, entry in list(self.consumers.items()):
-            late = [client for client in entry.clients.values() if client.heard_ms < oldest]
+            late = [client for client in entry.clients.values() if client.last_seen_ms < oldest]
             for client in late:
                 self._leave_consumers(group, client.peer.id)
                 peers[client.peer.id] = client.peer

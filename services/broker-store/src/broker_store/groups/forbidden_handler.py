@@ -39,7 +39,7 @@ class ForbiddenHandlers:
             if error is None:
                 peer.send(encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body)))
             else:
-                words = f"the change holds but could not be saved: {error}"
-                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words))
+                remark = f"the change holds but could not be saved: {error}"
+                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark))
 
         self.saver.when_saved(answer)

@@ -7,7 +7,7 @@ from broker_store.config.saver import Saver
 from broker_store.groups.groups import GroupTable, change_group_attributes, check_group_to_put
 from broker_store.groups.offset_keeper import OffsetKeeper
 from broker_store.groups.offsets import OffsetTable
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.ports import Commands, Peer
 from broker_store.requests.deferred_replies import DeferredReplies
 from broker_store.retrying.policy import RETRY_ATTRIBUTE, IllegalPolicy
@@ -35,8 +35,8 @@ class GroupHandlers:
     """Told of every change by the table."""
     offsets: OffsetTable
     keeper: OffsetKeeper
-    later: DeferredReplies
-    figures: Figures
+    deferred: DeferredReplies
+    metrics: StoreMetrics
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -77,21 +77,21 @@ class GroupHandlers:
         name = command.read(GroupHeader).group
         group = self.groups.find(name)
         if group is None:
-            words = f"SubscriptionGroup {name} not exist!"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+            remark = f"SubscriptionGroup {name} not exist!"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(group))
 
     def delete(self, peer: Peer, command: Command) -> None:
         """207: forget a group, and its offsets where that is asked for."""
         header = command.read(DeleteGroupHeader)
         if header.group_name in PRESET_GROUPS:
-            words = f"the group {header.group_name} belongs to the system and cannot be deleted"
-            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+            remark = f"the group {header.group_name} belongs to the system and cannot be deleted"
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
         self.groups.delete(header.group_name)
-        self.figures.forget_group(header.group_name)
+        self.metrics.forget_group(header.group_name)
         if header.wants_clean_offset:
             self.offsets.remove_group(header.group_name)
-            self.later.answer(peer, command, self._when_offsets_are_gone(command))
+            self.deferred.answer(peer, command, self._when_offsets_are_gone(command))
         else:
             self._answer_when_saved(peer, command.opaque)
 
@@ -101,8 +101,8 @@ class GroupHandlers:
             try:
                 change_group_attributes({}, group.attributes)
             except IllegalPolicy as error:
-                words = f"group {group.group_name}: attribute {RETRY_ATTRIBUTE}: {error}"
-                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words) from error
+                remark = f"group {group.group_name}: attribute {RETRY_ATTRIBUTE}: {error}"
+                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark) from error
         for group in groups:
             self.groups.put(group)
         self._answer_when_saved(peer, command.opaque)
@@ -121,5 +121,5 @@ class GroupHandlers:
 def _saved_reply(opaque: int, error: OSError | None) -> bytes:
     if error is None:
         return encode_response(ResponseCode.SUCCESS, opaque)
-    words = f"the change holds but could not be saved: {error}"
-    return encode_response(ResponseCode.SYSTEM_ERROR, opaque, remark=words)
+    remark = f"the change holds but could not be saved: {error}"
+    return encode_response(ResponseCode.SYSTEM_ERROR, opaque, remark=remark)

@@ -30,10 +30,10 @@ _CRC_CHARS = 9
 Answer = Callable[[OSError | None], None]
 """Told when a commit is durable, or why it is not known to be."""
 
-GoOn = Answer
+Resume = Answer
 """Commits, or passes on why it may not."""
 
-BeforeCommit = Callable[[str, str, int, int, GoOn], bool]
+BeforeCommit = Callable[[str, str, int, int, Resume], bool]
 """Told group, topic, queue id, offset and how to go on; True where it will go on by itself, later."""
 
 _log = get_logger()

@@ -64,14 +64,16 @@ class OffsetHandlers:
         if self.topics.find(topic) is None:
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
         if header.queue_id < 0 or header.commit_offset < 0:
-            words = f"queueId {header.queue_id} or offset {header.commit_offset} is below 0, topic is {topic}"
-            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+            remark = (
+                f"queueId {header.queue_id} or offset {header.commit_offset} is below 0, topic is {topic}"
+            )
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
         opaque = command.opaque
         if self.resets.is_pending(group, topic, header.queue_id):
             if group in self.clients.consumers:  # it has not yet heard of the reset
-                words = "Offset has been previously reset"
+                remark = "Offset has been previously reset"
                 if not command.is_oneway:
-                    peer.send(encode_response(ResponseCode.SUCCESS, opaque, remark=words))
+                    peer.send(encode_response(ResponseCode.SUCCESS, opaque, remark=remark))
                 return
             self.resets.forget_group(group)
         if command.is_oneway:
@@ -82,8 +84,8 @@ class OffsetHandlers:
             if error is None:
                 peer.send(encode_response(ResponseCode.SUCCESS, opaque))
             else:
-                words = f"the offset is taken but not durable, commit it again: {error}"
-                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, opaque, remark=words))
+                remark = f"the offset is taken but not durable, commit it again: {error}"
+                peer.send(encode_response(ResponseCode.SYSTEM_ERROR, opaque, remark=remark))
 
         self.keeper.commit(group, topic, header.queue_id, header.commit_offset, answer)
 

@@ -31,12 +31,12 @@ class RequestModeHandlers:
         if wanted.topic.startswith(RETRY_PREFIX):
             raise RefusedRequest(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
         if self.topics.find(wanted.topic) is None or self.topics.is_internal(wanted.topic):
-            words = f"topic[{wanted.topic}] not exist"
-            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, words)
+            remark = f"topic[{wanted.topic}] not exist"
+            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, remark)
         if self.groups.find(wanted.consumer_group) is None:
-            words = f"subscription group [{wanted.consumer_group}] does not exist"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+            remark = f"subscription group [{wanted.consumer_group}] does not exist"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if wanted.mode != PULL:
-            words = f"mode {wanted.mode[:16]} is not served here: every group pulls, write PULL"
-            raise RefusedRequest(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, words)
+            remark = f"mode {wanted.mode[:16]} is not served here: every group pulls, write PULL"
+            raise RefusedRequest(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
         return encode_response(ResponseCode.SUCCESS, command.opaque)

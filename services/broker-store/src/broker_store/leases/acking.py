@@ -47,7 +47,7 @@ _DONE, _EXPIRED, _INVALID, _FAILED = map(int, ItemStatus)
 
 Item = tuple[int, int, int, int, int]
 """Offset, lease, place in the request, kind, delay in ms."""
-Later = tuple[Subscription, QueueLeases, int, int, int]
+Postponed = tuple[Subscription, QueueLeases, int, int, int]
 """Queue, offset, delay in ms and place in the request of what is to come back later than `IN_PLACE_MS_MAX`."""
 
 
@@ -77,25 +77,30 @@ class Change(NamedTuple):
 class Request:
     """One request on its way."""
 
-    __slots__ = ("changes", "later", "statuses")
+    __slots__ = ("changes", "postponed", "statuses")
 
     def __init__(self, count: int) -> None:
         self.statuses = bytearray(count)
         self.changes: list[Change] = []
-        self.later: list[Later] = []
+        self.postponed: list[Postponed] = []
 
 
 class Acker:
     """Answers acknowledgements and extensions."""
 
     def __init__(
-        self, parts: LeaseParts, opener: Opener, notes: Notes, receiver: Receiver, giving_up: DeadLettering
+        self,
+        parts: LeaseParts,
+        opener: Opener,
+        notes: Notes,
+        receiver: Receiver,
+        dead_lettering: DeadLettering,
     ) -> None:
         self._parts = parts
         self._opener = opener
         self._notes = notes
         self._receiver = receiver
-        self._giving_up = giving_up
+        self._dead_lettering = dead_lettering
 
     # 9031
 
@@ -114,7 +119,7 @@ class Acker:
                 was_acked = request.statuses[earlier.place] == _DONE and earlier.kind == ItemKind.ACK
                 is_done = was_acked or self._is_done(leases, offset, lease, now_ms)
                 request.statuses[place] = _DONE if is_done and kind == ItemKind.ACK else _EXPIRED
-        if not request.changes and not request.later:
+        if not request.changes and not request.postponed:
             return _reply(command, request)
         self._write(peer, command, request)
         return None
@@ -127,18 +132,18 @@ class Acker:
         while at < len(items):
             offset, lease, place, kind, delay_ms = items[at]
             run = leases.table.runs.find(offset)
-            stands = (
+            is_held = (
                 run is not None and run.lease == lease and run.kind is Kind.LEASED and run.time_ms > now_ms
             )
-            if not stands:
-                standing = leases.table.standing(offset, lease, now_ms, self._receiver.is_ours)
-                if standing is HandleState.FORGOTTEN and self._may_adopt(one, leases, offset):
+            if not is_held:
+                handle_state = leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours)
+                if handle_state is HandleState.FORGOTTEN and self._may_adopt(one, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + ADOPTED_MS)
                     self._receiver.active[leases] = one
                     continue
-                if standing is not HandleState.HELD:
+                if handle_state is not HandleState.HELD:
                     request.statuses[place] = (
-                        _DONE if standing is HandleState.DONE and kind == ItemKind.ACK else _EXPIRED
+                        _DONE if handle_state is HandleState.DONE and kind == ItemKind.ACK else _EXPIRED
                     )
                     at += 1
                     continue
@@ -165,13 +170,15 @@ class Acker:
             else:
                 wait_ms = self._wait_ms(one, run.attempt, delay_ms)
                 if self._comes_later(one, leases, run.attempt, wait_ms):
-                    request.later += [(one, leases, item[0], wait_ms, item[2]) for item in items[begin:at]]
+                    request.postponed += [
+                        (one, leases, item[0], wait_ms, item[2]) for item in items[begin:at]
+                    ]
                     continue
                 change = Change(one, leases, first, mask, True, now_ms + wait_ms, run.attempt)
                 request.changes.append(change)
 
     def _is_done(self, leases: QueueLeases, offset: int, lease: int, now_ms: int) -> bool:
-        return leases.table.standing(offset, lease, now_ms, self._receiver.is_ours) is HandleState.DONE
+        return leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours) is HandleState.DONE
 
     def _wait_ms(self, one: Subscription, attempt: int, asked_ms: int) -> int:
         """Return how long a message that is given back waits: what was asked, or what the group's policy says."""
@@ -179,7 +186,7 @@ class Acker:
             return asked_ms
         config = self._parts.groups.find(one.group)
         policy = None if config is None else policy_of(config.attributes)
-        return 0 if policy is None else policy.wait_ms(attempt - 1, self._parts.chance)
+        return 0 if policy is None else policy.wait_ms(attempt - 1, self._parts.rng)
 
     def _comes_later(self, one: Subscription, leases: QueueLeases, attempt: int, wait_ms: int) -> bool:
         """Whether a message that is given back waits elsewhere. In order it may not: the next of its key waits for it."""
@@ -196,7 +203,7 @@ class Acker:
         work: dict[str, tuple[Subscription, list[Change]]] = {}
         for change in request.changes:
             work.setdefault(change.one.topic, (change.one, []))[1].append(change)
-        left = len(work) + len(request.later)
+        left = len(work) + len(request.postponed)
         failed: list[RefusedRequest] = []
 
         def answered(refusal: RefusedRequest | None) -> None:
@@ -214,12 +221,14 @@ class Acker:
 
         for one, changes in work.values():
             self._write_changes(one, changes, answered)
-        for later in request.later:
-            one, leases, offset, delay_ms, _place = later
-            self._giving_up.send_later(one, leases, offset, delay_ms, self._sent(request, later, answered))
+        for postponed in request.postponed:
+            one, leases, offset, delay_ms, _place = postponed
+            self._dead_lettering.send_later(
+                one, leases, offset, delay_ms, self._sent(request, postponed, answered)
+            )
 
-    def _sent(self, request: Request, later: Later, answered: Answered) -> Callable[[str], None]:
-        one, leases, offset, delay_ms, place = later
+    def _sent(self, request: Request, postponed: Postponed, answered: Answered) -> Callable[[str], None]:
+        one, leases, offset, delay_ms, place = postponed
 
         def sent(failure: str) -> None:
             run = leases.table.runs.find(offset)
@@ -241,22 +250,22 @@ class Acker:
             change.leases.table.hold_for(change.first, change.mask)
         note = LeaseNote(one.group, one.topic, _queue_notes(changes))
 
-        def appeared() -> None:
+        def on_visible() -> None:
             if not self._parts.subscriptions.apply_if_dropped(one, note):
-                self._appear(one, changes)
+                self._make_visible(one, changes)
 
-        def told(refusal: RefusedRequest | None) -> None:
+        def on_written(refusal: RefusedRequest | None) -> None:
             if refusal is not None:
                 for change in changes:
                     change.leases.table.withdraw(change.first, change.mask)
             answered(refusal)
 
         try:
-            self._notes.write(note, appeared, told)
+            self._notes.write(note, on_visible, on_written)
         except RefusedRequest as error:
-            told(error)
+            on_written(error)
 
-    def _appear(self, one: Subscription, changes: list[Change]) -> None:
+    def _make_visible(self, one: Subscription, changes: list[Change]) -> None:
         now_ms = self._parts.steady_ms()
         tries = attempts_max(self._parts.groups.find(one.group))
         is_due = False
@@ -274,7 +283,7 @@ class Acker:
         for leases in {id(change.leases): change.leases for change in changes}.values():
             self._opener.keep_in_step(one, leases)
         if is_due:
-            self._giving_up.collect(one)
+            self._dead_lettering.collect(one)
 
     # 9032
 
@@ -283,20 +292,20 @@ class Acker:
         header = command.read(LeaseItemsHeader)
         invisible_ms = header.invisible_ms or 0
         if not 1 <= invisible_ms <= INVISIBLE_MS_MAX:
-            words = f"invisibleMs is {invisible_ms}, it may be 1 to {INVISIBLE_MS_MAX}"
-            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+            remark = f"invisibleMs is {invisible_ms}, it may be 1 to {INVISIBLE_MS_MAX}"
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
         items = list(unpack_items(command.body))
         request = Request(len(items))
         now_ms = self._parts.steady_ms()
         for one, leases, of_queue in self._queues(header, items, request):
             for offset, lease, place, _kind, _delay in of_queue:
-                standing = leases.table.standing(offset, lease, now_ms, self._receiver.is_ours)
-                if standing is HandleState.FORGOTTEN and self._may_adopt(one, leases, offset):
+                handle_state = leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours)
+                if handle_state is HandleState.FORGOTTEN and self._may_adopt(one, leases, offset):
                     leases.table.adopt(offset, lease, now_ms + invisible_ms)
                     self._receiver.active[leases] = one
-                    standing = HandleState.HELD
-                request.statuses[place] = _DONE if standing is HandleState.HELD else _EXPIRED
-                if standing is HandleState.HELD:
+                    handle_state = HandleState.HELD
+                request.statuses[place] = _DONE if handle_state is HandleState.HELD else _EXPIRED
+                if handle_state is HandleState.HELD:
                     leases.table.extend(offset, 1, lease, now_ms + invisible_ms)
         reply = ExtendReplyHeader(until_ms=self._parts.now_ms() + invisible_ms)
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply, bytes(request.statuses))
@@ -307,8 +316,8 @@ class Acker:
         """Yield the items by queue. Those of a queue that is not there are invalid; so are all of an unknown group."""
         parts = self._parts
         if parts.topics.find(header.topic) is None:
-            words = f"topic[{header.topic}] not exist, apply first please!"
-            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, words)
+            remark = f"topic[{header.topic}] not exist, apply first please!"
+            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, remark)
         config = parts.groups.find(header.group)
         if config is None and not any(self._receiver.is_ours(one[4]) for one in items):
             config = parts.groups.find_or_create(header.group)  # a crash may have come before it was saved

@@ -9,7 +9,7 @@ class Arrivals(Protocol):
     """Told of messages that became readable, then asked to answer who they woke."""
 
     @property
-    def holding(self) -> int:
+    def held_count(self) -> int:
         """How many wait."""
         ...
 
@@ -25,7 +25,7 @@ class Arrivals(Protocol):
 class NoArrivals:
     """Nobody waits."""
 
-    holding = 0
+    held_count = 0
 
     def arrived(self, topic: str, tags_codes: Sequence[int]) -> None:
         pass

@@ -87,9 +87,9 @@ class DeadLettering:
         self._parts = parts
         self._opener = opener
         self._around = around
-        self._looker = Scanner(parts.log)
+        self._scanner = Scanner(parts.log)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.on_due: Callable[[Subscription], None] = _nobody
+        self.on_due: Callable[[Subscription], None] = _ignore
         """Told when something of a subscription may be due."""
         self.dead_letters = 0
         """Written since the start."""
@@ -193,15 +193,19 @@ class DeadLettering:
     async def _item(self, place: Place, delay_ms: int | None) -> SettleItem | None:
         """Return what is to be settled; None for a message that is gone."""
         queue = self._parts.queues.find(place.one.topic, place.leases.queue_id)
-        found = [] if queue is None else self._looker.places(queue, Run(place.offset, 1, Kind.DEAD))
+        found = [] if queue is None else self._scanner.places(queue, Run(place.offset, 1, Kind.DEAD))
         if not found:
             return None
         _offset, position, size = found[0]
-        data = await self._parts.in_thread(self._looker.read_waiting, position, size)
+        data = await self._parts.in_thread(self._scanner.read_waiting, position, size)
         if data is None:
             return None
         record = decode_record(data)
-        output = self._dead_letter(place, record) if delay_ms is None else self._late(place, record, delay_ms)
+        output = (
+            self._dead_letter(place, record)
+            if delay_ms is None
+            else self._delayed_output(place, record, delay_ms)
+        )
         return SettleItem(place.offset, position, [output], "dead" if delay_ms is None else "later")
 
     def _dead_letter(self, place: Place, record: Record) -> SettleOutput:
@@ -218,7 +222,7 @@ class DeadLettering:
         put = _fitting(record, put)
         return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.times)
 
-    def _late(self, place: Place, record: Record, delay_ms: int) -> SettleOutput:
+    def _delayed_output(self, place: Place, record: Record, delay_ms: int) -> SettleOutput:
         parts, group = self._parts, place.one.group
         config = parts.groups.find(group)
         name = retry_topic(group)
@@ -257,5 +261,5 @@ def _fitting(record: Record, put: dict[str, str]) -> dict[str, str]:
     return kept
 
 
-def _nobody(_one: Subscription) -> None:
+def _ignore(_one: Subscription) -> None:
     pass

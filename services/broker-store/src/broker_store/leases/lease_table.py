@@ -164,7 +164,9 @@ class LeaseTable:
                 part.time_ms = until_ms
                 self._set_timer(part)
 
-    def standing(self, offset: int, lease: int, now_ms: int, is_ours: Callable[[int], bool]) -> HandleState:
+    def handle_state(
+        self, offset: int, lease: int, now_ms: int, is_ours: Callable[[int], bool]
+    ) -> HandleState:
         """Say what a handle of (offset, lease) is worth; `is_ours` tells leases given since the start."""
         run = self.runs.find(offset)
         if run is not None:

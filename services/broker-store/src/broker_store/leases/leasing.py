@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from broker_store.groups.offset_keeper import GoOn
+from broker_store.groups.offset_keeper import Resume
 from broker_store.leases.acking import Acker
 from broker_store.leases.dead_lettering import DeadLettering, DeadLetteringParts
 from broker_store.leases.notes import LeaseNote, QueueNote
@@ -59,10 +59,10 @@ class Leasing:
         self._parts = parts
         self._notes = Notes(parts)
         self._opener = Opener(parts, self._notes)
-        self._giving_up = DeadLettering(parts, self._opener, around)
-        self._giving_up.on_due = self._offer
+        self._dead_lettering = DeadLettering(parts, self._opener, around)
+        self._dead_lettering.on_due = self._offer
         self._receiver = Receiver(parts, self._opener, self._notes)
-        self._acker = Acker(parts, self._opener, self._notes, self._receiver, self._giving_up)
+        self._acker = Acker(parts, self._opener, self._notes, self._receiver, self._dead_lettering)
         self._waiters = Waiters()
         self._woken: list[Waiter] = []
         self._ticks = 0
@@ -85,7 +85,7 @@ class Leasing:
         return {"leases": self._run}
 
     @property
-    def holding(self) -> int:
+    def held_count(self) -> int:
         """Waits held now; while there are none nobody needs to tell of arrivals."""
         return self._waiters.count
 
@@ -102,7 +102,7 @@ class Leasing:
     @property
     def dead_letters(self) -> int:
         """Dead letters written since the start, for a figure."""
-        return self._giving_up.dead_letters
+        return self._dead_lettering.dead_letters
 
     def arrived(self, topic: str, tags_codes: Sequence[int]) -> None:
         """Note messages that became readable; `answer_arrivals` follows."""
@@ -127,7 +127,7 @@ class Leasing:
         for leases in [leases for leases, one in active.items() if one.topic == topic]:
             del active[leases]
 
-    def offset_set(self, group: str, topic: str, queue_id: int, offset: int, go_on: GoOn) -> bool:
+    def offset_set(self, group: str, topic: str, queue_id: int, offset: int, on_written: Resume) -> bool:
         """Note that somebody sets a group's offset: all from there on is given again, leases under way are forgotten.
 
         The log must have that before it is answered. True: `go_on` is called once it has, or with why not. False: nothing was
@@ -139,14 +139,14 @@ class Leasing:
             return False
         note = LeaseNote(group, topic, [QueueNote(queue_id, offset)])
 
-        def appeared() -> None:
+        def on_visible() -> None:
             self._parts.subscriptions.apply(note)
 
         def answered(refusal: RefusedRequest | None) -> None:
-            go_on(None if refusal is None else OSError(refusal.remark))
+            on_written(None if refusal is None else OSError(refusal.remark))
 
         try:
-            self._notes.write(note, appeared, answered)
+            self._notes.write(note, on_visible, answered)
         except RefusedRequest as refusal:
             answered(refusal)
         return True
@@ -158,8 +158,8 @@ class Leasing:
     async def close(self) -> None:
         """Answer what is held, finish what is under way."""
         self._answer(self._waiters.take_if(self._waiters.keys_now()), is_ready=False)
-        await self._giving_up.close()
-        await self._parts.later.close()
+        await self._dead_lettering.close()
+        await self._parts.deferred.close()
 
     # Waiting
 
@@ -244,7 +244,7 @@ class Leasing:
             table = leases.table
             if table.is_timed_out(now_ms):
                 table.expire(now_ms, attempts_max(self._parts.groups.find(one.group)))
-                self._giving_up.collect(one)
+                self._dead_lettering.collect(one)
             if not len(table.runs) and not table.failed:
                 del active[leases]
         if self._waiters.count:
@@ -270,7 +270,7 @@ class Leasing:
                 by_one.setdefault(id(one), (one, []))[1].append(QueueNote(leases.queue_id, failed=flat))
         for one, notes in by_one.values():
             note = LeaseNote(one.group, one.topic, notes)
-            self._notes.tell(note, partial(self._parts.subscriptions.apply_if_dropped, one, note))
+            self._notes.write_unanswered(note, partial(self._parts.subscriptions.apply_if_dropped, one, note))
 
     # Groups
 
@@ -281,7 +281,7 @@ class Leasing:
         if config is None:
             if subscriptions.of_group(name):
                 # Forgotten once the log has it: notes of the group that are on their way lie before this one.
-                self._notes.tell(LeaseNote(name, "", gone=True), lambda: self._forget_group(name))
+                self._notes.write_unanswered(LeaseNote(name, "", gone=True), lambda: self._forget_group(name))
         elif not config.consume_enable:
             waiters = self._waiters
             self._answer(waiters.take_if(key for key in waiters.keys_now() if key[0] == name), is_ready=True)

@@ -16,7 +16,7 @@ Answered = Callable[[RefusedRequest | None], None]
 class NoteEntry(Message):
     """One record of GANTRY_SYS_ACKS. `appeared` is called with its position in the same step that makes it readable."""
 
-    __slots__ = ("_answered", "_appeared")
+    __slots__ = ("_on_answer", "_on_visible")
 
     def __init__(
         self,
@@ -25,28 +25,28 @@ class NoteEntry(Message):
         mode: Mode,
         now_ms: int,
         store_host: bytes,
-        appeared: Callable[[int], None],
-        answered: Answered,
+        on_visible: Callable[[int], None],
+        on_answer: Answered,
     ) -> None:
         super().__init__(
             queue, encode_note(note), b"", 0, "", None, mode, None, 0, 0, 0, now_ms, store_host, 0
         )
-        self._appeared = appeared
-        self._answered: Answered | None = answered
+        self._on_visible = on_visible
+        self._on_answer: Answered | None = on_answer
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         self.queue.units.append(self.offset, self.position, self.size, 0)
-        self._appeared(self.position)
+        self._on_visible(self.position)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         if code:  # late: it stays in the log and takes effect when it is flushed; only then is it answered
             return
-        self._tell(None)
+        self._finish(None)
 
     def refuse(self, refusal: RefusedRequest) -> None:
-        self._tell(refusal)
+        self._finish(refusal)
 
-    def _tell(self, refusal: RefusedRequest | None) -> None:
-        answered, self._answered = self._answered, None
-        if answered is not None:
-            answered(refusal)
+    def _finish(self, refusal: RefusedRequest | None) -> None:
+        on_answer, self._on_answer = self._on_answer, None
+        if on_answer is not None:
+            on_answer(refusal)

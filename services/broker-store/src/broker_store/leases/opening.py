@@ -36,11 +36,11 @@ class Opener:
         """Return a group that may receive, made if that is allowed. Raises RefusedRequest."""
         config = None if name == GATEWAY_GROUP else self._parts.groups.find_or_create(name)
         if config is None:
-            words = f"subscription group [{name}] does not exist, and none may be made by receiving"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+            remark = f"subscription group [{name}] does not exist, and none may be made by receiving"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if not config.consume_enable:
-            words = f"subscription group no permission, {name}: it is paused; resume it to receive"
-            raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
+            remark = f"subscription group no permission, {name}: it is paused; resume it to receive"
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
         return config
 
     def topic(self, name: str) -> TopicConfig:
@@ -69,11 +69,11 @@ class Opener:
         _compiled(asked, in_order=False, is_retry=False)
         known = one.coming or one.filter
         if asked != known and (one.queues or one.coming) and not header.change_filter:
-            words = (
+            remark = (
                 f"group {header.group} receives topic {header.topic} with the {known.kind} filter "
                 f"{known.expression[:200]!r}: use the same, or changeFilter to replace it for all"
             )
-            raise RefusedRequest(ResponseCode.ILLEGAL_OPERATION, words, {"gantryCode": FILTER_CONFLICT})
+            raise RefusedRequest(ResponseCode.ILLEGAL_OPERATION, remark, {"gantryCode": FILTER_CONFLICT})
         return asked if asked != one.filter or one.coming else None
 
     def wanted(self, one: Subscription, config: SubscriptionGroupConfig, *, is_retry: bool) -> Wanted:

@@ -13,7 +13,7 @@ from broker_store.leases.note_entry import Answered, NoteEntry
 from broker_store.leases.notes import ACKS_TOPIC, LeaseNote
 from broker_store.leases.subscriptions import Subscriptions
 from broker_store.log.commit_log import LogState
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.ports import LogReader
 from broker_store.reading.pull_reading import InThread
 from broker_store.reading.read_settings import ReadSettings
@@ -30,17 +30,17 @@ class LeaseParts:
     targets: Targets
     groups: GroupTable
     offsets: OffsetTable
-    figures: Figures
+    metrics: StoreMetrics
     settings: ReadSettings
     appends: Appends
     subscriptions: Subscriptions
-    later: DeferredReplies
+    deferred: DeferredReplies
     in_thread: InThread
     now_ms: Callable[[], int]
     """Store time."""
     steady_ms: Callable[[], int]
     """The clock by which leases and waits end: nothing moves it ahead."""
-    chance: Callable[[], float]
+    rng: Callable[[], float]
     """Numbers from 0 to 1, for delays that vary."""
     boot: int
     """Number of this start of the store: the upper half of every lease number."""
@@ -53,7 +53,7 @@ class Notes:
         self._parts = parts
         self.written = 0
 
-    def write(self, note: LeaseNote, appeared: Callable[[], object], answered: Answered) -> None:
+    def write(self, note: LeaseNote, on_visible: Callable[[], object], answered: Answered) -> None:
         """Append a note: `appeared` in the step that makes it visible, `answered` once it is durable, or refused.
 
         Goes on when the disk is full, from the ballast. Raises RefusedRequest where the store is stopped.
@@ -65,7 +65,7 @@ class Notes:
 
         def took_effect(position: int) -> None:
             parts.subscriptions.applied_at(position)
-            appeared()
+            on_visible()
 
         target = parts.targets.internal(parts.topics.ensure(ACKS_TOPIC, 1))
         queue = parts.queues.open(ACKS_TOPIC, 0)
@@ -75,13 +75,13 @@ class Notes:
         parts.appends.enqueue(entry, len(entry.body))
         self.written += 1
 
-    def tell(self, note: LeaseNote, appeared: Callable[[], object]) -> None:
+    def write_unanswered(self, note: LeaseNote, on_visible: Callable[[], object]) -> None:
         """Append a note nobody waits for; nothing happens where it cannot be written."""
         try:
-            self.write(note, appeared, _nobody)
+            self.write(note, on_visible, _ignore)
         except Exception:  # noqa: BLE001 - the store is stopped: the log will say what it has
             return
 
 
-def _nobody(_refusal: object) -> None:
+def _ignore(_refusal: object) -> None:
     pass

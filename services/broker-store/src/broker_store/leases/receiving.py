@@ -65,7 +65,7 @@ class Receiver:
         self._parts = parts
         self._opener = opener
         self._notes = notes
-        self._looker = Scanner(parts.log)
+        self._scanner = Scanner(parts.log)
         self._leases = parts.boot << 32
         self.active: dict[QueueLeases, Subscription] = {}
         """Queues with leases or delays: what has to be looked at as time passes."""
@@ -75,7 +75,7 @@ class Receiver:
     @property
     def damaged(self) -> int:
         """Records that were left out because they fail their check."""
-        return self._looker.damaged
+        return self._scanner.damaged
 
     def is_ours(self, lease: int) -> bool:
         """Whether a lease was given since this start of the store."""
@@ -102,7 +102,9 @@ class Receiver:
         try:
             return self._receive(command, header, config, one, may_wait=False)
         except Cold as cold:
-            self._parts.later.answer(peer, command, self._receive_slowly(command, header, config, one, cold))
+            self._parts.deferred.answer(
+                peer, command, self._receive_slowly(command, header, config, one, cold)
+            )
             return None
 
     def _note_first(
@@ -153,7 +155,7 @@ class Receiver:
         count = sum([run.records for run in batch.runs])
         self.messages += count
         if count:
-            self._parts.figures.on_get(header.topic, header.group, count, batch.size, 0)
+            self._parts.metrics.on_get(header.topic, header.group, count, batch.size, 0)
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply, body)
 
     async def _receive_slowly(
@@ -166,9 +168,9 @@ class Receiver:
     ) -> bytes:
         """Have the bytes read where waiting harms nobody, then receive: by then they are in memory."""
         try:
-            await self._parts.in_thread(self._looker.read_waiting, cold.position, cold.size)
+            await self._parts.in_thread(self._scanner.read_waiting, cold.position, cold.size)
         finally:
-            self._parts.figures.cold_reads += 1
+            self._parts.metrics.cold_reads += 1
         return self._receive(command, header, config, one, may_wait=True)
 
     def _gather_retries(
@@ -245,7 +247,7 @@ class Receiver:
                 if has_looked:
                     return
                 has_looked = True
-                batch.steps_left = self._looker.look(
+                batch.steps_left = self._scanner.look(
                     queue, table, wanted, batch.count_left, batch.steps_left, may_wait=may_wait
                 )
 
@@ -254,7 +256,7 @@ class Receiver:
     ) -> None:
         """Read a run's messages into the batch. What is not there is done; what has no room goes back."""
         first, mask, attempt = run.first, run.mask, run.attempt
-        places = self._looker.places(queue, run)
+        places = self._scanner.places(queue, run)
         fitting = len(places)
         size = batch.size
         for number, place in enumerate(places):
@@ -265,7 +267,7 @@ class Receiver:
                 break
         offsets: list[int] = []
         if fitting:
-            offsets, parts = self._looker.read_all(places[:fitting], may_wait=may_wait)
+            offsets, parts = self._scanner.read_all(places[:fitting], may_wait=may_wait)
             batch.parts += parts
         if len(offsets) < mask.bit_count():
             back = bits_of(first, [place[0] for place in places[fitting:]])

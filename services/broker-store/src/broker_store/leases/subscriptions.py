@@ -48,17 +48,17 @@ class QueueLeases:
         self.reasons: dict[int, str] = {}
         """Why messages were given back, for their dead letters."""
 
-    def given_from(self, offset: int) -> int:
+    def delivered_from(self, offset: int) -> int:
         """Count the messages at or above an offset, and above the low-water mark, that are done or on lease."""
         table = self.table
         start, end = max(offset, table.low), table.unseen.next
         unseen = table.unseen.gaps.count(start, end)
-        ungiven = sum(
+        undelivered = sum(
             (run.mask >> max(start - run.first, 0)).bit_count()
             for run in table.runs
             if run.kind is not Kind.LEASED
         )
-        return max(end - start, 0) - unseen - ungiven
+        return max(end - start, 0) - unseen - undelivered
 
 
 class Subscription:
@@ -102,11 +102,11 @@ class Subscriptions:
         """Return every subscription."""
         return list(self._all.values())
 
-    def given_from(self, group: str, topic: str, queue_id: int, offset: int) -> int:
+    def delivered_from(self, group: str, topic: str, queue_id: int, offset: int) -> int:
         """Count what a group that goes on at `offset` is given again, beyond what its committed offset says."""
         one = self._all.get((group, topic))
         leases = None if one is None else one.queues.get(queue_id)
-        return 0 if leases is None else leases.given_from(offset)
+        return 0 if leases is None else leases.delivered_from(offset)
 
     def of_group(self, group: str) -> list[Subscription]:
         """Return the subscriptions of a group."""

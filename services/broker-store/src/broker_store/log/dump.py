@@ -65,14 +65,14 @@ def log_lines(directory: Path, start: int, records_max: int) -> Iterator[str]:
         if base is None or base + size <= start:
             continue
         count = bytes_used = 0
-        end, stop, words = base, Stop.MORE, ""
-        for found, end, stop, words in _walk(path, base, max(start, base)):  # noqa: B007 - the last values are shown
+        end, stop, fault = base, Stop.MORE, ""
+        for found, end, stop, fault in _walk(path, base, max(start, base)):  # noqa: B007 - the last values are shown
             count += len(found)
             bytes_used += sum(record[1] for record in found)
             for record in found[: records_max - shown]:
                 shown += 1
                 yield _record_line(record)
-        reason = f", {words}" if stop is Stop.BAD else ""
+        reason = f", {fault}" if stop is Stop.BAD else ""
         yield f"segment     {path.name}: {count} records, {bytes_used} bytes, ends at {end} ({stop.value}{reason})"
 
 
@@ -107,18 +107,18 @@ def _walk(path: Path, base: int, start: int) -> Iterator[tuple[list[ScannedRecor
             file.seek(start - base)
             chunk = file.read(_CHUNK_BYTES)
             found: list[ScannedRecord] = []
-            at, stop, words = scan_records(chunk, start, 0, found)
+            at, stop, fault = scan_records(chunk, start, 0, found)
             if stop is Stop.MORE and at == 0:
                 size = record_size_at(chunk[: BLANK.size].ljust(BLANK.size, b"\0"))
                 if size <= len(chunk):
                     yield [], start, Stop.BAD if chunk else Stop.MORE, "it is cut short"
                     return
                 file.seek(start - base)
-                at, stop, words = scan_records(file.read(size), start, 0, found)
+                at, stop, fault = scan_records(file.read(size), start, 0, found)
                 if at == 0:
-                    stop, words = Stop.BAD, words or "it is cut short"
+                    stop, fault = Stop.BAD, fault or "it is cut short"
             start += at
-            yield found, start, stop, words
+            yield found, start, stop, fault
 
 
 def _record_line(record: ScannedRecord) -> str:

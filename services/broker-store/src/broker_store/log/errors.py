@@ -36,8 +36,8 @@ class WritesLost(OSError):
 class DamagedRecord(LogError):
     """The bytes at `position` fail their check. Never serve them: skip past the record and report it."""
 
-    def __init__(self, position: int, words: str) -> None:
-        super().__init__(f"record at position {position}: {words}")
+    def __init__(self, position: int, fault: str) -> None:
+        super().__init__(f"record at position {position}: {fault}")
         self.position = position
 
 

@@ -31,10 +31,10 @@ class FirstReadCheck:
             if known_end >= end:
                 return
             found: list[ScannedRecord] = []
-            at, stop, words = scan_records(data, position, max(known_end - position, 0), found)
+            at, stop, fault = scan_records(data, position, max(known_end - position, 0), found)
             self._add(position, position + at)
         if at < len(data) and stop is not Stop.BLANK:  # behind a blank lies nothing anybody could mean
-            raise DamagedRecord(position + at, words or "it is cut short")
+            raise DamagedRecord(position + at, fault or "it is cut short")
 
     def trust(self, start: int, end: int) -> None:
         """Note that a stretch of whole records was checked."""

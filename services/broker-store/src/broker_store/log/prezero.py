@@ -130,7 +130,7 @@ class Prezero:
                 file = self._own_file(segment)
                 file.zero(start - segment.start, end - start)
         except OSError as error:
-            self._give_up(error, start)
+            self._stop_zeroing(error, start)
             return False
         finally:
             with self._lock:
@@ -178,7 +178,7 @@ class Prezero:
         self._spare = segment
         return segment
 
-    def _give_up(self, error: OSError, start: int) -> None:
+    def _stop_zeroing(self, error: OSError, start: int) -> None:
         if error.errno in SPACE_ERRORS | NO_DESCRIPTOR:
             self._full_at = (
                 self._claimed

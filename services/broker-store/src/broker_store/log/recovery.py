@@ -40,7 +40,7 @@ class Hole:
 
     start: int
     end: int
-    words: str
+    fault: str
     units: int
     """Units of queues that named records there and are holes now."""
     suspect: ScannedRecord | None
@@ -53,7 +53,7 @@ class Cut:
 
     position: int
     size: int
-    words: str
+    fault: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +127,14 @@ class Recovery:
         """Walk, cut, sync, and leave the log ready. Raises LogUnreadable when the disk refuses."""
         log = self._log
         if self.is_crash:
-            self._read_anew()
+            self._reread()
         for start, end in self._missing_below_start():
             yield Hole(start, end, "its segment is missing", self._leave_hole(start, end), None)
         log.show(self.start)
-        end, words = yield from self._walk()
+        end, fault = yield from self._walk()
         dropped = self._drop_above(end)
         if dropped:
-            yield Cut(end, dropped, words)
+            yield Cut(end, dropped, fault)
         self._sync_kept(end)
         if not self.is_crash and dropped:
             for queue in self._queues:
@@ -185,12 +185,12 @@ class Recovery:
 
     # --- walking -------------------------------------------------------------------------------------------
 
-    def _read_anew(self) -> None:
+    def _reread(self) -> None:
         """Make sure that what is about to be checked is what the device holds, not what memory remembers.
 
         After a failed flush the page cache shows bytes the device never took.
         """
-        anew = max(
+        reread_from = max(
             self.confirm, self.start
         )  # what is confirmed was checked to be durable by the run that noted it
         for segment in self._log.segments:
@@ -198,9 +198,9 @@ class Recovery:
                 try:
                     segment.file.sync()
                 except OSError as error:
-                    words = f"{segment.path}: the disk does not take its bytes ({error}): check the disk"
-                    raise LogUnreadable(words) from error
-                within = max(anew - segment.start, 0)
+                    fault = f"{segment.path}: the disk does not take its bytes ({error}): check the disk"
+                    raise LogUnreadable(fault) from error
+                within = max(reread_from - segment.start, 0)
                 if within < segment.end - segment.start:
                     segment.file.drop_cached(within, segment.end - segment.start - within)
 
@@ -210,28 +210,28 @@ class Recovery:
         resume = Resume(log, self.confirm, self._queues, self._leftovers)
         # What may still prove incomplete: nothing but the preamble of a segment, or records that belong together.
         held: list[ScannedRecord] = []
-        held_words = ""
+        held_fault = ""
         while True:
             segment = log.segment_at(position)
             if segment is None:
-                stop, words = Stop.BAD, "its segment is missing"
+                stop, fault = Stop.BAD, "its segment is missing"
             else:
                 found, held = held, []
-                position, stop, words = _walk_slice(segment, position, found)
+                position, stop, fault = _walk_slice(segment, position, found)
                 if found and self._is_only_preamble(segment, found):
-                    held, held_words = found, "the preamble of its segment is incomplete"
+                    held, held_fault = found, "the preamble of its segment is incomplete"
                 elif found:
                     whole = self._whole(found)
-                    held, held_words = found[whole:], "records that belong together are incomplete"
+                    held, held_fault = found[whole:], "records that belong together are incomplete"
                     if whole:
                         yield self._take(found[:whole], held[0][0] if held else position)
             if stop in (Stop.MORE, Stop.BLANK):
                 continue
             if position >= self.confirm:
-                return (held[0][0], held_words) if held else (position, words)
+                return (held[0][0], held_fault) if held else (position, fault)
             suspect, bad = resume.suspect(position), position
             position = resume.after(bad)
-            yield Hole(bad, position, words, self._leave_hole(bad, position), suspect)
+            yield Hole(bad, position, fault, self._leave_hole(bad, position), suspect)
 
     def _is_only_preamble(self, segment: Segment, found: list[ScannedRecord]) -> bool:
         return (
@@ -285,19 +285,19 @@ def _walk_slice(segment: Segment, position: int, found: list[ScannedRecord]) -> 
     """Check about one chunk; returns the new position, which lies in the next segment behind a blank."""
     left = segment.end - position
     chunk = _read(segment, position, min(CHUNK_BYTES, left))
-    at, stop, words = scan_records(chunk, position, 0, found)
+    at, stop, fault = scan_records(chunk, position, 0, found)
     if stop is Stop.MORE and at == 0:
         size = record_size_at(chunk[: BLANK.size].ljust(BLANK.size, b"\0"))
         if not len(chunk) < size <= left:
             return position, Stop.BAD, "it is cut short"
-        at, stop, words = scan_records(_read(segment, position, size), position, 0, found)
+        at, stop, fault = scan_records(_read(segment, position, size), position, 0, found)
         if at == 0:
-            return position, Stop.BAD, words or "it is cut short"
+            return position, Stop.BAD, fault or "it is cut short"
     if stop is Stop.BLANK:
         if BLANK.unpack_from(chunk, at)[0] != left - at:
             return position + at, Stop.BAD, "it is a blank of the wrong size"
         return segment.end, Stop.BLANK, ""
-    return position + at, stop, words
+    return position + at, stop, fault
 
 
 def _read(segment: Segment, position: int, size: int) -> bytes:

@@ -36,7 +36,7 @@ RECORD_BYTES_LIMIT = 64 * 1024 * 1024
 TORN_BYTES = 512
 """The least a disk writes whole. What a crash kept from being written reads as zeros, in steps of this."""
 ZERO_SECTOR = bytes(TORN_BYTES)
-TORN_WORDS = "its topic or properties were not written whole"
+TORN_REASON = "its topic or properties were not written whole"
 
 
 class Stop(Enum):
@@ -101,7 +101,7 @@ def scan_records(  # noqa: C901, PLR0911 - one loop without calls: it runs once 
         if (not buffer[end - 1] and (properties or topic)[-1:] == b"\0") or (
             end - body_end > TORN_BYTES and ZERO_SECTOR in properties
         ):
-            return at, Stop.BAD, TORN_WORDS
+            return at, Stop.BAD, TORN_REASON
         append((position, size, queue_id, queue_offset, sys_flag, store_ms, crc, topic, properties))
         at = end
 
@@ -152,7 +152,7 @@ def _scan_uncommon(buffer: bytes, base: int, at: int, found: list[ScannedRecord]
         return Stop.BAD, f"it says it lies at {record.position}"
     is_damaged = bool(record.body) and crc32(record.body) & CRC_MASK != record.body_crc
     if is_damaged or is_torn(record.topic, record.properties):
-        return Stop.BAD, "its body fails the CRC" if is_damaged else TORN_WORDS
+        return Stop.BAD, "its body fails the CRC" if is_damaged else TORN_REASON
     found.append((
         record.position, record.size, record.queue_id, record.queue_offset, record.sys_flag,
         record.store_timestamp, record.body_crc, record.topic, record.properties,

@@ -33,12 +33,12 @@ class Space:
         if self._log.state is LogState.RUNNING:
             if free < self._free_bytes_min:
                 self._log.mark_disk_full(full=True)
-                self._give_up_ballast()
+                self._release_ballast()
             elif not self.has_ballast and free >= self._free_bytes_min + self._reserve_bytes:
                 self._make_ballast()
         elif self._log.state is LogState.DISK_FULL:
             if self._files.exists(self._path):
-                self._give_up_ballast()
+                self._release_ballast()
             elif (
                 free >= self._free_bytes_min + self._reserve_bytes + HEALED_MARGIN_BYTES
                 and self._make_ballast()
@@ -46,7 +46,7 @@ class Space:
                 self._log.mark_disk_full(full=False)
         return self._log.state
 
-    def _give_up_ballast(self) -> None:
+    def _release_ballast(self) -> None:
         self._files.remove(self._path)
 
     def _make_ballast(self) -> bool:

@@ -33,7 +33,7 @@ class SpareDescriptors:
             try:
                 opened = opening()
             except OSError as error:
-                if error.errno not in NO_DESCRIPTOR or not self._give_up_one():
+                if error.errno not in NO_DESCRIPTOR or not self._release_one():
                     raise
             else:
                 if len(self._spares) < self._count:
@@ -43,10 +43,10 @@ class SpareDescriptors:
     def close(self) -> None:
         """Give all of them back."""
         self._count = 0
-        while self._give_up_one():
+        while self._release_one():
             pass
 
-    def _give_up_one(self) -> bool:
+    def _release_one(self) -> bool:
         with self._lock:
             if not self._spares:
                 return False

@@ -27,7 +27,7 @@ def watch_classes(metrics: Metrics, classes: dict[str, RequestClass], now_ms: Ca
         ("refused_late", "Requests refused: they waited too long.", lambda requests: requests.refused_late),
         ("oneway_dropped", "One-way requests dropped: a flood.", lambda requests: requests.oneway_dropped),
     )
-    for name, words, read in gauges:
-        metrics.gauge(f"gantry_store_requests_{name}", words, each(read), _NAME)
-    for name, words, read in counted:
-        metrics.counted(f"gantry_store_requests_{name}", words, each(read), _NAME)
+    for name, help_text, read in gauges:
+        metrics.gauge(f"gantry_store_requests_{name}", help_text, each(read), _NAME)
+    for name, help_text, read in counted:
+        metrics.counted(f"gantry_store_requests_{name}", help_text, each(read), _NAME)

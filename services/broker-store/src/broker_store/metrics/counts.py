@@ -26,7 +26,7 @@ KindOf = Callable[[str], TopicKind]
 class Sums(NamedTuple):
     """Messages since the start."""
 
-    told: int
+    shown: int
     """All but Gantry's own."""
     users: int
     """Those of user topics."""
@@ -42,7 +42,7 @@ class SentBack:
         self.meter = Meter()
 
 
-class TopicFigures:
+class TopicMetrics:
     """What came into one topic."""
 
     __slots__ = ("bytes", "kind", "messages", "messages_meter", "size_meter")
@@ -55,7 +55,7 @@ class TopicFigures:
         self.size_meter = Meter()
 
 
-class GroupFigures:
+class GroupMetrics:
     """What one group read of one topic."""
 
     __slots__ = (
@@ -80,28 +80,28 @@ class Totals(Generic[Key]):
 
     __slots__ = ("_counted", "_forgotten", "_others")
 
-    def __init__(self, counted: Mapping[Key, "TopicFigures | GroupFigures"]) -> None:
+    def __init__(self, counted: Mapping[Key, "TopicMetrics | GroupMetrics"]) -> None:
         self._counted = counted
-        self._others: dict[Key, TopicFigures | GroupFigures] = {}
+        self._others: dict[Key, TopicMetrics | GroupMetrics] = {}
         """Those of no user's topic: few, so that a sum over ten thousand topics looks at a kind only here."""
         self._forgotten = [0, 0, 0]
 
-    def add(self, key: Key, figures: "TopicFigures | GroupFigures") -> None:
+    def add(self, key: Key, counts: "TopicMetrics | GroupMetrics") -> None:
         """Know of a key that is counted from now on."""
-        if figures.kind is not TopicKind.USER:
-            self._others[key] = figures
+        if counts.kind is not TopicKind.USER:
+            self._others[key] = counts
 
-    def forget(self, key: Key, figures: "TopicFigures | GroupFigures") -> None:
+    def forget(self, key: Key, counts: "TopicMetrics | GroupMetrics") -> None:
         """Keep the count of a key that is not counted any more."""
         self._others.pop(key, None)
-        self._forgotten[figures.kind] += int(figures.messages.value)
+        self._forgotten[counts.kind] += int(counts.messages.value)
 
     def sums(self) -> Sums:
         """Return how many messages were counted since the start."""
         by_kind = [*self._forgotten]
-        for figures in self._others.values():
-            by_kind[figures.kind] += int(figures.messages.value)
+        for counts in self._others.values():
+            by_kind[counts.kind] += int(counts.messages.value)
         others = by_kind[TopicKind.SYSTEM] + by_kind[TopicKind.INTERNAL] - sum(self._forgotten[1:])
         users = by_kind[TopicKind.USER] - others
-        users += int(sum([figures.messages.value for figures in self._counted.values()]))
-        return Sums(told=users + by_kind[TopicKind.SYSTEM], users=users)
+        users += int(sum([counts.messages.value for counts in self._counted.values()]))
+        return Sums(shown=users + by_kind[TopicKind.SYSTEM], users=users)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from heapq import nlargest
 from typing import NamedTuple
 
-from broker_store.metrics.counts import GroupFigures, KindOf, SentBack, Sums, TopicFigures, TopicKind, Totals
+from broker_store.metrics.counts import GroupMetrics, KindOf, SentBack, Sums, TopicKind, TopicMetrics, Totals
 from broker_store.metrics.rates import MINUTE_STEP_S, Meter, Mornings, Triple
 from gantry_chassis.metrics import Histogram, Metrics
 
@@ -47,7 +47,7 @@ class Lag(NamedTuple):
     messages: int
 
 
-class Figures:
+class StoreMetrics:
     """All counters of one store."""
 
     def __init__(
@@ -56,8 +56,8 @@ class Figures:
         self._metrics = metrics
         self._kind_of = kind_of
         self._forgotten_bytes = 0
-        self.topics: dict[str, TopicFigures] = {}
-        self.groups: dict[tuple[str, str], GroupFigures] = {}
+        self.topics: dict[str, TopicMetrics] = {}
+        self.groups: dict[tuple[str, str], GroupMetrics] = {}
         """By (topic, group)."""
         self._puts, self._gets = Totals(self.topics), Totals(self.groups)
         self.sent_back: dict[tuple[str, str], SentBack] = {}
@@ -96,7 +96,7 @@ class Figures:
 
     def _show(self) -> None:
         metrics = self._metrics
-        for name, words, read in (
+        for name, help_text, read in (
             ("gantry_store_pulls_found", "Pulls answered with messages.", lambda: self.get_found),
             ("gantry_store_pulls_empty", "Pulls answered without a message.", lambda: self.get_misses),
             ("gantry_store_cold_reads", "Pulls that had to wait for the disk.", lambda: self.cold_reads),
@@ -106,14 +106,14 @@ class Figures:
                 lambda: self.damaged_records,
             ),
         ):
-            metrics.counted(name, words, read)
+            metrics.counted(name, help_text, read)
         metrics.gauge(
             "gantry_store_group_behind_bytes",
             "Log bytes a group is behind its last read.",
             self._behind,
             ("topic", "group"),
         )
-        for name, words, read in (
+        for name, help_text, read in (
             (
                 "gantry_store_put_messages_today",
                 "Messages of user topics stored since midnight.",
@@ -135,15 +135,15 @@ class Figures:
                 self._gets_yesterday,
             ),
         ):
-            metrics.gauge(name, words, read)
+            metrics.gauge(name, help_text, read)
 
     # The hot path
 
     def on_put(self, topic: str, count: int, size: int) -> None:
         """Count messages stored in a topic; `size` is that of their records."""
-        figures = self.topics.get(topic) or self._add_topic(topic)
-        figures.messages.value += count
-        figures.bytes.value += size
+        counts = self.topics.get(topic) or self._add_topic(topic)
+        counts.messages.value += count
+        counts.bytes.value += size
 
     def put_took_us(self, us: int, count: int) -> None:
         """Count `count` messages answered `us` after the first of them arrived."""
@@ -157,12 +157,12 @@ class Figures:
 
     def on_get(self, topic: str, group: str, count: int, size: int, behind_bytes: int | None) -> None:
         """Count messages read by a group; `behind_bytes` lie between the last of them and the log's end, None: they are not its reading on."""
-        figures = self.groups.get((topic, group)) or self._add_group(topic, group)
-        figures.messages.value += count
-        figures.bytes.value += size
+        counts = self.groups.get((topic, group)) or self._add_group(topic, group)
+        counts.messages.value += count
+        counts.bytes.value += size
         if behind_bytes is not None:
-            figures.behind_bytes = behind_bytes
-        figures.pulls += 1
+            counts.behind_bytes = behind_bytes
+        counts.pulls += 1
         self.get_found += 1
 
     def on_sent_back(self, topic: str, group: str) -> None:
@@ -178,7 +178,7 @@ class Figures:
     def sample(self, now_s: int, local_s: int) -> None:
         """Take the rates' samples. `local_s` is local time in seconds, for midnights."""
         put_sums, get_sums = self.puts(), self.gets()
-        puts, gets = put_sums.told, get_sums.told
+        puts, gets = put_sums.shown, get_sums.shown
         self.put_rate.sample(now_s, puts)
         self.get_rate.sample(now_s, gets)
         self.found_rate.sample(now_s, self.get_found)
@@ -192,11 +192,11 @@ class Figures:
     def _sample_meters(self, now_s: int, puts: int, gets: int) -> None:
         self.put_meter.sample(now_s, puts)
         self.get_meter.sample(now_s, gets)
-        for figures in (*self.topics.values(), *self.groups.values()):
-            figures.messages_meter.sample(now_s, int(figures.messages.value))
-            figures.size_meter.sample(now_s, int(figures.bytes.value))
-        for figures in self.groups.values():
-            figures.pulls_meter.sample(now_s, figures.pulls)
+        for counts in (*self.topics.values(), *self.groups.values()):
+            counts.messages_meter.sample(now_s, int(counts.messages.value))
+            counts.size_meter.sample(now_s, int(counts.bytes.value))
+        for counts in self.groups.values():
+            counts.pulls_meter.sample(now_s, counts.pulls)
         for sent_back in self.sent_back.values():
             sent_back.meter.sample(now_s, sent_back.count)
 
@@ -213,8 +213,8 @@ class Figures:
     @property
     def put_bytes_total(self) -> int:
         """Record bytes stored since the start, those of Gantry's own topics left out."""
-        told = (figures for figures in self.topics.values() if figures.kind is not TopicKind.INTERNAL)
-        return self._forgotten_bytes + int(sum(figures.bytes.value for figures in told))
+        shown = (counts for counts in self.topics.values() if counts.kind is not TopicKind.INTERNAL)
+        return self._forgotten_bytes + int(sum(counts.bytes.value for counts in shown))
 
     def put_latency_us(self, share: float) -> int:
         """Return the upper bound, in µs, under which this share of the puts was answered."""
@@ -239,23 +239,23 @@ class Figures:
                 sums[key] = sums.get(key, 0) + lag.messages
             return sums
 
-        words = "Messages of a topic that a group has not committed."
-        self._metrics.gauge("gantry_store_group_topic_lag_messages", words, by_topic, ("group", "topic"))
+        help_text = "Messages of a topic that a group has not committed."
+        self._metrics.gauge("gantry_store_group_topic_lag_messages", help_text, by_topic, ("group", "topic"))
 
-    def watch(self, name: str, words: str, read: Callable[[], float]) -> None:
+    def watch(self, name: str, help_text: str, read: Callable[[], float]) -> None:
         """Show one number, read when asked."""
-        self._metrics.gauge(name, words, read)
+        self._metrics.gauge(name, help_text, read)
 
-    def counted(self, name: str, words: str, read: Callable[[], float]) -> None:
+    def counted(self, name: str, help_text: str, read: Callable[[], float]) -> None:
         """Show one number that only grows, read when asked."""
-        self._metrics.counted(name, words, read)
+        self._metrics.counted(name, help_text, read)
 
     def forget_topic(self, topic: str) -> None:
         """Drop the figures of a topic that was deleted."""
-        figures = self.topics.pop(topic, None)
-        if figures is not None:
-            self._puts.forget(topic, figures)
-            self._forgotten_bytes += int(figures.bytes.value)
+        counts = self.topics.pop(topic, None)
+        if counts is not None:
+            self._puts.forget(topic, counts)
+            self._forgotten_bytes += int(counts.bytes.value)
             self._put_messages.forget(topic)
             self._put_bytes.forget(topic)
         for key in [key for key in self.groups if key[0] == topic]:
@@ -271,26 +271,26 @@ class Figures:
             del self.sent_back[key]
 
     def _forget_group(self, key: tuple[str, str]) -> None:
-        figures = self.groups.pop(key)
-        self._gets.forget(key, figures)
+        counts = self.groups.pop(key)
+        self._gets.forget(key, counts)
         self._get_messages.forget(*key)
         self._get_bytes.forget(*key)
 
-    def _add_topic(self, topic: str) -> TopicFigures:
-        figures = TopicFigures(
+    def _add_topic(self, topic: str) -> TopicMetrics:
+        counts = TopicMetrics(
             self._put_messages.labels(topic), self._put_bytes.labels(topic), self._kind_of(topic)
         )
-        self._begin(figures.messages_meter, figures.size_meter)
-        self.topics[topic] = figures
-        self._puts.add(topic, figures)
-        return figures
+        self._begin(counts.messages_meter, counts.size_meter)
+        self.topics[topic] = counts
+        self._puts.add(topic, counts)
+        return counts
 
-    def _add_group(self, topic: str, group: str) -> GroupFigures:
+    def _add_group(self, topic: str, group: str) -> GroupMetrics:
         messages, size = self._get_messages.labels(topic, group), self._get_bytes.labels(topic, group)
-        figures = self.groups[(topic, group)] = GroupFigures(messages, size, self._kind_of(topic))
-        self._gets.add((topic, group), figures)
-        self._begin(figures.messages_meter, figures.size_meter, figures.pulls_meter)
-        return figures
+        counts = self.groups[(topic, group)] = GroupMetrics(messages, size, self._kind_of(topic))
+        self._gets.add((topic, group), counts)
+        self._begin(counts.messages_meter, counts.size_meter, counts.pulls_meter)
+        return counts
 
     def _begin(self, *meters: Meter) -> None:
         for meter in meters:
@@ -309,7 +309,7 @@ class Figures:
         return self.get_mornings.today - self.get_mornings.yesterday
 
     def _behind(self) -> dict[Labels, float]:
-        return {key: figures.behind_bytes for key, figures in self.groups.items()}
+        return {key: counts.behind_bytes for key, counts in self.groups.items()}
 
 
 def _messages(lag: Lag) -> int:

@@ -3,7 +3,7 @@
 import platform
 from typing import NamedTuple
 
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from gantry_chassis.metrics import Histogram
 from gantry_wire.names import TIMER_TOPIC
 
@@ -42,12 +42,12 @@ class RuntimeState(NamedTuple):
     accept_sends_after_ms: int = 0
 
 
-def runtime_info(figures: Figures, state: RuntimeState) -> dict[str, str]:
+def runtime_info(metrics: StoreMetrics, state: RuntimeState) -> dict[str, str]:
     """Return the table; `extra` entries of other parts are added by the caller."""
     info: dict[str, str | int | float] = {
-        **_rates(figures),
-        **_totals(figures),
-        **_puts(figures),
+        **_rates(metrics),
+        **_totals(metrics),
+        **_puts(metrics),
         **_disk(state),
         "brokerVersionDesc": VERSION_NAME,
         "brokerVersion": 479,
@@ -65,63 +65,63 @@ def runtime_info(figures: Figures, state: RuntimeState) -> dict[str, str]:
         "remainHowManyDataToFlush": f"{state.unflushed_bytes} B",
         "timerReadBehind": 0,
         "timerOffsetBehind": 0,
-        **_timers(figures),
+        **_timers(metrics),
         "os": platform.platform(),
     }
     return {key: str(value) for key, value in info.items()}
 
 
-def _rates(figures: Figures) -> dict[str, str]:
-    now_s = figures.sampled_s
-    gets = figures.get_rate.text(now_s)
+def _rates(metrics: StoreMetrics) -> dict[str, str]:
+    now_s = metrics.sampled_s
+    gets = metrics.get_rate.text(now_s)
     return {
-        "putTps": figures.put_rate.text(now_s),
-        "getFoundTps": figures.found_rate.text(now_s),
-        "getMissTps": figures.miss_rate.text(now_s),
+        "putTps": metrics.put_rate.text(now_s),
+        "getFoundTps": metrics.found_rate.text(now_s),
+        "getMissTps": metrics.miss_rate.text(now_s),
         "getTotalTps": gets,
         "getTransferredTps": gets,
         "getTransferedTps": gets,
     }
 
 
-def _timers(figures: Figures) -> dict[str, str | int]:
+def _timers(metrics: StoreMetrics) -> dict[str, str | int]:
     """Return what waits for its time. Who delivers it, the scheduler, has the figures of being late."""
-    waiting = figures.topics.get(TIMER_TOPIC)
-    taken = 0.0 if waiting is None else waiting.messages_meter.minute(figures.sampled_s).per_second
+    waiting = metrics.topics.get(TIMER_TOPIC)
+    taken = 0.0 if waiting is None else waiting.messages_meter.minute(metrics.sampled_s).per_second
     levels = {
         f"scheduleMessageOffset_{level}": f"{delivered},{end}"
-        for level, (delivered, end) in sorted(figures.levels.items())
+        for level, (delivered, end) in sorted(metrics.levels.items())
     }
     return {
-        "timerCongestNum": figures.timers_waiting,
+        "timerCongestNum": metrics.timers_waiting,
         "timerEnqueueTps": f"{taken:.1f}",
-        "timerDequeueTps": f"{figures.timer_rate.per_second(figures.sampled_s):.1f}",
+        "timerDequeueTps": f"{metrics.timer_rate.per_second(metrics.sampled_s):.1f}",
         **levels,
     }
 
 
-def _totals(figures: Figures) -> dict[str, int]:
+def _totals(metrics: StoreMetrics) -> dict[str, int]:
     return {
-        "msgPutTotalYesterdayMorning": figures.put_mornings.yesterday,
-        "msgPutTotalTodayMorning": figures.put_mornings.today,
-        "msgPutTotalTodayNow": figures.puts().users,
-        "msgGetTotalYesterdayMorning": figures.get_mornings.yesterday,
-        "msgGetTotalTodayMorning": figures.get_mornings.today,
-        "msgGetTotalTodayNow": figures.gets().users,
+        "msgPutTotalYesterdayMorning": metrics.put_mornings.yesterday,
+        "msgPutTotalTodayMorning": metrics.put_mornings.today,
+        "msgPutTotalTodayNow": metrics.puts().users,
+        "msgGetTotalYesterdayMorning": metrics.get_mornings.yesterday,
+        "msgGetTotalTodayMorning": metrics.get_mornings.today,
+        "msgGetTotalTodayNow": metrics.gets().users,
     }
 
 
-def _puts(figures: Figures) -> dict[str, str | int | float]:
-    count, size = figures.puts().told, figures.put_bytes_total
+def _puts(metrics: StoreMetrics) -> dict[str, str | int | float]:
+    count, size = metrics.puts().shown, metrics.put_bytes_total
     return {
         "putMessageTimesTotal": count,
         "putMessageFailedTimes": 0,
         "putMessageSizeTotal": size,
         "putMessageAverageSize": size / count if count else 0.0,
-        "putMessageEntireTimeMax": figures.put_latency_max_us // 1000,
-        "putMessageDistributeTime": distribution(figures.put_latency),
-        "putLatency99": figures.put_latency_us(0.99) / 1000,
-        "putLatency999": figures.put_latency_us(0.999) / 1000,
+        "putMessageEntireTimeMax": metrics.put_latency_max_us // 1000,
+        "putMessageDistributeTime": distribution(metrics.put_latency),
+        "putLatency99": metrics.put_latency_us(0.99) / 1000,
+        "putLatency999": metrics.put_latency_us(0.999) / 1000,
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.metrics.rates import Meter, Rate
 from broker_store.ports import Commands, Peer
 from gantry_wire.admin_headers import StatsHeader
@@ -21,7 +21,7 @@ Meters = tuple[Meter, Meter | None]
 class StatisticsHandlers:
     """Answers questions about counters."""
 
-    figures: Figures
+    metrics: StoreMetrics
     cluster_name: str
 
     def commands(self) -> Commands:
@@ -34,9 +34,9 @@ class StatisticsHandlers:
         find = self._names().get(header.stats_name)
         meters = None if find is None else find(header.stats_key)
         if meters is None:
-            words = f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
-            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
-        now_s = self.figures.sampled_s
+            remark = f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)
+        now_s = self.metrics.sampled_s
         counted, times = meters
         body = BrokerStatsData(
             stats_minute=_item(counted.minute(now_s), None if times is None else times.minute(now_s)),
@@ -53,28 +53,28 @@ class StatisticsHandlers:
             "GROUP_GET_NUMS": self._got_messages,
             "GROUP_GET_SIZE": self._got_bytes,
             "SNDBCK_PUT_NUMS": self._sent_back,
-            "BROKER_PUT_NUMS": lambda key: self._of_broker(key, self.figures.put_meter),
-            "BROKER_GET_NUMS": lambda key: self._of_broker(key, self.figures.get_meter),
+            "BROKER_PUT_NUMS": lambda key: self._of_broker(key, self.metrics.put_meter),
+            "BROKER_GET_NUMS": lambda key: self._of_broker(key, self.metrics.get_meter),
         }
 
     def _put_messages(self, topic: str) -> Meters | None:
-        found = self.figures.topics.get(topic)
+        found = self.metrics.topics.get(topic)
         return None if found is None else (found.messages_meter, found.messages_meter)
 
     def _put_bytes(self, topic: str) -> Meters | None:
-        found = self.figures.topics.get(topic)
+        found = self.metrics.topics.get(topic)
         return None if found is None else (found.size_meter, found.messages_meter)
 
     def _got_messages(self, key: str) -> Meters | None:
-        found = self.figures.groups.get(_pair(key))
+        found = self.metrics.groups.get(_pair(key))
         return None if found is None else (found.messages_meter, found.pulls_meter)
 
     def _got_bytes(self, key: str) -> Meters | None:
-        found = self.figures.groups.get(_pair(key))
+        found = self.metrics.groups.get(_pair(key))
         return None if found is None else (found.size_meter, found.pulls_meter)
 
     def _sent_back(self, key: str) -> Meters | None:
-        found = self.figures.sent_back.get(_pair(key))
+        found = self.metrics.sent_back.get(_pair(key))
         return None if found is None else (found.meter, found.meter)
 
     def _of_broker(self, key: str, meter: Meter) -> Meters | None:

@@ -85,10 +85,10 @@ class Checkpoints:
     def __init__(self, parts: CheckpointParts) -> None:
         self._parts = parts
         self._lock = asyncio.Lock()
-        self._beside = LoopYielding(parts.thread)
+        self._yielding = LoopYielding(parts.thread)
         self.position = parts.checkpoint.position
         self._saving = QueueSaving(
-            parts.files, parts.log.directory, parts.log.settings, parts.queues, parts.unit_journal, self._beside,
+            parts.files, parts.log.directory, parts.log.settings, parts.queues, parts.unit_journal, self._yielding,
             self.position, is_whole=parts.is_whole,
         )  # fmt: skip
         self.note = parts.note
@@ -107,7 +107,7 @@ class Checkpoints:
     @property
     def longest_turn_s(self) -> float:
         """The longest a checkpoint of this run held the loop, in seconds."""
-        return self._beside.longest_turn_s
+        return self._yielding.longest_turn_s
 
     async def take(self) -> int:
         """Take one; returns the position it covers. Raises OSError or LogStopped: then the last one stays in force.
@@ -133,7 +133,7 @@ class Checkpoints:
             try:
                 position = await self._take_unless_broken(with_files=True)
                 if position == parts.log.written_end:
-                    await self._beside.in_thread(lambda: parts.checkpoint.close(position, self._times()))
+                    await self._yielding.in_thread(lambda: parts.checkpoint.close(position, self._times()))
                     return
             except (OSError, LogStopped) as error:
                 _log.error("no last checkpoint: the next start recovers as after a crash", reason=str(error))
@@ -161,10 +161,10 @@ class Checkpoints:
             raise OSError(errno.EMFILE, str(error)) from error
 
     async def _take(self, *, with_files: bool) -> int:
-        parts, in_thread = self._parts, self._beside.in_thread
-        self._beside.begin()
+        parts, in_thread = self._parts, self._yielding.in_thread
+        self._yielding.begin()
         # One moment of all parts: what is visible now is in the queues, the index and the window, and nothing later matters.
-        position, newest_ms = parts.appends.appeared_end, parts.appends.appeared_ms
+        position, newest_ms = parts.appends.visible_end, parts.appends.visible_ms
         ends = QueueEnds(position, is_all=parts.log.visible_end <= position)
         plan = self._saving.plan(ends, with_files=with_files)
         oldest_ms = parts.ago_ms(parts.window_ms)
@@ -204,11 +204,11 @@ class Checkpoints:
         left_s = self._parts.interval_s * REST_INTERVALS_MAX
         for job in index.checkpoint():
             began_s = time.monotonic()
-            await self._beside.in_thread(job)
+            await self._yielding.in_thread(job)
             if left_s > 0 and self.behind_bytes < CALM_BYTES:
                 rest_s = min((time.monotonic() - began_s) * REST_SHARE, REST_SECONDS_MAX, left_s)
                 left_s -= rest_s
-                await self._beside.rest(rest_s, self._hurry)
+                await self._yielding.rest(rest_s, self._hurry)
 
     async def _snapshots(self, position: int) -> list[Snapshot]:
         """Take the snapshots, a few milliseconds at a time; all that is in them is in the log, which is synced next."""
@@ -217,7 +217,7 @@ class Checkpoints:
             made: list[bytes] = []
             for part in state.slices(position):
                 made.append(part)
-                await self._beside.pause_after(SLICE_SECONDS)
+                await self._yielding.pause_after(SLICE_SECONDS)
             snapshots.append(Snapshot(state.name, b"".join(made)))
         return snapshots
 
@@ -231,5 +231,5 @@ class Checkpoints:
         parts.files.remove(f"{parts.snapshots.directory}/{KEPT_FILE}")  # the snapshots have what it says
 
     def _times(self) -> Times:
-        newest_ms = self._parts.appends.appeared_ms
+        newest_ms = self._parts.appends.visible_ms
         return Times(newest_ms, newest_ms, newest_ms)

@@ -89,14 +89,14 @@ class Opening:
         if (
             self._is_ours and note is None and has_log and is_covered
         ):  # before the first checkpoint there is none
-            self._start_anew(Loss(Reason.NOTE, "the note of the last checkpoint is missing"))
+            self._rebuild_all(Loss(Reason.NOTE, "the note of the last checkpoint is missing"))
         yield from self._recover(note)
         if note is not None and not self.is_rebuild and not self._losses:
             self._losses = self._missed(note)
         if self._losses:
             if self._is_ours:  # elsewhere a queue whose first files retention took has no record that says so
                 self._drop_late_queues(note)
-            self._start_anew(self._losses[0])
+            self._rebuild_all(self._losses[0])
             yield from self._recover(note)
         self._adopt_topics()
         self._open_again()
@@ -124,8 +124,8 @@ class Opening:
             if queue.min_offset > first:
                 queue.units.destroy()
 
-    def _start_anew(self, loss: Loss) -> None:
-        _log.warning("rebuilding queues and index", reason=loss.reason.value, words=loss.words)
+    def _rebuild_all(self, loss: Loss) -> None:
+        _log.warning("rebuilding queues and index", reason=loss.reason.value, remark=loss.remark)
         self.is_rebuild, self.rebuild_reason, self._losses = True, loss.reason, []
         self.store.log.close()
         if self.store.index is not None:
@@ -202,10 +202,10 @@ class Opening:
         states = self._load_states(recovery, note)
         if not is_index_whole and recovery.start > store.log.min_position:
             reason = Reason.INDEX if self._is_ours else Reason.FOREIGN
-            words = "index files are damaged, or of other settings, or of a writer that crashed"
-            self._losses.append(Loss(reason, words))
-        if words := self._replay_units(recovery, note):
-            self._losses.append(Loss(Reason.UNITS, words))
+            remark = "index files are damaged, or of other settings, or of a writer that crashed"
+            self._losses.append(Loss(reason, remark))
+        if remark := self._replay_units(recovery, note):
+            self._losses.append(Loss(Reason.UNITS, remark))
         if self._losses:
             return
         store.is_whole = not store.log.segments or (self._is_ours and not recovery.is_crash)
@@ -255,8 +255,8 @@ class Opening:
         try:
             index.drop_from(self.store.log.end)
         except OSError as error:
-            words = f"the index cannot be cut to the end of the log ({error}): check the disk"
-            raise LogUnreadable(words) from error
+            remark = f"the index cannot be cut to the end of the log ({error}): check the disk"
+            raise LogUnreadable(remark) from error
 
     def _load(self, recovery: Recovery, note: QueueNote | None) -> bool:
         """Load queues, index and keys. False: index files were dropped that the walk alone does not replace."""
@@ -405,12 +405,12 @@ def _report(event: Hole | Cut | Recovered) -> None:
             "damaged bytes in the log are skipped",
             start=event.start,
             end=event.end,
-            reason=event.words,
+            reason=event.fault,
             holes=event.units,
         )
     elif isinstance(event, Cut):
         _log.warning(
-            "unconfirmed tail of the log cut", position=event.position, bytes=event.size, reason=event.words
+            "unconfirmed tail of the log cut", position=event.position, bytes=event.size, reason=event.fault
         )
     else:
         _log.info("log recovered", start=event.start, end=event.end, holes=event.holes)

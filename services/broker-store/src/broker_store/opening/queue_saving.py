@@ -50,7 +50,7 @@ class QueueSaving:
         settings: LogSettings,
         queues: QueueTable,
         journal: UnitJournal,
-        beside: LoopYielding,
+        yielding: LoopYielding,
         position: int,
         *,
         is_whole: bool,
@@ -60,7 +60,7 @@ class QueueSaving:
         self._settings = settings
         self._queues = queues
         self._journal = journal
-        self._beside = beside
+        self._yielding = yielding
         self._position = position
         self._newest_ms = 0
         self._needs_files = not is_whole
@@ -92,7 +92,7 @@ class QueueSaving:
             self._begin_round(plan.unwritten)
         if position > self._position:
             await self._write_journal(plan.ends, position)
-        await self._go_on_with_round(position - self._position)
+        await self._continue_round(position - self._position)
         if not self._round:
             self._journal.start, self.files_ms = self._round_position, self._round_ms
 
@@ -104,7 +104,7 @@ class QueueSaving:
         self._needs_files = False
         if plan.uses_journal:
             self._journal.confirm()
-        await self._beside.in_thread(self._journal.drop)
+        await self._yielding.in_thread(self._journal.drop)
 
     # --- the journal ---------------------------------------------------------------------------------------
 
@@ -123,10 +123,10 @@ class QueueSaving:
             if first < end and self._is_there(queue):
                 parts += pack_run(queue.topic_bytes, queue.queue_id, first, queue.read(first, end - first))
             if number % RUNS_PER_SLICE == RUNS_PER_SLICE - 1:
-                await self._beside.pause()
-        await self._beside.in_thread(partial(self._journal.append, self._position, position, parts))
+                await self._yielding.pause()
+        await self._yielding.in_thread(partial(self._journal.append, self._position, position, parts))
 
-    async def _go_on_with_round(self, log_bytes: int) -> None:
+    async def _continue_round(self, log_bytes: int) -> None:
         """Write out files, the more of them the more log this checkpoint covers: so the journal is bounded in bytes."""
         due = self._round_queues * log_bytes // (CHECKPOINTS_PER_ROUND * self._settings.checkpoint_bytes) + 1
         left = min(max(due, QUEUES_WITHOUT_JOURNAL_MAX), len(self._round))
@@ -144,8 +144,8 @@ class QueueSaving:
         if len(queues) > QUEUES_WITHOUT_JOURNAL_MAX:
             for first in range(0, len(queues), QUEUES_PER_SLICE):
                 await self._write_slice(queues[first : first + QUEUES_PER_SLICE])
-                await self._beside.pause()
-            await self._beside.in_thread(partial(self._files.sync_all, self._directory))
+                await self._yielding.pause()
+            await self._yielding.in_thread(partial(self._files.sync_all, self._directory))
         for first in range(0, len(queues), QUEUES_PER_SLICE):
             await self._sync_slice(queues[first : first + QUEUES_PER_SLICE])
 
@@ -159,7 +159,7 @@ class QueueSaving:
                 unsynced, names = queue.units.take_unsynced()
                 files += unsynced
                 directories.update(names)
-            await self._beside.in_thread(partial(self._sync, files, sorted(directories)))
+            await self._yielding.in_thread(partial(self._sync, files, sorted(directories)))
         except BaseException:
             for queue in there:  # of the next checkpoint, whatever stopped this one
                 queue.units.not_synced()
@@ -171,7 +171,7 @@ class QueueSaving:
         """Write the tails of these queues; returns those whose topic was not deleted meanwhile."""
         new = [queue for queue in queues if not queue.has_directory and self._is_there(queue)]
         if new:
-            await self._beside.in_thread(partial(self._make_files, new))
+            await self._yielding.in_thread(partial(self._make_files, new))
         for queue in new:
             queue.units.note_new_directory()
             queue.has_directory = True

@@ -42,7 +42,7 @@ class Administration:
         self._modes = RequestModeHandlers(store.topics, consuming.groups)
         self._kept = kept
         self._configuration = ConfigurationHandlers(kept.config)
-        self._statistics = StatisticsHandlers(consuming.figures, around.settings.cluster_name)
+        self._statistics = StatisticsHandlers(consuming.metrics, around.settings.cluster_name)
         self._forbidden = ForbiddenHandlers(consuming.groups, consuming.group_saver)
 
     def commands(self) -> Commands:

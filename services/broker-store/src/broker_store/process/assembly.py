@@ -24,14 +24,14 @@ from broker_store.opening.opening import Opening, Slices
 from broker_store.ports import Commands
 from broker_store.process.building import Surroundings, build_consuming, build_hooks, build_registration
 from broker_store.process.disk_care import DiskCare, LiveRetention
-from broker_store.process.features import Feature, all_commands, all_loops, build_behaviours
+from broker_store.process.features import Feature, all_commands, all_loops, build_features
 from broker_store.process.hooking import Hooks
 from broker_store.process.http_routes import SnapshotRoutes
 from broker_store.process.listeners import Listeners
 from broker_store.process.reading import Consuming
 from broker_store.process.registration import Registration
 from broker_store.process.sending import Sending
-from broker_store.process.store_metrics import count_puts, show_figures
+from broker_store.process.store_metrics import count_puts, register_metrics
 from broker_store.reading.rebuild_reads import rebuild_commands
 from broker_store.requests.command_table import CommandTable
 from broker_store.requests.request_classes import request_classes
@@ -74,13 +74,13 @@ class StoreProcess:
         routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
         budget = settings.make_budget()
         show_budget(self._metrics, "gantry_store", budget)
-        self._doors = Listeners(settings, routes, budget, self._closed)
+        self._listeners = Listeners(settings, routes, budget, self._closed)
         self._pool = ConnectionPool()
         self._hints = Hints(settings.nats_url, "broker-store", settings.nats_token_file)
         self._opening: Opening | None = None
         self._sending: Sending | None = None
         self._consuming: Consuming | None = None
-        self._behaviours: list[Feature] = []
+        self._features: list[Feature] = []
         self._registration: Registration | None = None
         self._hooks: Hooks | None = None
         self._retention = LiveRetention(settings)
@@ -91,7 +91,7 @@ class StoreProcess:
         gc.set_threshold(*GC_THRESHOLDS)
         lock = self._lock()
         try:
-            await self._doors.listen()
+            await self._listeners.listen()
             await self._open_and_serve()
             await self._life.stopping.wait()
         finally:
@@ -109,8 +109,8 @@ class StoreProcess:
             raise StartRefused(f"store directory {directory} cannot be used: {error.strerror}") from error
 
     async def _open_and_serve(self) -> None:
-        settings, port = self._settings, self._doors.port
-        self._doors.reason = "recovering the log"
+        settings, port = self._settings, self._listeners.port
+        self._listeners.reason = "recovering the log"
         store_host = pack_host(_resolve(settings.advertised_host), port)
         try:
             self._opening = Opening(settings, self._files, self._clock, store_host)
@@ -126,26 +126,26 @@ class StoreProcess:
 
     async def _recover(self, opening: Opening, slices: Slices, *, until_rebuild: bool) -> bool:
         """Run slices of the recovery to its end, or to where a rebuild begins; False when asked to stop meanwhile."""
-        told_s = time.monotonic()
+        logged_s = time.monotonic()
         for _ in slices:
             if until_rebuild and opening.is_rebuild:
                 return True
             await asyncio.sleep(0)
             if self._life.stopping.is_set():
                 return False
-            if time.monotonic() - told_s > PROGRESS_SECONDS:
-                told_s = time.monotonic()
+            if time.monotonic() - logged_s > PROGRESS_SECONDS:
+                logged_s = time.monotonic()
                 _log.info("recovering", position=opening.store.log.visible_end, rebuild=opening.is_rebuild)
         self._is_recovered = True
         return True
 
     def _build(self, opening: Opening) -> None:
         settings, store = self._settings, opening.store
-        address = joined(settings.advertised_host, self._doors.port)
+        address = joined(settings.advertised_host, self._listeners.port)
         sending = Sending(
             store, self._classes, Turn.current().at_end, self._thread, fast_paths=self._fast_paths
         )
-        values = describe_values(settings, self._doors.port, self._doors.fast_port)
+        values = describe_values(settings, self._listeners.port, self._listeners.fast_port)
         config = BrokerConfig(values, DataVersionCounter(self._clock.now_ms))
         around = Surroundings(
             settings, self._files, self._classes, self._metrics, self._clock.now_ms, self._hints, self._pool,
@@ -155,9 +155,9 @@ class StoreProcess:
         consuming = build_consuming(around, store, sending, config)
         sending.retries.find_group = consuming.groups.find_or_create
         sending.removal.on_removed.append(consuming.topic_deleted)
-        sending.appends.figures = consuming.figures
+        sending.appends.metrics = consuming.metrics
         kept = RuntimeConfigFile(config, self._files, store.config_dir, self._thread)
-        self._behaviours = build_behaviours(around, store, sending, consuming, self._thread, kept)
+        self._features = build_features(around, store, sending, consuming, self._thread, kept)
         self._sending, self._consuming = sending, consuming
         self._hooks = build_hooks(around, sending)
         self._registration = build_registration(around, store, sending, config)
@@ -168,8 +168,8 @@ class StoreProcess:
         """Go on rebuilding, and let pulls have what is there again."""
         table = CommandTable(self._classes, self._known_headers)
         table.add_all(rebuild_commands(self._commands(), opening.store.queues.find))
-        self._doors.admit(table)
-        self._doors.reason = "rebuilding queues and index; pulls are served"
+        self._listeners.admit(table)
+        self._listeners.reason = "rebuilding queues and index; pulls are served"
         if self._registration is not None:
             await self._registration.register()
         await self._recover(opening, slices, until_rebuild=False)
@@ -178,7 +178,7 @@ class StoreProcess:
         """Return every command this store serves once it is whole."""
         assert self._sending is not None
         assert self._consuming is not None
-        return {**self._sending.commands(), **self._consuming.commands(), **all_commands(self._behaviours)}
+        return {**self._sending.commands(), **self._consuming.commands(), **all_commands(self._features)}
 
     async def _serve(self, opening: Opening) -> None:
         sending, consuming, settings = self._sending, self._consuming, self._settings
@@ -192,15 +192,15 @@ class StoreProcess:
         self._start_loops(opening, sending, consuming)
         gc.collect()
         gc.freeze()
-        self._doors.admit(table)
+        self._listeners.admit(table)
         if self._registration is not None:
             await self._registration.register()
-        self._doors.reason = ""
-        address = joined(settings.advertised_host, self._doors.port)
+        self._listeners.reason = ""
+        address = joined(settings.advertised_host, self._listeners.port)
         _log.info(
             "ready",
             address=address,
-            http_port=self._doors.http.port,
+            http_port=self._listeners.http.port,
             store=opening.store.directory,
             flush=settings.flush,
         )
@@ -217,7 +217,7 @@ class StoreProcess:
         care.held_from = lambda: lowest_pin(store.states.all())
         sending.settling.roll_below = lambda: care.roll_below
         sending.appends.on_disk_full = care.disk_full_met
-        show_figures(self._metrics, store, sending, self._doors.server, care)
+        register_metrics(self._metrics, store, sending, self._listeners.server, care)
         loops: dict[str, Callable[[], Awaitable[None]]] = {
             "clocks": ClockCare(self._clock, clock_file(self._files, store.directory), self._thread).run,
             "flushes": sending.look_after_flushes,
@@ -225,16 +225,16 @@ class StoreProcess:
             "space": care.watch_space,
             "retention": care.delete_old,
             "hints": self._hints.run,
-            "puts": partial(count_puts, store.queues, consuming.figures, store.states.settled),
+            "puts": partial(count_puts, store.queues, consuming.metrics, store.states.settled),
         }
         if self._registration is not None:
             loops["registration"] = self._registration.run
-        for name, loop in {**loops, **consuming.loops(), **all_loops(self._behaviours)}.items():
+        for name, loop in {**loops, **consuming.loops(), **all_loops(self._features)}.items():
             self._life.supervise(name, loop)
 
     async def _stop(self) -> None:
         """Stop accepting, answer what is held and under way, flush, close the log."""
-        self._doors.shut("stopping")
+        self._listeners.shut("stopping")
         sending, consuming = self._sending, self._consuming
         if self._registration is not None:
             await self._registration.unregister()
@@ -242,11 +242,11 @@ class StoreProcess:
             await consuming.stop()
         if self._hooks is not None:
             self._hooks.close()
-        for part in self._behaviours:
+        for part in self._features:
             await part.close()
         if sending is not None and self._is_recovered:
             await sending.drain(self._settings.drain_seconds)
-        await self._doors.close()
+        await self._listeners.close()
         await self._life.end_loops()
         if sending is not None and self._is_recovered:
             await sending.stop()
@@ -256,11 +256,11 @@ class StoreProcess:
         self._thread.shutdown()
 
     def _not_ready(self) -> str | None:
-        if not self._doors.reason and self._sending is not None:
+        if not self._listeners.reason and self._sending is not None:
             log = self._sending.store.log
             if log.state is LogState.STOPPED:
                 return f"the log is stopped: {log.stop_reason}; reads are served, restart to have it checked"
-        return self._doors.reason or None
+        return self._listeners.reason or None
 
     def _index_trouble(self) -> str | None:
         return None if self._is_recovered else "the index is being rebuilt"
@@ -270,7 +270,7 @@ class StoreProcess:
             self._sending.settling.closed(peer.id)
         if self._consuming is not None:
             self._consuming.closed(peer)
-        for part in self._behaviours:
+        for part in self._features:
             part.closed(peer)
 
 

@@ -30,7 +30,7 @@ class ClientRequests:
             ResettingParts(
                 store.topics, consuming.groups, store.queues, consuming.clients, consuming.offsets,
                 consuming.keeper, consuming.pulls, consuming.resets, consuming.searching, consuming.settings,
-                self._resets, name, store.states.leases.given_from,
+                self._resets, name, store.states.leases.delivered_from,
             )
         )  # fmt: skip
         self._relays = Relays(
@@ -57,5 +57,5 @@ class ClientRequests:
     async def close(self) -> None:
         """Finish resets. What waits for a client is given up: the connections end anyway."""
         await self._resets.close()
-        for later in self._asking:
-            await later.give_up()
+        for deferred in self._asking:
+            await deferred.cancel()

@@ -83,7 +83,7 @@ class DiskCare:
         self._space = Space(files, self._directory, log)
         self.retention = LiveRetention(settings)
         """When segments go; the assembly gives one that code 25 changes."""
-        self._told = LogState.RUNNING
+        self._logged_state = LogState.RUNNING
         self._wake = asyncio.Event()
         self.deleted_segments = 0
         self.roll_below = 0
@@ -102,12 +102,15 @@ class DiskCare:
         while True:
             self._wake.clear()  # before looking: who finds the disk full meanwhile is heard
             state = await asyncio.get_running_loop().run_in_executor(self._thread, self._space.check)
-            if state is not self._told:
+            if state is not self._logged_state:
                 reason = self._log.stop_reason if state is LogState.STOPPED else ""
                 _log.error(
-                    "the state of the log changed", was=self._told.value, now=state.value, reason=reason
+                    "the state of the log changed",
+                    was=self._logged_state.value,
+                    now=state.value,
+                    reason=reason,
                 )
-                self._told = state
+                self._logged_state = state
             try:
                 async with asyncio.timeout(SPACE_SECONDS):
                     await self._wake.wait()

@@ -61,7 +61,7 @@ class Feature(Protocol):
         ...
 
 
-def build_behaviours(
+def build_features(
     around: Surroundings,
     store: OpenedStore,
     sending: Sending,
@@ -81,14 +81,14 @@ def build_behaviours(
     ]
 
 
-def all_commands(behaviours: list[Feature]) -> Commands:
+def all_commands(features: list[Feature]) -> Commands:
     """Return the command table entries of all parts."""
-    return {code: entry for part in behaviours for code, entry in part.commands().items()}
+    return {code: entry for part in features for code, entry in part.commands().items()}
 
 
-def all_loops(behaviours: list[Feature]) -> Loops:
+def all_loops(features: list[Feature]) -> Loops:
     """Return the loops of all parts."""
-    return {name: loop for part in behaviours for name, loop in part.loops().items()}
+    return {name: loop for part in features for name, loop in part.loops().items()}
 
 
 def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming) -> Retrying:
@@ -101,10 +101,10 @@ def _retrying(around: Surroundings, store: OpenedStore, sending: Sending, consum
             appends=sending.appends,
             delays=sending.delays,
             retries=sending.retries,
-            later=DeferredReplies(around.classes["send"], around.now_ms),
+            deferred=DeferredReplies(around.classes["send"], around.now_ms),
             consumer_of=consuming.clients.consumer_name,
             broker_ip=around.address.rpartition(":")[0],
-            on_sent_back=consuming.figures.on_sent_back,
+            on_sent_back=consuming.metrics.on_sent_back,
         )
     )
 

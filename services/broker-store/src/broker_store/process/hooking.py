@@ -69,8 +69,12 @@ class Hooks:
     def readers(self, readers: Readers) -> Readers:
         """Return the readers, with those beside them who want to hear of what was stored."""
         stored = self._extensions.having("on_stored")
-        given_up = self._extensions.having("on_half_given_up")
-        return _Observed(readers, self._extensions, stored, given_up) if stored or given_up else readers
+        half_watchers = self._extensions.having("on_half_given_up")
+        return (
+            _Observed(readers, self._extensions, stored, half_watchers)
+            if stored or half_watchers
+            else readers
+        )
 
     def _around(self, code: int, handler: Handler) -> Handler:
         points = [point for codes, point in self._points if code in codes and point]
@@ -81,16 +85,16 @@ class Hooks:
         extensions, now_ms = self._extensions, self._now_ms
 
         def watched(peer: Peer, command: Command) -> bytes | None:
-            told = _describe_all(points, _request(peer, command, now_ms()), command)
-            for point, event in told:
-                extensions.tell(point.before, f"before_{point.name}", event)
-            listening = [(point, event) for point, event in told if point.after]
+            described = _describe_all(points, _request(peer, command, now_ms()), command)
+            for point, event in described:
+                extensions.notify(point.before, f"before_{point.name}", event)
+            listening = [(point, event) for point, event in described if point.after]
             if not listening or command.is_oneway:
                 return handler(peer, command)
 
             def after(reply: Reply) -> None:
                 for point, event in listening:
-                    extensions.tell(point.after, f"after_{point.name}", event, reply)
+                    extensions.notify(point.after, f"after_{point.name}", event, reply)
 
             watch = _Watch(peer, command.opaque, after)
             try:
@@ -163,23 +167,27 @@ class _Observed:
     """Readers with observers beside them: somebody is always to be told of arrivals."""
 
     def __init__(
-        self, readers: Readers, extensions: Extensions, stored: list[Extension], given_up: list[Extension]
+        self,
+        readers: Readers,
+        extensions: Extensions,
+        stored: list[Extension],
+        half_watchers: list[Extension],
     ) -> None:
         self._readers = readers
         self._extensions = extensions
         self._stored = stored
-        self._given_up = given_up
+        self._half_watchers = half_watchers
 
     @property
-    def holding(self) -> int:
-        return self._readers.holding + 1
+    def held_count(self) -> int:
+        return self._readers.held_count + 1
 
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
         self._readers.arrived(topic, queue_id, first_offset, tags_codes)
         event = Stored(topic, queue_id, first_offset, len(tags_codes))
-        self._extensions.tell(self._stored, "on_stored", event)
+        self._extensions.notify(self._stored, "on_stored", event)
         if topic == TRANS_CHECK_MAX_TIME_TOPIC:
-            self._extensions.tell(self._given_up, "on_half_given_up", event)
+            self._extensions.notify(self._half_watchers, "on_half_given_up", event)
 
     def answer_arrivals(self) -> None:
         self._readers.answer_arrivals()

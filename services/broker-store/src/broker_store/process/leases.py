@@ -23,26 +23,26 @@ def build_leasing(
         targets=sending.targets,
         groups=consuming.groups,
         offsets=consuming.offsets,
-        figures=consuming.figures,
+        metrics=consuming.metrics,
         settings=consuming.settings,
         appends=sending.appends,
         subscriptions=store.states.leases,
-        later=DeferredReplies(around.classes["pull"], around.now_ms),
+        deferred=DeferredReplies(around.classes["pull"], around.now_ms),
         in_thread=consuming.in_thread,
         now_ms=around.now_ms,
         steady_ms=store.clock.steady_ms,
-        chance=random.random,
+        rng=random.random,
         boot=store.boot_count,
     )
     leasing = Leasing(parts, DeadLetteringParts(sending.settling, sending.retries, lambda _group: ""))
     consuming.lease_arrivals = leasing
     consuming.keeper.before_commit = leasing.offset_set
     sending.removal.on_removed.append(leasing.topic_deleted)
-    watch, counted = consuming.figures.watch, consuming.figures.counted
+    watch, counted = consuming.metrics.watch, consuming.metrics.counted
     watch(
         "gantry_store_leased_messages", "Messages on lease, waiting, due or held.", lambda: leasing.in_flight
     )
     counted("gantry_store_received_messages", "Messages given out on lease.", lambda: leasing.received)
     counted("gantry_store_lease_dead_letters", "Dead letters of leases.", lambda: leasing.dead_letters)
-    watch("gantry_store_held_receives", "Receives that wait for a message.", lambda: leasing.holding)
+    watch("gantry_store_held_receives", "Receives that wait for a message.", lambda: leasing.held_count)
     return leasing

@@ -84,5 +84,5 @@ class Listeners:
 
 
 def _not_serving(reason: str) -> RefusedRequest:
-    words = f"the store does not serve now: {reason}; try again in a moment"
-    return RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, words, {"gantryCode": "NOT_SERVING"})
+    remark = f"the store does not serve now: {reason}; try again in a moment"
+    return RefusedRequest(ResponseCode.SERVICE_NOT_AVAILABLE, remark, {"gantryCode": "NOT_SERVING"})

@@ -31,7 +31,7 @@ from broker_store.leases.arrivals import Arrivals, NoArrivals
 from broker_store.log.files import Files
 from broker_store.metrics.class_metrics import watch_classes
 from broker_store.metrics.counts import TopicKind
-from broker_store.metrics.metrics import Figures, Lag
+from broker_store.metrics.metrics import Lag, StoreMetrics
 from broker_store.metrics.runtime_info import RuntimeState
 from broker_store.ports import Commands, InternalAppend, KeyIndex, LogReader, Peer, QueueTable, TopicTable
 from broker_store.reading.admission import Admission
@@ -95,7 +95,7 @@ class Consuming:
         self._parts = parts
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="reader")
         self._config_thread = ThreadPoolExecutor(1, thread_name_prefix="groups")
-        self.figures = Figures(parts.metrics, _local_s(parts.now_ms()), self._kind_of)
+        self.metrics = StoreMetrics(parts.metrics, _local_s(parts.now_ms()), self._kind_of)
         self.clients = ClientTable()
         self.groups, self.group_saver = self._load_groups()
         self.offsets = OffsetTable()
@@ -118,14 +118,14 @@ class Consuming:
         self.settings, self.in_thread = parts.settings, self._in_thread
         self.lease_arrivals: Arrivals = NoArrivals()
         """Receives that wait; given by the leases."""
-        self._show_figures()
+        self._register_metrics()
 
     # What the rest of the store calls
 
     @property
-    def holding(self) -> int:
+    def held_count(self) -> int:
         """Pulls and receives held now; while there are none nobody needs to tell of arrivals."""
-        return self.pulls.holding + self.lease_arrivals.holding
+        return self.pulls.held_count + self.lease_arrivals.held_count
 
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
         """Note messages that became readable, once per queue and batch."""
@@ -140,7 +140,7 @@ class Consuming:
     def topic_deleted(self, topic: str) -> None:
         """Forget groups' offsets in a topic, and answer who waits on it."""
         self.offsets.remove_topic(topic)
-        self.figures.forget_topic(topic)
+        self.metrics.forget_topic(topic)
         self.filters.table.forget_topic(topic)
         self.resets.forget_topic(topic)
         self.pulls.drop_topic(topic)
@@ -163,7 +163,7 @@ class Consuming:
             self.resets, self.clients,
         )  # fmt: skip
         group_handlers = GroupHandlers(
-            self.groups, self.group_saver, self.offsets, self.keeper, self._admin, self.figures
+            self.groups, self.group_saver, self.offsets, self.keeper, self._admin, self.metrics
         )
         return {
             **self.pulls.commands(),
@@ -201,7 +201,7 @@ class Consuming:
 
     def _sample(self) -> None:
         now_ms = self._parts.now_ms()
-        self.figures.sample(now_ms // 1000, _local_s(now_ms))
+        self.metrics.sample(now_ms // 1000, _local_s(now_ms))
         for group, body in samples(self.offsets.take_moved(), self._parts.queues, now_ms):
             self._parts.append_internal(OFFSETS_TOPIC, 0, body, keys=group)
 
@@ -215,7 +215,7 @@ class Consuming:
         settings = self._parts.settings
         if not settings.protect_broker:
             return
-        for group, behind in groups_too_far_behind(self.figures, settings.fallbehind_bytes_max):
+        for group, behind in groups_too_far_behind(self.metrics, settings.fallbehind_bytes_max):
             if (config := self.groups.find(group)) is not None and config.consume_enable:
                 _log.warning("group paused: it reads too far behind", group=group, behind_bytes=behind)
                 self.groups.set_consume_enable(group, enable=False)
@@ -249,7 +249,7 @@ class Consuming:
             ),
             offsets=self.offsets,
             resets=self.resets,
-            figures=self.figures,
+            metrics=self.metrics,
             settings=parts.settings,
             pulls=parts.classes["pull"],
             append_internal=parts.append_internal,
@@ -267,7 +267,7 @@ class Consuming:
             index=parts.index,
             index_trouble=parts.index_trouble,
             searching=self.searching,
-            later=self._queries,
+            deferred=self._queries,
             in_thread=self._in_thread,
         )
 
@@ -279,9 +279,9 @@ class Consuming:
             groups=self.groups,
             clients=self.clients,
             offsets=self.offsets,
-            figures=self.figures,
+            metrics=self.metrics,
             searching=self.searching,
-            later=self._admin,
+            deferred=self._admin,
             broker_name=parts.broker_name,
             address=parts.address,
         )
@@ -290,11 +290,11 @@ class Consuming:
         parts = self._parts
         return AdminHandlers(
             topics=parts.topics,
-            figures=self.figures,
+            metrics=self.metrics,
             classes=parts.classes,
             state=parts.state,
             now_ms=parts.now_ms,
-            later=self._admin,
+            deferred=self._admin,
             in_thread=self._in_thread,
         )
 
@@ -304,19 +304,19 @@ class Consuming:
         is_system = topic.startswith(SYSTEM_TOPIC_PREFIX) or topic in self._parts.topics.system_names()
         return TopicKind.SYSTEM if is_system else TopicKind.USER
 
-    def _show_figures(self) -> None:
-        watch = self.figures.watch
-        watch("gantry_store_held_pulls", "Pulls that wait for a message.", lambda: self.pulls.holding)
+    def _register_metrics(self) -> None:
+        watch = self.metrics.watch
+        watch("gantry_store_held_pulls", "Pulls that wait for a message.", lambda: self.pulls.held_count)
         watch("gantry_store_consumer_groups", "Groups with a client.", lambda: len(self.clients.consumers))
         watch(
             "gantry_store_producer_groups",
             "Producer groups with a client.",
             lambda: len(self.clients.producers),
         )
-        counted = self.figures.counted
-        words = "Commits below the known offset."
-        counted("gantry_store_offsets_went_back", words, lambda: self.offsets.went_back)
-        self.figures.watch_lag(self._lags)
+        counted = self.metrics.counted
+        help_text = "Commits below the known offset."
+        counted("gantry_store_offsets_went_back", help_text, lambda: self.offsets.went_back)
+        self.metrics.watch_lag(self._lags)
         watch_classes(self._parts.metrics, self._parts.classes, self._parts.now_ms)
 
     def _lags(self) -> Iterator[Lag]:

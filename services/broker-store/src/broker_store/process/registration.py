@@ -58,7 +58,7 @@ class Registration:
         self._changed: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
         """Who waits for the next registration."""
-        self._telling: list[asyncio.Future[None]] | None = None
+        self._under_way: list[asyncio.Future[None]] | None = None
         """Who waits for the one under way; None while there is none."""
         self._one_at_a_time = asyncio.Lock()
         """A start registers, and so does the loop: who waits is told by that registration which holds the topic."""
@@ -79,15 +79,15 @@ class Registration:
 
         A client that made a topic asks for its route within a millisecond; a RocketMQ consumer that finds none asks again after 30 s.
         """
-        waiting = self._waiting if self._changed else self._telling
+        waiting = self._waiting if self._changed else self._under_way
         if waiting is None:
             answer()
             return
         loop = asyncio.get_running_loop()
-        told = loop.create_future()
-        latest = loop.call_later(KNOWN_SECONDS_MAX, _tell, told)
-        told.add_done_callback(lambda _: (latest.cancel(), answer()))
-        waiting.append(told)
+        waiter = loop.create_future()
+        latest = loop.call_later(KNOWN_SECONDS_MAX, _complete, waiter)
+        waiter.add_done_callback(lambda _: (latest.cancel(), answer()))
+        waiting.append(waiter)
 
     async def run(self) -> None:
         """Register until cancelled."""
@@ -112,23 +112,23 @@ class Registration:
         """Register with all nameservers once, behind a registration under way; True when every one took it."""
         async with self._one_at_a_time:
             changed, self._changed = self._changed, set()
-            telling = self._telling = self._waiting
+            under_way = self._under_way = self._waiting
             self._waiting = []
             try:
                 return not self._has_left and await self._register(changed)
             finally:
-                self._telling = None
-                for told in telling:
-                    _tell(told)
+                self._under_way = None
+                for waiter in under_way:
+                    _complete(waiter)
 
     async def _register(self, changed: set[str]) -> bool:
-        who = self._identity
+        identity = self._identity
         header = RegisterBrokerHeader(
-            broker_name=who.broker_name,
-            broker_addr=who.address,
-            cluster_name=who.cluster_name,
-            ha_server_addr=who.ha_address,
-            broker_id=who.broker_id,
+            broker_name=identity.broker_name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster_name,
+            ha_server_addr=identity.ha_address,
+            broker_id=identity.broker_id,
         )
         try:
             answers = await self._client.register_broker(header, self._body())
@@ -143,12 +143,12 @@ class Registration:
     async def unregister(self) -> None:
         """Say that this broker leaves; a nameserver that cannot be reached finds out by itself."""
         self._has_left = True
-        who = self._identity
+        identity = self._identity
         header = BrokerIdentityHeader(
-            broker_name=who.broker_name,
-            broker_addr=who.address,
-            cluster_name=who.cluster_name,
-            broker_id=who.broker_id,
+            broker_name=identity.broker_name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster_name,
+            broker_id=identity.broker_id,
         )
         try:
             async with asyncio.timeout(WATCH_SECONDS):
@@ -202,6 +202,6 @@ class Registration:
             _log.warning("cannot register with nameserver", nameserver=address, reason=str(answer))
 
 
-def _tell(told: "asyncio.Future[None]") -> None:
-    if not told.done():
-        told.set_result(None)
+def _complete(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

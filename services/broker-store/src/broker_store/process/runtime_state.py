@@ -31,7 +31,7 @@ class RuntimeReader:
             disk_total=store.files.total_bytes(store.directory),
             disk_free=store.files.free_bytes(store.directory),
             store_dir=store.directory,
-            dispatch_behind=log.written_end - self._appends.appeared_end,
+            dispatch_behind=log.written_end - self._appends.visible_end,
             unflushed_bytes=log.written_end - log.durable_end,
             accept_sends_after_ms=store.settings.accept_sends_after_ms,
         )

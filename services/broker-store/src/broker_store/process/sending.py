@@ -74,7 +74,7 @@ class Sending:
         self._sync = SyncThread(
             store.log.sync, self._loop.call_soon_threadsafe, self.appends.synced, self.appends.failed
         )
-        self.appends.request_sync, self.appends.later = self._sync.request, self._loop.call_later
+        self.appends.request_sync, self.appends.call_later = self._sync.request, self._loop.call_later
         stamp = build_stamp(store)
         self.targets = Targets(
             store.topics, store.queues, flush_sync=settings.flush == "sync",
@@ -84,7 +84,7 @@ class Sending:
         self.delays = build_delays(store)
         self.keyed = KeyedSends(
             store.window, self.appends, self._is_readable, store.log.read_record, store.clock.now_ms,
-            self.delays.told_of,
+            self.delays.reply_place_of,
         )  # fmt: skip
         now_ms, copies = store.clock.now_ms, store.states.transactions
         self.halves = halves = HalfSends(store.queues, self.appends, copies, self.delays.check)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from broker_store.commit.queues import Queue, QueueTable
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.opening.opening import OpenedStore
 from broker_store.opening.queue_note import Reason
 from broker_store.process.disk_care import DiskCare
@@ -17,7 +17,7 @@ from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 COUNT_SECONDS = 1.0
 
 
-async def count_puts(queues: QueueTable, figures: Figures, delayed: SettledTable) -> None:
+async def count_puts(queues: QueueTable, metrics: StoreMetrics, delayed: SettledTable) -> None:
     """Turn the growth of every queue into counts by topic, once a second; note what waits for its time. Supervised."""
     seen: dict[Queue, tuple[int, int]] = {
         queue: (queue.next_offset, queue.put_bytes) for queue in queues.all()
@@ -29,25 +29,25 @@ async def count_puts(queues: QueueTable, figures: Figures, delayed: SettledTable
             offset, size = seen.get(queue, (queue.first_offset, 0))
             now[queue] = (queue.next_offset, queue.put_bytes)
             if queue.next_offset > offset:
-                figures.on_put(queue.topic, queue.next_offset - offset, queue.put_bytes - size)
+                metrics.on_put(queue.topic, queue.next_offset - offset, queue.put_bytes - size)
         seen = now
-        note_delays(queues, figures, delayed)
+        note_delays(queues, metrics, delayed)
 
 
-def note_delays(queues: QueueTable, figures: Figures, delayed: SettledTable) -> None:
+def note_delays(queues: QueueTable, metrics: StoreMetrics, delayed: SettledTable) -> None:
     """Note what waits for its time, and how fast that is delivered or taken back."""
     settled = delayed.of((TIMER_TOPIC, 0, ""))
     decided = settled.cursor + settled.settled_above
     timers = queues.find(TIMER_TOPIC, 0)
-    figures.timers_waiting = 0 if timers is None else timers.max_offset - decided
-    figures.timer_rate.sample(figures.sampled_s, decided)
-    figures.levels = {
+    metrics.timers_waiting = 0 if timers is None else timers.max_offset - decided
+    metrics.timer_rate.sample(metrics.sampled_s, decided)
+    metrics.levels = {
         queue.queue_id + 1: (delayed.of((SCHEDULE_TOPIC, queue.queue_id, "")).cursor, queue.max_offset)
         for queue in queues.of_topic(SCHEDULE_TOPIC)
     }
 
 
-def show_figures(
+def register_metrics(
     metrics: Metrics, store: OpenedStore, sending: Sending, server: RemotingServer, care: DiskCare
 ) -> None:
     """Name what can be read of the sending half."""
@@ -73,11 +73,11 @@ class _Naming:
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
 
-    def gauge(self, name: str, words: str, read: Callable[[], float]) -> None:
-        self._metrics.gauge(f"gantry_store_{name}", words, read)
+    def gauge(self, name: str, help_text: str, read: Callable[[], float]) -> None:
+        self._metrics.gauge(f"gantry_store_{name}", help_text, read)
 
-    def counted(self, name: str, words: str, read: Callable[[], float]) -> None:
-        self._metrics.counted(f"gantry_store_{name}", words, read)
+    def counted(self, name: str, help_text: str, read: Callable[[], float]) -> None:
+        self._metrics.counted(f"gantry_store_{name}", help_text, read)
 
 
 def _show_log(names: _Naming, store: OpenedStore, sending: Sending) -> None:
@@ -93,7 +93,7 @@ def _show_log(names: _Naming, store: OpenedStore, sending: Sending) -> None:
     gauge(
         "dispatch_behind_bytes",
         "Log bytes written and not yet in queues and index.",
-        lambda: log.written_end - appends.appeared_end,
+        lambda: log.written_end - appends.visible_end,
     )
     gauge("log_confirm_position", "End of what is durable and complete.", lambda: log.confirm)
     gauge("log_min_position", "Where the log begins.", lambda: log.min_position)

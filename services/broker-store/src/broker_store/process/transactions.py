@@ -23,7 +23,7 @@ from broker_store.requests.request_classes import RequestClass
 from broker_store.settling.settling import Settling
 from broker_store.transactions.asking import Asking
 from broker_store.transactions.deciding import Deciding
-from broker_store.transactions.ending import EndFigures, Ending
+from broker_store.transactions.ending import Ending, EndMetrics
 from broker_store.transactions.finding import Finding
 from broker_store.transactions.outputs import AUDIT_TOPIC, DelayRules
 from broker_store.transactions.overtaken import Overtaken
@@ -61,7 +61,7 @@ class Transactions:
     def __init__(self, parts: TransactionParts) -> None:
         store, settling = parts.store, parts.settling
         now_ms, delays = store.clock.now_ms, DelayRules(parts.levels, partial(now_of, store.clock))
-        self.figures = EndFigures()
+        self.metrics = EndMetrics()
         self._later = DeferredReplies(parts.requests, now_ms)
 
         def is_settled(topic: str, queue_id: int, offset: int) -> bool:
@@ -78,7 +78,7 @@ class Transactions:
         self._ending = Ending(
             store.log, store.queues, TurnBatch(settling, parts.appends),
             unseen, parts.recent, deciding, delays, self._later,
-            parts.in_thread, asking.relays, asking.relay, now_ms, self.figures,
+            parts.in_thread, asking.relays, asking.relay, now_ms, self.metrics,
         )  # fmt: skip
         self.overtaken = Overtaken(store.states.transactions, store.queues, settling.settle)
         self._requests = TransactionRequests(finding, deciding, asking, self._later)
@@ -89,14 +89,14 @@ class Transactions:
 
     def show(self, metrics: Metrics) -> None:
         """Add what Prometheus sees."""
-        figures = self.figures
+        counts = self.metrics
         metrics.counted(
             "gantry_store_transactions",
             "END_TRANSACTION requests, by what came of them.",
             lambda: {
-                ("committed",): figures.committed,
-                ("rolledBack",): figures.rolled_back,
-                ("refused",): figures.refused,
+                ("committed",): counts.committed,
+                ("rolledBack",): counts.rolled_back,
+                ("refused",): counts.refused,
             },
             ("outcome",),
         )

@@ -71,24 +71,24 @@ class Admission:
         may_broadcast = True if header.browse else self._check_group(group).consume_broadcast_enable
         topic_config = self._find_topic(topic)
         if topic_config is None:
-            words = f"topic[{topic}] not exist, apply first please! {FAQ}"
-            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, words)
+            remark = f"topic[{topic}] not exist, apply first please! {FAQ}"
+            raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, remark)
         is_internal = self._topics.is_internal(topic) and not header.browse
         if not topic_config.perm & PERM_READ or is_internal:
             raise _forbidden(f"the topic[{topic}] pulling message is forbidden")
         if not 0 <= header.queue_id < topic_config.read_queue_nums:
-            words = (
+            remark = (
                 f"queueId[{header.queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:"
                 f"[{topic_config.read_queue_nums}] consumer:[{request.peer.remote[0]}]"
             )
-            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
         self._set_filter(request, may_broadcast=may_broadcast)
 
     def _check_group(self, group: str) -> SubscriptionGroupConfig:
         config = self._find_group(group)
         if config is None:
-            words = f"subscription group [{group}] does not exist, {FAQ}"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+            remark = f"subscription group [{group}] does not exist, {FAQ}"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if not config.consume_enable:
             raise _forbidden(f"subscription group no permission, {group}")
         return config
@@ -115,19 +115,19 @@ class Admission:
     def _set_sql(self, request: PullRequest, kind: str, *, compiling: str | None = None) -> None:
         """Set a filter by properties: the one given, or else the one the group's heartbeats have registered."""
         if not self._settings.property_filter_enable:
-            words = f"The broker does not support consumer to filter message by {kind[:64]}"
-            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+            remark = f"The broker does not support consumer to filter message by {kind[:64]}"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)
         request.wanted = EVERYTHING
         if compiling is not None:
             request.sql = compile_or_refuse(kind, compiling)
             return
         known = self._filters.find(request.topic, request.group)
         if known is None:
-            words = "The broker's consumer filter data is not exist! Your expression may be wrong!"
-            raise RefusedRequest(ResponseCode.FILTER_DATA_NOT_EXIST, words)
+            remark = "The broker's consumer filter data is not exist! Your expression may be wrong!"
+            raise RefusedRequest(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
         if known.client_version < request.header.sub_version:
-            words = "the consumer's consumer filter data not latest"
-            raise RefusedRequest(ResponseCode.FILTER_DATA_NOT_LATEST, words)
+            remark = "the consumer's consumer filter data not latest"
+            raise RefusedRequest(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
         request.sql = known.compiled
 
     def _stored_subscription(self, request: PullRequest, may_broadcast: bool) -> SubscriptionData:
@@ -135,19 +135,19 @@ class Admission:
         group, topic = request.group, request.topic
         consumers = self._clients.consumers.get(group)
         if consumers is None:
-            words = f"the consumer's group info not exist, {FAQ}"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_NOT_EXIST, words)
+            remark = f"the consumer's group info not exist, {FAQ}"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
         if not may_broadcast and consumers.consumption.model is MessageModel.BROADCASTING:
             raise _forbidden(f"the consumer group[{group}] can not consume by broadcast way")
         if not self._groups.may_read(group, topic):
             raise _forbidden(f"the consumer group[{group}] is forbidden for topic[{topic}]")
         subscription = consumers.subscriptions.get(topic)
         if subscription is None:
-            words = f"the consumer's subscription not exist, {FAQ}"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_NOT_EXIST, words)
+            remark = f"the consumer's subscription not exist, {FAQ}"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
         if subscription.sub_version < request.header.sub_version:
-            words = "the consumer's subscription not latest"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_NOT_LATEST, words)
+            remark = "the consumer's subscription not latest"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
         return subscription
 
 
@@ -157,9 +157,9 @@ def tag_filter_of(expression: str) -> TagFilter:
     try:
         return TagFilter.parse(expression)
     except MalformedExpression as error:
-        words = "parse the consumer's subscription failed"
-        raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, words) from error
+        remark = "parse the consumer's subscription failed"
+        raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from error
 
 
-def _forbidden(words: str) -> RefusedRequest:
-    return RefusedRequest(ResponseCode.NO_PERMISSION, words)
+def _forbidden(remark: str) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.NO_PERMISSION, remark)

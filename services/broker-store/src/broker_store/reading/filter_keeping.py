@@ -55,8 +55,8 @@ class Filters:
             raise refuse_class_filter()
         if kind != TAG:
             if not self._settings.property_filter_enable:
-                words = f"The broker does not support consumer to filter message by {kind[:64]}"
-                raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+                remark = f"The broker does not support consumer to filter message by {kind[:64]}"
+                raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)
             compile_or_refuse(kind, subscription.sub_string)
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 

@@ -57,7 +57,7 @@ class Scans:
             stretch = scan.next_stretch(FIRST_UNITS)
         else:
             return True
-        task = asyncio.ensure_future(self._go_on(scan, owner, is_wanted, done))
+        task = asyncio.ensure_future(self._scan_slowly(scan, owner, is_wanted, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return False
@@ -67,7 +67,7 @@ class Scans:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _go_on(
+    async def _scan_slowly(
         self,
         scan: Scan,
         owner: int,

@@ -1,13 +1,13 @@
 """protectBroker: which groups read so far behind the log's end that they cost the others the page cache."""
 
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from gantry_wire.names import GATEWAY_GROUP
 
 
-def groups_too_far_behind(figures: Figures, behind_bytes_max: int) -> list[tuple[str, int]]:
+def groups_too_far_behind(metrics: StoreMetrics, behind_bytes_max: int) -> list[tuple[str, int]]:
     """Return (group, bytes behind) of the groups beyond the limit, the worst topic of each."""
     worst: dict[str, int] = {}
-    for (_topic, group), reads in figures.groups.items():
+    for (_topic, group), reads in metrics.groups.items():
         if reads.behind_bytes > behind_bytes_max and group != GATEWAY_GROUP:
             worst[group] = max(worst.get(group, 0), reads.behind_bytes)
     return list(worst.items())

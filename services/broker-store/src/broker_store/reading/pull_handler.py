@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from broker_store.groups.offsets import OffsetTable
 from broker_store.groups.pending_resets import PendingResets
 from broker_store.log.errors import LogError
-from broker_store.metrics.metrics import Figures
+from broker_store.metrics.metrics import StoreMetrics
 from broker_store.ports import Commands, InternalAppend, LogReader, Peer, QueueReader, QueueTable
 from broker_store.reading.admission import Admission, PullRequest
 from broker_store.reading.filtered_pulls import ScanReading, Scans
@@ -45,7 +45,7 @@ class PullParts:
     admission: Admission
     offsets: OffsetTable
     resets: PendingResets
-    figures: Figures
+    metrics: StoreMetrics
     settings: ReadSettings
     pulls: RequestClass
     """Cold reads take a place here while they wait for the disk."""
@@ -65,7 +65,7 @@ class Pulls:
         self._admit = parts.admission.admit
         self._settings = parts.settings
         self._resets = parts.resets
-        self._fetches: HeldPulls[PullRequest] = HeldPulls()
+        self._held_pulls: HeldPulls[PullRequest] = HeldPulls()
         self._woken: list[HeldPull[PullRequest]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -81,9 +81,9 @@ class Pulls:
         }
 
     @property
-    def holding(self) -> int:
+    def held_count(self) -> int:
         """Pulls held now."""
-        return self._fetches.count
+        return self._held_pulls.count
 
     def handle(self, peer: Peer, command: Command) -> None:
         """Answer a pull from a client, or hold it."""
@@ -101,13 +101,13 @@ class Pulls:
 
     def _end(self, peer: Peer, command: Command) -> None:
         """Forget a pull that nobody waits for any more; one that was answered meanwhile, or never held, needs no word."""
-        self._fetches.end(peer.id, command.read(EndPullHeader).wait_id)
+        self._held_pulls.end(peer.id, command.read(EndPullHeader).wait_id)
 
     # Arrivals, deadlines, ends
 
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
         """Note what became readable; `answer_arrivals` follows."""
-        self._woken += self._fetches.wake((topic, queue_id), first_offset, tags_codes)
+        self._woken += self._held_pulls.wake((topic, queue_id), first_offset, tags_codes)
 
     def answer_arrivals(self) -> None:
         """Answer the pulls that the arrivals since the last call have woken."""
@@ -116,23 +116,23 @@ class Pulls:
 
     def drop_topic(self, topic: str) -> None:
         """Answer all pulls held on a topic: it was deleted."""
-        self._resume_all(self._fetches.take_topic(topic))
+        self._resume_all(self._held_pulls.take_topic(topic))
 
     def group_reset(self, topic: str, group: str) -> None:
         """Answer the pulls that a group holds on a topic: its offsets were reset."""
-        held_pulls = self._fetches.take_topic(topic)
+        held_pulls = self._held_pulls.take_topic(topic)
         for held in held_pulls:
             if held.request.group != group:
-                self._fetches.hold(held)
+                self._held_pulls.hold(held)
         self._resume_all([held for held in held_pulls if held.request.group == group])
 
     def close_peer(self, peer_id: int) -> None:
         """Forget the pulls of a connection that is gone."""
-        self._fetches.close_peer(peer_id)
+        self._held_pulls.close_peer(peer_id)
 
     def answer_all(self) -> None:
         """Answer everything held, before the store stops."""
-        self._resume_all(self._fetches.take_all())
+        self._resume_all(self._held_pulls.take_all())
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -235,7 +235,7 @@ class Pulls:
         )
         request.peer.send_parts([head, *parts])
         behind = None if request.header.browse else self._log.end - selection.spans[-1][0]
-        self._parts.figures.on_get(request.topic, request.group, selection.count, size, behind)
+        self._parts.metrics.on_get(request.topic, request.group, selection.count, size, behind)
 
     def _not_found(self, request: PullRequest, selection: Selection, offset: int, *, may_hold: bool) -> None:
         header = request.header
@@ -246,7 +246,7 @@ class Pulls:
             if offset > header.queue_offset:  # it was held, and moved on over messages it does not want
                 selection.status = PullStatus.NO_MATCHED_MESSAGE
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY
-        self._parts.figures.get_misses += 1
+        self._parts.metrics.get_misses += 1
         next_offset, remark = selection.next_offset, selection.status.name
         head = encode_pull_reply_head(
             code, request.opaque, next_offset, selection.min_offset, selection.max_offset, 0, remark, 0
@@ -271,7 +271,7 @@ class Pulls:
             )
             if damaged:
                 self._left_out(request, ask.offset, damaged)
-            self._parts.figures.cold_reads += 1
+            self._parts.metrics.cold_reads += 1
             if parts:
                 self._found(request, selection, parts)
             else:
@@ -284,7 +284,7 @@ class Pulls:
             self._parts.pulls.leave()
 
     def _left_out(self, request: PullRequest, offset: int, damaged: int) -> None:
-        self._parts.figures.damaged_records += damaged
+        self._parts.metrics.damaged_records += damaged
         queue_id = request.header.queue_id
         _log.error(
             "damaged records are left out of a reply",
@@ -295,7 +295,7 @@ class Pulls:
         """Keep the pull for later; False when it has to be answered now."""
         header, settings = request.header, self._settings
         wait_ms = header.suspend_timeout_millis if settings.long_polling_enable else settings.short_polling_ms
-        if wait_ms <= 0 or self._fetches.is_full or request.peer.is_closing:
+        if wait_ms <= 0 or self._held_pulls.is_full or request.peer.is_closing:
             return False
         loop = asyncio.get_running_loop()
         now_ms = int(loop.time() * 1000)
@@ -306,7 +306,7 @@ class Pulls:
         held = HeldPull(
             key, offset, request.wanted, deadline_ms, request.peer.id, request, request.header.wait_id
         )
-        self._fetches.hold(held)
+        self._held_pulls.hold(held)
         if self._timer is None or deadline_ms < self._timer_ms:
             self._set_timer(loop)
         return True
@@ -314,14 +314,14 @@ class Pulls:
     def _expire(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
-        self._resume_all(self._fetches.expire(int(loop.time() * 1000)))
+        self._resume_all(self._held_pulls.expire(int(loop.time() * 1000)))
         self._set_timer(loop)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        at_ms = self._fetches.next_expiry_ms()
+        at_ms = self._held_pulls.next_expiry_ms()
         if at_ms is not None:
             self._timer_ms = at_ms
             self._timer = loop.call_at(at_ms / 1000 + 0.001, self._expire)

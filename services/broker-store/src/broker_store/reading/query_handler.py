@@ -36,7 +36,7 @@ class QueryHandlers:
     index_trouble: Callable[[], str | None]
     """Why the index cannot answer now (it is being built), None when it can."""
     searching: Searching
-    later: DeferredReplies
+    deferred: DeferredReplies
     in_thread: InThread
 
     def commands(self) -> Commands:
@@ -55,25 +55,25 @@ class QueryHandlers:
         header = command.read(QueryMessageHeader)
         index = self.index
         if index is None:
-            words = "this broker keeps no index: start it with messageIndexEnable=true"
-            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+            remark = "this broker keeps no index: start it with messageIndexEnable=true"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)
         trouble = self.index_trouble()
         if trouble is not None:
             raise RefusedRequest(
                 ResponseCode.SERVICE_NOT_AVAILABLE, trouble, {"gantryCode": "INDEX_BUILDING"}
             )
-        self.later.answer(peer, command, self._by_key(command, header, index))
+        self.deferred.answer(peer, command, self._by_key(command, header, index))
 
     def by_position(self, peer: Peer, command: Command) -> None:
         """33: the message at a position."""
         position = command.read(ViewMessageHeader).offset
-        self.later.answer(peer, command, self._by_position(command, position))
+        self.deferred.answer(peer, command, self._by_position(command, position))
 
     def offset_by_time(self, peer: Peer, command: Command) -> None:
         """29: the offset that belongs to a store time."""
         header = command.read(SearchOffsetHeader)
         upper = (header.boundary_type or "").upper() == "UPPER"
-        self.later.answer(peer, command, self._offset_by_time(command, header, upper=upper))
+        self.deferred.answer(peer, command, self._offset_by_time(command, header, upper=upper))
 
     def max_offset(self, _peer: Peer, command: Command) -> bytes:
         """30: one past the newest readable offset."""
@@ -89,7 +89,7 @@ class QueryHandlers:
 
     def earliest_time(self, peer: Peer, command: Command) -> None:
         """32: store time of the oldest message of a queue."""
-        self.later.answer(peer, command, self._earliest_time(command, command.read(QueueHeader)))
+        self.deferred.answer(peer, command, self._earliest_time(command, command.read(QueueHeader)))
 
     async def _by_key(self, command: Command, header: QueryMessageHeader, index: KeyIndex) -> bytes:
         is_unique = bool(header.unique_key_query)
@@ -111,8 +111,8 @@ class QueryHandlers:
                 size += len(data)
         records.reverse()
         if not records:
-            words = "can not find message, maybe time range not correct"
-            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, words)
+            remark = "can not find message, maybe time range not correct"
+            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, remark)
         newest_ms = (await self.searching.times([index.end_position]))[0]
         reply = {
             "indexLastUpdateTimestamp": str(max(newest_ms, 0)),

@@ -38,7 +38,7 @@ class DeferredReplies:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def give_up(self) -> None:
+    async def cancel(self) -> None:
         """End what is under way without an answer."""
         for task in self._tasks:
             task.cancel()
@@ -52,10 +52,10 @@ class DeferredReplies:
         except Exception as error:  # noqa: BLE001 - the client is told, as for every other handler
             host, port = peer.remote
             _log.exception("request failed", code=command.code, peer=f"{host}:{port}")
-            words = (
+            remark = (
                 error.strerror if isinstance(error, OSError) else error
             )  # its path is not the client's business
-            remark = f"{type(error).__name__}: {words}"
+            remark = f"{type(error).__name__}: {remark}"
             frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         finally:
             self._requests.leave()

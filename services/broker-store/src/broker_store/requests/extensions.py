@@ -160,14 +160,14 @@ class Extensions:
 
     def close(self) -> None:
         """End all."""
-        self.tell(self.having("close"), "close")
+        self.notify(self.having("close"), "close")
 
     def having(self, point: str) -> list[Extension]:
         """Return those that override a method."""
         base = getattr(Extension, point)
         return [extension for extension in self.all if getattr(type(extension), point) is not base]
 
-    def tell(self, extensions: Iterable[Extension], point: str, *event: object) -> None:
+    def notify(self, extensions: Iterable[Extension], point: str, *event: object) -> None:
         """Call a method of each. A RefusedRequest passes through where refusing is allowed; nothing else does."""
         for extension in extensions:
             method = cast("Method", getattr(extension, point))

@@ -40,8 +40,8 @@ class Retries:
         """Return a group. Raises SUBSCRIPTION_GROUP_NOT_EXIST."""
         group = self.find_group(name)
         if group is None:
-            words = f"subscription group not exist, {name} {FAQ.strip()}"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+            remark = f"subscription group not exist, {name} {FAQ.strip()}"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         return group
 
     def route(

@@ -48,7 +48,7 @@ class SentBack(NamedTuple):
     """The error the consumer gives, "" for none."""
 
 
-class Fate(NamedTuple):
+class Decision(NamedTuple):
     """What is decided."""
 
     is_dead: bool
@@ -57,19 +57,19 @@ class Fate(NamedTuple):
     reason: str
 
 
-def decide(record: Record, asked: SentBack, *, has_policy: bool) -> Fate:
+def decide(record: Record, asked: SentBack, *, has_policy: bool) -> Decision:
     """Decide whether a message is dead, and how long it waits if not."""
     times = record.reconsume_times
     if asked.delay_level < 0:
-        return Fate(True, 0, "the consumer gave it up")
+        return Decision(True, 0, "the consumer gave it up")
     if times >= asked.tries_max:
-        return Fate(True, 0, f"its {asked.tries_max} tries are used up")
+        return Decision(True, 0, f"its {asked.tries_max} tries are used up")
     if asked.delay_level == 0 and has_policy:
-        return Fate(False, 0, "")
-    return Fate(False, asked.delay_level or FIRST_LEVEL + times, "")
+        return Decision(False, 0, "")
+    return Decision(False, asked.delay_level or FIRST_LEVEL + times, "")
 
 
-def copy_of(record: Record, fate: Fate, asked: SentBack, queue: Queue, mode: Mode) -> Message:
+def copy_of(record: Record, decision: Decision, asked: SentBack, queue: Queue, mode: Mode) -> Message:
     """Return the message to be stored for one that was sent back. Born time and host, flag, body stay its own."""
     properties = record.property_map()
     topic = record.topic.decode(errors="replace")
@@ -78,11 +78,11 @@ def copy_of(record: Record, fate: Fate, asked: SentBack, queue: Queue, mode: Mod
         ORIGIN_MESSAGE_ID: properties.get(ORIGIN_MESSAGE_ID, record.message_id),
         GANTRY_ORIGIN: properties.get(GANTRY_ORIGIN, f"{topic}:{record.queue_id}:{record.queue_offset}"),
         WAIT: "false",
-        DELAY: str(fate.level),
+        DELAY: str(decision.level),
     }
-    drop = _NOT_TAKEN_ALONG if fate.is_dead else (*_NOT_TAKEN_ALONG, *_OF_THE_DEAD)
-    if fate.is_dead:
-        put[GANTRY_DLQ_REASON] = asked.reason or fate.reason
+    drop = _NOT_TAKEN_ALONG if decision.is_dead else (*_NOT_TAKEN_ALONG, *_OF_THE_DEAD)
+    if decision.is_dead:
+        put[GANTRY_DLQ_REASON] = asked.reason or decision.reason
         put[GANTRY_DLQ_ATTEMPTS] = str(record.reconsume_times + 1)
         put[GANTRY_DLQ_CONSUMER] = asked.consumer
     raw = edit_properties(record.properties, put, drop)

@@ -51,13 +51,13 @@ class RetryingParts:
     appends: Appends
     delays: Delays
     retries: Retries
-    later: DeferredReplies
+    deferred: DeferredReplies
     consumer_of: Callable[[Peer, str], str]
     """Name of the group's member behind a connection."""
     broker_ip: str
     on_sent_back: Callable[[str, str], None]
     """Told of each copy that is taken: topic the message was first in, group."""
-    chance: Callable[[], float] = random.random
+    rng: Callable[[], float] = random.random
     pick_below: Callable[[int], int] = random.randrange
 
 
@@ -80,7 +80,7 @@ class Retrying:
 
     async def close(self) -> None:
         """Wait for what is under way."""
-        await self._parts.later.close()
+        await self._parts.deferred.close()
 
     def send_back(self, peer: Peer, command: Command) -> bytes | None:
         """36: store a copy for another try, or among the dead letters; answered when it is durable."""
@@ -88,13 +88,13 @@ class Retrying:
         parts = self._parts
         group = parts.retries.group(header.group)
         if not parts.targets.broker_permission & PERM_WRITE:
-            words = f"the broker[{parts.broker_ip}] sending message is forbidden"
-            raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
+            remark = f"the broker[{parts.broker_ip}] sending message is forbidden"
+            raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
         if group.retry_queue_nums <= 0:
             return encode_response(ResponseCode.SUCCESS, command.opaque)  # the group wants none again
         self._retry_target(group, header)
         consumer = parts.consumer_of(peer, header.group)
-        parts.later.answer(peer, command, self._send_back(command, header, group, consumer))
+        parts.deferred.answer(peer, command, self._send_back(command, header, group, consumer))
         return None
 
     async def _send_back(
@@ -106,23 +106,25 @@ class Retrying:
         reason = readable_reason(header.reason or "")
         asked = SentBack(tries_max, header.delay_level, consumer, reason)
         policy = policy_of(group.attributes)
-        fate = decide(record, asked, has_policy=policy is not None)
+        decision = decide(record, asked, has_policy=policy is not None)
         target = (
-            parts.retries.dead_letters(header.group) if fate.is_dead else self._retry_target(group, header)
+            parts.retries.dead_letters(header.group)
+            if decision.is_dead
+            else self._retry_target(group, header)
         )
-        queue_id = 0 if fate.is_dead else parts.pick_below(target.write_queues)
+        queue_id = 0 if decision.is_dead else parts.pick_below(target.write_queues)
         queue = parts.queues.open(target.topic, queue_id)
-        message = copy_of(record, fate, asked, queue, target.mode)
+        message = copy_of(record, decision, asked, queue, target.mode)
         if len(message.properties) > PROPERTIES_BYTES_MAX:
             raise RefusedRequest(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"with what a retry adds the properties have {len(message.properties)} bytes, "
                 f"the limit is {PROPERTIES_BYTES_MAX}",
             )
-        if fate.level:
-            message = parts.delays.by_level(message, fate.level)
-        elif not fate.is_dead and policy is not None:
-            wait_ms = policy.wait_ms(record.reconsume_times, parts.chance)
+        if decision.level:
+            message = parts.delays.by_level(message, decision.level)
+        elif not decision.is_dead and policy is not None:
+            wait_ms = policy.wait_ms(record.reconsume_times, parts.rng)
             message = parts.delays.by_wait(message, wait_ms)
         entry = _SendBack(message, command.opaque)
         parts.appends.submit(entry, len(message.body))
@@ -170,8 +172,8 @@ class _SendBack:
         self.place = message.place
         self.take_back = message.take_back
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        self._message.appear(index, arrivals)
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        self._message.make_visible(index, arrivals)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
         if code:

@@ -36,8 +36,8 @@ from gantry_wire.record import CRC_MASK, Record, decode_record
 
 DUPLICATE_FIELD = b',"duplicate":"true"'
 
-Told = tuple[int, dict[str, str]]
-Place = tuple[int, int, Told]
+ReplyPlace = tuple[int, dict[str, str]]
+Place = tuple[int, int, ReplyPlace]
 """Position and offset of a message, and what its sender is told."""
 
 
@@ -47,14 +47,14 @@ class Claim:
     `told` is what its sender is told with it: the queue, and further fields.
     """
 
-    __slots__ = ("crc", "digest", "stored", "told", "unique_key")
+    __slots__ = ("crc", "digest", "reply_place", "stored", "unique_key")
 
     def __init__(self, digest: bytes, crc: int, unique_key: str) -> None:
         self.digest = digest
         self.crc = crc
         self.unique_key = unique_key
         self.stored: Remembered | None = None
-        self.told: Told = (-1, {})
+        self.reply_place: ReplyPlace = (-1, {})
 
 
 class Repeat:
@@ -74,7 +74,7 @@ class Repeat:
     def take_back(self) -> None:
         """Nothing to take back."""
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         """Nothing becomes visible."""
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
@@ -83,17 +83,17 @@ class Repeat:
             return
         stored = self._claim.stored
         if stored is None:
-            words = "the first message of this idempotency key is not known to be stored: send again with the same key"
+            remark = "the first message of this idempotency key is not known to be stored: send again with the same key"
             peer.send(
                 encode_response(
                     code or ResponseCode.SYSTEM_BUSY,
                     self._opaque,
                     {"gantryCode": "FIRST_UNKNOWN"},
-                    remark=words,
+                    remark=remark,
                 )
             )
             return
-        queue_id, more = self._claim.told
+        queue_id, more = self._claim.reply_place
         durability = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
         extra = DUPLICATE_FIELD + durability + json_fields(more)
         message_id = offset_message_id(at.store_host, stored.position)
@@ -123,14 +123,14 @@ class KeyedSends:
         is_readable: Callable[[str, Remembered], bool],
         read_record: Callable[[int], bytes],
         now_ms: Callable[[], int],
-        told_of: Callable[[Record], Told],
+        reply_place_of: Callable[[Record], ReplyPlace],
     ) -> None:
         self.window = window
         self._appends = appends
         self._is_readable = is_readable
         self._read_record = read_record
         self._now_ms = now_ms
-        self._told_of = told_of
+        self._reply_place_of = reply_place_of
         self._claims: dict[bytes, Claim] = {}
 
     def submit(self, message: Message, topic: str, properties: dict[str, str]) -> None:
@@ -150,24 +150,24 @@ class KeyedSends:
 
     def submit_batch(self, batch: SendBatch) -> None:
         """Store those messages of a batch that are new; the others get the place of their first copy, or their conflict."""
-        fates: list[tuple[Verdict, Claim | None]] = []
+        verdicts: list[tuple[Verdict, Claim | None]] = []
         items = batch.items
         for raw, body, unique_key in zip(items.properties, items.bodies, items.unique_keys, strict=True):
             properties = parse_properties(raw)
             key = properties.get(GANTRY_KEY)
             if key is None:
-                fates.append((Verdict.NEW, None))
+                verdicts.append((Verdict.NEW, None))
                 continue
             crc = content_crc(crc32(body) & CRC_MASK, properties)
             verdict, claim = self.judge(batch.queue.topic, key, crc, unique_key)
             if verdict is Verdict.CONFLICT and not batch.per_item:
-                self._release(fates)
+                self._release(verdicts)
                 raise conflict(key)
-            fates.append((verdict, claim))
+            verdicts.append((verdict, claim))
         try:
-            self._appends.submit(_KeyedBatch(batch, fates, self), sum(map(len, items.bodies)))
+            self._appends.submit(_KeyedBatch(batch, verdicts, self), sum(map(len, items.bodies)))
         except RefusedRequest:
-            self._release(fates)
+            self._release(verdicts)
             raise
 
     def judge(self, topic: str, key: str, crc: int, unique_key: str) -> tuple[Verdict, Claim]:
@@ -187,19 +187,19 @@ class KeyedSends:
             self._claims[digest] = claim
         return verdict, claim
 
-    def stored(self, claim: Claim, entry: Remembered, told: Told) -> None:
+    def stored(self, claim: Claim, entry: Remembered, reply_place: ReplyPlace) -> None:
         """Remember the first message of a key: it became visible."""
         claim.stored = entry
-        claim.told = told
+        claim.reply_place = reply_place
         self._claims.pop(claim.digest, None)
         self.window.remember(entry)
 
     def stored_all(self, claims: Sequence[Claim], places: Sequence[Place], store_ms: int) -> None:
         """As `stored`, for messages that became visible together."""
         forget, remember = self._claims.pop, self.window.remember
-        for claim, (position, offset, told) in zip(claims, places, strict=True):
-            entry = _new(Remembered, (claim.digest, claim.crc, store_ms, position, offset, told[0]))
-            claim.stored, claim.told = entry, told
+        for claim, (position, offset, reply_place) in zip(claims, places, strict=True):
+            entry = _new(Remembered, (claim.digest, claim.crc, store_ms, position, offset, reply_place[0]))
+            claim.stored, claim.reply_place = entry, reply_place
             forget(claim.digest, None)
             remember(entry)
 
@@ -208,8 +208,8 @@ class KeyedSends:
         if self._claims.get(claim.digest) is claim:
             del self._claims[claim.digest]
 
-    def _release(self, fates: list[tuple[Verdict, Claim | None]]) -> None:
-        for verdict, claim in fates:
+    def _release(self, verdicts: list[tuple[Verdict, Claim | None]]) -> None:
+        for verdict, claim in verdicts:
             if verdict is Verdict.NEW and claim is not None:
                 self.failed(claim)
 
@@ -218,17 +218,17 @@ class KeyedSends:
 
         A delayed one lies in a system queue. Of a damaged one its place is still the answer.
         """
-        told: Told = (found.queue_id, {})
+        reply_place: ReplyPlace = (found.queue_id, {})
         unique_key = ""
         try:
             record = decode_record(self._read_record(found.position))
-            topic, told = record.topic.decode(), self._told_of(record)
+            topic, reply_place = record.topic.decode(), self._reply_place_of(record)
             unique_key = parse_properties(record.properties).get(UNIQ_KEY, "")
         except (LogError, WireError, OSError):
             pass
         if not self._is_readable(topic, found):
             return False
-        claim.stored, claim.told, claim.unique_key = found, told, unique_key
+        claim.stored, claim.reply_place, claim.unique_key = found, reply_place, unique_key
         return True
 
 
@@ -248,12 +248,12 @@ class _KeyedMessage:
         self.take_back = message.take_back
         self.answer = message.answer
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         message, claim = self._message, self._claim
-        message.appear(index, arrivals)
+        message.make_visible(index, arrivals)
         place = (message.position, message.offset, message.queue.queue_id)
         entry = Remembered(claim.digest, claim.crc, message.store_ms, *place)
-        self._keyed.stored(claim, entry, message.told())
+        self._keyed.stored(claim, entry, message.reply_place())
 
     def refuse(self, refusal: RefusedRequest) -> None:
         self._keyed.failed(self._claim)
@@ -263,17 +263,17 @@ class _KeyedMessage:
 class _KeyedBatch(SendBatch):
     """A batch of which only the new messages are stored."""
 
-    __slots__ = ("_all_keys", "_fates", "_is_empty", "_keyed")
+    __slots__ = ("_all_keys", "_is_empty", "_keyed", "_verdicts")
 
     def __init__(
-        self, batch: SendBatch, fates: list[tuple[Verdict, Claim | None]], keyed: KeyedSends
+        self, batch: SendBatch, verdicts: list[tuple[Verdict, Claim | None]], keyed: KeyedSends
     ) -> None:
         for name in SendBatch.__slots__:
             setattr(self, name, getattr(batch, name))
         self._all_keys = batch.items.unique_keys
-        self._fates = fates
+        self._verdicts = verdicts
         self._keyed = keyed
-        is_new = [verdict is Verdict.NEW for verdict, _ in fates]
+        is_new = [verdict is Verdict.NEW for verdict, _ in verdicts]
         self._is_empty = not any(is_new)
         self.items = batch.items.only(is_new)
 
@@ -285,11 +285,11 @@ class _KeyedBatch(SendBatch):
         if not self._is_empty:
             super().take_back()
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         if not self._is_empty:
-            super().appear(index, arrivals)
+            super().make_visible(index, arrivals)
         number = 0
-        for verdict, claim in self._fates:
+        for verdict, claim in self._verdicts:
             if verdict is not Verdict.NEW:
                 continue
             if claim is not None:
@@ -306,14 +306,14 @@ class _KeyedBatch(SendBatch):
         new = iter(super().results())
         return [
             next(new) if verdict is Verdict.NEW else self._result_of(unique_key, verdict, claim)
-            for unique_key, (verdict, claim) in zip(self._all_keys, self._fates, strict=True)
+            for unique_key, (verdict, claim) in zip(self._all_keys, self._verdicts, strict=True)
         ]
 
     def _result_of(self, unique_key: str, verdict: Verdict, claim: Claim | None) -> ItemResult:
         assert claim is not None
         stored = claim.stored
         if verdict is Verdict.CONFLICT:
-            words = "this idempotency key was used for another message"
+            remark = "this idempotency key was used for another message"
             return ItemResult(
                 -1,
                 -1,
@@ -322,10 +322,10 @@ class _KeyedBatch(SendBatch):
                 unique_key,
                 code=ResponseCode.MESSAGE_ILLEGAL,
                 gantry_code="IDEMPOTENCY_CONFLICT",
-                remark=words,
+                remark=remark,
             )
         if stored is None:
-            words = "the first message of this idempotency key is not known to be stored: send again with the same key"
+            remark = "the first message of this idempotency key is not known to be stored: send again with the same key"
             return ItemResult(
                 -1,
                 -1,
@@ -334,10 +334,10 @@ class _KeyedBatch(SendBatch):
                 unique_key,
                 code=ResponseCode.SYSTEM_BUSY,
                 gantry_code="FIRST_UNKNOWN",
-                remark=words,
+                remark=remark,
             )
         return ItemResult(
-            claim.told[0],
+            claim.reply_place[0],
             stored.queue_offset,
             stored.position,
             stored.store_ms,
@@ -346,7 +346,7 @@ class _KeyedBatch(SendBatch):
         )
 
     def refuse(self, refusal: RefusedRequest) -> None:
-        for verdict, claim in self._fates:
+        for verdict, claim in self._verdicts:
             if verdict is Verdict.NEW and claim is not None:
                 self._keyed.failed(claim)
         super().refuse(refusal)

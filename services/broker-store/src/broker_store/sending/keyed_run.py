@@ -43,9 +43,11 @@ class KeyedRun(PlainRun):
         self.add(message)
         self._claims.append(claim)
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        super().appear(index, arrivals)
-        places = [(position, offset, lane.told) for lane, _, _, offset, position, _ in self.placed]
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        super().make_visible(index, arrivals)
+        places = [
+            (position, offset, template.reply_place) for template, _, _, offset, position, _ in self.placed
+        ]
         self._keyed.stored_all(self._claims, places, self.store_ms)
 
     def refuse(self, refusal: RefusedRequest) -> None:
@@ -67,15 +69,15 @@ class PlainKeyed:
         raw, body = text.encode(), command.body
         if found is None or header.sys_flag or len(body) > self._plain.body_bytes_max:
             return False
-        lane = self._plain.lane(target, header.queue_id, header, command.flag, len(raw))
-        if lane is None:
+        template = self._plain.template(target, header.queue_id, header, command.flag, len(raw))
+        if template is None:
             return False
         unique_key, key = found.groups()
         # what `content_crc` makes of a message that has no other property of its sender's
         crc = crc32(raw[_BEFORE_KEY + len(unique_key) : -1], crc32(body) & CRC_MASK)
         verdict, claim = self._keyed.judge(target.topic, key, crc, unique_key)
         if verdict is Verdict.NEW:
-            message = (lane, command.opaque, header.born_timestamp, raw, unique_key, body)
+            message = (template, command.opaque, header.born_timestamp, raw, unique_key, body)
             self._add(peer, message, claim)
         elif verdict is Verdict.REPEAT:
             asking = None if command.flag & FLAG_ONEWAY else peer
@@ -85,18 +87,18 @@ class PlainKeyed:
         return True
 
     def _add(self, peer: Peer, message: Arrived, claim: Claim) -> None:
-        run, lane, body_size = self._run, message[0], len(message[5])
+        run, template, body_size = self._run, message[0], len(message[5])
         if (
             run is not None
             and run.peer is peer
-            and run.target is lane.target
-            and run.size + lane.size + body_size <= RUN_BYTES_MAX
+            and run.target is template.target
+            and run.size + template.size + body_size <= RUN_BYTES_MAX
             and self._appends.extend(run, body_size)
         ):
             run.add_keyed(message, claim)
             return
         host = peer.attributes.get(BORN_HOST) or born_host(peer)
-        run = KeyedRun(peer, host, lane.target, self._keyed)
+        run = KeyedRun(peer, host, template.target, self._keyed)
         run.add_keyed(message, claim)
         try:
             self._appends.submit(run, body_size)

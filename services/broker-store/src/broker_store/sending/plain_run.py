@@ -31,11 +31,21 @@ RUN_BYTES_MAX = 256 * 1024
 """A run stays together in one segment, so it takes no more than this; a larger message is a run of its own."""
 
 
-class Lane:
+class RecordTemplate:
     """What plain messages share that go to one queue with the same flags, their properties being of one size."""
 
     __slots__ = (
-        "flag", "is_oneway", "magic", "middle", "queue", "queue_id", "reconsume_times", "size", "suffix", "target", "told",
+        "flag",
+        "is_oneway",
+        "magic",
+        "middle",
+        "queue",
+        "queue_id",
+        "reconsume_times",
+        "reply_place",
+        "size",
+        "suffix",
+        "target",
         "topic",
     )  # fmt: skip
 
@@ -47,7 +57,7 @@ class Lane:
         self.topic = target.topic
         self.queue = queue
         self.queue_id = queue.queue_id
-        self.told: tuple[int, dict[str, str]] = (queue.queue_id, {})
+        self.reply_place: tuple[int, dict[str, str]] = (queue.queue_id, {})
         """What the sender of a repeat is told beside the place: as `Message.told`."""
         self.flag = flag
         self.reconsume_times = reconsume_times
@@ -61,9 +71,9 @@ class Lane:
         """Bytes of a record beside its fixed part and its body."""
 
 
-Arrived = tuple[Lane, int, int, bytes, str, bytes]
+Arrived = tuple[RecordTemplate, int, int, bytes, str, bytes]
 """Lane, opaque, born time, properties as they came, unique key, body. A bare tuple: one is made for every message."""
-_Placed = tuple[Lane, int, str, int, int, int]
+_Placed = tuple[RecordTemplate, int, str, int, int, int]
 """Lane, opaque, unique key, offset, position, size."""
 
 
@@ -97,22 +107,22 @@ class PlainRun:
         start = position = at.log.reserve(self.size + fixed_size * self.count)
         parts: list[bytes] = []
         placed = self.placed
-        for lane, opaque, born_ms, text, unique_key, body in self.arrived:
-            queue, body_size = lane.queue, len(body)
-            offset, size = queue.next_offset, fixed_size + body_size + lane.size
+        for template, opaque, born_ms, text, unique_key, body in self.arrived:
+            queue, body_size = template.queue, len(body)
+            offset, size = queue.next_offset, fixed_size + body_size + template.size
             parts += (
                 pack(
-                    size, lane.magic, crc32(body) & CRC_MASK, lane.queue_id, lane.flag, offset, position, host_bits,
-                    born_ms, born_host, store_ms, store_host, lane.reconsume_times, 0, body_size,
+                    size, template.magic, crc32(body) & CRC_MASK, template.queue_id, template.flag, offset, position, host_bits,
+                    born_ms, born_host, store_ms, store_host, template.reconsume_times, 0, body_size,
                 ),
                 body,
-                lane.middle,
+                template.middle,
                 text,
-                lane.suffix,
+                template.suffix,
             )  # fmt: skip
             queue.next_offset = offset + 1
             queue.put_bytes += size
-            placed.append((lane, opaque, unique_key, offset, position, size))
+            placed.append((template, opaque, unique_key, offset, position, size))
             position += size
         records = b"".join(parts)
         assert len(records) == position - start, "reserved and built sizes differ"
@@ -121,19 +131,19 @@ class PlainRun:
         self.arrived = []  # the records hold them now: ten thousand waiting messages stay small
 
     def take_back(self) -> None:
-        for lane, _, _, _, _, size in self.placed:
-            lane.queue.next_offset -= 1
-            lane.queue.put_bytes -= size
+        for template, _, _, _, _, size in self.placed:
+            template.queue.next_offset -= 1
+            template.queue.put_bytes -= size
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         store_ms, placed = self.store_ms, self.placed
-        for lane, _, _, offset, position, size in placed:
-            lane.queue.units.append(offset, position, size, 0)
+        for template, _, _, offset, position, size in placed:
+            template.queue.units.append(offset, position, size, 0)
         hashes = index_key_hashes(self.target.topic, [row[2] for row in placed])
         index += [(hashed, row[4], store_ms) for hashed, row in zip(hashes, placed, strict=True)]
         if arrivals is not None:
-            for lane, *_ in placed:
-                arrivals.setdefault(lane.queue, []).append(0)
+            for template, *_ in placed:
+                arrivals.setdefault(template.queue, []).append(0)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self.peer = self.peer, None
@@ -141,15 +151,15 @@ class PlainRun:
             return
         asked = [row for row in self.placed if not row[0].is_oneway]
         if code:
-            for lane, opaque, key, offset, position, _ in asked:
+            for template, opaque, key, offset, position, _ in asked:
                 message_id = offset_message_id(at.store_host, position)
-                fields = reply_fields(message_id, lane.queue_id, offset, key)
+                fields = reply_fields(message_id, template.queue_id, offset, key)
                 peer.send(encode_response(code, opaque, fields, remark=code.name))
         elif asked:
             extra = FSYNC_FIELD if self.mode == Mode.SYNC else WRITTEN_FIELD
             rows = [
-                (opaque, position, lane.queue_id, offset, key)
-                for lane, opaque, key, offset, position, _ in asked
+                (opaque, position, template.queue_id, offset, key)
+                for template, opaque, key, offset, position, _ in asked
             ]
             peer.send(encode_send_replies(rows, at.store_host, extra))
 
@@ -158,6 +168,6 @@ class PlainRun:
         if peer is None:
             return
         rows = self.arrived or self.placed
-        for lane, opaque, *_ in rows:
-            if not lane.is_oneway:
+        for template, opaque, *_ in rows:
+            if not template.is_oneway:
                 peer.send(refusal_frame(opaque, refusal))

@@ -8,7 +8,7 @@ from broker_store.commit.appends import Appends
 from broker_store.commit.stamp import Stamp, plain_unique_key
 from broker_store.commit.targets import Target, Targets
 from broker_store.ports import Peer
-from broker_store.sending.plain_run import RUN_BYTES_MAX, Arrived, Lane, PlainRun
+from broker_store.sending.plain_run import RUN_BYTES_MAX, Arrived, PlainRun, RecordTemplate
 from gantry_wire.bounded_cache import BoundedCache
 from gantry_wire.codes import RequestCode
 from gantry_wire.command import FLAG_ONEWAY, Command
@@ -20,11 +20,11 @@ from gantry_wire.names import RETRY_PREFIX
 
 BORN_HOST = "born_host"
 """Attribute of a peer: its address as records hold it."""
-LANES_MAX = 32_768
+TEMPLATES_MAX = 32_768
 """Lanes that are kept, half a kilobyte each. With 4,096 a producer that goes round 10,000 queues missed most of its own: a fifth to a
 third of the store's CPU for a message."""
 
-_LaneKey = tuple[str, int, int, int, int, int]
+_TemplateKey = tuple[str, int, int, int, int, int]
 """Topic, queue id, flag, reconsume times, whether one-way, size of the properties."""
 
 
@@ -40,7 +40,7 @@ class PlainSends:
         self._known = targets.known
         self._appends = appends
         self._suffix = stamp.suffix
-        self._lanes: BoundedCache[_LaneKey, Lane] = BoundedCache(LANES_MAX)
+        self._templates: BoundedCache[_TemplateKey, RecordTemplate] = BoundedCache(TEMPLATES_MAX)
         self._run: PlainRun | None = None
         self._is_on = is_on
 
@@ -50,13 +50,13 @@ class PlainSends:
         unique_key = plain_unique_key(text)
         if not unique_key or not born.isdigit() or len(body) > self.body_bytes_max:
             return False
-        lanes: dict[bytes, Lane] | None = pattern.note
-        lane = lanes.get(queue_id) if lanes is not None else None
-        if lane is None or lane.target is not self._known.get(lane.topic):
-            lane = self._lane_of(pattern, queue_id, len(text))
-            if lane is None:
+        templates: dict[bytes, RecordTemplate] | None = pattern.note
+        template = templates.get(queue_id) if templates is not None else None
+        if template is None or template.target is not self._known.get(template.topic):
+            template = self._template_of(pattern, queue_id, len(text))
+            if template is None:
                 return False
-        self._add(peer, lane, (lane, opaque, int(born), text, unique_key, body))
+        self._add(peer, template, (template, opaque, int(born), text, unique_key, body))
         return True
 
     def take_read(self, peer: Peer, command: Command, header: SendHeader, target: Target, text: str) -> bool:
@@ -65,38 +65,40 @@ class PlainSends:
         unique_key = plain_unique_key(raw)
         if not unique_key or header.sys_flag or len(command.body) > self.body_bytes_max:
             return False
-        lane = self.lane(target, header.queue_id, header, command.flag, len(raw))
-        if lane is None:
+        template = self.template(target, header.queue_id, header, command.flag, len(raw))
+        if template is None:
             return False
-        self._add(peer, lane, (lane, command.opaque, header.born_timestamp, raw, unique_key, command.body))
+        self._add(
+            peer, template, (template, command.opaque, header.born_timestamp, raw, unique_key, command.body)
+        )
         return True
 
-    def lane(
+    def template(
         self, target: Target, queue_id: int, header: SendHeader, command_flag: int, text_size: int
-    ) -> Lane | None:
+    ) -> RecordTemplate | None:
         """Return where messages with this header, without a sys flag, go in this queue, None where they have to go the long way."""
-        key = _lane_key(queue_id, header, command_flag, text_size)
-        lane = self._lanes.get(key)
-        if lane is not None and lane.target is target:
-            return lane
+        key = _template_key(queue_id, header, command_flag, text_size)
+        template = self._templates.get(key)
+        if template is not None and template.target is target:
+            return template
         queue = target.queues[queue_id] if 0 <= queue_id < target.queue_limit else None
         if queue is None or target.topic.startswith(RETRY_PREFIX):
             return None
         if text_size + len(self._suffix) > PROPERTIES_BYTES_MAX or not self._is_on:
             return None
         times, oneway = header.reconsume_times or 0, bool(command_flag & FLAG_ONEWAY)
-        lane = Lane(target, queue, header.flag, times, text_size, self._suffix, oneway)
-        self._lanes.keep(key, lane)
-        return lane
+        template = RecordTemplate(target, queue, header.flag, times, text_size, self._suffix, oneway)
+        self._templates.keep(key, template)
+        return template
 
-    def _add(self, peer: Peer, lane: Lane, message: Arrived) -> None:
+    def _add(self, peer: Peer, template: RecordTemplate, message: Arrived) -> None:
         """Put a message into the group commit, behind the one before it if that is of the same kind. Raises RefusedRequest."""
-        run, body_size, target = self._run, len(message[5]), lane.target
+        run, body_size, target = self._run, len(message[5]), template.target
         if (
             run is not None
             and run.peer is peer
             and run.target is target
-            and run.size + lane.size + body_size <= RUN_BYTES_MAX
+            and run.size + template.size + body_size <= RUN_BYTES_MAX
             and self._appends.extend(run, body_size)
         ):
             run.add(message)
@@ -106,20 +108,20 @@ class PlainSends:
         self._appends.submit(run, body_size)
         self._run = run
 
-    def _lane_of(self, pattern: HeaderPattern, queue_id: bytes, text_size: int) -> Lane | None:
+    def _template_of(self, pattern: HeaderPattern, queue_id: bytes, text_size: int) -> RecordTemplate | None:
         """Return the lane of messages that the long way took before; only it makes one, so that all its checks were passed."""
         header = pattern.header
         if pattern.code != RequestCode.SEND_MESSAGE_V2 or header.batch or not queue_id.isdigit():
             return None
-        lane = self._lanes.get(_lane_key(int(queue_id), header, pattern.flag, text_size))
-        if lane is None or lane.target is not self._known.get(lane.topic) or header.sys_flag:
+        template = self._templates.get(_template_key(int(queue_id), header, pattern.flag, text_size))
+        if template is None or template.target is not self._known.get(template.topic) or header.sys_flag:
             return None
         pattern.note = pattern.note or {}
-        pattern.note[queue_id] = lane
-        return lane
+        pattern.note[queue_id] = template
+        return template
 
 
-def _lane_key(queue_id: int, header: SendHeader, command_flag: int, text_size: int) -> _LaneKey:
+def _template_key(queue_id: int, header: SendHeader, command_flag: int, text_size: int) -> _TemplateKey:
     return (
         header.topic,
         queue_id,

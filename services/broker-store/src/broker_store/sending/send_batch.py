@@ -112,8 +112,8 @@ def _read(flag: int, body: bytes, raw: bytes, sys_flag: int, stamp: Stamp) -> _I
         refuse_in_batch(properties, sys_flag)
     raw, unique_key = stamp.finish_bytes(raw, properties)
     if len(raw) > PROPERTIES_BYTES_MAX:
-        words = f"the properties of a message have {len(raw)} bytes, the limit is {PROPERTIES_BYTES_MAX}"
-        raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+        remark = f"the properties of a message have {len(raw)} bytes, the limit is {PROPERTIES_BYTES_MAX}"
+        raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, remark)
     tag = properties.get(TAGS)
     return flag, body, raw, tags_code(tag) if tag else 0, unique_key, properties.get(KEYS)
 
@@ -229,7 +229,7 @@ class SendBatch:
         self.queue.next_offset = self.first_offset
         self.queue.put_bytes -= self.size
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         queue, topic, store_ms = self.queue, self.queue.topic, self.store_ms
         items, positions = self.items, self.positions
         queue.units.append_all(self.first_offset, positions, self.sizes, items.tags_codes)

@@ -193,7 +193,7 @@ def _check_batch_topic(target: Target) -> None:
 
 def _too_large(body_size: int, body_bytes_max: int, properties_size: int) -> RefusedRequest:
     if body_size > body_bytes_max:
-        words = f"the message body has {body_size} bytes, the limit is {body_bytes_max}"
+        remark = f"the message body has {body_size} bytes, the limit is {body_bytes_max}"
     else:
-        words = f"the message properties have {properties_size} bytes, the limit is {PROPERTIES_BYTES_MAX}"
-    return RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+        remark = f"the message properties have {properties_size} bytes, the limit is {PROPERTIES_BYTES_MAX}"
+    return RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, remark)

@@ -126,8 +126,8 @@ class _Kept:
         except RefusedRequest as refusal:
             self._refuse(refusal)
         except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
-            words = f"the items cannot be read: {error}"
-            self._refuse(RefusedRequest(ResponseCode.SYSTEM_ERROR, words))
+            remark = f"the items cannot be read: {error}"
+            self._refuse(RefusedRequest(ResponseCode.SYSTEM_ERROR, remark))
 
     def _take(self, places: list[int], results: list[SettleResult] | RefusedRequest) -> None:
         if isinstance(results, RefusedRequest):

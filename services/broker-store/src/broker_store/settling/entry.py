@@ -73,7 +73,7 @@ class SettleEntry:
     def _place_all(self, at: Placement) -> bool:
         """Place what is to be settled; whether what decided one of the items is not durable yet: that is answered after it."""
         rules, source, results, outcomes = self._rules, self._source, self._results, self._outcomes
-        straight = FastSettle(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
+        fast = FastSettle(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
         is_settled, not_alone = rules.table.decided_of(source), rules.copies.not_alone(source)
         wall_ms, waits = rules.clock.wall_ms(), False
@@ -89,13 +89,13 @@ class SettleEntry:
                 and not is_settled(offset)
                 and offset not in not_alone
             ):  # as nearly all are: whatever is asked of a due item settles it
-                results.append(self._place_item(gathered, at, straight, deciding))
+                results.append(self._place_item(gathered, at, fast, deciding))
                 continue
             state = self._state(gathered, at.store_ms, wall_ms, deciding, is_settled)
             waits = waits or state is ItemState.DECIDING
             status = ANSWERS[state][ask_of(gathered.item)]
             if status == _SETTLED:
-                results.append(self._place_item(gathered, at, straight, deciding))
+                results.append(self._place_item(gathered, at, fast, deciding))
             else:
                 results.append(self._left(gathered, status, deciding))
         if deciding:
@@ -145,14 +145,14 @@ class SettleEntry:
         self,
         gathered: Gathered,
         at: Placement,
-        straight: FastSettle,
+        fast: FastSettle,
         deciding: dict[int, Decided],
     ) -> SettleResult:
         item = gathered.item
         try:
-            places = straight.put(gathered)
+            places = fast.put(gathered)
             if places is None:
-                plan = self._plan(gathered, at, straight)
+                plan = self._plan(gathered, at, fast)
                 places = self._put(gathered, plan, at.log.reserve(plan[1]), at)
         except CannotPlan as error:
             return SettleResult(item.offset, error.status, detail=error.detail)
@@ -168,11 +168,11 @@ class SettleEntry:
         self._outcomes.decided.append((item.offset, decision))
         return SettleResult(item.offset, _SETTLED, places, item.outcome)
 
-    def _plan(self, gathered: Gathered, at: Placement, straight: FastSettle) -> Plan:
+    def _plan(self, gathered: Gathered, at: Placement, fast: FastSettle) -> Plan:
         planner = self._planner
         if planner is None:
             marks = self._rules.marks()
-            planner = self._planner = Planner(self._source, straight.find_target, marks, at.store_host)
+            planner = self._planner = Planner(self._source, fast.find_target, marks, at.store_host)
         return planner.plan(gathered)
 
     def _put(self, gathered: Gathered, plan: Plan, position: int, at: Placement) -> list[OutputPlace]:
@@ -215,8 +215,8 @@ class SettleEntry:
 
     # --- afterwards ----------------------------------------------------------------------------------------
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        self.settled = self._outcomes.appear(index, arrivals)
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        self.settled = self._outcomes.make_visible(index, arrivals)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         done, self._done = self._done, None

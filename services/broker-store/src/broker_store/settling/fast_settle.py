@@ -32,7 +32,7 @@ _SUFFIX_SIZE = len(_SUFFIX_ALONE)
 _OTHER_BYTES = len(properties_length(0)) + _SUFFIX_SIZE
 
 
-class _Lane:
+class _Template:
     """What messages share that were asked for in the same words."""
 
     __slots__ = ("is_commit", "magic", "middle", "output", "placed", "queue", "remove", "topic")
@@ -64,8 +64,8 @@ class FastSettle:
         self.find_target = find_target
         self._at = at
         self._held, self._shown = held, shown
-        self._lanes: dict[tuple[str, int], _Lane | None] = {}
-        self._lane: _Lane | None = None
+        self._templates: dict[tuple[str, int], _Template | None] = {}
+        self._template: _Template | None = None
         """That of the last item: the next one's, most times."""
         self._born_host = b""
         self._layout, self._host_bits = fixed_layout(b"", at.store_host)
@@ -75,16 +75,16 @@ class FastSettle:
         item, record = gathered.item, gathered.record
         if record is None or len(item.outputs) != 1:
             return None
-        output, lane = item.outputs[0], self._lane
-        if lane is None or (lane.output is not output and lane.output != output):
-            lane = self._lane = self._lane_of(output)
+        output, template = item.outputs[0], self._template
+        if template is None or (template.output is not output and template.output != output):
+            template = self._template = self._template_of(output)
         (
             _, _, crc, _, flag, _, _, sys_flag, born_ms, born_host, _, _, times, _, body, _, properties,
         ) = record  # fmt: skip
-        if lane is None or MARK in properties or not properties or properties[-1] != _END_BYTE:
+        if template is None or MARK in properties or not properties or properties[-1] != _END_BYTE:
             return None
-        if lane.remove is not None:
-            properties = lane.remove(b"", _END + properties)[1:]
+        if template.remove is not None:
+            properties = template.remove(b"", _END + properties)[1:]
         mark = b"%b%d%b" % (self._before, item.offset, self._behind)
         text_size = len(properties) + len(mark)
         if text_size + MARK_SUFFIX_BYTES_MAX > PROPERTIES_BYTES_MAX:
@@ -92,15 +92,15 @@ class FastSettle:
         if born_host != self._born_host:
             self._born_host = born_host
             self._layout, self._host_bits = fixed_layout(born_host, self._at.store_host)
-        layout, at, queue, middle = self._layout, self._at, lane.queue, lane.middle
+        layout, at, queue, middle = self._layout, self._at, template.queue, template.middle
         body_size, sys_flag, prepared = len(body), sys_flag & _KEPT_FLAGS | self._host_bits, 0
-        if lane.is_commit:
+        if template.is_commit:
             sys_flag, prepared = sys_flag | SYS_TRANSACTION_COMMIT, item.position
         size = layout.size + body_size + len(middle) + text_size + _OTHER_BYTES
         position, offset = at.log.reserve(size), queue.next_offset
         # the checksum of the item goes on: made anew, it would hide that the body was damaged meanwhile
         head = layout.pack(
-            size, lane.magic, crc, queue.queue_id, flag, offset, position, sys_flag, born_ms, born_host, at.store_ms,
+            size, template.magic, crc, queue.queue_id, flag, offset, position, sys_flag, born_ms, born_host, at.store_ms,
             at.store_host, times, prepared, body_size,
         )  # fmt: skip
         length = properties_length(text_size + _SUFFIX_SIZE)
@@ -110,17 +110,17 @@ class FastSettle:
         tag = find_property(properties, b"TAGS") if b"TAGS\x01" in properties else None
         keys = text_of(properties, b"KEYS") if b"KEYS\x01" in properties else None
         code = tags_code(tag) if tag else 0
-        lane.placed.append((queue, offset, position, size, code, unique_key_of(properties), keys))
-        return [OutputPlace(lane.topic, queue.queue_id, offset, position)]
+        template.placed.append((queue, offset, position, size, code, unique_key_of(properties), keys))
+        return [OutputPlace(template.topic, queue.queue_id, offset, position)]
 
-    def _lane_of(self, output: SettleOutput) -> _Lane | None:
+    def _template_of(self, output: SettleOutput) -> _Template | None:
         key = (output.topic, output.queue_id)
-        lane = self._lanes.get(key)
-        if lane is None and key not in self._lanes:
-            lane = self._lanes[key] = self._make_lane(output)
-        return lane if lane is not None and lane.output == output else None
+        template = self._templates.get(key)
+        if template is None and key not in self._templates:
+            template = self._templates[key] = self._make_template(output)
+        return template if template is not None and template.output == output else None
 
-    def _make_lane(self, output: SettleOutput) -> _Lane | None:
+    def _make_template(self, output: SettleOutput) -> _Template | None:
         is_own = output.body == "item" and output.properties == "item" and not output.set
         # behind -1 stands another queue each time, and of a delayed message the unit tells when it is due
         if not is_own or output.reconsume_times is not None or output.queue_id < 0:
@@ -128,4 +128,4 @@ class FastSettle:
         if output.topic == SCHEDULE_TOPIC:
             return None
         target, queue = self.find_target(output.topic, output.queue_id)
-        return _Lane(output, queue, self._held if target.mode != Mode.ASYNC else self._shown)
+        return _Template(output, queue, self._held if target.mode != Mode.ASYNC else self._shown)

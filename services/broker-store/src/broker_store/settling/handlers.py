@@ -207,5 +207,5 @@ def _group(header: ClaimHeader | SettleHeader | SettledStateHeader) -> str:
     return header.group
 
 
-def _invalid(words: str) -> RefusedRequest:
-    return RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+def _invalid(remark: str) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)

@@ -103,7 +103,7 @@ class Outcomes:
                 queue.put_bytes -= size
         self._forget()
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> int:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> int:
         """Make the records readable and their items decided; returns how many those are."""
         show(self.held or self.part.placed, self.store_ms, index, arrivals)
         count = len(self.decided)
@@ -144,7 +144,7 @@ class SettledPart:
     def take_back(self) -> None:
         """Its request does that."""
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         show(self.placed, self._store_ms, index, arrivals)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from broker_store.commit.message import Mode, fixed_bytes
 from broker_store.commit.queues import Queue
-from broker_store.commit.stamp import ZEROS_WORDS
+from broker_store.commit.stamp import ZEROS_REMARK
 from broker_store.commit.targets import Target
 from broker_store.log.scan import ZERO_SECTOR
 from broker_store.settling.gathering import Gathered
@@ -153,7 +153,7 @@ def _properties(output: SettleOutput, gathered: Gathered) -> bytes:
     except MalformedProperties as error:
         raise CannotPlan(SettleStatus.BAD_ITEM, str(error)) from error
     if put and ZERO_SECTOR in properties:
-        raise CannotPlan(SettleStatus.BAD_ITEM, ZEROS_WORDS)
+        raise CannotPlan(SettleStatus.BAD_ITEM, ZEROS_REMARK)
     if len(properties) > PROPERTIES_BYTES_MAX:
         raise CannotPlan(
             SettleStatus.BAD_ITEM,

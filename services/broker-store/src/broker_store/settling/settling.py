@@ -130,7 +130,7 @@ class Settling:
         def read() -> bool:
             return read_records(topic, found, segment_bytes, self._parts.log.read)
 
-        def go_on(reading: "asyncio.Future[bool]") -> None:
+        def on_read(reading: "asyncio.Future[bool]") -> None:
             try:
                 reading.result()
                 self.refuse_unless_able()
@@ -140,7 +140,7 @@ class Settling:
             except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
                 done(RefusedRequest(ResponseCode.SYSTEM_ERROR, f"the items cannot be read: {error}"))
 
-        loop.run_in_executor(None, read).add_done_callback(go_on)
+        loop.run_in_executor(None, read).add_done_callback(on_read)
 
     def log_foreign_floors(self) -> None:
         """Write down what another broker decided before this start: from then on the log alone tells it."""
@@ -240,7 +240,7 @@ class Settling:
         log, appends = self._parts.log, self._parts.appends
         if log.state is LogState.STOPPED:
             raise stopped(log.stop_reason)
-        if appends.is_crowded:
+        if appends.is_overloaded:
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
 
 

@@ -77,8 +77,8 @@ class Slices:
                 request.refuse(refusal)
             except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
                 is_all = True
-                words = f"the items cannot be read: {error}"
-                request.refuse(RefusedRequest(ResponseCode.SYSTEM_ERROR, words))
+                remark = f"the items cannot be read: {error}"
+                request.refuse(RefusedRequest(ResponseCode.SYSTEM_ERROR, remark))
             if is_all:
                 self._line.popleft()
 
@@ -94,7 +94,7 @@ class Slices:
         """Have the next items of a request decided; whether those were the last."""
         before = request.at
         try:
-            return request.go_on(self._room)
+            return request.advance(self._room)
         finally:
             self._room -= max(request.at - before, 1)
             self._ended_s = self._seconds()
@@ -115,7 +115,7 @@ class _Request:
         self._early: dict[int, list[SettleResult]] = {}
         """Results by first item, of slices that were decided before an earlier one whose records had to be read from the disk."""
 
-    def go_on(self, count: int) -> bool:
+    def advance(self, count: int) -> bool:
         """Hand the next items in; whether none are left, or nobody waits for them any more."""
         if self._done is None:
             return True

@@ -56,7 +56,7 @@ class Asking:
     log: LogReader
     in_thread: InThread
     pool: ConnectionPool
-    later: DeferredReplies
+    deferred: DeferredReplies
     address: str
     """host:port that clients are told."""
     now_ms: Callable[[], int]
@@ -96,7 +96,7 @@ class Asking:
         home = self.relays.home_of(header, self.now_ms())
         if home is None:
             return False
-        self.later.answer(peer, command, self._pass_on(command, home))
+        self.deferred.answer(peer, command, self._pass_on(command, home))
         return True
 
     async def _pass_on(self, command: Command, home: str) -> bytes:
@@ -104,13 +104,13 @@ class Asking:
             connection = await self.pool.get(home)
             answer = await connection.request(RequestCode.END_TRANSACTION, command.ext)
         except LinkError as error:
-            words = f"the broker at {home}, which keeps the half message, does not answer: {error}"
-            return encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words)
+            remark = f"the broker at {home}, which keeps the half message, does not answer: {error}"
+            return encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         return encode_response(answer.code, command.opaque, answer.ext, remark=answer.remark)
 
     async def _own_half(self, ask: AskProducer) -> bytes:
         try:
             return sent_message(await self.in_thread(self.log.read_record, ask.position))
         except (LogError, MalformedRecord, OSError) as error:
-            words = f"there is no half message at position {ask.position}: {error}"
-            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, words) from error
+            remark = f"there is no half message at position {ask.position}: {error}"
+            raise RefusedRequest(ResponseCode.QUERY_NOT_FOUND, remark) from error

@@ -173,7 +173,7 @@ _REFUSALS: dict[str, tuple[ResponseCode, str | None]] = {
 def not_decided(result: SettleResult) -> RefusedRequest:
     """Return the refusal of a decision that could not be carried out: the transaction is as open as before."""
     code, gantry_code = _REFUSALS.get(result.status, (ResponseCode.SYSTEM_ERROR, None))
-    words = f"the transaction is as open as before: {result.detail or result.status}"
+    remark = f"the transaction is as open as before: {result.detail or result.status}"
     if result.status == SettleStatus.UNKNOWN_TOPIC:
-        words += "; make the topic again and commit, or roll back"
-    return RefusedRequest(code, words, {"gantryCode": gantry_code} if gantry_code else None)
+        remark += "; make the topic again and commit, or roll back"
+    return RefusedRequest(code, remark, {"gantryCode": gantry_code} if gantry_code else None)

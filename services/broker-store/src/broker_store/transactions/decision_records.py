@@ -36,7 +36,7 @@ _OP_TEXTS = {True: format_properties(OP_PROPERTIES), False: format_properties(RO
 _OP_CODE = tags_code(OP_PROPERTIES["TAGS"])
 _LENGTH_BYTES = len(properties_length(0))
 
-_Lane = tuple[Queue, int, bytes, list[Placed]]
+_Template = tuple[Queue, int, bytes, list[Placed]]
 """Where records go: queue, magic, what stands behind the body, and the list of those that become visible with them."""
 
 
@@ -79,8 +79,8 @@ class DecisionRecords:
         self._find_target = find_target
         self._at = at
         self._held, self._shown = held, shown
-        self._lanes: dict[HalfKind, _Lane] = {}
-        self._op = self._lane(OP_HALF_TOPIC, 0)
+        self._templates: dict[HalfKind, _Template] = {}
+        self._op = self._template(OP_HALF_TOPIC, 0)
         self._op_tails: dict[tuple[bool, int], bytes] = {}
         self._born_host = b""
         self._layout, self._host_bits = fixed_layout(b"", at.store_host)
@@ -103,10 +103,10 @@ class DecisionRecords:
         op_size = fixed_size + 2 * digits_size + len(op_tail) + len(_ALONE)
         queue, offset, size, message, op_end = None, 0, 0, (), _ALONE
         if is_commit:
-            lane = self._lanes.get(kind)
-            if lane is None:
-                lane = self._lanes[kind] = self._lane(kind.topic, kind.queue_id)
-            queue, magic, middle, placed = lane
+            template = self._templates.get(kind)
+            if template is None:
+                template = self._templates[kind] = self._template(kind.topic, kind.queue_id)
+            queue, magic, middle, placed = template
             body_size, text_size = len(body), len(properties)
             if text_size > _PROPERTIES_MAX:
                 return None
@@ -137,7 +137,7 @@ class DecisionRecords:
         decision = queue, offset, position, op_queue, op_offset, op_position, store_ms
         return _new_decision(HalfDecision, decision)
 
-    def _lane(self, topic: str, queue_id: int) -> _Lane:
+    def _template(self, topic: str, queue_id: int) -> _Template:
         target, queue = self._find_target(topic, queue_id)
         magic, middle = behind_body(queue.topic_bytes)
         return queue, magic, middle, self._held if target.mode != Mode.ASYNC else self._shown

@@ -101,8 +101,8 @@ class DecisionRun:
     def take_back(self) -> None:
         self._outcomes.take_back()
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        self._outcomes.appear(index, arrivals)
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        self._outcomes.make_visible(index, arrivals)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:  # noqa: ARG002
         rows, self.rows = self.rows, {}
@@ -110,10 +110,10 @@ class DecisionRun:
         if not code:
             self._asked.decided(list(rows.values()))
         else:
-            words = (
+            remark = (
                 "the decision is written but its flush takes long: ask again, what is decided is said then"
             )
-            refusal = RefusedRequest(code, words, {"gantryCode": "RESULT_UNKNOWN"})
+            refusal = RefusedRequest(code, remark, {"gantryCode": "RESULT_UNKNOWN"})
             for row in rows.values():
                 self._asked.refused(row, refusal)
         for row in left:

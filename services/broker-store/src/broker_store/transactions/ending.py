@@ -66,7 +66,7 @@ class Waiting(NamedTuple):
     decision: Decision
 
 
-class EndFigures:
+class EndMetrics:
     """What became of decisions since the start; plain ints, read by metrics."""
 
     def __init__(self) -> None:
@@ -86,12 +86,12 @@ class Ending:
     recent: RecentHalves
     deciding: Deciding
     delays: DelayRules
-    later: DeferredReplies
+    deferred: DeferredReplies
     in_thread: InThread
     relays: Relays
     relay: Relay
     now_ms: Callable[[], int]
-    figures: EndFigures
+    metrics: EndMetrics
 
     def commands(self) -> Commands:
         """Return the table entries of this family."""
@@ -113,7 +113,7 @@ class Ending:
                 return
             self._by_record(peer, command, header, decision)
         except RefusedRequest:
-            self.figures.refused += 1
+            self.metrics.refused += 1
             raise
 
     # --- Asked: what became of ordinary decisions ------------------------------------------------------------
@@ -123,7 +123,7 @@ class Ending:
         for _, is_commit, peer, command in rows:
             self._count("commit" if is_commit else "rollback")
             if not command.flag & FLAG_ONEWAY:
-                self._tell(peer, command, None)
+                self._notify(peer, command, None)
 
     def left(self, row: Ordinary) -> None:
         """See Asked."""
@@ -146,13 +146,13 @@ class Ending:
         try:
             self.end(peer, command)
         except RefusedRequest as refusal:
-            self._tell(peer, command, refusal)
+            self._notify(peer, command, refusal)
 
     def _refuse(self, peer: Peer, command: Command, refusal: RefusedRequest) -> None:
-        self.figures.refused += 1
-        self._tell(peer, command, refusal)
+        self.metrics.refused += 1
+        self._notify(peer, command, refusal)
 
-    def _tell(self, peer: Peer, command: Command, refusal: RefusedRequest | None) -> None:
+    def _notify(self, peer: Peer, command: Command, refusal: RefusedRequest | None) -> None:
         if not command.flag & FLAG_ONEWAY and not peer.is_closing:
             peer.send(_reply(command, refusal))
 
@@ -168,7 +168,7 @@ class Ending:
         """Decide by the half's record in the log. Raises RefusedRequest."""
         record = self._half_at(header)
         if record is None:
-            self.later.answer(peer, command, self._look_up(command, header, decision))
+            self.deferred.answer(peer, command, self._look_up(command, header, decision))
             return
         named = record.property_map()
         check_end(header, record, named, self.now_ms())
@@ -212,20 +212,20 @@ class Ending:
         elif result.status == SettleStatus.ALREADY:
             if result.outcome != OUTCOMES[waiting.decision]:
                 # Decided the other way, forgotten how, or this copy was replaced by another one: the key tells.
-                self._go_on(waiting)
+                self._resume(waiting)
                 return
         else:
             refusal = not_decided(result)
-        self.figures.refused += refusal is not None
-        self._tell(waiting.peer, waiting.command, refusal)
+        self.metrics.refused += refusal is not None
+        self._notify(waiting.peer, waiting.command, refusal)
 
-    def _go_on(self, waiting: Waiting) -> None:
+    def _resume(self, waiting: Waiting) -> None:
         command = waiting.command
         try:
             decided = self._by_key(command, waiting.key, waiting.transaction, waiting.decision)
-            self.later.answer(waiting.peer, command, decided)
+            self.deferred.answer(waiting.peer, command, decided)
         except RefusedRequest as refusal:
-            self._tell(waiting.peer, command, refusal)
+            self._notify(waiting.peer, command, refusal)
 
     async def _by_key(
         self, command: Command, key: str, transaction: Transaction | None, decision: Decision
@@ -235,7 +235,7 @@ class Ending:
             order = DecideTransaction(key=key, decision=decision, by=by)
             view = await self.deciding.decide(order, transaction)
         except RefusedRequest as refusal:
-            self.figures.refused += 1
+            self.metrics.refused += 1
             return _reply(command, refusal)
         if view.changed:
             self._count(decision)
@@ -251,16 +251,16 @@ class Ending:
             named = record.property_map()
             check_end(header, record, named, self.now_ms())
         except RefusedRequest as refusal:
-            self.figures.refused += 1
+            self.metrics.refused += 1
             return _reply(command, refusal)
         transaction = transaction_of(record.properties)
         return await self._by_key(command, named.get(UNIQ_KEY, ""), transaction, decision)
 
     def _count(self, decision: Decision) -> None:
         if decision == "commit":
-            self.figures.committed += 1
+            self.metrics.committed += 1
         else:
-            self.figures.rolled_back += 1
+            self.metrics.rolled_back += 1
 
 
 def _is_about(header: EndTransactionHeader, half: Half) -> bool:

@@ -91,7 +91,7 @@ class Finding:
         except RefusedRequest as refusal:
             if refusal.code != ResponseCode.QUERY_NOT_FOUND or not self.unseen.has_any:
                 raise
-        await self.unseen.appeared()
+        await self.unseen.until_visible()
         return await self._found(key, transaction)
 
     async def _found(self, key: str, transaction: Transaction | None) -> Found:
@@ -138,8 +138,8 @@ class Finding:
     def _positions(self, topic: str, key: str) -> list[int]:
         """Return where records of a topic with a unique key may lie, as the index knows it now."""
         if self.index is None:
-            words = "transactions are found by the index, and this broker keeps none: start it with messageIndexEnable=true"
-            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+            remark = "transactions are found by the index, and this broker keeps none: start it with messageIndexEnable=true"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)
         trouble = self.index_trouble()
         if trouble is not None:
             raise RefusedRequest(
@@ -150,8 +150,8 @@ class Finding:
 
 def on_the_move(key: str) -> RefusedRequest:
     """Return the refusal of a transaction whose half is copied again and again under one's hands."""
-    words = f"transaction {key} is on the move; nothing was done, try again"
-    return RefusedRequest(ResponseCode.SYSTEM_BUSY, words)
+    remark = f"transaction {key} is on the move; nothing was done, try again"
+    return RefusedRequest(ResponseCode.SYSTEM_BUSY, remark)
 
 
 def number(text: str | None) -> int:

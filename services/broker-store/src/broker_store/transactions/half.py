@@ -126,11 +126,11 @@ class HalfSends:
             self._check_delay(properties)
         raw = _half_properties(message)
         if len(raw) > HALF_PROPERTIES_BYTES_MAX:
-            words = (
+            remark = (
                 f"the message properties have {len(raw)} bytes with those of its transaction, "
                 f"the limit is {HALF_PROPERTIES_BYTES_MAX}"
             )
-            raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+            raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, remark)
         half = _Half(message, self._queues.open(HALF_TOPIC, 0), raw, self._copies)
         half.sys_flag &= ~SYS_TRANSACTION_MASK
         return half
@@ -146,8 +146,8 @@ class _Half(SpecialMessage):
         self._copies = copies
         self._transaction = transaction_of(properties)
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        super().appear(index, arrivals)
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+        super().make_visible(index, arrivals)
         if self._transaction is not None:
             self._copies.seen(self.offset, self._transaction)
 

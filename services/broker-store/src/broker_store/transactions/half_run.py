@@ -114,7 +114,7 @@ class HalfRun:
         self._queue.next_offset -= len(self._placed)
         self._queue.put_bytes -= sum([half.size for half in self._placed])
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         queue, store_ms, placed = self._queue, self._store_ms, self._placed
         topic, positions = queue.topic, [half.position for half in placed]
         codes = [half.tags_code for half in placed]

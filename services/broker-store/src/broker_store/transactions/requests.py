@@ -39,7 +39,7 @@ class TransactionRequests:
     finding: Finding
     deciding: Deciding
     asking: Asking
-    later: DeferredReplies
+    deferred: DeferredReplies
 
     def commands(self) -> Commands:
         """Return the table entries of this family."""
@@ -100,10 +100,10 @@ class TransactionRequests:
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def _answer(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes]) -> None:
-        self.later.answer(peer, command, _refusals_told(command, reply))
+        self.deferred.answer(peer, command, _refusals_reported(command, reply))
 
 
-async def _refusals_told(command: Command, reply: Coroutine[None, None, bytes]) -> bytes:
+async def _refusals_reported(command: Command, reply: Coroutine[None, None, bytes]) -> bytes:
     """Return the reply; of a refusal its fields too, which say in a word what a program does next."""
     try:
         return await reply
@@ -116,5 +116,5 @@ def _reply(command: Command, body: msgspec.Struct) -> bytes:
 
 
 def _not_put_back(why: str) -> RefusedRequest:
-    words = f"Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed. {why}"
-    return RefusedRequest(ResponseCode.SYSTEM_ERROR, words.strip())
+    remark = f"Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed. {why}"
+    return RefusedRequest(ResponseCode.SYSTEM_ERROR, remark.strip())

@@ -12,7 +12,7 @@ from broker_store.commit.message import Arrivals, IndexEntry, Mode, Placement
 from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
-GoOn = Callable[[], None]
+Resume = Callable[[], None]
 Refuse = Callable[[RefusedRequest], None]
 
 
@@ -26,25 +26,25 @@ class UnseenHalves:
     @property
     def has_any(self) -> bool:
         """Whether anything is written and not yet visible."""
-        return self._appends.appeared_end < self._appends.log.written_end
+        return self._appends.visible_end < self._appends.log.written_end
 
     def is_unseen(self, position: int) -> bool:
         """Whether the record at a position is written and not yet visible."""
-        return self._appends.appeared_end <= position < self._appends.log.written_end
+        return self._appends.visible_end <= position < self._appends.log.written_end
 
-    def wait(self, go_on: GoOn, refuse: Refuse) -> None:
+    def wait(self, resume: Resume, refuse: Refuse) -> None:
         """Call `go_on` once everything that is written now is visible; `refuse` where that will never be."""
         entry = self._open
         if entry is None or entry.is_placed:
             entry = self._open = _AfterFlush()
             self._appends.enqueue(entry)
-        entry.held.append((go_on, refuse))
+        entry.held.append((resume, refuse))
 
-    async def appeared(self) -> None:
+    async def until_visible(self) -> None:
         """Wait until everything that is written now is visible. Raises RefusedRequest where that will never be."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def go_on() -> None:
+        def resume() -> None:
             if not answer.done():
                 answer.set_result(None)
 
@@ -52,7 +52,7 @@ class UnseenHalves:
             if not answer.done():
                 answer.set_exception(refusal)
 
-        self.wait(go_on, refuse)
+        self.wait(resume, refuse)
         await answer
 
 
@@ -63,7 +63,7 @@ class _AfterFlush:
 
     def __init__(self) -> None:
         self.mode = Mode.SYNC
-        self.held: list[tuple[GoOn, Refuse]] = []
+        self.held: list[tuple[Resume, Refuse]] = []
         self.is_placed = False
 
     def place(self, at: Placement) -> None:
@@ -72,20 +72,20 @@ class _AfterFlush:
     def take_back(self) -> None:
         """Nothing to take back."""
 
-    def appear(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
+    def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         """Nothing becomes visible."""
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         held, self.held = self.held, []
         self.is_placed = True
-        for go_on, _ in held:
-            go_on()
+        for resume, _ in held:
+            resume()
 
     def refuse(self, refusal: RefusedRequest) -> None:
         held, self.held = self.held, []
         self.is_placed = True
-        for go_on, refuse in held:
+        for resume, refuse in held:
             if refusal.code == ResponseCode.SYSTEM_BUSY:
-                go_on()  # only what came with it was refused; what was written before goes on
+                resume()  # only what came with it was refused; what was written before goes on
             else:
                 refuse(refusal)

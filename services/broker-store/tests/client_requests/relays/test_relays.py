@@ -29,15 +29,20 @@ GENEROUS_SECONDS = 60
 async def side(tmp_path):
     side = ReadingSide(tmp_path)
     consuming = side.consuming
-    side.later = DeferredReplies(side.classes["adminBroker"], side.now_ms)
+    side.deferred = DeferredReplies(side.classes["adminBroker"], side.now_ms)
     relays = Relays(
         RelayParts(
-            consuming.clients, side.store.topics, side.store.log, consuming.in_thread, side.later, "broker-a"
+            consuming.clients,
+            side.store.topics,
+            side.store.log,
+            consuming.in_thread,
+            side.deferred,
+            "broker-a",
         )
     )
     side.commands |= relays.commands()
     yield side
-    await side.later.give_up()
+    await side.deferred.cancel()
     await consuming.stop()
 
 

@@ -37,7 +37,7 @@ async def side():
     side.asker = MemoryPeer()
     side.clients.register_producer("pg", Client(side.asker, "asker", "JAVA", 400, 0, 0))
     side.switch = SimpleNamespace(store_replies=True)
-    side.later = DeferredReplies(side.classes["reply"], side.clock.now_ms)
+    side.deferred = DeferredReplies(side.classes["reply"], side.clock.now_ms)
     side.replies = Replies(
         ReplyParts(
             side.clients,
@@ -45,13 +45,13 @@ async def side():
             side.appends,
             build_stamp(side.store),
             side.switch,
-            side.later,
+            side.deferred,
             side.clock.now_ms,
             1000,
         )
     )
     yield side
-    await side.later.give_up()
+    await side.deferred.cancel()
 
 
 def send(side, properties=ASKED, body=b"42", code=325, topic=TOPIC, **more):

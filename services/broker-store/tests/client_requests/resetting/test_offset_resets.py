@@ -30,7 +30,7 @@ GENEROUS_SECONDS = 60
 async def side(tmp_path):
     side = ReadingSide(tmp_path)
     consuming = side.consuming
-    side.later = DeferredReplies(side.classes["adminBroker"], side.now_ms)
+    side.deferred = DeferredReplies(side.classes["adminBroker"], side.now_ms)
     side.resetting = Resetting(
         ResettingParts(
             side.store.topics,
@@ -43,7 +43,7 @@ async def side(tmp_path):
             consuming.resets,
             consuming.searching,
             side.settings,
-            side.later,
+            side.deferred,
             "broker-a",
             lambda *_queue: 0,
         )
@@ -54,7 +54,7 @@ async def side(tmp_path):
     side.put(b"x", queue_id=1, store_ms=9000)
     consuming.groups.find_or_create("readers")
     yield side
-    await side.later.close()
+    await side.deferred.close()
     await consuming.stop()
 
 
@@ -183,7 +183,7 @@ async def test_a_held_pull_of_the_group_is_answered_and_others_stay_held(side):
     ]  # beside it: the group has changed (40)
     assert answered.remark == "OFFSET_RESET"
     assert other.answers() == []
-    assert side.consuming.holding == 1
+    assert side.consuming.held_count == 1
 
 
 async def test_a_group_whose_clients_left_may_commit_again(side):

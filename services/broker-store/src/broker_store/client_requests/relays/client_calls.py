@@ -18,8 +18,8 @@ async def ask_client(
     try:
         return await client.peer.request(code, fields, body, seconds)
     except RequestTimedOut as error:
-        words = f"the client {client.client_id} did not answer within {seconds:g} s"
-        raise RefusedRequest(ResponseCode.CONSUME_MSG_TIMEOUT, words) from error
+        remark = f"the client {client.client_id} did not answer within {seconds:g} s"
+        raise RefusedRequest(ResponseCode.CONSUME_MSG_TIMEOUT, remark) from error
     except LinkError as error:
-        words = f"the client {client.client_id} is gone: {error}"
-        raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words) from error
+        remark = f"the client {client.client_id} is gone: {error}"
+        raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark) from error

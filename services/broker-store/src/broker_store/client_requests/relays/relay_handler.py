@@ -34,7 +34,7 @@ class RelayParts(NamedTuple):
     topics: TopicTable
     log: LogReader
     in_thread: InThread
-    later: DeferredReplies
+    deferred: DeferredReplies
     broker_name: str
 
 
@@ -57,31 +57,31 @@ class Relays:
         """307: what a client is doing."""
         header = command.read(ConsumerRunningInfoHeader)
         client = self._client(header.consumer_group, header.client_id)
-        self._parts.later.answer(peer, command, self._relay(client, command, command.ext, b""))
+        self._parts.deferred.answer(peer, command, self._relay(client, command, command.ext, b""))
 
     def consume_directly(self, peer: Peer, command: Command) -> None:
         """309: has one client consume one message now, whatever its offsets say."""
         header = command.read(ConsumeDirectlyHeader)
         client = self._client(header.consumer_group, header.client_id or "")
-        self._parts.later.answer(peer, command, self._consume(client, command, header))
+        self._parts.deferred.answer(peer, command, self._consume(client, command, header))
 
     def status(self, peer: Peer, command: Command) -> None:
         """223: the offsets that a group's clients have in a topic (221 to each of them)."""
         header = command.read(ConsumerStatusHeader)
         entry = self._clients.consumers.get(header.group)
         if entry is None:
-            words = f"No Any Consumer online in the consumer group: [{header.group}]"
-            raise RefusedRequest(ResponseCode.CONSUMER_NOT_ONLINE, words)
+            remark = f"No Any Consumer online in the consumer group: [{header.group}]"
+            raise RefusedRequest(ResponseCode.CONSUMER_NOT_ONLINE, remark)
         wanted = header.client_addr
         chosen = [client for client in entry.clients.values() if not wanted or client.client_id == wanted]
-        self._parts.later.answer(peer, command, self._status(chosen, header, command.opaque))
+        self._parts.deferred.answer(peer, command, self._status(chosen, header, command.opaque))
 
     def _client(self, group: str, client_id: str) -> Client:
         entry = self._clients.consumers.get(group)
         client = None if entry is None else entry.find(client_id)
         if client is None:
-            words = f"The Consumer <{group}> <{client_id}> not online"
-            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+            remark = f"The Consumer <{group}> <{client_id}> not online"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)
         return client
 
     async def _relay(self, client: Client, command: Command, fields: Fields, body: bytes) -> bytes:
@@ -101,8 +101,8 @@ class Relays:
             _, _, position = parse_offset_message_id(message_id)
             return await self._parts.in_thread(self._parts.log.read_record, position)
         except (MalformedMessageId, LogError) as error:
-            words = f"no message has the offset message id {message_id[:64]!r} here: {error}"
-            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, words) from error
+            remark = f"no message has the offset message id {message_id[:64]!r} here: {error}"
+            raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark) from error
 
     async def _status(self, clients: list[Client], header: ConsumerStatusHeader, opaque: int) -> bytes:
         """Ask all of them at once; who does not answer is left out, as in RocketMQ."""

@@ -39,7 +39,7 @@ from gantry_wire.properties import (
 )
 
 _log = get_logger()
-_TOLD = (MSG_REGION, TRACE_ON)
+_ECHOED = (MSG_REGION, TRACE_ON)
 """Added to a reply, and told to who sent it."""
 
 
@@ -60,7 +60,7 @@ class ReplyParts(NamedTuple):
     appends: Appends
     stamp: Stamp
     settings: ReplySettings
-    later: DeferredReplies
+    deferred: DeferredReplies
     now_ms: Callable[[], int]
     body_bytes_max: int
 
@@ -89,13 +89,13 @@ class _KeptReply(Message):
         del code  # a flush that took too long changes nothing for one who has delivered its reply
         place = {"msgId": offset_message_id(at.store_host, self.position)}
         place |= {"queueId": str(self.queue.queue_id), "queueOffset": str(self.offset)}
-        self._tell(place)
+        self._finish(place)
 
     def refuse(self, refusal: RefusedRequest) -> None:
         _log.warning("a reply is not kept", topic=self.queue.topic, reason=str(refusal))
-        self._tell(None)
+        self._finish(None)
 
-    def _tell(self, place: dict[str, str] | None) -> None:
+    def _finish(self, place: dict[str, str] | None) -> None:
         if not self.lies.done():
             self.lies.set_result(place)
 
@@ -119,13 +119,13 @@ class Replies:
         is_short = command.code == RequestCode.SEND_REPLY_MESSAGE_V2
         header = command.read(SendHeaderV2 if is_short else SendHeader)
         if len(command.body) > parts.body_bytes_max:
-            words = f"the reply has {len(command.body)} bytes, the limit is {parts.body_bytes_max}"
-            raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, words)
+            remark = f"the reply has {len(command.body)} bytes, the limit is {parts.body_bytes_max}"
+            raise RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, remark)
         _check_reply_topic(header.topic)
         target = parts.targets.known.get(header.topic) or parts.targets.admit(header, peer.remote)
         queue = parts.targets.queue(target, header.queue_id, peer.remote)
         reply = _Reply(header, target, queue, parse_properties(header.properties or ""), command.body)
-        parts.later.answer(peer, command, self._deliver(peer, command.opaque, reply))
+        parts.deferred.answer(peer, command, self._deliver(peer, command.opaque, reply))
 
     async def _deliver(self, peer: Peer, opaque: int, reply: _Reply) -> bytes:
         nowhere = {"msgId": "0", "queueId": str(reply.queue.queue_id), "queueOffset": "0"}
@@ -136,7 +136,7 @@ class Replies:
             return encode_response(refusal.code, opaque, nowhere, remark=refusal.remark)
         kept = self._store(peer, reply)
         place = (await kept.lies) if kept is not None else None
-        fields = (place or nowhere) | {name: reply.properties[name] for name in _TOLD}
+        fields = (place or nowhere) | {name: reply.properties[name] for name in _ECHOED}
         return encode_response(ResponseCode.SUCCESS, opaque, fields)
 
     async def _push(self, peer: Peer, reply: _Reply) -> None:
@@ -158,7 +158,7 @@ class Replies:
     def _push_header(self, peer: Peer, reply: _Reply) -> PushReplyHeader:
         header, now_ms = reply.header, self._parts.now_ms()
         added = parse_properties(self._parts.stamp.suffix.decode())
-        for name in _TOLD:
+        for name in _ECHOED:
             reply.properties.setdefault(name, added[name])
         reply.properties[PUSH_REPLY_TIME] = str(now_ms)
         host, port = peer.remote
@@ -206,9 +206,9 @@ class Replies:
 def _check_reply_topic(topic: str) -> None:
     """Raise NO_PERMISSION for a topic that holds no replies: the send commands check more than this one does."""
     if not topic.endswith(f"_{REPLY_TOPIC_SUFFIX}"):
-        words = f"a reply goes to a topic named <cluster>_{REPLY_TOPIC_SUFFIX}, not to {topic}: use a send request"
-        raise RefusedRequest(ResponseCode.NO_PERMISSION, words)
+        remark = f"a reply goes to a topic named <cluster>_{REPLY_TOPIC_SUFFIX}, not to {topic}: use a send request"
+        raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
 
 
-def _failed(words: str) -> RefusedRequest:
-    return RefusedRequest(ResponseCode.SYSTEM_ERROR, words)
+def _failed(remark: str) -> RefusedRequest:
+    return RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)

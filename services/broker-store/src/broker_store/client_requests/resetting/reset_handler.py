@@ -49,9 +49,9 @@ class ResettingParts(NamedTuple):
     pending: PendingResets
     searching: Searching
     settings: ReadSettings
-    later: DeferredReplies
+    deferred: DeferredReplies
     broker_name: str
-    given_from: Callable[[str, str, int, int], int]
+    delivered_from: Callable[[str, str, int, int], int]
     """How many messages a group is given again in a queue from an offset on, though it is not behind with them."""
 
 
@@ -69,7 +69,7 @@ class Resetting:
         """222: reset offsets; answered when they are durable."""
         header = command.read(ResetOffsetHeader)
         self._check(header)
-        self._parts.later.answer(peer, command, self._reset(header, command))
+        self._parts.deferred.answer(peer, command, self._reset(header, command))
 
     def _check(self, header: ResetOffsetHeader) -> None:
         parts, topic, group = self._parts, header.topic, header.group
@@ -77,18 +77,18 @@ class Resetting:
         if config is None:
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")
         if parts.groups.find(group) is None or group == GATEWAY_GROUP:
-            words = f"Group {group} does not exist"
-            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, words)
+            remark = f"Group {group} does not exist"
+            raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if header.queue_id >= config.read_queue_nums:
-            words = (
+            remark = (
                 f"queueId {header.queue_id} of {topic} does not exist: it has {config.read_queue_nums} queues"
             )
-            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+            raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
 
     async def _reset(self, header: ResetOffsetHeader, command: Command) -> bytes:
         targets = await self._targets(header)
-        given_from = self._parts.given_from
-        again = sum(given_from(header.group, header.topic, *target) for target in targets.items())
+        delivered_from = self._parts.delivered_from
+        again = sum(delivered_from(header.group, header.topic, *target) for target in targets.items())
         if header.dry_run:
             return self._answer(header, command, targets, again)
         if self._parts.settings.server_side_reset:
@@ -104,8 +104,8 @@ class Resetting:
             queue = parts.queues.find(topic, queue_id)
             low, high = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
             if not low <= header.offset <= high:
-                words = f"Target offset {header.offset} not in consume queue range [{low}-{high}]"
-                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, words)
+                remark = f"Target offset {header.offset} not in consume queue range [{low}-{high}]"
+                raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
             return {queue_id: header.offset}
         config = parts.topics.find(topic)
         count = 0 if config is None else config.read_queue_nums
@@ -141,8 +141,8 @@ class Resetting:
             if error is None:
                 done.set_result(None)
             else:
-                words = f"offsets are set but not durable, reset them again: {error}"
-                done.set_exception(RefusedRequest(ResponseCode.SYSTEM_ERROR, words))
+                remark = f"offsets are set but not durable, reset them again: {error}"
+                done.set_exception(RefusedRequest(ResponseCode.SYSTEM_ERROR, remark))
 
         self._parts.keeper.commit(group, topic, queue_id, offset, answer)
         return done
@@ -150,23 +150,23 @@ class Resetting:
     def _push(self, header: ResetOffsetHeader, targets: dict[int, int]) -> dict[int, int]:
         """Tell the group's clients (220); without force no queue goes forward. Returns what they were told."""
         parts, group, topic = self._parts, header.group, header.topic
-        told: dict[int, int] = {}
+        new_offsets: dict[int, int] = {}
         for queue_id, offset in targets.items():
             known = parts.offsets.find(group, topic, queue_id)
             if known is None:
                 raise RefusedRequest(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
-            told[queue_id] = offset if header.is_force or offset < known else known
+            new_offsets[queue_id] = offset if header.is_force or offset < known else known
         entry = parts.clients.consumers.get(group)
         if entry is None:
-            words = (
+            remark = (
                 f"Consumer not online, so can not reset online client offset: group {group}, topic {topic}"
             )
-            raise RefusedRequest(ResponseCode.CONSUMER_NOT_ONLINE, words)
+            raise RefusedRequest(ResponseCode.CONSUMER_NOT_ONLINE, remark)
         for client in entry.clients.values():
-            client.peer.send(self._order(client, header, told))
-        return told
+            client.peer.send(self._order(client, header, new_offsets))
+        return new_offsets
 
-    def _order(self, client: Client, header: ResetOffsetHeader, told: dict[int, int]) -> bytes:
+    def _order(self, client: Client, header: ResetOffsetHeader, new_offsets: dict[int, int]) -> bytes:
         fields = ResetClientOffsetHeader(
             topic=header.topic, group=header.group, timestamp=header.timestamp, is_force=header.is_force
         )
@@ -175,11 +175,11 @@ class Resetting:
             body = ResetOffsetListBody(
                 offset_table=[
                     QueueOffset(broker_name=name, offset=offset, queue_id=queue_id, topic=header.topic)
-                    for queue_id, offset in told.items()
+                    for queue_id, offset in new_offsets.items()
                 ]
             )
             return _oneway(fields, encode_body(body))
-        return _oneway(fields, encode_body(self._table(header.topic, told)))
+        return _oneway(fields, encode_body(self._table(header.topic, new_offsets)))
 
     def _answer(
         self, header: ResetOffsetHeader, command: Command, targets: dict[int, int], again: int

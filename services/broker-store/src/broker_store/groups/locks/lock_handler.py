@@ -122,8 +122,8 @@ class QueueLocks:
         group, client_id = body.consumer_group, body.client_id
         if error is not None and changed:
             self.table.unlock(group, client_id, changed)
-            words = f"the locks could not be saved, so none was given: {error}"
-            frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=words)
+            remark = f"the locks could not be saved, so none was given: {error}"
+            frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         else:
             frame = _held_reply(
                 command.opaque, held if error is None else self.table.held_by(group, client_id, held)
