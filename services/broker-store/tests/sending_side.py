@@ -33,6 +33,7 @@ SMALL = {
     "queue_file_units": 1000,
     "index_slots": 64,
     "index_entries": 4096,
+    "idempotency_keys_max": 10_000,  # a store takes the memory of all its keys at once
 }
 
 

@@ -1,8 +1,10 @@
 """Schedulers and stores as processes: levels, instants, orders, and crashes."""
 
 import asyncio
+import contextlib
 import re
 import signal
+import sqlite3
 import time
 import urllib.request
 
@@ -243,6 +245,14 @@ async def test_messages_of_removed_levels_are_delivered_on_time(tmp_path):
         await system.close()
 
 
+def far_messages(directory):
+    """Return how many messages the due index on disk holds."""
+    with contextlib.closing(
+        sqlite3.connect(f"file:{directory}/broker-a.due.sqlite?mode=ro", uri=True)
+    ) as file:
+        return file.execute("SELECT count(*) FROM far").fetchone()[0]
+
+
 PROPERTY_MAPS = [
     {},
     {"TAGS": "a"},
@@ -277,18 +287,28 @@ async def test_all_delayed_messages_keep_their_properties_and_body(system):
     assert not wanted
 
 
-async def test_a_killed_scheduler_resumes_its_index_and_delivers_each_once(system):
-    first = await system.start_scheduler()
+@pytest.mark.parametrize(
+    ("due_seconds", "rows"),
+    [
+        pytest.param(2, 30, id="near"),
+        pytest.param(25, 59, id="far at first, then near", marks=pytest.mark.soak),
+    ],
+)
+async def test_a_killed_scheduler_resumes_its_index_and_delivers_each_once(system, due_seconds, rows):
+    """The soak form waits until messages that only the file holds become due."""
+    first = await system.start_scheduler(claim_ttl_ms=1000)
     await system.topic("orders")
     client = await system.client()
     for number in range(60):
-        soon = at(600) if number % 2 else at(25 + number / 20)  # far at first, then near
-        await system.send("orders", b"%d" % number, f"T{number}", TIMER_DELIVER_MS=soon)
+        due = at(600) if number % 2 else at(due_seconds + number / 20)
+        await system.send("orders", b"%d" % number, f"T{number}", TIMER_DELIVER_MS=due)
     assert (await client.cancel(ScheduleOrder(id="T58"))).status == "cancelled"
-    await asyncio.sleep(8)
+    async with asyncio.timeout(60):
+        while far_messages(system.directory / "scheduler-1") != rows:
+            await asyncio.sleep(0.05)
     first.kill()
-    await system.send("orders", b"60", "T60", TIMER_DELIVER_MS=at(5))
-    second = await system.start_scheduler(number=1)
+    await system.send("orders", b"60", "T60", TIMER_DELIVER_MS=at(2))
+    second = await system.start_scheduler(number=1, claim_ttl_ms=1000)
     found = [int(record.body) for record in await system.wait_for("orders", 30)]
     assert sorted(found) == [*range(0, 58, 2), 60]
     assert any("took over the due index" in line for line in second.lines)

@@ -15,6 +15,7 @@ from broker_store.log.crash_states import Inode, crash_states
 from broker_store.log.files import Data
 
 _BLOCK_BYTES = 4096
+_BLANK = bytes(_BLOCK_BYTES)
 
 
 @dataclass
@@ -79,11 +80,8 @@ class SimulatedFile:
         self._inode.changed(min(size, before), max(size, before))
 
     def next_data(self, position: int) -> int | None:
-        data = bytes(self._inode.seen)
-        for at in range(position, len(data), _BLOCK_BYTES):
-            if any(data[at : at + _BLOCK_BYTES]):
-                return at
-        return None
+        seen = self._inode.seen
+        return next((at for at in range(position, len(seen), _BLOCK_BYTES) if _has_data(seen, at)), None)
 
     def drop_cached(self, start: int, size: int) -> None:
         if not self._inode.versions:
@@ -277,9 +275,7 @@ class SimulatedFiles:
         copy._directories = set(self._directories)
         for name, content in contents.items():
             blocks = {
-                at // _BLOCK_BYTES
-                for at in range(0, len(content), _BLOCK_BYTES)
-                if any(content[at : at + _BLOCK_BYTES])
+                at // _BLOCK_BYTES for at in range(0, len(content), _BLOCK_BYTES) if _has_data(content, at)
             }
             inode = Inode(bytearray(content), content, [], blocks, modified_ms=self._modified(name))
             copy._names[name] = copy._durable_names[name] = inode
@@ -324,6 +320,11 @@ class SimulatedFiles:
 
 class Crashed(BaseException):
     """The simulated machine lost power: nothing may catch this but the test."""
+
+
+def _has_data(content: Data, at: int) -> bool:
+    """Whether the block at this position holds other bytes than zeros."""
+    return not _BLANK.startswith(content[at : at + _BLOCK_BYTES])
 
 
 def _is_in(name: str, prefix: str) -> bool:
