@@ -1,4 +1,4 @@
-"""How every test of the tree is run: which examples hypothesis tries, which tests may be tried a second time, and how workers share them.
+"""How every test of the tree is run: which examples hypothesis tries, and how workers share the tests.
 
 A run judges a change, so two runs of one tree see the same examples in the same order. Looking for new ones is a run of its own:
 `./gantry test --hypothesis-profile=explore --randomly-seed=N`.
@@ -17,15 +17,9 @@ settings.register_profile("explore", UNTIMED)
 settings.register_profile("nightly", UNTIMED, max_examples=2000)
 settings.load_profile("same")
 
-PROCESS_MARKERS = ("crash", "cluster")
-FIRST_TRY_CHARS_MAX = 4000
-
 SPARK = "spark"
 LONG_FIRST = (SPARK, "tests/", "client/", "loadtest/", "services/broker-store/")
 """Folders whose files take long start first, so that the workers end together."""
-
-_first_tries: list[tuple[str, str]] = []
-"""Names of tests that were tried a second time, and why."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,16 +35,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--power-cuts", default=20, type=int, help="emulated power cuts (marker soak, needs root)"
     )
     group.addoption("--lives", default=20_000, type=int, help="lives of the state oracle (marker soak)")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests of real processes one more try: a machine that stood still for seconds is not a fault of the tree.
-
-    The summary names each that needed it (RERUN): once may be the machine, again and again is a fault to be found.
-    """
-    for item in items:
-        if any(item.get_closest_marker(name) for name in PROCESS_MARKERS):
-            item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=3))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -79,18 +63,3 @@ def scope_of(nodeid: str) -> str:
 def place_of(scope: str) -> int:
     """Return the place of a scope in the order of starts; those of one place keep the order of the collection."""
     return next((place for place, long in enumerate(LONG_FIRST) if scope.startswith(long)), len(LONG_FIRST))
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keep why a first try failed."""
-    if report.outcome == "rerun":  # what pytest-rerunfailures makes of it
-        _first_tries.append((report.nodeid, report.longreprtext))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say why first tries failed: a fault that comes once in a hundred runs is found by its words."""
-    if _first_tries:
-        terminalreporter.section("failed at the first try")
-    for name, words in _first_tries:
-        terminalreporter.line(name)
-        terminalreporter.line(words[-FIRST_TRY_CHARS_MAX:])
