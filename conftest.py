@@ -1,9 +1,11 @@
 """How every test of the tree is run: which examples hypothesis tries, and how workers share the tests.
 
 A run judges a change, so two runs of one tree see the same examples in the same order. Looking for new ones is a run of its own:
-`./gantry test --hypothesis-profile=explore --randomly-seed=N`.
+`./gantry test --hypothesis-profile=explore --randomly-seed=N`. Only the steps at which a simulated disk crashes are another sample
+in each run: there are too many of them for every run, and a failing test prints its seed.
 """
 
+import random
 from typing import Any
 
 import pytest
@@ -35,6 +37,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--power-cuts", default=20, type=int, help="emulated power cuts (marker soak, needs root)"
     )
     group.addoption("--lives", default=20_000, type=int, help="lives of the state oracle (marker soak)")
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """Return what chooses the sample, the kills or the lives of a test: another one in every run, unless --seed gives it."""
+    given = request.config.getoption("--seed")
+    chosen = int(given) if given is not None else random.SystemRandom().randrange(1 << 31)
+    print(f"seed {chosen}: repeat with --seed {chosen}")  # noqa: T201 - shown where the test fails
+    return chosen
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,18 +1,8 @@
-"""Options of the long runs. A run prints its seed; give it back with --seed to see the same kills."""
+"""Options of the long runs."""
 
 from __future__ import annotations
 
-import random
-
 import pytest
-
-
-@pytest.fixture
-def seed(request: pytest.FixtureRequest) -> int:
-    given = request.config.getoption("--seed")
-    chosen = int(given) if given is not None else random.SystemRandom().randrange(1 << 31)
-    print(f"seed {chosen}: repeat with --seed {chosen}")
-    return chosen
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ class Sender(threading.Thread):
             return True
         kind = (status, answer.get("code", ""), answer.get("retryable", False))
         self.refusals[kind] = self.refusals.get(kind, 0) + 1
-        print(f"{time.monotonic():.3f} {name} refused: {kind} {answer.get('detail')}")
+        print(f"{time.monotonic():.3f} {name} refused: {kind} {answer.get('detail')}")  # noqa: T201 - shown where the test fails
         return False
 
     def longest_gap(self, begin: float, end: float) -> float:

@@ -1,8 +1,15 @@
-"""Days in a store's life on a simulated disk, lived to their end or up to any step: what the tests of power cuts are made of."""
+"""Days in a store's life on a simulated disk, lived to their end or up to any step: what the tests of power cuts are made of.
+
+A run crashes at a sample of the steps of a day, which its seed chooses; `-m soak` crashes at every step.
+"""
 
 import contextlib
+import itertools
+import random
 from collections.abc import Callable
 from typing import Protocol, TypeVar
+
+import pytest
 
 from broker_store.log.simulated_files import Crashed, SimulatedFiles
 
@@ -35,3 +42,18 @@ async def day_until(new_day: Callable[[], Day], step: int) -> Day:
         await day.live()
     day.files.crash_after = None
     return day
+
+
+def crashes(*, sampled: int) -> pytest.MarkDecorator:
+    """Run a test with `crashes_max`: with the size of a sample, and by `-m soak` without a limit."""
+    everywhere = pytest.param(None, id="everywhere", marks=[pytest.mark.soak, pytest.mark.timeout(0)])
+    return pytest.mark.parametrize("crashes_max", [pytest.param(sampled, id="sample"), everywhere])
+
+
+def chosen_steps(steps: range, crashes_max: int | None, seed: int) -> list[int]:
+    """Return at most so many of the steps, in order; where many are asked for, they lie in all parts of the range."""
+    if crashes_max is None or len(steps) <= crashes_max:
+        return list(steps)
+    rng = random.Random(seed)
+    bounds = [len(steps) * part // crashes_max for part in range(crashes_max + 1)]
+    return [steps[rng.randrange(low, high)] for low, high in itertools.pairwise(bounds)]

@@ -1,12 +1,11 @@
 """A power cut or a kill at every step: a delayed send that was answered waits in its queue, due when it was told, once."""
 
 import asyncio
-import random
 from collections import Counter
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
-from simulated_days import day_until, steps_of
+from simulated_days import chosen_steps, crashes, day_until, steps_of
 
 from broker_store.log.simulated_files import SimulatedFiles
 from gantry_wire.codes import RequestCode
@@ -111,18 +110,18 @@ def repeat(side: SendingSide, day: DelayedDay) -> None:
     assert side.log.end == end
 
 
-async def test_a_power_cut_at_any_step_keeps_what_waits_and_when_it_is_due():
-    steps = await steps_of(DelayedDay)
-    chosen = random.Random(11).sample(range(steps), min(steps, 40))
-    for step in sorted(chosen):
+@crashes(sampled=24)
+async def test_a_power_cut_at_any_step_keeps_what_waits_and_when_it_is_due(crashes_max, seed):
+    for step in chosen_steps(range(await steps_of(DelayedDay)), crashes_max, seed):
         day = await day_until(DelayedDay, step)
-        for disk in day.files.crash_states(STATES_PER_STEP, seed=step):
+        for disk in day.files.crash_states(STATES_PER_STEP, seed=step ^ seed):
             check(day, disk)
         await asyncio.sleep(0)
 
 
-async def test_a_kill_at_any_step_keeps_what_waits_and_when_it_is_due():
-    for step in range(0, await steps_of(DelayedDay), 8):
+@crashes(sampled=24)
+async def test_a_kill_at_any_step_keeps_what_waits_and_when_it_is_due(crashes_max, seed):
+    for step in chosen_steps(range(await steps_of(DelayedDay)), crashes_max, seed):
         day = await day_until(DelayedDay, step)
         check(day, day.files.killed())
         await asyncio.sleep(0)

@@ -1,11 +1,11 @@
 """A power cut at every step of receiving and acknowledging: what was answered stands, what was not done is due, nothing vanishes."""
 
 import contextlib
-import random
 
 import pytest
 from leasing_side import LeasingSide, item
 from sending_side import ScriptedPeer
+from simulated_days import chosen_steps, crashes
 
 from broker_store.log.simulated_files import Crashed, SimulatedFiles
 from gantry_wire.codes import GantryCode
@@ -101,21 +101,23 @@ def check(day: Day, disk: SimulatedFiles) -> None:
 
 
 @pytest.mark.crash
-async def test_a_power_cut_at_any_step_loses_no_message_and_no_acknowledgement(anyio_backend):
+@crashes(sampled=24)
+async def test_a_power_cut_at_any_step_loses_no_message_and_no_acknowledgement(crashes_max, seed):
     whole = await day_until(None)
     assert len(whole.acked) > 5
     assert whole.failed
     steps = len(whole.files.trace)
     assert steps > 60
-    for step in sorted(random.Random(4).sample(range(1, steps), min(steps - 1, 24))):
+    for step in chosen_steps(range(1, steps), crashes_max, seed):
         day = await day_until(step)
-        for disk in day.files.crash_states(STATES_PER_STEP, seed=step):
+        for disk in day.files.crash_states(STATES_PER_STEP, seed=step ^ seed):
             check(day, disk)
 
 
 @pytest.mark.crash
-async def test_a_kill_at_any_step_loses_no_message_and_no_acknowledgement(anyio_backend):
+@crashes(sampled=24)
+async def test_a_kill_at_any_step_loses_no_message_and_no_acknowledgement(crashes_max, seed):
     steps = len((await day_until(None)).files.trace)
-    for step in range(1, steps, 13):
+    for step in chosen_steps(range(1, steps), crashes_max, seed):
         day = await day_until(step)
         check(day, day.files.killed())

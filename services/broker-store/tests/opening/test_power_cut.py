@@ -1,12 +1,11 @@
 """A power cut at every step of a day in a store's life: what was acknowledged durable is there, nothing is made up, nothing doubled."""
 
 import asyncio
-import random
 from collections import Counter
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
-from simulated_days import day_until, steps_of
+from simulated_days import chosen_steps, crashes, day_until, steps_of
 
 from broker_store.log.simulated_files import Crashed, SimulatedFiles
 from gantry_wire.headers import SendReplyHeader
@@ -15,9 +14,6 @@ from gantry_wire.properties import index_key_hash
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 MIB = 1024 * 1024
 STATES_PER_STEP = 4
-STEPS_MAX = 120
-OTHER_STEPS_MAX, OTHER_STRIDE = 40, 9
-"""Days of other flush modes are sampled more thinly: most of their steps are those of the sync day."""
 ASYNC_TOPIC = {
     "topic": "short", "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6",
     "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false", "attributes": "+gantry.flush=async",
@@ -140,29 +136,35 @@ def repeat(side: SendingSide, key: str, message_id: str, day: Day) -> None:
 
 
 @pytest.mark.crash
+@crashes(sampled=40)
 @pytest.mark.parametrize("kind", [Day, AsyncDay, MixedDay])
-async def test_a_power_cut_at_any_step_loses_nothing_acknowledged_and_doubles_no_key(kind):
-    steps = await steps_of(kind)
-    chosen = random.Random(7).sample(range(steps), min(steps, STEPS_MAX if kind is Day else OTHER_STEPS_MAX))
-    for step in sorted(chosen):
+async def test_a_power_cut_at_any_step_loses_nothing_acknowledged_and_doubles_no_key(kind, crashes_max, seed):
+    """Days of other flush modes are sampled more thinly: most of their steps are those of the sync day."""
+    if crashes_max is not None and kind is not Day:
+        crashes_max //= 3
+    for step in chosen_steps(range(await steps_of(kind)), crashes_max, seed):
         day = await day_until(kind, step)
-        for disk in day.files.crash_states(STATES_PER_STEP, seed=step):
+        for disk in day.files.crash_states(STATES_PER_STEP, seed=step ^ seed):
             check(day, disk, power_cut=True)
         await asyncio.sleep(0)
 
 
 @pytest.mark.crash
+@crashes(sampled=30)
 @pytest.mark.parametrize("kind", [Day, AsyncDay, MixedDay])
-async def test_a_kill_at_any_step_loses_nothing_acknowledged_and_doubles_no_key(kind):
-    for step in range(0, await steps_of(kind), 3 if kind is Day else OTHER_STRIDE):
+async def test_a_kill_at_any_step_loses_nothing_acknowledged_and_doubles_no_key(kind, crashes_max, seed):
+    if crashes_max is not None and kind is not Day:
+        crashes_max //= 3
+    for step in chosen_steps(range(await steps_of(kind)), crashes_max, seed):
         day = await day_until(kind, step)
         check(day, day.files.killed())
         await asyncio.sleep(0)
 
 
 @pytest.mark.crash
+@crashes(sampled=12)
 @pytest.mark.parametrize("loses_queues", [False, True])
-async def test_a_power_cut_in_the_middle_of_recovery_is_recovered_too(loses_queues):
+async def test_a_power_cut_in_the_middle_of_recovery_is_recovered_too(loses_queues, crashes_max, seed):
     steps = await steps_of(Day)
     day = await day_until(Day, steps * 2 // 3)
     opened = day.files.killed()
@@ -172,7 +174,7 @@ async def test_a_power_cut_in_the_middle_of_recovery_is_recovered_too(loses_queu
     SendingSide(opened, 1_700_000_050.0, segment_bytes=MIB)
     opening_steps = len(opened.trace) - before
     assert opening_steps > 30
-    for step in range(0, opening_steps, 3):
+    for step in chosen_steps(range(opening_steps), crashes_max, seed):
         disk = day.files.killed()
         if loses_queues:
             disk.remove_dir("/store/consumequeue")
@@ -180,6 +182,6 @@ async def test_a_power_cut_in_the_middle_of_recovery_is_recovered_too(loses_queu
         with pytest.raises(Crashed):
             SendingSide(disk, 1_700_000_050.0, segment_bytes=MIB)
         disk.crash_after = None
-        for state in disk.crash_states(STATES_PER_STEP, seed=step):
+        for state in disk.crash_states(STATES_PER_STEP, seed=step ^ seed):
             check(day, state, rebuilds=loses_queues)
         await asyncio.sleep(0)

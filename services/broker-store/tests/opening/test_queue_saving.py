@@ -6,6 +6,7 @@ import errno
 
 import pytest
 from sending_side import DIRECTORY, ScriptedPeer, SendingSide
+from simulated_days import chosen_steps, crashes
 
 from broker_store.log.simulated_files import Crashed, Fault, SimulatedFiles
 from broker_store.opening import queue_saving
@@ -250,13 +251,14 @@ async def day(files: SimulatedFiles, crash_after: int | None = None) -> Life:
 
 
 @pytest.mark.crash
-async def test_a_power_cut_at_any_step_of_saving_loses_no_unit():
+@crashes(sampled=40)
+async def test_a_power_cut_at_any_step_of_saving_loses_no_unit(crashes_max, seed):
     steps = len((await day(SimulatedFiles())).side.files.trace)
-    for step in range(1, steps, 11):
+    for step in chosen_steps(range(1, steps), crashes_max, seed):
         files = SimulatedFiles()
         life = await day(files, step)
         files.crash_after = None
-        for disk in files.crash_states(2, seed=step):
+        for disk in files.crash_states(2, seed=step ^ seed):
             again = SendingSide(disk, 1_700_000_100.0)
             for (topic, queue_id), bodies in life.acknowledged.items():
                 found = [record.body for record in again.records(topic, queue_id)]

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from sending_side import ScriptedPeer
 from settling_side import SettlingSide, deliver
+from simulated_days import chosen_steps, crashes
 
 from broker_store.commit.topics import MARKS_TOPIC
 from broker_store.log.simulated_files import Crashed, SimulatedFiles
@@ -107,19 +108,21 @@ async def day_until(step: int | None, flush: str = "sync") -> Day:
     return day
 
 
+@crashes(sampled=30)
 @pytest.mark.parametrize("flush", ["sync", "async"])
-async def test_a_power_cut_at_any_step_decides_no_item_in_part_or_twice(flush):
+async def test_a_power_cut_at_any_step_decides_no_item_in_part_or_twice(flush, crashes_max, seed):
     steps = len((await day_until(None, flush)).files.trace)
-    for step in range(0, steps, 3):
+    for step in chosen_steps(range(steps), crashes_max, seed):
         day = await day_until(step, flush)
-        for disk in day.files.crash_states(3, seed=step):
+        for disk in day.files.crash_states(3, seed=step ^ seed):
             check(day, disk, is_durable=flush == "sync")
         await asyncio.sleep(0)
 
 
-async def test_a_kill_at_any_step_loses_no_decision_that_was_told():
+@crashes(sampled=30)
+async def test_a_kill_at_any_step_loses_no_decision_that_was_told(crashes_max, seed):
     steps = len((await day_until(None)).files.trace)
-    for step in range(1, steps, 3):
+    for step in chosen_steps(range(1, steps), crashes_max, seed):
         day = await day_until(step)
         check(day, day.files.killed(), is_durable=True)
         await asyncio.sleep(0)
