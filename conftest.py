@@ -6,6 +6,7 @@ in each run: there are too many of them for every run, and a failing test prints
 """
 
 import random
+import signal
 from typing import Any
 
 import pytest
@@ -22,6 +23,12 @@ settings.load_profile("same")
 SPARK = "spark"
 LONG_FIRST = (SPARK, "tests/", "client/", "loadtest/", "services/broker-store/")
 """Folders whose files take long start first, so that the workers end together."""
+
+
+def pytest_configure() -> None:
+    """Take SIGINT as a terminal's programs do: a background job of a shell ignores it, and so would all that tests start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -55,7 +55,10 @@ def test_it_ends_with_the_program_that_started_it(number: signal.Signals) -> Non
         data, nameserver = program.stdout.readline().split()
         assert answers(nameserver)
         program.send_signal(number)
-        program.wait(90)
+        try:
+            program.wait(90)
+        finally:
+            program.kill()
         wait_until_gone(nameserver)
     assert Path(data).exists() is (number == signal.SIGKILL)
     shutil.rmtree(data, ignore_errors=True)
