@@ -31,7 +31,7 @@ _load("gateway_short_line", "short_line.py")
 memory = _load("gateway_memory", "memory.py")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
 
@@ -68,6 +68,21 @@ async def client(system) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 async def pair_client(pair) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(pair.gateway()) as http:
+        yield http
+
+
+@pytest.fixture(scope="module")
+async def refusing_system(anyio_backend):
+    """One system for all tests of a module whose calls are refused: nothing that a test does is left behind."""
+    one = memory.MemorySystem()
+    one.add_topic("orders")
+    one.add_group("g1")
+    return one
+
+
+@pytest.fixture(scope="module")
+async def refusing_client(refusing_system) -> AsyncIterator[httpx.AsyncClient]:
+    async with client_of(refusing_system.gateway()) as http:
         yield http
 
 

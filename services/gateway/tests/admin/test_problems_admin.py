@@ -13,6 +13,16 @@ PULL = "/v1/topics/orders/queues/broker-a/0/messages"
 JSON = {"content-type": "application/json"}
 
 
+@pytest.fixture
+def system(refusing_system):
+    return refusing_system
+
+
+@pytest.fixture
+def client(refusing_client):
+    return refusing_client
+
+
 ADMIN = [
     ("PUT", "/v1/topics/t1", {"readQueues": 0}, "readQueues", "≥ 1"),
     ("PUT", "/v1/topics/t1", {"readQueues": 1025}, "readQueues", "≤ 1024"),
