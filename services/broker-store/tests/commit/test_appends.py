@@ -319,3 +319,20 @@ async def test_a_message_of_the_store_s_own_that_no_record_can_hold_harms_nobody
     side.flush()
     assert side.sending.internal.dropped == 1
     assert [answer.code for answer in peer.answers] == [0]
+
+
+async def test_a_segment_that_another_program_removed_is_noticed_at_the_next_flush_or_50_ms_later(side, peer):
+    side.send(peer)
+    side.flush()
+    side.files.remove(side.log.segments[0].path)
+    side.pass_time(0.049)
+    side.send(peer)
+    side.flush()
+    side.pass_time(0.001)
+    side.send(peer)
+    side.flush()
+    assert [answer.code for answer in peer.answers] == [0, 0, ResponseCode.SYSTEM_ERROR]
+    side.send(peer)
+    side.flush()
+    assert peer.answers[-1].code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "was removed, moved or replaced" in peer.answers[-1].remark

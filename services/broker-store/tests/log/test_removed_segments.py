@@ -1,4 +1,4 @@
-"""No flush succeeds in a segment that another program removed, moved or replaced: what it holds ends with the process."""
+"""A segment that another program removed, moved or replaced stops the log: what it holds ends with the process."""
 
 import shutil
 
@@ -50,9 +50,7 @@ def _put_file_for_directory(directory, path):
         _put_file_for_directory,
     ],
 )
-def test_the_flush_after_a_segment_lost_its_name_stops_the_log_with_words(
-    harm, tmp_path, small, open_log, put, commit
-):
+def test_a_segment_that_lost_its_name_stops_the_log_with_words(harm, tmp_path, small, open_log, put, commit):
     directory = tmp_path / "commitlog"
     log = open_log(RealFiles(), small, str(directory))
     try:
@@ -62,7 +60,7 @@ def test_the_flush_after_a_segment_lost_its_name_stops_the_log_with_words(
         put(log, b"never acknowledged")
         log.write()
         with pytest.raises(LogStopped, match=f"{FIRST} was removed, moved or replaced by another program"):
-            log.set_confirm(log.sync())
+            log.check_names(log.sync())
         assert (log.state, log.confirm) == (LogState.STOPPED, end)
         assert log.read(0, end)  # what was acknowledged can still be saved
         with pytest.raises(LogStopped, match="put the file back, then restart"):
@@ -80,8 +78,28 @@ def test_a_segment_that_retention_deletes_before_its_flush_stops_nothing(tmp_pat
         log.write()
         log.set_visible(log.written_end)
         files.remove(log.drop_first_segment())
-        log.set_confirm(log.sync())
+        log.check_names(log.sync())
+        log.set_confirm(log.durable_end)
         assert log.confirm == log.written_end
         assert log.state is LogState.RUNNING
+    finally:
+        log.close()
+
+
+def test_a_segment_that_was_filled_and_confirmed_between_two_checks_is_checked(
+    tmp_path, small, open_log, put, commit
+):
+    directory = tmp_path / "commitlog"
+    log = open_log(RealFiles(), small, str(directory))
+    try:
+        put(log, b"checked")
+        log.check_names(commit(log))
+        (directory / FIRST).unlink()
+        for _ in range(3):
+            put(log, b"." * 2500)
+            end = commit(log)
+        assert len(log.segments) > 1
+        with pytest.raises(LogStopped, match=f"{FIRST} was removed"):
+            log.check_names(end)
     finally:
         log.close()

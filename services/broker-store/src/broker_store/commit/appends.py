@@ -5,6 +5,7 @@ readable before it is durable where flush=sync: there a batch stays open while a
 more is expected (`flush_pace.py`). Knows no topic and no header.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -70,6 +71,8 @@ OPEN_BYTES_MAX = 16 * 1024 * 1024
 WAITING_BYTES_MAX = 256 * 1024 * 1024
 """Log bytes whose senders wait for a flush; more are refused as busy."""
 _log = get_logger()
+NAMES_SECONDS = 0.05
+"""Segments that lost their names are looked for so often while flushes come: what is answered in between may be lost with them."""
 AtTurnEnd = Callable[[Callable[[], None]], None]
 """Has a callback run once at the end of this turn of the loop, however often it is asked for."""
 CallLater = Callable[[float, Callable[[], None]], object]
@@ -118,6 +121,7 @@ class Appends:
         self._flush_timeout_s = flush_timeout_s
         self._end_turn_bound = self._end_turn
         self._pace = FlushPace()
+        self._names_checked_s = -math.inf
         self._is_timed = False
         self._turn_s: float | None = None
         """When the first entry of this turn came, None before it."""
@@ -340,7 +344,11 @@ class Appends:
             opened_s = opened_s or batch.opened_s
             entries = entries + batch.entries if entries else batch.entries
             self.visible_ms = max(self.visible_ms, batch.store_ms)
+        now_s = self._clock.monotonic()
         try:
+            if now_s - self._names_checked_s >= NAMES_SECONDS:
+                self._names_checked_s = now_s
+                self.log.check_names(position)
             self.log.set_confirm(position)
         except LogStopped as error:
             self._refuse(entries, unknown())

@@ -65,6 +65,7 @@ class CommitLog(LogReader):
         self.written_end = self.end
         self.durable_end = self.end
         self.confirm = 0
+        self._names_checked_to = 0
         self._limit = -1  # a record may end here at most; -1 sends every reservation the slow way
         self._tail: Segment | None = None
         self._written_tail: Segment | None = None
@@ -202,9 +203,8 @@ class CommitLog(LogReader):
         self.visible_end = position
 
     def set_confirm(self, position: int) -> None:
-        """Note that everything below is durable and complete. Raises LogStopped if it cannot be noted, or if a file has lost its name."""
+        """Note that everything below is durable and complete. Raises LogStopped if it cannot be noted."""
         assert self.confirm <= position <= self.durable_end
-        self._stop_if_removed(position)
         self.confirm = position
         try:
             self._confirm_file.write_confirm(position)
@@ -212,14 +212,15 @@ class CommitLog(LogReader):
             self._stop_on(error)
             raise LogStopped(self.stop_reason) from error
 
-    def _stop_if_removed(self, position: int) -> None:
-        """Stop when a segment of what was just flushed has lost its name: the device holds it only as long as this process has it open.
+    def check_names(self, position: int) -> None:
+        """Stop when a segment that was written below `position` since the last check has lost its name. Raises LogStopped.
 
-        In the loop, not in the thread that flushes: that one would wait for the interpreter once more before each answer.
+        The device holds such a file only as long as this process has it open. Call it in the loop, not in the thread that flushes,
+        and not at each flush: it gives the interpreter away, and whoever waits for it takes it (60 us a flush under load).
         Retention takes a segment out of `segments` before it removes the file.
         """
         for segment in reversed(self.segments):
-            if segment.end <= self.confirm:
+            if segment.end <= self._names_checked_to:
                 break
             if segment.start < position and not segment.file.lies_at(segment.path):
                 self.stop_for(
@@ -227,6 +228,7 @@ class CommitLog(LogReader):
                     "read until the store ends; save what is needed, put the file back, then restart the store"
                 )
                 raise LogStopped(self.stop_reason)
+        self._names_checked_to = position
 
     def close(self) -> None:
         """End the background work. What is written but not synced stays so."""
