@@ -333,6 +333,6 @@ async def test_a_segment_that_another_program_removed_is_noticed_at_the_next_flu
     side.flush()
     assert [answer.code for answer in peer.answers] == [0, 0, ResponseCode.SYSTEM_ERROR]
     side.send(peer)
-    side.flush()
+    side.end_turn()
     assert peer.answers[-1].code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert "was removed, moved or replaced" in peer.answers[-1].remark
