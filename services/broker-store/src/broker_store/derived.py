@@ -1,8 +1,8 @@
-"""State that is known from the log alone: recovery replays it, checkpoints snapshot it, retention keeps what it needs.
+"""State derived from the log: recovery replays it, checkpoints snapshot it, retention keeps what it needs.
 
-A state changes in `appear()` of the records that it comes from, never earlier: so at any moment state = log below the visible end.
-A snapshot is written at the moment of the checkpoint's note and names the log position that it covers. One that is lost, damaged
-or of another position than the checkpoint needs is not repaired: the state is rebuilt from the log, with the reason said.
+A state changes only in `make_visible()` of the records it derives from, so it always equals the log below
+the visible end. A checkpoint writes its snapshot with the log position it covers. A lost, damaged or
+mismatching snapshot is not repaired: the state is rebuilt from the log, and the reason is logged.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,21 +14,24 @@ from broker_store.log.files import Files
 from broker_store.log.scan import ScannedRecord
 
 PROPERTY_PREFIX = b"__GANTRY_"
-"""All properties of ours begin so: what the replay of a plain record looks for, once for everybody."""
+"""Prefix of all Gantry properties. Replay searches plain records for it once for all states."""
 
 _HEAD = Struct(">4sqII")
 _MAGIC = b"GDS1"
-"""Format version 1: magic, covered position, length, CRC of what follows. A raise needs a new magic: the state is rebuilt then."""
+"""Format version 1: magic, covered position, length, CRC of what follows.
+
+A new version needs a new magic, and the state is then rebuilt.
+"""
 
 ReadLog = Callable[[int, int], bytes]
-"""Bytes of whole records at (position, size). Raises LogError."""
+"""Returns the bytes of whole records at (position, size). Raises LogError."""
 
 
 class Derived(Protocol):
-    """One such state. Pure: it is told records and asked for bytes; files and clock are its callers'."""
+    """One derived state. Pure: callers pass records and own files and clock."""
 
     name: str
-    """Names its file: `gantry/<name>.snapshot`."""
+    """Name of its file: `gantry/<name>.snapshot`."""
     topics: frozenset[str]
     """Topics whose every record is offered to `wants`. Of other topics only records with a `__GANTRY_…` property are."""
 
@@ -37,53 +40,57 @@ class Derived(Protocol):
         ...
 
     def take(self, record: ScannedRecord, read: ReadLog) -> None:
-        """Replay a record. In log order; a record may come that the snapshot knows already: no effect then."""
+        """Replay a record, in log order. A record that the snapshot already covers has no effect."""
         ...
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget what was about a topic: live when it is removed, and where recovery meets its deletion."""
+        """Forget a topic: when it is removed live, and where recovery meets its deletion."""
         ...
 
     def slices(self, position: int) -> Iterator[bytes]:
         """Yield the state in parts: that of the log below `position`, perhaps with some of what lies above.
 
-        Each part runs in the loop: at most a few milliseconds. Requests may be carried out between two of them.
+        Each part runs in the loop for at most a few milliseconds. Requests may run between two parts.
         """
         ...
 
     def load(self, data: bytes | None, position: int) -> bool:
-        """Begin with a snapshot (None: with nothing). False when it is of another shape: then the log is replayed from its start."""
+        """Load a snapshot, or start empty with None.
+
+        False when its format differs: the log is then replayed from its start.
+        """
         ...
 
     def pin(self) -> int | None:
-        """Lowest log position that retention must not delete, None when there is none."""
+        """Return the lowest log position that retention must keep, None if there is none."""
         ...
 
 
 class Covered(NamedTuple):
-    """A state with the position up to which its snapshot knew everything: what lies below is not replayed to it."""
+    """A state with the position its snapshot covers. Records below it are not replayed."""
 
     state: Derived
     position: int
 
 
 class SnapshotFiles:
-    """The snapshots of all states of a store, under `gantry/`. Saving blocks: in a thread."""
+    """The snapshots of all states of a store, under `gantry/`. Saving blocks: call it in a thread."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self.directory = directory
 
     def save(self, name: str, data: bytes, position: int) -> None:
-        """Replace a snapshot; durable on return. Raises OSError: the old one is still there."""
+        """Replace a snapshot. Durable on return. Raises OSError and then keeps the old one."""
         head = _HEAD.pack(_MAGIC, position, len(data), _crc(position, data))
         self._files.replace_atomically(self._path(name), head + data)
 
     def load_all(self, states: Iterable[Derived], needed: int | None) -> tuple[list[Covered], str]:
-        """Give every state its snapshot; returns from where each is to be replayed, and in words what is missing.
+        """Load the snapshot of every state. Returns where the replay of each starts, and what is missing, in words.
 
-        `needed` is where the walk over the log starts: a snapshot that ends below it is of no use. None when the walk
-        starts at the beginning of the log or the log is not ours, so that no snapshot is needed.
+        `needed` is where the walk over the log starts: a snapshot that ends below it is of no use. None
+        when the walk starts at the beginning of the log, or the log is not ours, so that no snapshot is
+        needed.
         """
         covered: list[Covered] = []
         missing = ""
@@ -100,7 +107,7 @@ class SnapshotFiles:
         return covered, missing
 
     def read(self, name: str) -> bytes | None:
-        """Return a snapshot as it was saved last; None where there is none that is whole."""
+        """Return a snapshot as last saved, None where there is no intact one."""
         found = self._read(name)
         return None if found is None else found[1]
 
@@ -119,14 +126,14 @@ class SnapshotFiles:
 
 
 class Snapshot(NamedTuple):
-    """A state as it is to be saved."""
+    """A state to be saved."""
 
     name: str
     data: bytes
 
 
 def lowest_pin(states: Iterable[Derived]) -> int | None:
-    """Return the lowest position that some state still needs."""
+    """Return the lowest position that any state still needs."""
     return min((pin for state in states if (pin := state.pin()) is not None), default=None)
 
 

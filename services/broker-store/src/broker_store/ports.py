@@ -1,4 +1,4 @@
-"""What the reading side of the store and the group commit need from outside, in their own words. Protocols only: no code, no drivers."""
+"""What the reading side and the group commit need from outside. Protocols only: no code, no drivers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -10,52 +10,53 @@ from gantry_wire.frame import Command
 class LogReader(Protocol):
     """The log as readers see it: bytes by position, never above the visible end.
 
-    Both reads raise PositionRemoved, PositionNotVisible or DamagedRecord; `read` may be called from any thread.
+    Both reads raise PositionRemoved, PositionNotVisible or DamagedRecord. `read` may be called from any
+    thread.
     """
 
     @property
     def end(self) -> int:
-        """Where the next record will lie."""
+        """Position of the next record."""
         ...
 
     @property
     def visible_end(self) -> int:
-        """Where readable bytes end."""
+        """End of readable bytes."""
         ...
 
     @property
     def min_position(self) -> int:
-        """Where the oldest segment still there starts."""
+        """Start of the oldest segment."""
         ...
 
     def read(self, position: int, size: int) -> bytes:
-        """Return exactly `size` bytes, waiting for the disk if it must."""
+        """Return exactly `size` bytes. May wait for the disk."""
         ...
 
     def read_nowait(self, position: int, size: int) -> bytes | None:
-        """As `read`, but None when the bytes are not all in memory."""
+        """As `read`, but None when some of the bytes are not in memory."""
         ...
 
     def read_record(self, position: int) -> bytes:
-        """Return the whole record at a position; may wait for the disk. DamagedRecord where none begins."""
+        """Return the whole record at a position. May wait for the disk. Raises DamagedRecord where no record begins."""
         ...
 
     def read_unchecked(self, position: int, size: int) -> bytes:
-        """Return bytes as they lie, whatever they are; may wait for the disk."""
+        """Return raw bytes without checks. May wait for the disk."""
         ...
 
 
 class QueueReader(Protocol):
-    """One queue: `offset`-th message to its unit (position, size, tags code)."""
+    """One queue: maps an offset to its unit (position, size, tags code)."""
 
     @property
     def min_offset(self) -> int:
-        """Lowest offset still there."""
+        """Lowest offset that exists."""
         ...
 
     @property
     def max_offset(self) -> int:
-        """One past the newest readable offset."""
+        """One above the newest readable offset."""
         ...
 
     def read(self, offset: int, count: int) -> bytes:
@@ -64,11 +65,11 @@ class QueueReader(Protocol):
 
 
 class NamedQueue(QueueReader, Protocol):
-    """A queue that knows its number."""
+    """A queue that knows its id."""
 
     @property
     def queue_id(self) -> int:
-        """Number of the queue within its topic."""
+        """Id of the queue within its topic."""
         ...
 
 
@@ -76,7 +77,7 @@ class QueueTable(Protocol):
     """All queues of this store."""
 
     def find(self, topic: str, queue_id: int) -> QueueReader | None:
-        """Return the queue, or None when it never held a message."""
+        """Return the queue, None when it never held a message."""
         ...
 
     def of_topic(self, topic: str) -> Iterable[NamedQueue]:
@@ -88,7 +89,7 @@ class TopicTable(Protocol):
     """All topics of this store."""
 
     def find(self, name: str) -> TopicConfig | None:
-        """Return the topic's configuration, or None when it does not exist."""
+        """Return the topic's configuration, None if it does not exist."""
         ...
 
     def names(self) -> Iterable[str]:
@@ -96,15 +97,15 @@ class TopicTable(Protocol):
         ...
 
     def ensure(self, name: str, queues: int, perm: int) -> TopicConfig:
-        """Return the topic, made (saved and registered) when it does not exist."""
+        """Return the topic. Creates, saves and registers it if missing."""
         ...
 
     def system_names(self) -> Iterable[str]:
-        """Return the system topics a client may know of."""
+        """Return the system topics that clients may see."""
         ...
 
     def is_internal(self, name: str) -> bool:
-        """Whether the topic is one of ours that no list may show."""
+        """Whether the topic is internal and must not be listed."""
         ...
 
 
@@ -113,61 +114,61 @@ class KeyIndex(Protocol):
 
     @property
     def end_position(self) -> int:
-        """Records up to here are indexed, -1 if none is."""
+        """Records up to here are indexed. -1 if none is."""
         ...
 
     def lookup(self, key_hash: int, begin_ms: int, end_ms: int, count_max: int) -> Sequence[int]:
-        """Return positions of records with that hash and store time, newest first; other keys may share the hash."""
+        """Return positions of records with that hash and store time, newest first. Other keys may share the hash."""
         ...
 
 
 class Document(Protocol):
-    """One JSON file that is replaced as a whole and keeps its predecessor."""
+    """A JSON file that is replaced as a whole and keeps its predecessor."""
 
     def load(self) -> object | None:
-        """Return the content, the predecessor's when it is damaged, None when there is neither."""
+        """Return the content, that of the predecessor when it is damaged, None when there is neither."""
         ...
 
     def store(self, content: object) -> None:
-        """Replace the content; it is durable on return. Raises OSError."""
+        """Replace the content. Durable on return. Raises OSError."""
         ...
 
 
 class Peer(Protocol):
-    """The other end of a connection, as handlers see it."""
+    """The remote end of a connection, as handlers see it."""
 
     @property
     def id(self) -> int:
-        """Number of the connection, never used twice."""
+        """Number of the connection, never reused."""
         ...
 
     @property
     def remote(self) -> tuple[str, int]:
-        """Address and port of the other end."""
+        """Address and port of the remote end."""
         ...
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What the store remembers with this connection."""
+        """What the store keeps with this connection."""
         ...
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing more will reach the other end."""
+        """Whether nothing more can reach the remote end."""
         ...
 
     def send(self, data: bytes) -> None:
-        """Queue bytes; they leave at the end of this turn of the loop."""
+        """Queue bytes for the end of this turn of the loop."""
         ...
 
     def send_parts(self, parts: list[bytes]) -> None:
-        """Queue one frame that lies in several buffers."""
+        """Queue one frame made of several buffers."""
         ...
 
     def request(
         self, code: int, header: dict[str, str] | None, body: bytes, timeout: float
     ) -> Awaitable[Command]:
-        """Ask the other end something; raises LinkError, at once or while waiting, when no answer comes."""
+        """Send a request and wait for its answer. Raises LinkError when none comes."""
         ...
 
     def close(self) -> None:
@@ -176,14 +177,17 @@ class Peer(Protocol):
 
 
 Handler = Callable[[Peer, Command], bytes | None]
-"""Answers a request: the whole reply frame, or None when there is none or it comes later. Raises WireError to refuse."""
+"""Answers a request.
+
+Returns the whole reply frame, or None when there is none or it comes later. Raises WireError to refuse.
+"""
 
 Commands = dict[int, tuple[str, Handler]]
 """Request code → (request class, handler)."""
 
 
 class InternalAppend(Protocol):
-    """Stores a message of the store's own; makes its topic when missing. Nobody waits for it."""
+    """Stores a message of the store's own; creates its topic if missing. Nobody waits for it."""
 
     def __call__(self, topic: str, queue_id: int, body: bytes, *, tags: str = "", keys: str = "") -> None:
         """Append one message."""
@@ -191,12 +195,12 @@ class InternalAppend(Protocol):
 
 
 class CommitMetrics(Protocol):
-    """Where the group commit counts."""
+    """Metrics of the group commit."""
 
     def put_took_us(self, us: int, count: int) -> None:
-        """`count` entries were answered `us` after the first of them arrived."""
+        """Record that `count` entries were answered `us` after the first of them arrived."""
         ...
 
     def on_flush(self, us: int, batch_count: int) -> None:
-        """One flush answered `batch_count` entries."""
+        """Record that one flush answered `batch_count` entries."""
         ...

@@ -1,4 +1,7 @@
-"""Every knob of a store with its default, unit and bounds. Names RocketMQ has too keep its meaning (broker_conf.py maps them)."""
+"""Every setting of a store with its default, unit and bounds.
+
+Names that RocketMQ has keep its meaning (broker_conf.py maps them).
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -23,7 +26,7 @@ def _help(text: str) -> Meta:
 class Settings(PeerSettings, frozen=True, kw_only=True):
     """Settings of one broker-store process."""
 
-    # who and where
+    # addresses and names
     listen: Annotated[str, _help("Address every port is bound to.")] = "127.0.0.1"
     port: Annotated[Port, _help("Remoting port; the fast port is 2 below, HTTP 2 above.")] = 10911
     fast_port: Annotated[Port, _help("Port for sends only; 0 = port - 2.")] = 0
@@ -194,7 +197,7 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
         Switch, _help("Keep replies to request messages in the cluster's reply topic.")
     ] = True
 
-    # pulls (held and served by the other half of the store)
+    # pulls
     long_polling_enable: Annotated[
         Switch, _help("Hold pulls until data comes; off: answer after at most a second.")
     ] = True
@@ -216,17 +219,17 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
 
     @property
     def http_port_used(self) -> int:
-        """HTTP port; stays 0 (any free one) when the remoting port is 0 too."""
+        """HTTP port. Stays 0 (any free port) when the remoting port is 0."""
         return self.http_port or (self.port + 2 if self.port else 0)
 
     @property
     def fast_port_used(self) -> int:
-        """Fast port; stays 0 (any free one) when the remoting port is 0 too."""
+        """Fast port. Stays 0 (any free port) when the remoting port is 0."""
         return self.fast_port or (self.port - 2 if self.port else 0)
 
     @property
     def advertised_host(self) -> str:
-        """Host that clients are told to connect to."""
+        """Host advertised to clients."""
         return self.advertise or reachable_address(self.listen)
 
 
@@ -246,4 +249,4 @@ IMPORTANT = (
     "delete_when",
     "message_bytes_max",
 )
-"""What -m prints: the settings an operator looks at first."""
+"""Settings that -m prints: those an operator checks first."""

@@ -1,1 +1,1 @@
-"""Questions and orders of tools: topics, statistics, connections, cleaning."""
+"""Requests of administration tools: topics, statistics, connections, cleaning. Never stores or delivers a message."""

@@ -1,1 +1,4 @@
-"""What a store asks of clients for somebody else: resets, relays, replies."""
+"""Requests the store sends to clients for others: offset resets, relays, replies.
+
+Never decides what a client does with them.
+"""

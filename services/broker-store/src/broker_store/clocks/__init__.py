@@ -1,1 +1,4 @@
-"""Time in the store: store time, the wall clock as far as it is believed, and what is kept of both over a restart."""
+"""Time in the store: store time, how far the wall clock is trusted, and the note that carries both over a restart.
+
+Never sets a system clock.
+"""

@@ -1,1 +1,4 @@
-"""Group commit: the entries of one turn are written together, flushed together, shown and answered. Owns topics and queues; the only writer of the log."""
+"""Group commit: writes and flushes the entries of one turn together, then makes them visible and answers them.
+
+Owns topics and queues. It is the only writer of the log, and it never interprets a message.
+"""

@@ -1,8 +1,9 @@
-"""Group commit: what arrived in one turn of the loop is written together, flushed together, then answered.
+"""Group commit: one write and one flush for everything that arrives in one turn of the loop.
 
-Order of a batch: place, write, [flush], appear, answer. Nothing is answered before what its topic promises is true, nothing is
-readable before it is durable where flush=sync: there a batch stays open while a flush is under way, and a moment longer while
-more is expected (`flush_pace.py`). Knows no topic and no header.
+A batch is placed, written, flushed where its topics ask for it, made visible, answered. An entry is
+answered only when its topic's promise holds. With flush=sync it is readable only when it is durable: the
+batch then stays open while a flush runs, and a little longer while more is expected (`flush_pace.py`).
+Never reads a topic's settings or a header.
 """
 
 import math
@@ -24,14 +25,14 @@ from gantry_wire.errors import RefusedRequest
 
 
 def no_room(error: LogError) -> RefusedRequest:
-    """Surely not stored, because of what the log said when it was asked for room."""
+    """Return the refusal when the log has no room. The message is not stored."""
     if isinstance(error, NoDescriptorLeft):
         return no_descriptor_left()
     return disk_full() if isinstance(error, DiskFull) else stopped(str(error))
 
 
 def disk_full() -> RefusedRequest:
-    """Surely not stored: there is no room."""
+    """Return the refusal when the disk is full. The message is not stored."""
     return RefusedRequest(
         ResponseCode.SERVICE_NOT_AVAILABLE,
         "the disk of this broker is full: nothing was stored, try another broker or free space",
@@ -40,7 +41,7 @@ def disk_full() -> RefusedRequest:
 
 
 def no_descriptor_left() -> RefusedRequest:
-    """Surely not stored: the next segment could not be opened; a moment later it may."""
+    """Return the refusal when the next segment cannot be opened. The message is not stored; a retry may succeed."""
     return RefusedRequest(
         ResponseCode.SYSTEM_BUSY,
         "this broker has too many files open to open its next segment: nothing was stored, try again; "
@@ -49,7 +50,7 @@ def no_descriptor_left() -> RefusedRequest:
 
 
 def stopped(reason: str) -> RefusedRequest:
-    """Surely not stored: the disk failed earlier."""
+    """Return the refusal when the disk failed earlier. The message is not stored."""
     return RefusedRequest(
         ResponseCode.SERVICE_NOT_AVAILABLE,
         f"this store is stopped ({reason}): nothing was stored, restart it to have its log checked",
@@ -58,7 +59,7 @@ def stopped(reason: str) -> RefusedRequest:
 
 
 def unknown() -> RefusedRequest:
-    """Perhaps stored: written, but the flush failed."""
+    """Return the refusal when the flush failed after the write. Whether the message is stored is unknown."""
     return RefusedRequest(
         ResponseCode.SYSTEM_ERROR,
         "the message was written but its flush failed: whether it is stored is unknown until the store was restarted",
@@ -67,23 +68,23 @@ def unknown() -> RefusedRequest:
 
 
 OPEN_BYTES_MAX = 16 * 1024 * 1024
-"""A turn that gathered more body bytes than this is written before it ends: bounds memory, not durability."""
+"""A batch with more body bytes than this is written before the turn ends. Bounds memory, not durability."""
 WAITING_BYTES_MAX = 256 * 1024 * 1024
-"""Log bytes whose senders wait for a flush; more are refused as busy."""
+"""Most log bytes that wait for a flush. Above it sends are refused as busy."""
 _log = get_logger()
 NAMES_SECONDS = 0.05
 """Segments that lost their names are looked for so often while flushes come: what is answered in between may be lost with them."""
 AtTurnEnd = Callable[[Callable[[], None]], None]
-"""Has a callback run once at the end of this turn of the loop, however often it is asked for."""
+"""Schedules a callback once at the end of this turn of the loop, however often it is called."""
 CallLater = Callable[[float, Callable[[], None]], object]
 
 
 class _Waiting(NamedTuple):
-    """Written entries whose flush is awaited."""
+    """Written entries that wait for a flush."""
 
     start: int
     end: int
-    """Durable when a flush reaches this position."""
+    """They are durable when a flush reaches this position."""
     opened_s: float
     store_ms: int
     entries: list[Entry]
@@ -106,13 +107,13 @@ class Appends:
         self.log = log
         self.store_host = store_host
         self.store_ms = 0
-        """Store time of the batch being placed."""
+        """Store time of the batch being placed, ms."""
         self.metrics: CommitMetrics | None = None
         self.request_sync: Callable[[], None] = _no_sync_thread
         self.call_later: CallLater = _nothing
-        """Runs a callback after some seconds: call_later."""
+        """Runs a callback after a delay in seconds (`loop.call_later`)."""
         self.on_disk_full: Callable[[], None] = _nothing
-        """Told when a write met the end of the disk."""
+        """Called when a write fails because the disk is full."""
         self._dispatch = dispatch
         self._clock = clock
         self._at_turn_end = at_turn_end
@@ -124,19 +125,19 @@ class Appends:
         self._names_checked_s = -math.inf
         self._is_timed = False
         self._turn_s: float | None = None
-        """When the first entry of this turn came, None before it."""
+        """Arrival of the first entry of this turn, s. None before it."""
         self._open: list[Entry] = []
         self._own: list[Entry] = []
-        """Those of the open batch that no client may send again."""
+        """Entries of the open batch that the store submitted itself: no client can send them again."""
         self._open_bytes = 0
         self._may_hold = True
-        """Whether all that is open waits for a flush anyway."""
+        """Whether every open entry waits for a flush."""
         self._opened_s = 0.0
         self._placed: list[Entry] = []
         self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self.visible_ms = recovered_ms
-        """Store time of the newest batch that is wholly visible, at first of the newest record of earlier runs."""
+        """Store time (ms) of the newest batch that is fully visible; at start, of the newest recovered record."""
         self.batches = 0
         self.syncs = 0
         self.written = 0
@@ -144,26 +145,26 @@ class Appends:
 
     @property
     def pending(self) -> int:
-        """Entries submitted and not yet visible."""
+        """Number of entries submitted and not yet visible."""
         return self.sends.in_flight
 
     @property
     def visible_end(self) -> int:
-        """Everything below this position is written and visible."""
+        """Every record below this position is written and visible."""
         return self._waiting[0].start if self._waiting else self.log.written_end
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether so much waits that new work is to be refused as busy."""
+        """Whether new work must be refused as busy."""
         return self.sends.in_flight >= self.sends.capacity or self._waiting_bytes > WAITING_BYTES_MAX
 
     @property
     def is_idle(self) -> bool:
-        """Whether everything submitted is durable as promised and answered."""
+        """Whether every submitted entry is answered and as durable as promised."""
         return not (self._open or self._waiting)
 
     def submit(self, entry: Entry, body_bytes: int = 0) -> None:
-        """Take an entry into this turn's batch. Raises RefusedRequest when the store cannot take it now."""
+        """Add an entry to the batch of this turn. Raises RefusedRequest when the store cannot take it."""
         if self.log.state is not LogState.RUNNING:
             raise stopped(self.log.stop_reason) if self.log.state is LogState.STOPPED else disk_full()
         if self.is_overloaded:
@@ -172,7 +173,7 @@ class Appends:
         self._take(entry, body_bytes)
 
     def enqueue(self, entry: Entry, body_bytes: int = 0) -> None:
-        """As `submit`, for the store's own records and decisions: never refused for load, nor because their turn came late."""
+        """Add an entry of the store's own. Unlike `submit`, never refuses it for load or lateness."""
         self._own.append(entry)
         self._take(entry, body_bytes)
 
@@ -188,7 +189,7 @@ class Appends:
             self.flush()
 
     def extend(self, entry: Entry, body_bytes: int) -> bool:
-        """Let `entry` stand for one more message; False when it is not the newest of the open batch, or there is no room."""
+        """Count one more message for `entry`. False when it is not the newest of the open batch, or the class is full."""
         sends = self.sends
         if not self._open or self._open[-1] is not entry or sends.in_flight >= sends.capacity:
             return False
@@ -199,7 +200,7 @@ class Appends:
         return True
 
     def placed(self, entry: Entry) -> None:
-        """Add a record that the log itself asked for in the middle of a batch (a segment's preamble)."""
+        """Add a record that the log requires within a batch: a segment's preamble."""
         self._placed.append(entry)
         self.sends.in_flight += 1
 
@@ -210,7 +211,7 @@ class Appends:
         self._at_turn_end(self._end_turn_bound)
 
     def _end_turn(self) -> None:
-        """Write the open batch, unless it had better wait for more."""
+        """Write the open batch, unless waiting is better."""
         began_s, self._turn_s = self._turn_s, None
         if began_s is not None:
             waited_ms = int((self._clock.monotonic() - began_s) * 1000)
@@ -222,10 +223,10 @@ class Appends:
     def _is_better_later(self) -> bool:
         now_s = self._clock.monotonic()
         if self._waiting:
-            return self._pace.holds(now_s)  # written at the end of the flush under way
+            return self._pace.holds(now_s)  # written when the running flush ends
         if not self._pace.gathers(now_s, self.sends.in_flight):
             return False
-        if not self._is_timed:  # for when no turns come that look at the time themselves
+        if not self._is_timed:  # fires when no further turn would check the time
             self._is_timed = True
             self.call_later(GATHER_S_MAX, self._gathered)
         return True
@@ -235,12 +236,12 @@ class Appends:
         self._resume()
 
     def _resume(self) -> None:
-        """Look again at what was left open: something it waited for may be over."""
+        """Check the open batch again: what it waited for may be over."""
         if self._open and self._turn_s is None:
             self._end_turn()
 
     def flush(self) -> None:
-        """Write the open batch now, whatever it might wait for."""
+        """Write the open batch now, even if it could wait."""
         entries = self._take_open()
         if not entries:
             return
@@ -258,7 +259,7 @@ class Appends:
         return entries
 
     def _refuse_late(self, waited_ms: int) -> None:
-        """Refuse the sends of the open batch; what is the store's own stays in it."""
+        """Refuse the sends of the open batch. The store's own entries stay in it."""
         own = {id(entry) for entry in self._own}
         entries = [entry for entry in self._open if id(entry) not in own]
         self._open = [entry for entry in self._open if id(entry) in own]
@@ -276,7 +277,7 @@ class Appends:
         return int((self._clock.monotonic() - oldest_s) * 1000)
 
     def _place(self, entries: list[Entry]) -> list[Entry]:
-        """Place entries in order; those that find no room are refused, the others go on."""
+        """Place entries in order. Refuses those that find no room."""
         placed = self._placed
         for number, entry in enumerate(entries):
             try:
@@ -307,7 +308,7 @@ class Appends:
             self.on_disk_full()
             return False
         except LogStopped:
-            # Part of the batch may lie in the file: the restart that re-reads the tail decides.
+            # The file may hold part of the batch: the next start reads the tail and decides.
             self._refuse(placed, unknown())
             return False
         return True
@@ -333,7 +334,10 @@ class Appends:
         self.request_sync()
 
     def synced(self, position: int) -> None:
-        """Make visible and answer what lies below `position`: it is durable. Called in the loop after each flush."""
+        """Make visible and answer everything below `position`, which is durable now.
+
+        Called in the loop after each flush.
+        """
         self.syncs += 1
         waiting = self._waiting
         entries: list[Entry] = []
@@ -365,13 +369,16 @@ class Appends:
             self._at_turn_end(self._end_turn_bound)
 
     def failed(self, _error: LogStopped) -> None:
-        """Answer what waited when a flush failed: whether it is stored, nobody knows. Called in the loop."""
+        """Refuse the waiting entries as RESULT_UNKNOWN: their flush failed. Called in the loop."""
         while self._waiting:
             self._refuse(self._waiting.popleft().entries, unknown())
         self._resume()
 
     def answer_late(self) -> None:
-        """Answer FLUSH_DISK_TIMEOUT to those that waited too long; they stay in the log and appear when flushed."""
+        """Answer FLUSH_DISK_TIMEOUT to entries that waited too long.
+
+        They stay in the log and become visible when flushed.
+        """
         self._resume()
         latest_s = self._clock.monotonic() - self._flush_timeout_s
         for waiting in self._waiting:
@@ -401,7 +408,7 @@ class Appends:
 
 
 def messages_of(entries: list[Entry]) -> int:
-    """Return how many requests these entries stand for."""
+    """Return how many requests these entries answer."""
     return sum([entry.count for entry in entries])
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
-"""After visibility: units into queues, keys into the index, waiting readers woken. Decides nothing about durability."""
+"""Makes messages visible: appends queue units, indexes keys, wakes waiting readers. Never decides about durability."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,24 +12,24 @@ _log = get_logger()
 
 
 class Readers(Protocol):
-    """The reading side: told what arrived, then asked once per batch to answer the pulls that this woke."""
+    """The reading side. Collects the arrivals of a batch, then answers the pulls they wake."""
 
     @property
     def held_count(self) -> int:
-        """How many pulls are held; nobody is told of arrivals while none is."""
+        """Number of held pulls and receives. Arrivals are reported only while it is above 0."""
         ...
 
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
-        """Messages from `first_offset` on became readable."""
+        """Record that messages from `first_offset` on are readable."""
         ...
 
     def answer_arrivals(self) -> None:
-        """Answer what the arrivals of this batch woke."""
+        """Answer the pulls that the arrivals of this batch woke."""
         ...
 
 
 class NoReaders:
-    """Stands in until the reading side is there (while the store recovers)."""
+    """Used until the reading side exists, while the store recovers."""
 
     held_count = 0
 
@@ -45,11 +45,14 @@ class Dispatch:
 
     def __init__(self, keys: VisibleKeys | None) -> None:
         self.keys = keys
-        """None while the index is switched off."""
+        """None when the index is switched off."""
         self.readers: Readers = NoReaders()
 
     def make_visible(self, entries: Sequence[Entry], visible_below: int) -> None:
-        """Make `entries`, in log order, readable, and wake who waits for them. All below `visible_below` is readable then."""
+        """Make `entries` readable, in log order, and wake their readers.
+
+        Everything below `visible_below` is then readable.
+        """
         readers = self.readers
         index: list[IndexEntry] = []
         arrivals: Arrivals | None = {} if readers.held_count else None

@@ -1,4 +1,4 @@
-"""Runs work beside the event loop, and watches how long the loop was held between two such steps."""
+"""Runs work in a thread, and measures how long a task holds the event loop between two awaits."""
 
 import asyncio
 import contextlib
@@ -8,20 +8,20 @@ from concurrent.futures import Executor
 
 
 class LoopYielding:
-    """For one task that takes turns with everything else: `begin` when it starts, then every await through here."""
+    """For one background task: call `begin` when it starts, then await only through this object."""
 
     def __init__(self, thread: Executor) -> None:
         self._thread = thread
         self._since_s = 0.0
         self.longest_turn_s = 0.0
-        """The longest the loop was held by this task, in seconds."""
+        """Longest time this task held the loop, in seconds."""
 
     def begin(self) -> None:
-        """Note that a stretch in the loop begins."""
+        """Record that the task holds the loop from now on."""
         self._since_s = time.perf_counter()
 
     async def in_thread(self, work: Callable[[], object]) -> None:
-        """Run `work` in the thread; raises what it raises."""
+        """Run `work` in the thread. Raises what it raises."""
         self._note()
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -29,7 +29,7 @@ class LoopYielding:
             self.begin()
 
     async def rest(self, seconds: float, hurry: asyncio.Event) -> None:
-        """Do nothing for a while, or until somebody is in a hurry."""
+        """Sleep for `seconds`, or until `hurry` is set."""
         self._note()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -37,13 +37,13 @@ class LoopYielding:
         self.begin()
 
     async def pause(self) -> None:
-        """Let everything else have its turn."""
+        """Yield to the loop once."""
         self._note()
         await asyncio.sleep(0)
         self.begin()
 
     async def pause_after(self, seconds: float) -> None:
-        """As `pause`, where the loop was held for so long."""
+        """Yield once the task has held the loop for `seconds`."""
         if time.perf_counter() - self._since_s >= seconds:
             await self.pause()
 

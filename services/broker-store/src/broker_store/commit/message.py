@@ -1,8 +1,8 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
-"""What travels through the group commit: one message, with what its sender asked for and where it came to lie.
+"""Entries of the group commit: one message with its request, its position and its offset.
 
-An entry is placed (position and offset assigned, bytes put into the open batch), later made visible, and answered. The hot path
-touches every field of a Message exactly once per stage, so it is a plain slots class.
+An entry is placed (gets position and offset, puts its bytes into the open batch), then made visible, then
+answered. Message is a plain slots class because the hot path touches every field once per stage.
 """
 
 from enum import IntEnum
@@ -21,7 +21,7 @@ from gantry_wire.record import RECORD_BYTES_MIN, build_record
 IndexEntry = tuple[int, int, int]
 """Hash of topic and key, position, store time in ms."""
 Arrivals = dict[Queue, list[int]]
-"""Tags codes of what became readable, by queue, in offset order."""
+"""Tags codes of newly readable messages by queue, in offset order."""
 
 KEYS_PER_MESSAGE_MAX = 1024
 
@@ -30,7 +30,7 @@ WRITTEN_FIELD = b',"durability":"written"'
 
 
 class Mode(IntEnum):
-    """When a message is answered, and when it becomes visible."""
+    """When a message is answered and when it becomes visible."""
 
     ASYNC = 0
     """Both after the write."""
@@ -41,7 +41,7 @@ class Mode(IntEnum):
 
 
 class ReplyTo(Protocol):
-    """Where an answer goes."""
+    """Destination of an answer."""
 
     def send(self, data: bytes) -> None:
         """Queue bytes for the end of this turn."""
@@ -49,7 +49,7 @@ class ReplyTo(Protocol):
 
 
 class Placement(Protocol):
-    """What placing needs to know about this store."""
+    """What an entry needs from the store to place itself."""
 
     log: CommitLog
     store_ms: int
@@ -57,35 +57,38 @@ class Placement(Protocol):
 
 
 class Entry(Protocol):
-    """One thing in the group commit: a message, a batch of them, or a system record."""
+    """One entry of the group commit: a message, a batch or a system record."""
 
     mode: Mode
     count: int
-    """How many requests wait for its answer."""
+    """Number of requests that its answer serves."""
 
     def place(self, at: Placement) -> None:
-        """Assign position and offset and put the bytes into the open batch. Raises LogError: then nothing was done."""
+        """Assign position and offset, and put the bytes into the open batch. Raises LogError and then changes nothing."""
         ...
 
     def take_back(self) -> None:
-        """Undo `place`: the log took the batch back. Called newest first."""
+        """Undo `place`. Called newest first when the log takes the batch back."""
         ...
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        """Become readable: append units to the queue, add to the batch's index entries and arrivals."""
+        """Append units to the queue; add to the batch's index entries and arrivals."""
         ...
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
-        """Tell the sender where the message lies; `code` says when that is less than it asked for. Once only."""
+        """Send the message's position to its sender.
+
+        `code` is not SUCCESS when less than the requested durability holds. Call once.
+        """
         ...
 
     def refuse(self, refusal: RefusedRequest) -> None:
-        """Tell the sender that it is not stored, or that nobody knows. Once only."""
+        """Send the refusal: not stored, or result unknown. Call once."""
         ...
 
 
 class Message:
-    """A single message. `peer` is None for a one-way send and for the store's own."""
+    """A single message. `peer` is None for one-way sends and for the store's own messages."""
 
     count = 1
     __slots__ = (
@@ -177,7 +180,7 @@ class Message:
         queue.next_offset = offset + 1
         queue.put_bytes += size
         self.body = self.properties = (
-            b""  # the record holds them now: ten thousand waiting messages stay small
+            b""  # the record holds them now; keeps thousands of waiting messages small
         )
 
     def take_back(self) -> None:
@@ -196,7 +199,7 @@ class Message:
             arrivals.setdefault(queue, []).append(self.tags_code)
 
     def reply_place(self) -> tuple[int, dict[str, str]]:
-        """Return the queue that the sender is told, and further fields of its answer."""
+        """Return the queue id for the sender and further fields of its answer."""
         return self.queue.queue_id, {}
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
@@ -222,7 +225,7 @@ class Message:
 
 
 def reply_fields(message_id: str, queue_id: int, offset: int, unique_key: str) -> dict[str, str]:
-    """Return what a sender is told about a message that is written and not known to be flushed."""
+    """Return the reply fields of a message that is written but not known to be flushed."""
     return {
         "msgId": message_id,
         "queueId": str(queue_id),
@@ -238,7 +241,7 @@ def refusal_frame(opaque: int, refusal: RefusedRequest) -> bytes:
 
 
 def fixed_bytes(born_host: bytes, store_host: bytes, topic_size: int) -> int:
-    """Return what a record holds beside body, topic and properties."""
+    """Return the record size without body, topic and properties."""
     return (
         RECORD_BYTES_MIN
         + len(born_host)
@@ -249,6 +252,6 @@ def fixed_bytes(born_host: bytes, store_host: bytes, topic_size: int) -> int:
 
 
 def key_entries(topic: str, keys: str, position: int, store_ms: int) -> list[IndexEntry]:
-    """Return the index entries of a KEYS property: one for each word of it, at most KEYS_PER_MESSAGE_MAX."""
+    """Return one index entry per word of a KEYS property, at most KEYS_PER_MESSAGE_MAX."""
     words = keys.split(None, KEYS_PER_MESSAGE_MAX)[:KEYS_PER_MESSAGE_MAX]
     return [(index_key_hash(topic, word), position, store_ms) for word in words]

@@ -1,4 +1,7 @@
-"""Queues of topics: which offset comes next, and the ConsumeQueue that finds it in the log. Knows no request and no reply."""
+"""Queues of topics: their next offsets, and the ConsumeQueues that map offsets to log positions.
+
+Never handles a request.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -6,11 +9,11 @@ from typing import NamedTuple
 from broker_store.log.consume_queue import ConsumeQueue
 
 OpenUnits = Callable[[str, int], ConsumeQueue]
-"""Opens, or makes, the ConsumeQueue of (topic, queue id)."""
+"""Opens or creates the ConsumeQueue of (topic, queue id)."""
 
 
 class Queue:
-    """One queue of a topic. `next_offset` is assigned at the write; readers see only what lies below `max_offset`."""
+    """One queue of a topic. A write assigns `next_offset`; readers see only offsets below `max_offset`."""
 
     __slots__ = (
         "first_offset", "has_directory", "next_offset", "put_bytes", "queue_id", "topic", "topic_bytes", "units",
@@ -22,35 +25,35 @@ class Queue:
         self.queue_id = queue_id
         self.units = units
         self.next_offset = next_offset
-        """Offset of the next message to be written."""
+        """Offset of the next message."""
         self.first_offset = next_offset
-        """What `next_offset` was when this process opened the queue."""
+        """`next_offset` when this process opened the queue."""
         self.has_directory = False
-        """Whether its directory is known to be there and durable; else the next checkpoint sees to it."""
+        """Whether its directory exists and is durable. If not, the next checkpoint creates it."""
         self.put_bytes = 0
-        """Record bytes written since the start, for figures."""
+        """Record bytes written since the start, for metrics."""
 
     @property
     def min_offset(self) -> int:
-        """Lowest offset that can be read."""
+        """Lowest readable offset."""
         return self.units.min_offset
 
     @property
     def max_offset(self) -> int:
-        """One above the highest offset that can be read."""
+        """One above the highest readable offset."""
         return self.units.max_offset
 
     def read(self, offset: int, count: int) -> bytes:
-        """Return up to `count` units of 20 bytes from an offset on."""
+        """Return up to `count` units of 20 bytes from `offset` on."""
         return self.units.read(offset, count)
 
 
 class QueueEnds(NamedTuple):
-    """Where queues end for a checkpoint: its units name records below `position`, whatever of later ones is visible already."""
+    """Ends of queues for a checkpoint: units of records below `position`, even if later records are visible already."""
 
     position: int
     is_all: bool
-    """Nothing at or above the position is visible: queues end where they end."""
+    """Nothing at or above the position is visible, so queues end at their current ends."""
 
     def of(self, queue: Queue) -> int:
         """Return one above the last offset of a queue that the checkpoint covers."""
@@ -58,40 +61,46 @@ class QueueEnds(NamedTuple):
 
 
 class QueueTable:
-    """All queues by (topic, queue id), and the next offsets of queues whose topic was deleted: they are never used twice."""
+    """All queues by (topic, queue id). Also keeps the next offsets of deleted topics, so that no offset is used twice."""
 
     def __init__(self, open_units: OpenUnits) -> None:
         self._open_units = open_units
         self._queues: dict[tuple[str, int], Queue] = {}
         self._by_topic: dict[str, list[Queue]] = {}
         self.retired: dict[str, dict[int, int]] = {}
-        """Next offsets of topics at their deletion, {topic: {queue id: next offset}}; kept when a topic is made again."""
+        """Next offsets of topics at deletion: {topic: {queue id: next offset}}. Kept when the topic is created again."""
         self.cut_to = 0
-        """Log position to which retention has cut every queue and the index; the log may begin later while it is at work."""
+        """Log position to which retention has cut every queue and the index.
+
+        The log itself may begin later while retention runs.
+        """
 
     def find(self, topic: str, queue_id: int) -> Queue | None:
-        """Return a queue that exists."""
+        """Return an existing queue."""
         return self._queues.get((topic, queue_id))
 
     def open(self, topic: str, queue_id: int) -> Queue:
-        """Return the queue, made if need be; one of a topic that was deleted and made again continues its offsets."""
+        """Return the queue; create it if missing. A topic that was deleted and created again continues its offsets."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             queue = self._make(topic, queue_id)
         return queue
 
     def open_again(self, topic: str, count: int) -> None:
-        """Open those of a topic's first `count` queues that it had before its deletion, so that readers see where they go on."""
+        """Open those of a topic's first `count` queues that existed before its deletion.
+
+        Readers then see where their offsets continue.
+        """
         for queue_id in self.retired.get(topic, {}):
             if queue_id < count:
                 self.open(topic, queue_id)
 
     def of_topic(self, topic: str) -> list[Queue]:
-        """Return the queues of a topic that exist, in no promised order."""
+        """Return the existing queues of a topic, in any order."""
         return self._by_topic.get(topic, [])
 
     def all(self) -> Iterable[Queue]:
-        """Return every queue."""
+        """Return all queues."""
         return self._queues.values()
 
     def topics(self) -> list[str]:
@@ -99,7 +108,7 @@ class QueueTable:
         return list(self._by_topic)
 
     def next_offsets(self) -> dict[str, dict[int, int]]:
-        """Return every next offset above 0, deleted queues included: what a segment's preamble lists."""
+        """Return every next offset above 0, of deleted queues too: the content of a segment's preamble."""
         offsets = {topic: dict(of_queue) for topic, of_queue in self.retired.items()}
         for (topic, queue_id), queue in self._queues.items():
             if queue.next_offset:
@@ -107,7 +116,7 @@ class QueueTable:
         return offsets
 
     def continue_at(self, topic: str, queue_id: int, next_offset: int) -> None:
-        """Learn from the log that offsets below `next_offset` are taken. An existing queue goes on there."""
+        """Mark offsets below `next_offset` as used, as the log says. An existing queue continues there."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             of_topic = self.retired.setdefault(topic, {})
@@ -117,7 +126,7 @@ class QueueTable:
             queue.units.start_at(next_offset)
 
     def remove(self, topic: str) -> dict[int, int]:
-        """Drop a topic's queues and their files; return the next offsets, which are kept for ever."""
+        """Remove a topic's queues and files. Returns their next offsets, which are kept for ever."""
         removed = self._by_topic.pop(topic, [])
         of_topic = self.retired.setdefault(topic, {})
         for queue in removed:
@@ -127,7 +136,7 @@ class QueueTable:
         return of_topic
 
     def remove_queue(self, queue: Queue, next_offset: int) -> None:
-        """Drop one queue and its files; what is made again under its name goes on at this offset."""
+        """Remove one queue and its files. A new queue of that name continues at `next_offset`."""
         del self._queues[(queue.topic, queue.queue_id)]
         of_topic = self._by_topic[queue.topic]
         of_topic.remove(queue)

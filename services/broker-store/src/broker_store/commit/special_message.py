@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
-"""A message that waits in a system queue: stored there, answered for the queue it was sent to."""
+"""A message that waits in a system queue, and is answered for the queue it was sent to."""
 
 from broker_store.commit.message import FSYNC_FIELD, WRITTEN_FIELD, Message, Mode, Placement
 from broker_store.commit.queues import Queue
@@ -9,10 +9,10 @@ from gantry_wire.ids import offset_message_id
 
 
 class SpecialMessage(Message):
-    """A message put into another queue than the one it was sent to; what it waits for, its subclass knows.
+    """A message stored in another queue than the one it was sent to. Subclasses know what it waits for.
 
-    Messages of many topics meet in one system queue. Where their topics answer after the write, they still become visible
-    after the flush only: none may overtake another in its queue.
+    A system queue holds messages of many topics. They become visible only after the flush, even where their
+    topic answers after the write: no message may overtake another in its queue.
     """
 
     __slots__ = ("target_queue_id",)
@@ -54,5 +54,8 @@ class SpecialMessage(Message):
 
 
 def json_fields(fields: dict[str, str]) -> bytes:
-    """Return further fields of a send reply as they stand in its JSON. Their values need no escaping: numbers and Base64."""
+    """Return further fields of a send reply in their JSON form.
+
+    Their values are numbers and Base64 and need no escaping.
+    """
     return "".join(f',"{name}":"{value}"' for name, value in fields.items()).encode()

@@ -1,7 +1,7 @@
-"""Sends that are more than a plain message: transactional, delayed, timed. One object decides who takes them in hand.
+"""Sends that are not plain: transactional, delayed and timed messages. Chooses the part that stores each of them.
 
-The hot path asks it only where a sys flag or one of the SPECIAL properties is present. What comes back is a message for the
-same group commit: another queue, other properties, another entry in the queue. It is answered like any other.
+The hot path calls this only when a sys flag or one of the SPECIAL properties is present. The result is a
+message for the same group commit, with another queue and other properties. It is answered like any other.
 """
 
 from collections.abc import Callable
@@ -27,32 +27,35 @@ from gantry_wire.record import SYS_TRANSACTION_MASK
 TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, TIMER_DEL_UNIQKEY)
 DELAYS = frozenset({DELAY, *TIMERS})
 SPECIAL = frozenset({TRANSACTION_PREPARED, *DELAYS})
-"""Properties that may make a message something other than a plain one."""
+"""Properties that can make a message special."""
 
 Prepare = Callable[[Message, dict[str, str]], Message]
-"""Takes a message that is ready to be stored as plain, and its sender's properties; returns what is stored. May refuse."""
+"""Takes a message ready to be stored as plain, and its sender's properties. Returns the message to store. May refuse."""
 TakeHalf = Callable[[Peer, Command, SendHeader, Target, Message, dict[str, str]], bool]
-"""Stores the half of a message in a short way; False when it has to be prepared. May refuse."""
+"""Stores a half message on the fast path. False when it must be prepared. May refuse."""
 TakeKnownHalf = Callable[[Peer, Command, SendHeader, Target, str], bool]
-"""As TakeHalf, by the properties as they came; False when they have to be read."""
+"""As TakeHalf, from unparsed properties. False when they must be parsed."""
 
 
 class SpecialSends:
-    """Hands a special message to the part that knows its kind."""
+    """Passes a special message to the part that handles its kind."""
 
     def __init__(
         self, delayed: Prepare, half: Prepare, take_half: TakeHalf, take_known_half: TakeKnownHalf
     ) -> None:
-        """`half` is given transactional messages and clears the transaction bits of their sys flag; `delayed` all with a delay's property."""
+        """`half` handles transactional messages and clears the transaction bits of their sys flag.
+
+        `delayed` handles messages with a delay property.
+        """
         self.take_half = take_half
-        """Stores an ordinary half by itself; asked first."""
+        """Stores an ordinary half message. Tried first."""
         self.take_known_half = take_known_half
-        """Stores one that is like earlier ones; asked before anything was read."""
+        """Stores a half message that is like an earlier one. Tried before anything is parsed."""
         self._half = half
         self._delayed = delayed
 
     def prepare(self, message: Message, properties: dict[str, str]) -> Message:
-        """Return what is to be stored for a message. Raises RefusedRequest."""
+        """Return what is stored for a message. Raises RefusedRequest."""
         if is_half(properties, message.reconsume_times):
             return self._half(message, properties)
         if message.sys_flag & SYS_TRANSACTION_MASK:
@@ -61,7 +64,7 @@ class SpecialSends:
 
 
 def refuse_in_batch(properties: dict[str, str], sys_flag: int) -> None:
-    """Raise MESSAGE_ILLEGAL for a batch, or a message in one, that is more than plain: a batch lies in one queue."""
+    """Raise MESSAGE_ILLEGAL for a batch, or a message in one, that is not plain: a batch goes to one queue."""
     if is_half(properties, 0) or sys_flag & SYS_TRANSACTION_MASK:
         raise _not_in_batch(f"a transactional message (property {TRANSACTION_PREPARED})")
     if level_of(properties) > 0:
@@ -77,14 +80,14 @@ def _not_in_batch(what: str) -> RefusedRequest:
 
 
 def is_half(properties: dict[str, str], reconsume_times: int) -> bool:
-    """Whether a send is the first half of a transaction, and not a copy that a client before 4.6.1 sends for another try."""
+    """Whether a send begins a transaction. False for the copies that clients before 4.6.1 send for another try."""
     if properties.get(TRANSACTION_PREPARED, "").lower() != "true":
         return False
     return not (reconsume_times > 0 and level_of(properties) > 0)
 
 
 def level_of(properties: dict[str, str]) -> int:
-    """Return the delay level a message asks for, 0 for none. Raises RefusedRequest for one that is not a number."""
+    """Return the delay level of a message, 0 for none. Raises RefusedRequest when it is not a number."""
     text = properties.get(DELAY)
     if text is None:
         return 0
@@ -98,7 +101,10 @@ def level_of(properties: dict[str, str]) -> int:
 
 
 def _clear_transaction(message: Message, properties: dict[str, str]) -> None:
-    """Only a copy of a transactional message may come with transaction bits: with them no reader would ever see it."""
+    """Clear transaction bits.
+
+    Only a copy of a transactional message may carry them, and readers would never see it with them.
+    """
     if TRANSACTION_PREPARED not in properties:
         raise RefusedRequest(
             ResponseCode.MESSAGE_ILLEGAL,

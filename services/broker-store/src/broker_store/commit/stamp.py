@@ -1,8 +1,8 @@
-"""Makes of a sender's properties what a broker stores. Pure.
+"""Turns a sender's properties into those the broker stores. Pure.
 
-What only the store may write is taken out; what a broker adds comes behind the sender's own bytes. Every way in that stores
-a sender's properties goes through `Stamp`. Plain properties are no exception: they hold nothing but a unique key and WAIT, and the
-suffix comes behind them.
+Removes properties that only the store may write, and appends the broker's own. Every path that stores a
+sender's properties goes through `Stamp`. Plain properties hold only a unique key and WAIT; they get the
+suffix appended.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,10 @@ from gantry_wire.properties import (
 from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 
 STORE_ONLY = frozenset({GANTRY_SETTLED, GANTRY_OUTCOME, GANTRY_DELAY_MS, BEGUN_PROPERTY})
-"""Properties that recovery and the txn-checker believe, because nobody but the store writes them. Consumers send copies of messages
-that have them, so they are taken out and not refused."""
+"""Properties that recovery and the txn-checker trust, because only the store writes them.
+
+They are removed, not refused: consumers send copies of messages that have them.
+"""
 ADDED = (MSG_REGION, TRACE_ON, CLUSTER)
 _ADDED = frozenset(ADDED)
 _END = 2
@@ -35,13 +37,16 @@ ZEROS_REMARK = f"the message properties hold {TORN_BYTES} zero bytes in a row: p
 
 
 PLAIN_HEAD, PLAIN_TAIL = f"{UNIQ_KEY}\x01".encode(), f"\x02{WAIT}\x01true\x02".encode()
-"""What stands before and behind the unique key in plain properties: those every Java client sets, and no other."""
+"""Bytes before and behind the unique key in plain properties, which every Java client sets and which hold nothing else."""
 KEY_AT, KEY_END = len(PLAIN_HEAD), -len(PLAIN_TAIL)
 PLAIN_BYTES_MAX = 256
 
 
 def plain_unique_key(text: bytes) -> str:
-    """Return the unique key of plain properties, empty when there is more to them, or to a key that is not letters and digits."""
+    """Return the unique key of plain properties.
+
+    Empty when they hold more, or when the key has other characters than letters and digits.
+    """
     if text.startswith(PLAIN_HEAD) and text.endswith(PLAIN_TAIL) and len(text) <= PLAIN_BYTES_MAX:
         key = text[KEY_AT:KEY_END]
         return key.decode() if key.isalnum() else ""
@@ -49,7 +54,7 @@ def plain_unique_key(text: bytes) -> str:
 
 
 class Stamp:
-    """Adds UNIQ_KEY, MSG_REGION, TRACE_ON and CLUSTER where the client has none."""
+    """Adds UNIQ_KEY, MSG_REGION, TRACE_ON and CLUSTER where the client sets none."""
 
     def __init__(
         self, region: str, cluster_name: str, *, trace_on: bool, next_unique_key: Callable[[], str]
@@ -60,9 +65,10 @@ class Stamp:
         """All three, as most messages get them."""
 
     def finish(self, text: str, properties: dict[str, str]) -> tuple[bytes, str]:
-        """Return the bytes to store and the unique key, for properties that came as `text` and were parsed.
+        """Return the bytes to store and the unique key, given the properties as text and parsed.
 
-        What is not stored is taken out of `properties` too: the content of a keyed message is compared with what the log holds.
+        Also removes from `properties` what is not stored: the content of a keyed message is compared with
+        the log.
         """
         if TRANSIENT_PREFIX in text:
             for name in [name for name in properties if name.startswith(TRANSIENT_PREFIX)]:
@@ -71,7 +77,7 @@ class Stamp:
         return self.finish_bytes(text.encode(), properties)
 
     def finish_bytes(self, raw: bytes, properties: dict[str, str]) -> tuple[bytes, str]:
-        """As `finish`, for the bytes of a batch item. Raises RefusedRequest for what would look like a torn write."""
+        """As `finish`, for the bytes of a batch item. Raises RefusedRequest for content that looks like a torn write."""
         if not STORE_ONLY.isdisjoint(properties):
             raw = edit_properties(raw, {}, STORE_ONLY)
             for name in STORE_ONLY:

@@ -1,4 +1,7 @@
-"""The one thread that calls fdatasync: it takes everything that waits, then tells the loop how far it came."""
+"""The only thread that calls fdatasync.
+
+Each call covers every request made before it; the loop then gets the position reached.
+"""
 
 import queue
 import threading
@@ -7,14 +10,14 @@ from collections.abc import Callable
 from broker_store.log.errors import LogStopped, NoDescriptorLeft
 
 RETRY_SECONDS = 0.05
-"""Between two tries while the process has no descriptor left for the directory of the log."""
+"""Pause between retries while no file descriptor is free to sync the log directory."""
 
 InLoop = Callable[..., object]
-"""Runs a function with its arguments in the event loop: call_soon_threadsafe."""
+"""Runs a function with arguments in the event loop (`call_soon_threadsafe`)."""
 
 
 class SyncThread:
-    """Runs `sync` once for however many requests came while the last one ran."""
+    """Runs `sync` once for all requests made while the last one ran."""
 
     def __init__(
         self,
@@ -32,17 +35,17 @@ class SyncThread:
         self.request: Callable[[], None] = self._request
 
     def start(self) -> None:
-        """Begin to take requests."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the sync under way; blocks until then."""
+        """Stop after the running sync. Blocks until then."""
         self._wishes.put(False)
         if self._thread.is_alive():
             self._thread.join()
 
     def _request(self) -> None:
-        """Ask for a sync of everything written until now. Never blocks."""
+        """Request a sync of everything written so far. Never blocks."""
         self._wishes.put(True)
 
     def _run(self) -> None:
@@ -58,17 +61,17 @@ class SyncThread:
                 position = self._sync()
             except NoDescriptorLeft:
                 if not is_running or not self._waits_for_retry():
-                    return  # what is written is answered by nobody
+                    return  # nobody waits for what is written
                 continue
             except LogStopped as stopped:
                 self._in_loop(self._on_failed, stopped)
-                return  # never retried into a success
+                return  # a failed sync is never retried into a success
             self._in_loop(self._on_synced, position)
             if not is_running:
                 return
 
     def _waits_for_retry(self) -> bool:
-        """Wait a moment and ask for the same sync again; False when the thread is to end meanwhile."""
+        """Wait and request the same sync again. False when the thread must stop."""
         try:
             is_running = self._wishes.get(timeout=RETRY_SECONDS)
         except queue.Empty:

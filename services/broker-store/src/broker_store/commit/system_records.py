@@ -1,9 +1,9 @@
 # ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
-"""Records of our own in the log: what every segment begins with, and the deletion of topics. Built here, read back by recovery.
+"""The store's own records in the log: the preamble of each segment, and topic deletions. Built here, read by recovery.
 
-Both lie in queue 0 of GANTRY_SYS_SEGMENT like any message, told apart by their tag, with a JSON body:
-`offsets`  {"position":p,"part":i,"parts":n,"nextOffsets":{topic:{queue id:next offset}}}
-`deleted`  {"topic":t,"nextOffsets":{queue id:next offset}}
+They are messages in queue 0 of GANTRY_SYS_SEGMENT. The tag names the kind; the body is JSON:
+    `offsets`  {"position":p,"part":i,"parts":n,"nextOffsets":{topic:{queue id:next offset}}}
+    `deleted`  {"topic":t,"nextOffsets":{queue id:next offset}}
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class Clock(Protocol):
 
 
 class Preambles:
-    """Builds the records that a new segment begins with, and brings them into the group commit once the log placed them."""
+    """Builds the first records of a new segment, and adds them to the group commit once the log places them."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class Preambles:
         self._mode = mode
         self._bytes_max = parts_bytes_max
         self.placed: Callable[[PlacedRecord], None] = _ignore
-        """Takes each placed record into the open batch: Appends.placed."""
+        """Adds each placed record to the open batch (`Appends.placed`)."""
 
     def build(self, position: int) -> list[bytes]:
-        """Return the records of the segment at `position`, laid back to back from there. No offset is used up yet."""
+        """Return the records of the segment at `position`, back to back. Uses no offset yet."""
         queue = self._queues.open(SEGMENT_TOPIC, 0)
         bodies = _bodies(position, self._queues.next_offsets(), self._bytes_max)
         now_ms, records = self._clock.now_ms(), list[bytes]()
@@ -99,7 +99,7 @@ class Preambles:
 
 
 class PlacedRecord:
-    """A record that already lies in the open batch."""
+    """A record that is already in the open batch."""
 
     count = 1
 
@@ -121,14 +121,14 @@ class PlacedRecord:
         self._queue.units.append(self._offset, self._position, self._size, tags_code(OFFSETS_TAG))
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
-        """Nobody waits for it."""
+        """Do nothing: nobody waits for it."""
 
     def refuse(self, refusal: RefusedRequest) -> None:
-        """Nobody waits for it."""
+        """Do nothing: nobody waits for it."""
 
 
 class TopicDeletion(Message):
-    """The record that a topic was deleted. Its body is made when it is placed: messages may still be in front of it."""
+    """The record of a topic's deletion. Its body is built when it is placed, because messages may still precede it."""
 
     __slots__ = ("_deleted", "_done", "_queues")
 
@@ -163,7 +163,7 @@ class TopicDeletion(Message):
 
 
 def read_system_record(record: bytes) -> SegmentOffsets | TopicDeleted | None:
-    """Return what a record of GANTRY_SYS_SEGMENT says; None for one that another version wrote."""
+    """Return the content of a record of GANTRY_SYS_SEGMENT. None for a record of another version."""
     decoded = decode_record(record)
     kind: Any = {OFFSETS_TAG: SegmentOffsets, DELETED_TAG: TopicDeleted}.get(
         decoded.property_map().get(TAGS, "")
@@ -172,7 +172,7 @@ def read_system_record(record: bytes) -> SegmentOffsets | TopicDeleted | None:
 
 
 def _bodies(position: int, next_offsets: dict[str, dict[int, int]], bytes_max: int) -> list[bytes]:
-    """Cut a table of offsets into as many bodies as it takes to keep each below the limit."""
+    """Split a table of offsets into bodies below the size limit."""
     parts: list[dict[str, dict[int, int]]] = [{}]
     size = 0
     for topic, of_topic in next_offsets.items():

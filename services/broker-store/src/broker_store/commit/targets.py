@@ -1,4 +1,4 @@
-"""Where a send may go: the checks of a topic, done when it is first seen and remembered until it changes."""
+"""Where a send may go. Checks a topic when it is first seen, and keeps the result until the topic changes."""
 
 from collections.abc import Callable
 from ipaddress import ip_address
@@ -13,14 +13,17 @@ from gantry_wire.headers import SendHeader
 from gantry_wire.names import HALF_TOPIC, SCHEDULE_TOPIC, SEND_FORBIDDEN_TOPICS, TIMER_TOPIC, check_topic
 
 MEETING_TOPICS = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC})
-"""System queues in which messages of many topics meet: all of them are shown after their flush, whatever their topics promise."""
+"""System queues that hold messages of many topics.
+
+All of them become visible after their flush, whatever their topics promise.
+"""
 _NEAR_ONLY = (PROBE_TOPIC, TASKS_TOPIC)
-"""Taken from Gantry's own services, which mark them; looked at anew at each send."""
+"""Topics that accept only marked sends of Gantry's own services. Checked at each send."""
 FAQ = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
 class Target:
-    """A topic that may be sent to, with everything the hot path asks about it."""
+    """A topic that accepts sends, with everything the hot path needs."""
 
     __slots__ = ("mode", "queue_limit", "queues", "topic", "write_queues")
 
@@ -33,7 +36,7 @@ class Target:
 
 
 class Targets:
-    """All targets seen, by topic."""
+    """All known targets by topic."""
 
     def __init__(
         self,
@@ -45,32 +48,32 @@ class Targets:
         random_below: Callable[[int], int],
     ) -> None:
         self.known: dict[str, Target] = {}
-        """The hot path looks here first: one dict hit per message."""
+        """The hot path looks here first: one dict lookup per message."""
         self._internal: dict[str, Target] = {}
         self._changed: set[str] = set()
-        """Topics that were changed while something of theirs waited for its flush: nothing may overtake that."""
+        """Topics that changed while one of their entries waited for its flush: nothing may overtake it."""
         self.broker_permission = PERM_WRITE
         self._topics = topics
         self._queues = queues
         self.mode = Mode.SYNC if flush_sync else Mode.ASYNC
-        """That of topics which do not ask for another one."""
+        """Mode of topics that set none."""
         self._broker_address = broker_address
         self._random_below = random_below
 
     def set_broker_permission(self, permission: int) -> None:
-        """Let the broker as a whole be written to, or ordered topics not; every topic is looked at again at its next send."""
+        """Set the broker's permission, and check every topic again at its next send."""
         self.broker_permission = permission
         self.known.clear()
 
     def forget(self, topic: str) -> None:
-        """Look at a topic again at its next send: it was changed or deleted."""
+        """Check a topic again at its next send: it was changed or deleted."""
         self.known.pop(topic, None)
         self._internal.pop(topic, None)
         if not self._is_settled(topic):
             self._changed.add(topic)
 
     def admit(self, header: SendHeader, remote: tuple[str, int]) -> Target:
-        """Check a topic that was not seen before, made if a send may make it. Raises RefusedRequest or IllegalName."""
+        """Check a topic seen for the first time; create it if a send may. Raises RefusedRequest or IllegalName."""
         name = header.topic
         config = self._topics.find(name)
         if config is not None and config.order and not self.broker_permission & PERM_WRITE:
@@ -93,11 +96,11 @@ class Targets:
         return target
 
     def of(self, config: TopicConfig) -> Target:
-        """Return the target of a topic that needs no check: one of the broker's own choice."""
+        """Return the target of a topic the broker itself chose. Needs no check."""
         return Target(config, self._mode(config))
 
     def internal(self, config: TopicConfig) -> Target:
-        """Return the target of a topic for records of the store's own choice: no send is admitted by this."""
+        """Return the target of a topic for the store's own records. Admits no client's send."""
         target = self._internal.get(config.topic_name)
         if target is None:
             target = self.of(config)
@@ -106,7 +109,10 @@ class Targets:
         return target
 
     def any_queue(self, target: Target, queue_id: int) -> Queue:
-        """Return a queue of a topic that has write queues: the one asked for, else one that is read (another count was set since)."""
+        """Return the requested queue of a topic that has write queues.
+
+        For an id outside the topic, whose queue count has changed, return one that is written and read.
+        """
         if queue_id < 0:
             queue_id = self._random_below(target.write_queues)
         elif queue_id >= target.queue_limit:
@@ -117,7 +123,10 @@ class Targets:
         return queue
 
     def queue(self, target: Target, queue_id: int, remote: tuple[str, int]) -> Queue:
-        """Return the queue a send asks for, a random one for a negative id; INVALID_PARAMETER outside the topic's."""
+        """Return the queue of a send, a random one for a negative id.
+
+        Refuses an id outside the topic with INVALID_PARAMETER.
+        """
         if queue_id >= target.queue_limit:
             raise RefusedRequest(
                 ResponseCode.INVALID_PARAMETER,
@@ -139,7 +148,8 @@ class Targets:
         is_sync = self.mode == Mode.SYNC if wanted is None else wanted == "sync"
         is_sync = is_sync or name in MEETING_TOPICS
         if name in self._changed:
-            # Asked only then: in the middle of a batch a queue has offsets that nobody sees yet without any waiting for a flush.
+            # Checked only for changed topics: within a batch every queue has offsets that are not visible
+            # yet, though none of them waits for a flush.
             if not is_sync and not self._is_settled(name):
                 return Mode.SYNC
             self._changed.discard(name)
@@ -159,7 +169,7 @@ class Targets:
 
 
 def _is_near(host: str) -> bool:
-    """Whether an address is one of this machine or of a private network: where gateways are."""
+    """Whether an address is on this machine or in a private network, where gateways are."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Topics of this broker: which exist, with how many queues and which permission, how a send may make one, and how they are loaded."""
+"""Topics of this broker: their queues and permissions, how a send creates one, and how they are loaded."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, cast
@@ -38,9 +38,9 @@ UNIT_FLAG = 1
 UNIT_SUB_FLAG = 2
 
 QUEUES_MAX = 65_536
-"""RocketMQ sets no bound; this one keeps a typing error from making a million directories."""
+"""RocketMQ sets no bound. This one keeps a typing error from creating a million directories."""
 DELAY_LEVELS = 18
-"""Queues of SCHEDULE_TOPIC_XXXX; more where the list of levels is longer."""
+"""Queues of SCHEDULE_TOPIC_XXXX. More where the list of levels is longer."""
 
 SEGMENT_TOPIC = f"{GANTRY_SYSTEM_PREFIX}SEGMENT"
 PROBE_TOPIC = f"{GANTRY_SYSTEM_PREFIX}PROBE"
@@ -59,11 +59,11 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "cleanup.policy": ("DELETE",),
     "reserve.time": ("-1",),
 }
-"""Attributes a topic may have, and their values: ours, and those of RocketMQ's that ask for what is done here."""
+"""Allowed attributes and their values: Gantry's, and RocketMQ's that ask for existing behaviour."""
 
 
 class TopicPolicy(NamedTuple):
-    """What of the settings decides about topics."""
+    """The settings that decide about topics."""
 
     cluster_name: str
     broker_name: str
@@ -76,11 +76,11 @@ class TopicPolicy(NamedTuple):
 
 
 class IllegalAttributes(ValueError):
-    """Attributes of a topic are not `+name=value,-name`, or a value is not one of those allowed."""
+    """Attributes of a topic are not `+name=value,-name`, or a value is not allowed."""
 
 
 class TopicTable:
-    """All topics by name. Every change raises the data version and is told to `on_change`."""
+    """All topics by name. Every change raises the data version and calls `on_change`."""
 
     def __init__(
         self, policy: TopicPolicy, version: DataVersionCounter, known: Iterable[TopicConfig] = ()
@@ -88,12 +88,12 @@ class TopicTable:
         self._policy = policy
         self.version = version
         self.loaded_ms = version.value.timestamp
-        """When the newest change was made that the topics begun with know of."""
+        """Time of the newest change that the loaded topics include."""
         self._topics = {topic.topic_name: topic for topic in known}
         self.on_change: list[Callable[[str], None]] = []
         """Called with the topic's name after each change."""
         self.removing: set[str] = set()
-        """Topics whose deletion is being logged: they cannot be made until that is done."""
+        """Topics whose deletion is being logged. They cannot be created until it is done."""
         presets = preset_topics(policy)
         self._system = frozenset(preset.topic_name for preset in presets) | {TRACE_TOPIC}
         for preset in presets:
@@ -102,20 +102,20 @@ class TopicTable:
         self.set_auto_create(enable=policy.auto_create)
 
     def keep_delay_queues(self, count: int) -> None:
-        """Have at least so many queues of delay levels."""
+        """Keep at least `count` queues for delay levels."""
         schedule = self._topics[SCHEDULE_TOPIC]
         if queue_count(schedule) < count:
             schedule.read_queue_nums = schedule.write_queue_nums = count
 
     def set_auto_create(self, *, enable: bool) -> None:
-        """Say whether TBW102 may be the template of topics that a send makes."""
+        """Set whether TBW102 is a template for topics that a send creates."""
         perm = PERM_RW | PERM_INHERIT if enable else PERM_RW
         if self._topics[AUTO_CREATE_TOPIC].perm != perm:
             self._topics[AUTO_CREATE_TOPIC].perm = perm
             self._changed(AUTO_CREATE_TOPIC)
 
     def find(self, name: str) -> TopicConfig | None:
-        """Return a topic's configuration, None when there is no such topic."""
+        """Return a topic's configuration, None if it does not exist."""
         return self._topics.get(name)
 
     def names(self) -> list[str]:
@@ -123,35 +123,35 @@ class TopicTable:
         return list(self._topics)
 
     def all(self) -> dict[str, TopicConfig]:
-        """Return all topics by name; not to be changed."""
+        """Return all topics by name. Read only."""
         return self._topics
 
     def is_system(self, name: str) -> bool:
-        """Whether a client may neither make, change nor delete this topic."""
+        """Whether clients may not create, change or delete this topic."""
         return name in self._system or name.startswith((SYSTEM_TOPIC_PREFIX, GANTRY_SYSTEM_PREFIX))
 
     def is_internal(self, name: str) -> bool:
-        """Whether the topic is Gantry's own: refused to clients and hidden from lists and nameservers."""
+        """Whether the topic is Gantry's own: refused to clients, hidden from lists and nameservers."""
         return name.startswith(GANTRY_SYSTEM_PREFIX)
 
     def system_names(self) -> list[str]:
-        """Return the system topics a client may know of."""
+        """Return the system topics that clients may see."""
         return sorted(name for name in self._system if not self.is_internal(name))
 
     def put(self, topic: TopicConfig) -> None:
-        """Make or replace a topic."""
+        """Create or replace a topic."""
         self._topics[topic.topic_name] = topic
         self._changed(topic.topic_name)
 
     def delete(self, name: str) -> bool:
-        """Forget a topic; False when there was none."""
+        """Delete a topic. False when it does not exist."""
         if self._topics.pop(name, None) is None:
             return False
         self._changed(name)
         return True
 
     def ensure(self, name: str, queues: int, perm: int = PERM_RW, sys_flag: int = 0) -> TopicConfig:
-        """Return the topic, made with so many queues if it is not there (retry, dead-letter and system topics)."""
+        """Return a retry, dead-letter or system topic; create it with `queues` queues if missing."""
         topic = self._topics.get(name)
         if topic is None:
             self._refuse_removing(name)
@@ -162,10 +162,11 @@ class TopicTable:
     def create_for_send(
         self, name: str, template_name: str, client_queues: int, *, unit_mode: bool = False
     ) -> TopicConfig | None:
-        """Make an unknown topic as a send asks for it; None where nothing allows it.
+        """Create an unknown topic for a send. None where nothing allows it.
 
-        The template is any existing topic with the INHERIT permission; retry topics need none. A topic without a queue
-        could take no message, this one included, so none is made (RocketMQ makes it, and refuses all sends from then on).
+        The template is any existing topic with the INHERIT permission; retry topics need none. A topic
+        without a queue is not created, because no message could go there. RocketMQ creates it and then
+        refuses every send.
         """
         self._refuse_removing(name)
         sys_flag = UNIT_FLAG if unit_mode else 0
@@ -193,19 +194,19 @@ class TopicTable:
 
 
 def queue_count(topic: TopicConfig) -> int:
-    """Return how many queues a topic has: those that may be read or written."""
+    """Return the number of queues that may be read or written."""
     return max(topic.read_queue_nums, topic.write_queue_nums)
 
 
 def new_topic(name: str, queues: int, perm: int = PERM_RW, sys_flag: int = 0) -> TopicConfig:
-    """Return the configuration of a topic with as many read as write queues."""
+    """Return the configuration of a topic with equal numbers of read and write queues."""
     return TopicConfig(
         topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=sys_flag
     )
 
 
 def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
-    """Return the topics every broker has, and ours."""
+    """Return the topics that every broker has, and Gantry's own."""
     cluster_perm = PERM_RW | PERM_INHERIT if policy.cluster_topic_enable else PERM_INHERIT
     broker_perm = PERM_RW | PERM_INHERIT if policy.broker_topic_enable else PERM_INHERIT
     topics = [
@@ -236,7 +237,10 @@ def preset_topics(policy: TopicPolicy) -> list[TopicConfig]:
 
 
 def change_attributes(present: dict[str, str], text: str) -> dict[str, str]:
-    """Apply `+name=value,-name` to a topic's attributes. Raises IllegalAttributes, whose words say what to write."""
+    """Apply `+name=value,-name` to a topic's attributes.
+
+    Raises IllegalAttributes with a message that says what to write.
+    """
     changes: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         sign, name, equals, value = part[0], *part[1:].partition("=")
@@ -248,7 +252,7 @@ def change_attributes(present: dict[str, str], text: str) -> dict[str, str]:
 
 
 def merge_attributes(present: dict[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    """As `change_attributes`, for changes that stand as `+name` and `-name` in a map; a plain name sets too."""
+    """As `change_attributes`, for changes in a map with `+name` and `-name` keys. A plain name also sets."""
     attributes = dict(present)
     for key, value in changes.items():
         name = key.lstrip("+-")
@@ -272,7 +276,7 @@ _log = get_logger()
 
 
 def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> TopicTable:
-    """Return the topics of topics.json, with those every broker has."""
+    """Return the topics of topics.json and those that every broker has."""
     policy = TopicPolicy(
         settings.cluster_name,
         settings.broker_name,

@@ -1,7 +1,8 @@
-"""Keys of every visible message: those in the index files, and those that an earlier message holds back until its flush.
+"""Keys of every visible message: those in the index files, and those held back until an earlier message is flushed.
 
-The files hold a prefix of the log without a gap: recovery takes their newest entry as proof of all before it. A message of an
-asynchronous topic is visible while an earlier, durable one waits for its flush. Its key stays here until then, and is found.
+The files hold a prefix of the log without a gap: recovery takes their newest entry as proof of all before
+it. A message of an asynchronous topic is visible while an earlier, durable one waits for its flush. Its key
+stays in memory until then and is found there.
 """
 
 from bisect import bisect_left
@@ -19,41 +20,44 @@ class KeyFiles(Protocol):
 
     @property
     def end_position(self) -> int:
-        """Records up to here are indexed, -1 if none is."""
+        """Records up to here are indexed. -1 if none is."""
         ...
 
     def put(self, entries: Sequence[IndexEntry]) -> None:
-        """Add (hash, position, store time in ms) entries, in log order. Does not raise: what finds no file waits for one."""
+        """Add (hash, position, store time in ms) entries in log order.
+
+        Never raises: an entry that finds no file waits for one.
+        """
         ...
 
     def lookup(self, key_hash: int, begin_ms: int, end_ms: int, count_max: int) -> Sequence[int]:
-        """Return positions of records with that hash and store time, newest first; other keys may share the hash."""
+        """Return positions of records with that hash and store time, newest first. Other keys may share the hash."""
         ...
 
 
 class VisibleKeys:
-    """Puts keys into the files in log order, and finds them from the moment their message is visible."""
+    """Puts keys into the files in log order, and finds them as soon as their message is visible."""
 
     def __init__(self, files: KeyFiles) -> None:
         self._files = files
         self._held: list[IndexEntry] = []
-        """At or above `_held_from`; unordered."""
+        """Entries at or above `_held_from`, unordered."""
         self._held_from = 0
 
     @property
     def end_position(self) -> int:
-        """Records up to here are in the files, -1 if none is."""
+        """Records up to here are in the files. -1 if none is."""
         return self._files.end_position
 
     def put(self, entries: list[IndexEntry], visible_below: int) -> None:
-        """Add the keys of messages that just became visible, in log order; everything below `visible_below` is visible now."""
+        """Add the keys of newly visible messages, in log order. Everything below `visible_below` is visible now."""
         if self._held or (entries and entries[-1][1] >= visible_below):
             entries = self._in_log_order(entries, visible_below)
         if entries:
             self._files.put(entries)
 
     def lookup(self, key_hash: int, begin_ms: int, end_ms: int, count_max: int) -> Sequence[int]:
-        """Return positions of records with that hash and store time, newest first; other keys may share the hash."""
+        """Return positions of records with that hash and store time, newest first. Other keys may share the hash."""
         if not self._held:
             return self._files.lookup(key_hash, begin_ms, end_ms, count_max)
         meant = {
@@ -63,7 +67,7 @@ class VisibleKeys:
         return [*held, *self._files.lookup(key_hash, begin_ms, end_ms, count_max - len(held))]
 
     def _in_log_order(self, entries: list[IndexEntry], visible_below: int) -> list[IndexEntry]:
-        """Return the entries below a position, in log order, and hold the others."""
+        """Return the entries below a position in log order, and hold the others."""
         self._held += entries
         if visible_below == self._held_from:
             return []

@@ -1,1 +1,4 @@
-"""Configuration in RocketMQ's forms: broker.conf, changes at run time, config/*.json, delay levels."""
+"""Configuration in RocketMQ's formats: broker.conf, changes at run time, config/*.json, delay levels.
+
+Never applies a change by itself.
+"""

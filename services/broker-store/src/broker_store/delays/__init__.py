@@ -1,1 +1,1 @@
-"""Sends that are to be delivered later: into which system queue they go, when they are due, how they are taken back."""
+"""Delayed sends: their system queue, due time and recall. Never delivers a message: the scheduler does."""

@@ -1,1 +1,4 @@
-"""SQL92 filters: what groups asked for, kept in consumerFilter.json, and pulls that read properties to find it."""
+"""SQL92 filters: the subscriptions of groups, kept in consumerFilter.json, and their compiled form.
+
+Never reads a message.
+"""

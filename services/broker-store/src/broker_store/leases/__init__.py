@@ -1,1 +1,4 @@
-"""Receive and acknowledge: leases of messages per group, topic and queue, kept in memory, with acknowledgements in the log."""
+"""Receive and acknowledge: leases per group, topic and queue in memory, acknowledgements in the log.
+
+Never forgets an acknowledgement.
+"""

@@ -1,7 +1,8 @@
-"""9031 and 9032: messages are done, given back, or kept longer. One record in the log for all that a request changes.
+"""Requests 9031 and 9032: acknowledge messages, give them back, or extend their leases. One log record holds all changes of a request.
 
-An item whose lease stands is held for the record and settled when the record is visible; the answer leaves when it is durable.
-What a restart forgot is taken up again, unless the message was leased anew since.
+An item with a valid lease is held while its record is written, and settled when the record is visible. The
+answer is sent when it is durable. A lease that a restart forgot is adopted, unless the message was leased
+again since.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,17 +39,17 @@ from gantry_wire.names import RETRY_PREFIX, retry_topic
 from gantry_wire.settle_headers import SettleStatus
 
 ADOPTED_MS = 60_000
-"""How long a lease that a restart forgot is kept for whoever came back with it."""
+"""How long a lease that a restart forgot is kept for the consumer that still has its handle."""
 IN_PLACE_MS_MAX = 30_000
-"""A message given back for longer waits in the system queue of delays instead: it would hold up the group's offset here."""
+"""A message given back for longer waits in the system queue of delays, because it would hold up the group's offset here."""
 REASONS_MAX = 1000
-"""Reasons kept of a queue, for dead letters."""
+"""Reasons kept per queue, for dead letters."""
 _DONE, _EXPIRED, _INVALID, _FAILED = map(int, ItemStatus)
 
 Item = tuple[int, int, int, int, int]
 """Offset, lease, place in the request, kind, delay in ms."""
 Postponed = tuple[Subscription, QueueLeases, int, int, int]
-"""Queue, offset, delay in ms and place in the request of what is to come back later than `IN_PLACE_MS_MAX`."""
+"""A message to be redelivered later than `IN_PLACE_MS_MAX`: subscription, queue leases, offset, delay in ms, place in the request."""
 
 
 class Earlier(NamedTuple):
@@ -59,11 +60,11 @@ class Earlier(NamedTuple):
 
 
 Repeat = tuple[int, int, int, int, Earlier]
-"""Offset, lease, place in the request and kind of an item that names again what an earlier one named."""
+"""Offset, lease, place in the request and kind of an item that repeats an earlier one."""
 
 
 class Change(NamedTuple):
-    """Messages of one queue with one fate: done, or due again at `due_ms` (nack)."""
+    """Messages of one queue with one outcome: done, or due again at `due_ms` (nack)."""
 
     one: Subscription
     leases: QueueLeases
@@ -75,7 +76,7 @@ class Change(NamedTuple):
 
 
 class Request:
-    """One request on its way."""
+    """One request in flight."""
 
     __slots__ = ("changes", "postponed", "statuses")
 
@@ -105,7 +106,7 @@ class Acker:
     # 9031
 
     def ack(self, peer: Peer, command: Command) -> bytes | None:
-        """Settle items; answered when what they change is durable."""
+        """Settle items. Answers when the changes are durable."""
         header = command.read(LeaseItemsHeader)
         items = list(unpack_items(command.body))
         request = Request(len(items))
@@ -127,7 +128,7 @@ class Acker:
     def _judge_all(
         self, one: Subscription, leases: QueueLeases, items: list[Item], request: Request, now_ms: int
     ) -> None:
-        """Decide on the items of one queue, which are sorted, run by run. No message stands there twice under one lease."""
+        """Decide the items of one queue, sorted, run by run. Under one lease no message occurs twice."""
         at = 0
         while at < len(items):
             offset, lease, place, kind, delay_ms = items[at]
@@ -181,7 +182,7 @@ class Acker:
         return leases.table.handle_state(offset, lease, now_ms, self._receiver.is_ours) is HandleState.DONE
 
     def _wait_ms(self, one: Subscription, attempt: int, asked_ms: int) -> int:
-        """Return how long a message that is given back waits: what was asked, or what the group's policy says."""
+        """Return how long a message that is given back waits: as requested, or by the group's policy."""
         if asked_ms >= 0:
             return asked_ms
         config = self._parts.groups.find(one.group)
@@ -189,7 +190,10 @@ class Acker:
         return 0 if policy is None else policy.wait_ms(attempt - 1, self._parts.rng)
 
     def _comes_later(self, one: Subscription, leases: QueueLeases, attempt: int, wait_ms: int) -> bool:
-        """Whether a message that is given back waits elsewhere. In order it may not: the next of its key waits for it."""
+        """Whether a message that is given back waits in another queue.
+
+        Not in order: the next message of its key waits for it.
+        """
         if wait_ms <= IN_PLACE_MS_MAX or leases.table.in_order:
             return False
         return attempt < attempts_max(self._parts.groups.find(one.group))
@@ -199,7 +203,7 @@ class Acker:
         return queue is not None and queue.min_offset <= offset < queue.max_offset
 
     def _write(self, peer: Peer, command: Command, request: Request) -> None:
-        """Have the changes written, a record for each topic, and answer when all is durable."""
+        """Write the changes, one record per topic, and answer when all are durable."""
         work: dict[str, tuple[Subscription, list[Change]]] = {}
         for change in request.changes:
             work.setdefault(change.one.topic, (change.one, []))[1].append(change)
@@ -233,7 +237,8 @@ class Acker:
         def sent(failure: str) -> None:
             run = leases.table.runs.find(offset)
             if failure == SettleStatus.ALREADY and run is not None:
-                # It was sent on before the group was set back, and an item is settled once: this time it waits in its place.
+                # It was sent on before the group was reset, and an item is settled once: this time it waits
+                # in its place.
                 due_ms = self._parts.steady_ms() + delay_ms
                 self._write_changes(
                     one, [Change(one, leases, offset, 1, True, due_ms, run.attempt)], answered
@@ -288,7 +293,7 @@ class Acker:
     # 9032
 
     def extend(self, peer: Peer, command: Command) -> bytes:  # noqa: ARG002
-        """Let leases end later, or earlier, than they would: `invisibleMs` from now. Known in memory only."""
+        """Make leases end at another time, `invisibleMs` from now. Kept in memory only."""
         header = command.read(LeaseItemsHeader)
         invisible_ms = header.invisible_ms or 0
         if not 1 <= invisible_ms <= INVISIBLE_MS_MAX:
@@ -313,14 +318,16 @@ class Acker:
     def _queues(
         self, header: LeaseItemsHeader, items: list[tuple[int, int, int, int, int, int]], request: Request
     ) -> Iterator[tuple[Subscription, QueueLeases, list[Item]]]:
-        """Yield the items by queue. Those of a queue that is not there are invalid; so are all of an unknown group."""
+        """Yield the items by queue. Items of a missing queue or of an unknown group are invalid."""
         parts = self._parts
         if parts.topics.find(header.topic) is None:
             remark = f"topic[{header.topic}] not exist, apply first please!"
             raise RefusedRequest(ResponseCode.TOPIC_NOT_EXIST, remark)
         config = parts.groups.find(header.group)
         if config is None and not any(self._receiver.is_ours(one[4]) for one in items):
-            config = parts.groups.find_or_create(header.group)  # a crash may have come before it was saved
+            config = parts.groups.find_or_create(
+                header.group
+            )  # a crash may have come before the group was saved
         for (is_retry, queue_id), of_queue in _by_queue(items).items():
             topic = retry_topic(header.group) if is_retry else header.topic
             if config is not None and parts.queues.find(topic, queue_id) is not None:
@@ -335,16 +342,16 @@ class Acker:
     def _leases(
         self, one: Subscription, queue_id: int, config: SubscriptionGroupConfig
     ) -> QueueLeases | None:
-        """Return a queue's leases as they are now; None for a queue that never held a message."""
+        """Return a queue's current leases, None for a queue that never held a message."""
         is_retry = one.topic.startswith(RETRY_PREFIX)
         opened = self._opener.queue(one, queue_id, in_order=is_in_order(config) and not is_retry)
         return None if opened is None else opened[1]
 
 
 def _repeats_apart(items: list[Item]) -> tuple[list[Item], list[Repeat]]:
-    """Sort the items of a queue; return the first of each message and lease, and those that come after one.
+    """Sort the items of a queue. Return the first of each message and lease, and those that repeat one.
 
-    What repeats is answered as it would be by a request of its own, after this one: it changes nothing.
+    A repeat is answered as a later request would be: it changes nothing.
     """
     items.sort()
     if all(one[0] != after[0] or one[1] != after[1] for one, after in pairwise(items)):

@@ -1,29 +1,29 @@
 # ruff: noqa: D102 - the Protocol says what these methods promise
-"""Who beside held pulls is told of arrivals: receives that wait. A port, and what stands in while nobody does."""
+"""Port for waiting receives, which need arrivals as held pulls do, and its default while there are none."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 
 class Arrivals(Protocol):
-    """Told of messages that became readable, then asked to answer who they woke."""
+    """Collects newly readable messages, then answers the receives they wake."""
 
     @property
     def held_count(self) -> int:
-        """How many wait."""
+        """Number of waiting receives."""
         ...
 
     def arrived(self, topic: str, tags_codes: Sequence[int]) -> None:
-        """Messages with these tags codes became readable."""
+        """Record that messages with these tags codes are readable."""
         ...
 
     def answer_arrivals(self) -> None:
-        """Answer who was woken."""
+        """Answer the receives that were woken."""
         ...
 
 
 class NoArrivals:
-    """Nobody waits."""
+    """No receive waits."""
 
     held_count = 0
 

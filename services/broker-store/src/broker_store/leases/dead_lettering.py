@@ -1,7 +1,7 @@
-"""Messages that leave a group's queue for another: dead letters, and those that are wanted again only much later.
+"""Messages that leave a group's queue: dead letters, and retries that are far in the future.
 
-Both are settled: the copy is appended once, whatever crashes, and the log knows with it that the group is done with the original.
-Until then the original stays in the group's care.
+Both are settled: the copy is appended exactly once, whatever crashes, and with it the log knows that the
+group is done with the original. Until then the group keeps the original.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from gantry_wire.record import Record, decode_record
 from gantry_wire.settle_headers import SettleItem, SettleOutput, SettleResult, SettleStatus
 
 AGAIN_SECONDS = 1.0
-"""When a dead letter that could not be written is tried again."""
+"""Pause before a dead letter that could not be written is retried."""
 _NOT_TAKEN_ALONG = (
     GANTRY_KEY, GANTRY_SETTLED, DELAY, TIMER_DELAY_SEC, TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_OUT_MS,
     REAL_TOPIC, REAL_QUEUE_ID,
@@ -51,7 +51,7 @@ _NOT_TAKEN_ALONG = (
 _GONE = frozenset({SettleStatus.REMOVED, SettleStatus.BAD_ITEM})
 
 Sent = Callable[[str], None]
-"""Told once: "" when the message waits elsewhere now, else why not."""
+"""Called once: "" when the message waits elsewhere now, else the reason."""
 
 _log = get_logger()
 
@@ -66,18 +66,18 @@ class Place(NamedTuple):
 
     @property
     def times(self) -> int:
-        """How often it was given, as a record can hold it: its first count may have been a client's."""
+        """Return the number of deliveries, within what a record can hold: the first count may come from a client."""
         return min(self.attempt, INT32_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetteringParts:
-    """What giving up needs beside the leases."""
+    """Dependencies of dead-lettering beside the leases."""
 
     settling: Settling
     retries: Retries
     member_of: Callable[[str], str]
-    """Name of a group's consumer for its dead letters; "" where none is known."""
+    """Name of a group's consumer for its dead letters, "" where none is known."""
 
 
 class DeadLettering:
@@ -90,12 +90,12 @@ class DeadLettering:
         self._scanner = Scanner(parts.log)
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_due: Callable[[Subscription], None] = _ignore
-        """Told when something of a subscription may be due."""
+        """Called when messages of a subscription may be due."""
         self.dead_letters = 0
-        """Written since the start."""
+        """Dead letters written since the start."""
 
     def collect(self, one: Subscription) -> None:
-        """Take up what of a subscription was given too often, and tell who waits for it."""
+        """Take a subscription's messages that reached the delivery limit, and settle them."""
         for leases in one.queues.values():
             dead, leases.table.dead = leases.table.dead, []
             for run in dead:
@@ -105,7 +105,7 @@ class DeadLettering:
     def send_later(
         self, one: Subscription, leases: QueueLeases, offset: int, delay_ms: int, sent: Sent
     ) -> None:
-        """Let a message wait in the system queue of delays, and come back through the group's retry topic."""
+        """Move a message to the system queue of delays. It returns through the group's retry topic."""
         run = leases.table.runs.find(offset)
         assert run is not None
         leases.table.hold_for(offset, 1)
@@ -122,7 +122,7 @@ class DeadLettering:
         self._begin(self._settle(place, delay_ms, done))
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for running writes."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -168,7 +168,7 @@ class DeadLettering:
         task.add_done_callback(self._tasks.discard)
 
     async def _settle(self, place: Place, delay_ms: int | None, done: Callable[[str], None]) -> None:
-        """Settle one message: with a delay into the delays, else among the dead letters; `done` is told the status."""
+        """Settle one message: with a delay to the delay queue, else to the dead letters. Calls `done` with the status."""
         try:
             item = await self._item(place, delay_ms)
             if item is None:
@@ -191,7 +191,7 @@ class DeadLettering:
             done(refusal.remark)
 
     async def _item(self, place: Place, delay_ms: int | None) -> SettleItem | None:
-        """Return what is to be settled; None for a message that is gone."""
+        """Return the item to settle, None for a message that is gone."""
         queue = self._parts.queues.find(place.one.topic, place.leases.queue_id)
         found = [] if queue is None else self._scanner.places(queue, Run(place.offset, 1, Kind.DEAD))
         if not found:
@@ -239,7 +239,7 @@ class DeadLettering:
 
 
 def _origin(record: Record) -> dict[str, str]:
-    """Return the properties that say which message this was first."""
+    """Return the properties that identify the original message."""
     properties = record.property_map()
     topic = record.topic.decode(errors="replace")
     return {
@@ -250,7 +250,7 @@ def _origin(record: Record) -> dict[str, str]:
 
 
 def _fitting(record: Record, put: dict[str, str]) -> dict[str, str]:
-    """Return what of these has room beside a message's own properties: a dead letter that says less is better than none."""
+    """Return those properties that fit beside the message's own: a shorter dead letter is better than none."""
     room = PROPERTIES_BYTES_MAX - len(record.properties) - 1
     kept: dict[str, str] = {}
     for name, value in put.items():

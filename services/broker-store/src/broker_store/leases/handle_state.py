@@ -1,16 +1,16 @@
-"""What a receipt handle is worth: the answers of a lease table to who comes back with one. Pure."""
+"""Validity of a receipt handle. Pure."""
 
 from enum import Enum
 
 
 class HandleState(Enum):
-    """What a receipt handle is worth now."""
+    """Current state of a receipt handle."""
 
     HELD = "held"
-    """Its lease stands."""
+    """Its lease is valid."""
     FORGOTTEN = "forgotten"
-    """The lease was lost with the process that gave it, and nobody was given the message since."""
+    """The process that gave the lease ended, and the message was not leased again."""
     DONE = "done"
-    """The message is done already."""
+    """The message is done."""
     EXPIRED = "expired"
-    """The lease is over and the message not done."""
+    """The lease is over and the message is not done."""

@@ -1,9 +1,10 @@
-"""Who has which messages of one queue for one group: leases, delays, redelivery, order by key, and the low-water mark.
+"""Leases of one queue for one group: leases, delays, redelivery, order by key, and the low-water mark.
 
-Every message at or above the low-water mark is in a run, or unseen, or done: what is done is kept nowhere else.
+Every message at or above the low-water mark is in a run, unseen, or done. Done messages are stored nowhere
+else.
 
-Pure: told `now` and what was found in the queue; returns runs. What a change needs to be durable first stays `pending` until
-`settle`, `put_back` or `withdraw` follows.
+Pure: callers pass `now` and what they found in the queue, and get runs back. Changes that must be durable
+first stay `pending` until `settle`, `put_back` or `withdraw` follows.
 """
 
 from collections import deque
@@ -16,13 +17,13 @@ from broker_store.leases.stretches import Stretches
 from broker_store.leases.unseen import Unseen
 
 IN_CARE_MAX = 100_000
-"""Messages of one queue that one group has on lease, waiting, due or held; nothing more is looked at beyond."""
+"""Most messages of one queue that one group has leased, waiting, due or held. Above it no new messages are read."""
 _STALE_TIMERS_MAX = 1024
 
 Found = tuple[int, str, int]
-"""Offset, key, and how often the message had been given before it came into this queue."""
+"""Offset, key, and how often the message was delivered before it came into this queue."""
 Failed = tuple[int, int, int]
-"""First offset, count, and how often these messages have been given in vain."""
+"""First offset, count, and number of failed deliveries of these messages."""
 
 
 class LeaseTable:
@@ -30,40 +31,43 @@ class LeaseTable:
 
     def __init__(self, start: int, *, in_order: bool = False) -> None:
         self.in_order = in_order
-        """Whether one message of a key is due at a time; else a key is the topic whose receivers a message is for."""
+        """Whether only one message per key is due at a time.
+
+        Otherwise a key is the topic whose receivers get the message.
+        """
         self.begin(start)
 
     def begin(self, start: int) -> None:
-        """Begin at an offset: all from there on is to be given, and nothing that was known counts."""
+        """Start at an offset: everything from there on is to be delivered, and earlier state is dropped."""
         self.runs = Runs()
         self.unseen = Unseen(start)
         self.failed: list[Failed] = []
-        """Leases that ended in vain since this list was last taken, to be logged."""
+        """Leases that expired since this list was last taken. To be logged."""
         self.dead: list[Run] = []
-        """Runs that were given too often, for whoever settles them."""
+        """Runs that reached the delivery limit and must be settled."""
         self._due: dict[str, list[int]] = {}
         self._timers: list[tuple[int, int]] = []
         self._by_key: dict[str, deque[Run]] = {}
 
-    # What is known
+    # --- state ---
 
     @property
     def low(self) -> int:
-        """Everything below is done: the offset to be committed."""
+        """Everything below is done: the offset to commit."""
         low, lowest = self.unseen.low, self.runs.lowest
         return low if lowest is None or low < lowest else lowest
 
     def is_timed_out(self, now_ms: int) -> bool:
-        """Whether `expire` is worth a call."""
+        """Whether `expire` has anything to do."""
         return bool(self._timers) and self._timers[0][0] <= now_ms
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more may be looked at."""
+        """Whether no further messages may be read."""
         return self.runs.count >= IN_CARE_MAX
 
     def has_due(self, route: str = "") -> bool:
-        """Whether something seen already may be given now."""
+        """Whether a message seen before may be delivered now."""
         heap = self._due.get(route)
         while heap:
             if self._is_due(heap[0], route) is not None:
@@ -72,11 +76,11 @@ class LeaseTable:
         return False
 
     def undone(self) -> Iterator[tuple[int, int]]:
-        """Yield the stretches [start, end) of what was seen or skipped and is not done, in order."""
+        """Yield the stretches [start, end) of messages that were seen or skipped and are not done, in order."""
         return self.unseen.merged(part for run in self.runs for part in stretches_of(run.first, run.mask))
 
     def known_attempts(self) -> Iterator[Failed]:
-        """Yield how often messages that are not done have been given."""
+        """Yield the delivery counts of messages that are not done."""
         for offset, attempt in sorted(self.unseen.attempts.items()):
             yield offset, 1, attempt
         for run in self.runs:
@@ -84,10 +88,10 @@ class LeaseTable:
                 for start, end in stretches_of(run.first, run.mask):
                     yield start, end - start, run.attempt
 
-    # What is looked at
+    # --- reading ---
 
     def see(self, start: int, end: int, found: Iterable[Found]) -> None:
-        """Take note of the stretch [start, end): `found` are its messages with their keys, all others are skipped as done."""
+        """Record the stretch [start, end): `found` are its messages with their keys, all others are skipped as done."""
         self.unseen.saw(start, end)
         attempts = self.unseen.attempts
         run: Run | None = None
@@ -105,7 +109,7 @@ class LeaseTable:
         self.unseen.forget_attempts(start, end)
 
     def see_all(self, start: int, count: int) -> None:
-        """As `see`, for a stretch that is wanted whole and has no keys."""
+        """As `see`, for a stretch in which every message is wanted and has no key."""
         if self.unseen.attempts:
             self.see(start, start + count, ((start + n, "", 0) for n in range(count)))
             return
@@ -128,10 +132,10 @@ class LeaseTable:
             run.kind = Kind.HELD
             behind.append(run)
 
-    # What is given
+    # --- delivery ---
 
     def take(self, count: int, lease: int, until_ms: int, route: str = "") -> list[Run]:
-        """Lease up to `count` due messages, lowest offsets first; their runs, each leased as a whole."""
+        """Lease up to `count` due messages, lowest offsets first. Returns their runs, each leased as a whole."""
         taken: list[Run] = []
         heap = self._due.get(route)
         while heap and count > 0:
@@ -150,7 +154,7 @@ class LeaseTable:
         return taken
 
     def give_back(self, first: int, mask: int, lease: int) -> None:
-        """End a lease that reached nobody: the messages are due again and count as never given."""
+        """End a lease that reached no consumer: its messages are due again and count as never delivered."""
         for run, bits in self._leased(first, mask, lease):
             for part in self._carve(run, bits):
                 part.attempt -= 1
@@ -158,7 +162,7 @@ class LeaseTable:
                 self._make_due(part)
 
     def extend(self, first: int, mask: int, lease: int, until_ms: int) -> None:
-        """Let leases end at another time."""
+        """Make leases end at another time."""
         for run, bits in self._leased(first, mask, lease):
             for part in self._carve(run, bits):
                 part.time_ms = until_ms
@@ -167,7 +171,7 @@ class LeaseTable:
     def handle_state(
         self, offset: int, lease: int, now_ms: int, is_ours: Callable[[int], bool]
     ) -> HandleState:
-        """Say what a handle of (offset, lease) is worth; `is_ours` tells leases given since the start."""
+        """Return the state of the handle of (offset, lease). `is_ours` recognizes leases given since the start."""
         run = self.runs.find(offset)
         if run is not None:
             if run.lease == lease:
@@ -181,7 +185,7 @@ class LeaseTable:
         return HandleState.DONE
 
     def adopt(self, offset: int, lease: int, until_ms: int) -> None:
-        """Take up a lease that the restart forgot."""
+        """Adopt a lease that the restart forgot."""
         run = self.runs.find(offset)
         if run is None:
             attempt = self.unseen.attempts.pop(offset, 0)
@@ -194,22 +198,22 @@ class LeaseTable:
         run.attempt = max(run.attempt, 1)
         self._set_timer(run)
 
-    # What is settled
+    # --- settling ---
 
     def hold_for(self, first: int, mask: int) -> None:
-        """Mark messages as being settled: their leases no longer end by time."""
+        """Hold messages that are being settled: their leases no longer expire."""
         for run, bits in self._parts(first, mask):
             run.pending |= bits
 
     def withdraw(self, first: int, mask: int) -> None:
-        """Undo `hold_for`: what was to be settled could not be. Leases that ended meanwhile end now."""
+        """Undo `hold_for` when settling failed. Leases that expired meanwhile end now."""
         for run, bits in self._parts(first, mask):
             run.pending &= ~bits
             if run.kind < Kind.DUE:
                 self._set_timer(run)
 
     def settle(self, first: int, mask: int) -> None:
-        """Messages are done, whatever was true of them."""
+        """Mark messages as done, whatever their state."""
         end = first + mask.bit_length()
         for run, bits in self._parts(first, mask):
             key = run.key
@@ -223,7 +227,7 @@ class LeaseTable:
                 unseen.forget_attempts(start, stop)
 
     def put_back(self, first: int, mask: int, due_ms: int, now_ms: int, attempts_max: int) -> None:
-        """Messages were given in vain (a nack that is durable): due again at `due_ms`, or dead."""
+        """Return messages after a durable nack: due again at `due_ms`, or dead."""
         for run, bits in self._parts(first, mask):
             for part in self._carve(run, bits):
                 part.pending = 0
@@ -236,7 +240,7 @@ class LeaseTable:
                     self._set_timer(part)
 
     def expire(self, now_ms: int, attempts_max: int) -> bool:
-        """End the leases and delays whose time is over; say whether anything became due."""
+        """End the leases and delays whose time is over. Returns whether anything became due."""
         timers, runs, is_due = self._timers, self.runs, False
         while timers and timers[0][0] <= now_ms:
             time_ms, first = heappop(timers)
@@ -255,7 +259,7 @@ class LeaseTable:
         return is_due
 
     def look_again(self, *, in_order: bool) -> None:
-        """Begin with what is not done as after a restart: leases end, past deliveries count. For another order."""
+        """Restart with what is not done, as after a restart: leases end, past deliveries count. For a change of order."""
         attempts = {
             first + n: attempt for first, count, attempt in self.known_attempts() for n in range(count)
         }
@@ -270,7 +274,7 @@ class LeaseTable:
             self.dead.append(run)
 
     def move_to(self, offset: int) -> None:
-        """Go on at another offset: forward settles what lies below, backward forgets everything."""
+        """Continue at another offset. Moving forward settles what lies below; moving back drops all state."""
         if offset < self.low:
             self.begin(offset)
             return
@@ -279,7 +283,7 @@ class LeaseTable:
             self.settle(run.first, run.mask & (1 << size) - 1)
         self.unseen.skip_to(offset)
 
-    # Helpers
+    # --- internals ---
 
     def _leased(self, first: int, mask: int, lease: int) -> list[tuple[Run, int]]:
         parts = self._parts(first, mask)
@@ -290,7 +294,7 @@ class LeaseTable:
         ]
 
     def _parts(self, first: int, mask: int) -> list[tuple[Run, int]]:
-        """Return the runs that hold any of these messages, each with the bits that it holds."""
+        """Return the runs with any of these messages, each with the bits it holds."""
         run = self.runs.at(first)
         if run is not None and not mask >> run.mask.bit_length():  # the usual case
             bits = run.mask & mask
@@ -304,7 +308,7 @@ class LeaseTable:
         return found
 
     def _carve(self, run: Run, bits: int) -> list[Run]:
-        """Carve, keeping heaps, keys and timers in step with the pieces."""
+        """Carve, and keep heaps, keys and timers consistent with the pieces."""
         if bits == run.mask or not bits:
             return [run] if bits else []
         carved = self.runs.carve(run, bits)
@@ -316,7 +320,7 @@ class LeaseTable:
         return carved
 
     def _leave_key(self, run: Run) -> None:
-        """Let the next message of a key be due: this one is done."""
+        """Make the next message of a key due: this one is done."""
         behind = self._by_key[run.key]
         was_first = behind[0] is run
         behind.remove(run)
@@ -345,7 +349,7 @@ class LeaseTable:
 
     def _set_timer(self, run: Run) -> None:
         timers = self._timers
-        if len(timers) > 2 * len(self.runs) + _STALE_TIMERS_MAX:  # most are of leases that ended early
+        if len(timers) > 2 * len(self.runs) + _STALE_TIMERS_MAX:  # most belong to leases that ended early
             timers = [(one.time_ms, one.first) for one in self.runs if one.kind < Kind.DUE]
             heapify(timers)
             self._timers = timers

@@ -1,6 +1,6 @@
-"""Receive and acknowledge, put together: the commands 9030 to 9034, the passing of time, and what the rest of the store tells.
+"""Receive and acknowledge, assembled: the commands 9030 to 9034, timers, and calls from the rest of the store.
 
-Looks every TICK_SECONDS at queues with leases or delays; every second what ended in vain is noted in the log.
+Checks queues with leases or delays every TICK_SECONDS. Logs expired leases every second.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ TICK_SECONDS = 0.05
 """A lease or a delay ends at most this late."""
 TICKS_PER_NOTE = 20
 WOKEN_AT_ONCE = 8
-"""How many waiting receivers hear of what became due; the others follow with the next offer."""
+"""Waiting receivers woken when messages become due. The others follow with the next offer."""
 TICKS_PER_OFFER = 20
-"""How often waiting receivers are told again of messages that nobody came for."""
+"""Ticks between two offers of messages that no receiver fetched."""
 
 
 class HasId(Protocol):
-    """A connection that is gone."""
+    """A closed connection."""
 
     @property
     def id(self) -> int:
@@ -53,7 +53,7 @@ class HasId(Protocol):
 
 
 class Leasing:
-    """All of it. Build it inside the loop."""
+    """Builds and connects the parts. Create it inside the loop."""
 
     def __init__(self, parts: LeaseParts, around: DeadLetteringParts) -> None:
         self._parts = parts
@@ -68,7 +68,7 @@ class Leasing:
         self._ticks = 0
         parts.groups.on_change.append(self._group_changed)
 
-    # What the rest of the store calls
+    # --- calls from the rest of the store ---
 
     def commands(self) -> Commands:
         """Return the table entries."""
@@ -81,31 +81,31 @@ class Leasing:
         }
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what runs beside the requests."""
+        """Return the background loops."""
         return {"leases": self._run}
 
     @property
     def held_count(self) -> int:
-        """Waits held now; while there are none nobody needs to tell of arrivals."""
+        """Number of waits. While it is 0 no arrivals need be reported."""
         return self._waiters.count
 
     @property
     def in_flight(self) -> int:
-        """Messages on lease, waiting, due or held, for a figure."""
+        """Messages leased, waiting, due or held. For metrics."""
         return sum(leases.table.runs.count for leases in self._receiver.active)
 
     @property
     def received(self) -> int:
-        """Messages given out since the start, for a figure."""
+        """Messages delivered since the start. For metrics."""
         return self._receiver.messages
 
     @property
     def dead_letters(self) -> int:
-        """Dead letters written since the start, for a figure."""
+        """Dead letters written since the start. For metrics."""
         return self._dead_lettering.dead_letters
 
     def arrived(self, topic: str, tags_codes: Sequence[int]) -> None:
-        """Note messages that became readable; `answer_arrivals` follows."""
+        """Record readable messages. `answer_arrivals` follows."""
         waiters = self._waiters
         if topic.startswith(RETRY_PREFIX):
             group = topic.removeprefix(RETRY_PREFIX)
@@ -119,7 +119,7 @@ class Leasing:
             self._answer(woken, is_ready=True)
 
     def topic_deleted(self, topic: str) -> None:
-        """Answer who waits for a topic that is gone: their next receive says so."""
+        """Answer the waits on a deleted topic: their next receive reports it."""
         self._answer(
             self._waiters.take_if(key for key in self._waiters.keys_now() if key[1] == topic), is_ready=True
         )
@@ -128,10 +128,11 @@ class Leasing:
             del active[leases]
 
     def offset_set(self, group: str, topic: str, queue_id: int, offset: int, on_written: Resume) -> bool:
-        """Note that somebody sets a group's offset: all from there on is given again, leases under way are forgotten.
+        """Handle a new offset of a group: everything from there on is delivered again, and current leases are dropped.
 
-        The log must have that before it is answered. True: `go_on` is called once it has, or with why not. False: nothing was
-        given from there on, so there is nothing to forget, and the offset alone says it.
+        The log must have it before the caller answers. True: calls `on_written` with None, or with the
+        error. False: nothing was delivered from there on, so there is nothing to drop, and the offset alone
+        is enough.
         """
         one = self._parts.subscriptions.find(group, topic)
         leases = None if one is None else one.queues.get(queue_id)
@@ -152,19 +153,19 @@ class Leasing:
         return True
 
     def closed(self, peer: HasId) -> None:
-        """Forget the waits of a connection that is gone; its leases stay: they belong to whoever has the handles."""
+        """Drop the waits of a closed connection. Its leases stay: they belong to the holder of the handles."""
         self._waiters.close_peer(peer.id)
 
     async def close(self) -> None:
-        """Answer what is held, finish what is under way."""
+        """Answer waits and finish running work."""
         self._answer(self._waiters.take_if(self._waiters.keys_now()), is_ready=False)
         await self._dead_lettering.close()
         await self._parts.deferred.close()
 
-    # Waiting
+    # --- waiting ---
 
     def _wait(self, peer: Peer, command: Command) -> bytes | None:
-        """9034. Raises RefusedRequest as a receive would."""
+        """Handle 9034. Raises RefusedRequest as a receive would."""
         header = command.read(WaitHeader)
         key = (header.group, header.topic)
         if header.wait_ms <= 0:
@@ -214,7 +215,7 @@ class Leasing:
         return False
 
     def _offer(self, one: Subscription) -> None:
-        """Wake who waits for what may be due now."""
+        """Wake receivers for messages that may be due."""
         if not self._waiters.count:
             return
         if one.topic.startswith(RETRY_PREFIX):
@@ -228,7 +229,7 @@ class Leasing:
         for waiter in waiters:
             waiter.peer.send(_ready(waiter.opaque, is_ready=is_ready))
 
-    # Time
+    # --- time ---
 
     async def _run(self) -> None:
         while True:
@@ -236,7 +237,7 @@ class Leasing:
             self.tick()
 
     def tick(self) -> None:
-        """Let time pass: end leases and delays, note what ended, offer what is due, end waits."""
+        """Advance time: end leases and delays, log what ended, offer what is due, end waits."""
         self._ticks += 1
         now_ms = self._parts.steady_ms()
         active = self._receiver.active
@@ -261,7 +262,7 @@ class Leasing:
                 self._offer(one)
 
     def _note_failed(self) -> None:
-        """Note the leases that ended in vain since the last time."""
+        """Log the leases that expired since the last call."""
         by_one: dict[int, tuple[Subscription, list[QueueNote]]] = {}
         for leases, one in self._receiver.active.items():
             if leases.table.failed:
@@ -272,15 +273,16 @@ class Leasing:
             note = LeaseNote(one.group, one.topic, notes)
             self._notes.write_unanswered(note, partial(self._parts.subscriptions.apply_if_dropped, one, note))
 
-    # Groups
+    # --- groups ---
 
     def _group_changed(self, name: str) -> None:
-        """Have the log forget a group that was deleted; let others see at once what their new settings allow."""
+        """Log that a deleted group is forgotten. Apply changed settings of other groups at once."""
         groups, subscriptions = self._parts.groups, self._parts.subscriptions
         config = groups.find(name)
         if config is None:
             if subscriptions.of_group(name):
-                # Forgotten once the log has it: notes of the group that are on their way lie before this one.
+                # Forget it when the log has the note: notes of the group that are in flight precede this
+                # one.
                 self._notes.write_unanswered(LeaseNote(name, "", gone=True), lambda: self._forget_group(name))
         elif not config.consume_enable:
             waiters = self._waiters
@@ -293,7 +295,7 @@ class Leasing:
             del active[leases]
 
     def _state(self, _peer: Peer, command: Command) -> bytes:
-        """9033: what a group has in each queue."""
+        """Handle 9033: a group's state in each queue."""
         header = command.read(LeaseStateHeader)
         states: list[LeaseQueueState] = []
         for one in self._parts.subscriptions.of_group(header.group):

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002, D102 - the Protocols of the group commit say what these methods promise
-"""A note of the leases on its way through the group commit: it takes effect when it is visible, and is answered when durable."""
+"""A note of the leases in the group commit: takes effect when visible, and is answered when durable."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
 Answered = Callable[[RefusedRequest | None], None]
-"""Told once: None, the note is as durable as the store promises; or why it is not, or perhaps not, stored."""
+"""Called once: with None when the note is as durable as the store promises, else with the reason why it is not, or perhaps not, stored."""
 
 
 class NoteEntry(Message):
-    """One record of GANTRY_SYS_ACKS. `appeared` is called with its position in the same step that makes it readable."""
+    """One record of GANTRY_SYS_ACKS. Calls `on_visible` with its position in the step that makes it readable."""
 
     __slots__ = ("_on_answer", "_on_visible")
 
@@ -39,7 +39,7 @@ class NoteEntry(Message):
         self._on_visible(self.position)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
-        if code:  # late: it stays in the log and takes effect when it is flushed; only then is it answered
+        if code:  # late: it stays in the log and takes effect when flushed; only then is it answered
             return
         self._finish(None)
 

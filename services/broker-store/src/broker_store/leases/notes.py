@@ -1,11 +1,11 @@
-"""What the log says of leases: the bodies of GANTRY_SYS_ACKS, and the snapshot of it all. Structs only.
+"""The lease notes in the log: bodies of GANTRY_SYS_ACKS, and the snapshot of their state. Structs only.
 
-One record per acknowledgement, start, filter or second of ended leases; JSON, so that a tool can read it:
+One record per acknowledgement, start, filter or second of expired leases, in JSON for tools:
 
     {"group":"g","topic":"t","queues":[{"queue":3,"start":0,"done":[17,32],"failed":[49,1,2]}],"filter":{…},"gone":true}
 
-`done` is offset, count, …; `failed` is offset, count, deliveries so far, …; `start` is where the group begins in the queue, which
-forgets everything said of it before.
+`done` is offset, count, …; `failed` is offset, count, deliveries so far, …; `start` is where the group
+begins in the queue, which cancels earlier notes about it.
 """
 
 import msgspec
@@ -16,14 +16,14 @@ ACKS_TOPIC = f"{GANTRY_SYSTEM_PREFIX}ACKS"
 
 
 class GroupFilter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which messages of a topic a group wants. `kind` is TAG or SQL92."""
+    """The messages of a topic that a group wants. `kind` is TAG or SQL92."""
 
     kind: str = "TAG"
     expression: str = "*"
 
 
 class QueueNote(msgspec.Struct, omit_defaults=True):
-    """What happened in one queue."""
+    """Changes in one queue."""
 
     queue: int
     start: int | None = None
@@ -39,7 +39,7 @@ class LeaseNote(msgspec.Struct, omit_defaults=True):
     queues: list[QueueNote] = []
     filter: GroupFilter | None = None
     gone: bool = False
-    """The group was deleted: nothing of it is left; `topic` is empty."""
+    """The group was deleted with all its state. `topic` is empty."""
 
 
 class QueueSnapshot(msgspec.Struct, omit_defaults=True):
@@ -50,11 +50,11 @@ class QueueSnapshot(msgspec.Struct, omit_defaults=True):
     undone: list[int] = []
     failed: list[int] = []
     applied: int = -1
-    """Position of the last record that is in it, where that is more than what the whole snapshot has."""
+    """Position of the last included record, where that is beyond the whole snapshot's."""
 
 
 class TopicSnapshot(msgspec.Struct, omit_defaults=True):
-    """One group's share of a snapshot in one topic, or some queues of it."""
+    """A group's part of a snapshot in one topic, or some of its queues."""
 
     group: str
     topic: str
@@ -63,7 +63,7 @@ class TopicSnapshot(msgspec.Struct, omit_defaults=True):
 
 
 class LeasesSnapshot(msgspec.Struct):
-    """All of it, with all records up to `applied`; of a queue perhaps with more."""
+    """The whole state, with all records up to `applied`. A queue may include later ones."""
 
     applied: int
     topics: list[TopicSnapshot]

@@ -1,6 +1,6 @@
-"""Finds or makes what a receive works on: the group, its filter in a topic, its lease tables, and keeps committed offsets in step.
+"""Finds or creates what a receive needs: the group, its filter in a topic, its lease tables. Keeps committed offsets in step.
 
-A group's order and start are attributes of its configuration; its filter is noted in the log when it changes.
+A group's order and start are attributes of its configuration. Its filter is logged when it changes.
 """
 
 from functools import lru_cache
@@ -33,7 +33,7 @@ class Opener:
         self._notes = notes
 
     def group(self, name: str) -> SubscriptionGroupConfig:
-        """Return a group that may receive, made if that is allowed. Raises RefusedRequest."""
+        """Return a group that may receive; create it if allowed. Raises RefusedRequest."""
         config = None if name == GATEWAY_GROUP else self._parts.groups.find_or_create(name)
         if config is None:
             remark = f"subscription group [{name}] does not exist, and none may be made by receiving"
@@ -44,7 +44,7 @@ class Opener:
         return config
 
     def topic(self, name: str) -> TopicConfig:
-        """Return a topic that may be read. Raises RefusedRequest."""
+        """Return a readable topic. Raises RefusedRequest."""
         parts = self._parts
         config = parts.topics.find(name)
         if config is None:
@@ -59,7 +59,7 @@ class Opener:
         return config
 
     def filter_to_note(self, one: Subscription, header: ReceiveHeader) -> GroupFilter | None:
-        """Return the filter of a receive where it is not in force yet: the log must have it before anything is given by it.
+        """Return the filter of a receive if it is not in force yet. The log must have it before anything is delivered by it.
 
         Raises RefusedRequest for another filter than the group's.
         """
@@ -77,13 +77,13 @@ class Opener:
         return asked if asked != one.filter or one.coming else None
 
     def wanted(self, one: Subscription, config: SubscriptionGroupConfig, *, is_retry: bool) -> Wanted:
-        """Return what the group wants of a topic, compiled; with `is_retry` of the messages that came back to it."""
+        """Return the group's compiled filter of a topic. With `is_retry`, of messages that came back to it."""
         return _compiled(one.filter, in_order=is_in_order(config) and not is_retry, is_retry=is_retry)
 
     def to_note(
         self, one: Subscription, config: SubscriptionGroupConfig, count: int, asked: GroupFilter | None
     ) -> LeaseNote | None:
-        """Return the note that must be durable before the group is given anything: its new filter, or that it starts at the end."""
+        """Return the note that must be durable before the group's first delivery: its new filter, or its start at the end."""
         starts = self._starts(one, count) if config.attributes.get(START_ATTRIBUTE) == LATEST else []
         if not starts and asked is None:
             return None
@@ -100,7 +100,7 @@ class Opener:
         ]
 
     def queue(self, one: Subscription, queue_id: int, *, in_order: bool) -> tuple[Queue, QueueLeases] | None:
-        """Return a queue and its leases, made if need be; None for one that never held a message."""
+        """Return a queue and its leases; create them if missing. None for a queue that never held a message."""
         parts = self._parts
         queue = parts.queues.find(one.topic, queue_id)
         if queue is None:
@@ -119,7 +119,7 @@ class Opener:
         return queue, leases
 
     def _begin(self, one: Subscription, queue: Queue, leases: QueueLeases) -> None:
-        """Bring what the log says and what was committed together: the later of both is true, as resets are in both."""
+        """Reconcile the log with the committed offset: the later of both holds, because both record resets."""
         table = leases.table
         committed = self._parts.offsets.find(one.group, one.topic, leases.queue_id)
         low = max(queue.min_offset, -1 if committed is None else committed)
@@ -130,7 +130,7 @@ class Opener:
         self._parts.offsets.commit(one.group, one.topic, leases.queue_id, table.low)
 
     def keep_in_step(self, one: Subscription, leases: QueueLeases) -> None:
-        """Follow an offset that somebody else committed, and commit how far the group is now."""
+        """Follow an offset that another client committed, and commit the group's own progress."""
         offsets, table = self._parts.offsets, leases.table
         known = offsets.find(one.group, one.topic, leases.queue_id)
         if known is not None and known != leases.committed:
@@ -143,10 +143,10 @@ class Opener:
 
 
 def is_in_order(config: SubscriptionGroupConfig) -> bool:
-    """Whether a group gets the messages of one sharding key one after the other."""
+    """Whether a group receives messages of one sharding key one after the other."""
     return config.attributes.get(ORDER_ATTRIBUTE) == SHARDING_KEY_ORDER
 
 
 def attempts_max(config: SubscriptionGroupConfig | None) -> int:
-    """Return how often a group is given a message before it is a dead letter: once, and its repeats (RocketMQ's send-back)."""
+    """Return how often a group receives a message before it becomes a dead letter: once, plus its retries (RocketMQ's send-back)."""
     return 1 + (16 if config is None or config.retry_max_times < 0 else config.retry_max_times)

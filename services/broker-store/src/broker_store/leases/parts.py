@@ -1,4 +1,4 @@
-"""What the leases are built on, and the notes they write into the log."""
+"""Dependencies of the leases, and the notes they write to the log."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from broker_store.requests.deferred_replies import DeferredReplies
 
 @dataclass(frozen=True, slots=True)
 class LeaseParts:
-    """The store around the leases."""
+    """The parts of the store that the leases use."""
 
     log: LogReader
     queues: QueueTable
@@ -39,9 +39,9 @@ class LeaseParts:
     now_ms: Callable[[], int]
     """Store time."""
     steady_ms: Callable[[], int]
-    """The clock by which leases and waits end: nothing moves it ahead."""
+    """The clock by which leases and waits end. Nothing moves it ahead."""
     rng: Callable[[], float]
-    """Numbers from 0 to 1, for delays that vary."""
+    """Returns random numbers from 0 to 1, for delays with jitter."""
     boot: int
     """Number of this start of the store: the upper half of every lease number."""
 
@@ -54,9 +54,9 @@ class Notes:
         self.written = 0
 
     def write(self, note: LeaseNote, on_visible: Callable[[], object], answered: Answered) -> None:
-        """Append a note: `appeared` in the step that makes it visible, `answered` once it is durable, or refused.
+        """Append a note. Calls `on_visible` in the step that makes it visible, and `answered` once it is durable or refused.
 
-        Goes on when the disk is full, from the ballast. Raises RefusedRequest where the store is stopped.
+        Works from the ballast when the disk is full. Raises RefusedRequest when the store is stopped.
         """
         parts = self._parts
         log = parts.appends.log
@@ -76,7 +76,7 @@ class Notes:
         self.written += 1
 
     def write_unanswered(self, note: LeaseNote, on_visible: Callable[[], object]) -> None:
-        """Append a note nobody waits for; nothing happens where it cannot be written."""
+        """Append a note that nobody waits for. Does nothing where it cannot be written."""
         try:
             self.write(note, on_visible, _ignore)
         except Exception:  # noqa: BLE001 - the store is stopped: the log will say what it has

@@ -1,7 +1,7 @@
-"""9030: what is due is leased first, then what was not seen; read from the log, and answered as it lies there.
+"""Request 9030: leases due messages first, then unseen ones, and answers with their records as stored.
 
-Everything happens in one step of the loop: what is leased is in the reply. Where bytes are not in memory, the leases are given
-back, a thread reads the bytes, and the receive is done again.
+Runs in one step of the loop: every leased message is in the reply. When bytes are not in memory, the leases
+are given back, a thread reads the bytes, and the receive is repeated.
 """
 
 from broker_store.leases.notes import LeaseNote
@@ -28,11 +28,11 @@ from gantry_wire.lease_headers import (
 from gantry_wire.names import retry_topic
 
 REPLY_BYTES_MAX = 4 * 1024 * 1024
-"""Record bytes of one reply, one message at least."""
+"""Record bytes per reply. One message is always allowed."""
 
 
 class Batch:
-    """What one receive has gathered."""
+    """What one receive has collected."""
 
     __slots__ = ("count_left", "lease", "parts", "runs", "size", "steps_left", "taken", "until_ms")
 
@@ -45,15 +45,15 @@ class Batch:
         self.size = 0
         self.steps_left = LOOK_STEPS_MAX
         self.taken: list[tuple[QueueLeases, int, int]] = []
-        """Queue, first offset and mask of what was leased."""
+        """Queue, first offset and mask of the leased messages."""
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more goes into the reply."""
+        """Whether nothing more fits the reply."""
         return self.count_left <= 0 or self.size >= REPLY_BYTES_MAX
 
     def give_back(self) -> None:
-        """End every lease of it: it reaches nobody."""
+        """End all its leases: they reach no consumer."""
         for leases, first, mask in self.taken:
             leases.table.give_back(first, mask, self.lease)
 
@@ -68,13 +68,13 @@ class Receiver:
         self._scanner = Scanner(parts.log)
         self._leases = parts.boot << 32
         self.active: dict[QueueLeases, Subscription] = {}
-        """Queues with leases or delays: what has to be looked at as time passes."""
+        """Queues with leases or delays, to be checked as time passes."""
         self.messages = 0
-        """Messages given out, for a figure."""
+        """Messages delivered. For metrics."""
 
     @property
     def damaged(self) -> int:
-        """Records that were left out because they fail their check."""
+        """Records left out because their check failed."""
         return self._scanner.damaged
 
     def is_ours(self, lease: int) -> bool:
@@ -86,8 +86,11 @@ class Receiver:
         return self._handle(peer, command, command.read(ReceiveHeader), is_noted=False)
 
     def _handle(self, peer: Peer, command: Command, header: ReceiveHeader, *, is_noted: bool) -> bytes | None:
-        """Answer it by the filter in force; `is_noted`: its own was noted, and another may have been since."""
-        if not 0 <= header.max_messages <= RECEIVE_MESSAGES_MAX:  # 0: only the filter is brought
+        """Answer by the current filter.
+
+        With `is_noted` the request's own filter was logged, and another may have been since.
+        """
+        if not 0 <= header.max_messages <= RECEIVE_MESSAGES_MAX:  # 0 only sets the filter
             raise _out_of_bounds("maxMessages", header.max_messages, 0, RECEIVE_MESSAGES_MAX)
         if not 1 <= header.invisible_ms <= INVISIBLE_MS_MAX:
             raise _out_of_bounds("invisibleMs", header.invisible_ms, 1, INVISIBLE_MS_MAX)
@@ -110,7 +113,7 @@ class Receiver:
     def _note_first(
         self, peer: Peer, command: Command, header: ReceiveHeader, one: Subscription, note: LeaseNote
     ) -> None:
-        """Note the filter of a group and where it starts, then answer: what it is given must be true after a crash too."""
+        """Log a group's filter and start, then answer: what it receives must hold after a crash too."""
         one.coming = note.filter
 
         def answered(refusal: RefusedRequest | None) -> None:
@@ -166,7 +169,7 @@ class Receiver:
         one: Subscription,
         cold: Cold,
     ) -> bytes:
-        """Have the bytes read where waiting harms nobody, then receive: by then they are in memory."""
+        """Read the bytes in a thread, then receive again: they are in memory by then."""
         try:
             await self._parts.in_thread(self._scanner.read_waiting, cold.position, cold.size)
         finally:
@@ -182,7 +185,7 @@ class Receiver:
         *,
         may_wait: bool,
     ) -> bool:
-        """Take from the group's retry topic what came back of this topic."""
+        """Take messages of this topic that came back to the group's retry topic."""
         name = retry_topic(header.group)
         if name == header.topic or not self._parts.queues.of_topic(name):
             return False
@@ -199,7 +202,7 @@ class Receiver:
         *,
         may_wait: bool,
     ) -> bool:
-        """Fill the batch from a topic's queues in turn; say whether there is more."""
+        """Fill the batch from a topic's queues in turn. Returns whether there is more."""
         wanted = self._opener.wanted(one, config, is_retry=bool(route))
         topic = self._parts.topics.find(one.topic)
         count = topic.read_queue_nums if topic is not None else 0
@@ -254,7 +257,7 @@ class Receiver:
     def _read(
         self, queue: QueueReader, leases: QueueLeases, run: Run, batch: Batch, *, may_wait: bool
     ) -> None:
-        """Read a run's messages into the batch. What is not there is done; what has no room goes back."""
+        """Read a run's messages into the batch. Missing ones are done; those without room are given back."""
         first, mask, attempt = run.first, run.mask, run.attempt
         places = self._scanner.places(queue, run)
         fitting = len(places)
@@ -263,7 +266,7 @@ class Receiver:
             size += place[2]
             if size > REPLY_BYTES_MAX and (number or batch.parts):
                 fitting = number
-                size = REPLY_BYTES_MAX  # nothing smaller from another queue goes in its place: that would starve this one
+                size = REPLY_BYTES_MAX  # no smaller message of another queue takes its place: that would starve this one
                 break
         offsets: list[int] = []
         if fitting:

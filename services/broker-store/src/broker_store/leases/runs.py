@@ -1,7 +1,8 @@
-"""Runs: stretches of a queue's messages that share one fate, in one small object each. Pure, and ignorant of what a fate means.
+"""Runs: stretches of a queue's messages that share one state, one small object each. Pure. Never interprets the state.
 
-A run names its messages by a bit mask from its first offset on, so that a batch of 32 that is leased together and acknowledged
-together costs one object and one step. Runs of a table never overlap, which is what makes one findable by offset.
+A run names its messages by a bit mask from its first offset, so a batch of 32 that is leased and
+acknowledged together costs one object and one step. Runs of a table never overlap, so a run can be found by
+offset.
 """
 
 from bisect import bisect_left, bisect_right
@@ -9,26 +10,29 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 RUN_MESSAGES_MAX = 256
-"""No run covers more: a receive gives no more at once, and a mask of this size costs 60 bytes."""
+"""Most messages per run: a receive delivers no more at once, and a mask of this size costs 60 bytes."""
 
 
 class Kind(IntEnum):
-    """What is true of the messages of a run."""
+    """State of the messages of a run."""
 
     LEASED = 0
-    """Somebody has them, until `time_ms`."""
+    """A consumer has them until `time_ms`."""
     WAITING = 1
     """Given back with a delay, due at `time_ms`."""
     DUE = 2
-    """To be given to whoever asks next."""
+    """To be delivered to the next receiver."""
     HELD = 3
     """Behind an earlier message of the same key."""
     DEAD = 4
-    """Given too often: on the way to the dead letters."""
+    """Reached the delivery limit: on the way to the dead letters."""
 
 
 class Run:
-    """Messages `first + n` for each set bit n of `mask`; those of `pending` are being settled and change no more until then."""
+    """Messages `first + n` for each set bit n of `mask`.
+
+    Those of `pending` are being settled and do not change until then.
+    """
 
     __slots__ = ("attempt", "first", "key", "kind", "lease", "mask", "pending", "time_ms")
 
@@ -47,25 +51,25 @@ class Run:
         self.pending = 0
         self.kind = kind
         self.attempt = attempt
-        """How often they were given out."""
+        """Number of deliveries."""
         self.lease = lease
         """Number of the last lease, 0 when there was none since the start."""
         self.time_ms = time_ms
         self.key = key
-        """What orders them, or the topic they belong to in a retry topic; "" for neither."""
+        """The ordering key, or the topic in a retry topic. "" for neither."""
 
     @property
     def end(self) -> int:
-        """One past the highest offset still in it."""
+        """One above the highest offset in it."""
         return self.first + self.mask.bit_length()
 
     @property
     def lowest(self) -> int:
-        """The lowest offset still in it."""
+        """The lowest offset in it."""
         return self.first + (self.mask & -self.mask).bit_length() - 1
 
     def has(self, offset: int) -> bool:
-        """Whether a message is in it; `offset` must not lie below `first`."""
+        """Whether it holds a message. `offset` must not be below `first`."""
         return bool(self.mask >> (offset - self.first) & 1)
 
 
@@ -84,7 +88,7 @@ class Runs:
         return len(self._firsts)
 
     def __iter__(self) -> Iterator[Run]:
-        """Go through them in order; nothing may be added or removed meanwhile."""
+        """Iterate in order. Nothing may be added or removed meanwhile."""
         by_first = self._by_first
         return (by_first[first] for first in self._firsts)
 
@@ -107,11 +111,11 @@ class Runs:
         return self._by_first.get(first)
 
     def is_live(self, run: Run) -> bool:
-        """Whether the run is still one of these."""
+        """Whether the run is still in the table."""
         return self._by_first.get(run.first) is run
 
     def between(self, start: int, end: int) -> list[Run]:
-        """Return the runs that hold anything in [start, end)."""
+        """Return the runs with any message in [start, end)."""
         firsts = self._firsts
         at = max(bisect_right(firsts, start) - 1, 0)
         found: list[Run] = []
@@ -123,7 +127,7 @@ class Runs:
         return found
 
     def add(self, run: Run) -> None:
-        """Add a run; it overlaps none."""
+        """Add a run that overlaps no other."""
         firsts, first = self._firsts, run.first
         assert run.mask & 1, "a run begins with a message"
         assert first not in self._by_first
@@ -135,14 +139,14 @@ class Runs:
         self.count += run.mask.bit_count()
 
     def remove(self, run: Run) -> None:
-        """Forget a run."""
+        """Remove a run."""
         firsts = self._firsts
         del firsts[bisect_left(firsts, run.first)]
         del self._by_first[run.first]
         self.count -= run.mask.bit_count()
 
     def clear(self, run: Run, bits: int) -> None:
-        """Take messages out of a run, and out of the queue's care."""
+        """Remove messages from a run and from the table."""
         gone = run.mask & bits
         run.mask &= ~gone
         run.pending &= ~gone
@@ -153,9 +157,9 @@ class Runs:
             del self._by_first[run.first]
 
     def carve(self, run: Run, bits: int) -> list[Run]:
-        """Divide a run so that some of its messages are in runs by themselves; return those, in order.
+        """Split a run so that some of its messages are in runs of their own. Returns those, in order.
 
-        Unless it is wanted whole, the run itself is no longer one of these: its pieces took its place.
+        Unless all messages are wanted, the run itself leaves the table and its pieces replace it.
         """
         wanted = run.mask & bits
         if wanted == run.mask:
@@ -174,7 +178,7 @@ class Runs:
 
 
 def _pieces(mask: int, wanted: int) -> Iterator[tuple[int, int, bool]]:
-    """Cut a mask where wanted and other bits meet: (place of the lowest bit, mask from there, whether wanted)."""
+    """Split a mask where wanted and other bits meet: (place of the lowest bit, mask from there, whether wanted)."""
     at = 0
     while mask:
         skip = (mask & -mask).bit_length() - 1
@@ -192,7 +196,7 @@ def _pieces(mask: int, wanted: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def ranges_of(first: int, mask: int) -> list[int]:
-    """Return a mask as one flat list of offset, count, offset, count and so on."""
+    """Return a mask as one flat list: offset, count, offset, count, …."""
     if not mask & (mask + 1):
         return [first, mask.bit_length()]
     flat: list[int] = []

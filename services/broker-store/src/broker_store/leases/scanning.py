@@ -1,6 +1,6 @@
-"""Looks at messages that a group has not seen, and reads those that it is given. Works over one queue at a time; leases nothing.
+"""Finds messages that a group has not seen, and reads those to be delivered. Handles one queue at a time. Leases nothing.
 
-Reads never wait for the disk unless they are told that they may: `Cold` says which bytes would have to be waited for.
+Reads never wait for the disk unless allowed. Otherwise `Cold` names the bytes to wait for.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,14 @@ from gantry_wire.subscription import TAG, TagFilter
 from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
 
 LOOK_MAX = 4096
-"""Messages looked at for one receive and queue, where a filter or keys have them looked at one by one."""
+"""Messages checked per receive and queue, where a filter or keys require a check of each."""
 LOOK_STEPS_MAX = 32 * 1024
-"""What one receive may spend on looking, over all of its queues, in steps of `SqlFilter.steps`: some 8 ms. The next one goes on."""
+"""Work per receive on checks, over all its queues, in steps of `SqlFilter.steps`: about 8 ms.
+
+The next receive continues.
+"""
 RECORD_STEPS = 16
-"""What reading a record by itself costs, in such steps."""
+"""Cost of reading a single record, in such steps."""
 SLICE = 256
 READ_BYTES_MAX = 256 * 1024
 
@@ -42,26 +45,26 @@ class Cold(Exception):
 
 
 class Wanted(NamedTuple):
-    """A group's filter, compiled. `key` names the property that a message's key is taken from, if any."""
+    """A group's compiled filter. `key` names the property that holds a message's key, if any."""
 
     tags: TagFilter
     matches: Callable[[bytes], bool] | None
     key: bytes
     is_retry: bool
-    """Whether these are messages that came back, whose earlier tries count."""
+    """Whether these messages came back, so that earlier tries count."""
     steps: int
-    """What looking at one message costs."""
+    """Cost of checking one message."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether every message is wanted and none has to be looked into."""
+        """Whether every message is wanted without a check."""
         return self.tags.codes is None and self.matches is None and not self.key
 
 
 def wanted_of(chosen: GroupFilter, *, in_order: bool, is_retry: bool) -> Wanted:
-    """Compile a filter. Raises RefusedRequest (SUBSCRIPTION_PARSE_FAILED) for one that cannot be read."""
+    """Compile a filter. Raises RefusedRequest (SUBSCRIPTION_PARSE_FAILED) when it cannot be parsed."""
     key = RETRY_TOPIC.encode() if is_retry else SHARDING_KEY.encode() if in_order else b""
-    if is_retry:  # what was given once and came back is given again, whatever the filter is now
+    if is_retry:  # a message that came back is redelivered whatever the filter is now
         return Wanted(TagFilter.parse(None), None, key, is_retry=True, steps=RECORD_STEPS)
     if chosen.kind != TAG:
         sql = compile_or_refuse(chosen.kind, chosen.expression)
@@ -79,7 +82,7 @@ class Scanner:
     def __init__(self, log: LogReader) -> None:
         self._log = log
         self.damaged = 0
-        """Records that were left out because they fail their check."""
+        """Records left out because their check failed."""
 
     def look(
         self,
@@ -91,9 +94,9 @@ class Scanner:
         *,
         may_wait: bool,
     ) -> int:
-        """Let the table see what comes next, until `count` messages more are wanted or enough was looked at.
+        """Show the table the next messages, until `count` more are wanted or enough were checked.
 
-        Returns what is left of `steps_left`.
+        Returns the rest of `steps_left`.
         """
         looked = 0
         before = table.runs.count
@@ -135,7 +138,7 @@ class Scanner:
             if data is None or properties is None:
                 continue
             if named and find_property(properties, b"TAGS") not in named:
-                continue  # another tag of the same hash
+                continue  # another tag with the same hash
             if wanted.matches is not None and not wanted.matches(properties):
                 continue
             key = find_property(properties, wanted.key) if wanted.key else None
@@ -145,7 +148,7 @@ class Scanner:
         return len(units)
 
     def places(self, queue: QueueReader, run: Run) -> list[tuple[int, int, int]]:
-        """Return (offset, position, size) of a run's messages; those that are holes or gone are left out."""
+        """Return (offset, position, size) of a run's messages, without holes and removed ones."""
         found: list[tuple[int, int, int]] = []
         mask, first = run.mask, run.first
         removed_below = self._log.min_position
@@ -165,7 +168,7 @@ class Scanner:
     def read_all(
         self, places: list[tuple[int, int, int]], *, may_wait: bool
     ) -> tuple[list[int], list[bytes]]:
-        """Return the offsets of messages and their records; damaged ones are left out. Raises Cold."""
+        """Return the offsets of messages and their records, without damaged ones. Raises Cold."""
         position, end = places[0][1], places[-1][1] + places[-1][2]
         total = sum([size for _offset, _position, size in places])
         if position < end and (end - position == total or end - position <= READ_BYTES_MAX):
@@ -189,7 +192,7 @@ class Scanner:
             data = self._log.read(position, size) if may_wait else self._log.read_nowait(position, size)
         except PositionRemoved:
             return None
-        except LogError:  # damaged, or a unit that names what is not there
+        except LogError:  # damaged, or a unit that points to no record
             if not may_wait:
                 raise Cold(position, size) from None
             self.damaged += 1
@@ -203,7 +206,7 @@ class Scanner:
         return self.read(position, size, may_wait=True)
 
     def _read_whole(self, position: int, size: int, *, may_wait: bool) -> bytes | None:
-        """Read a stretch at once; None when it holds what must be read singly."""
+        """Read a stretch at once. None when it must be read record by record."""
         try:
             data = self._log.read(position, size) if may_wait else self._log.read_nowait(position, size)
         except LogError:
@@ -214,7 +217,10 @@ class Scanner:
 
 
 def reconsume_times_at(record: bytes) -> int:
-    """Return how often the message of a whole record had been given before it came back; a client may have sent less than 0."""
+    """Return how often the message of a record was delivered before it came back.
+
+    A client may have sent a negative number.
+    """
     return max(decode_record(record, check_crc=False).reconsume_times, 0)
 
 

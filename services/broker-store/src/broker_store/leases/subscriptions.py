@@ -1,7 +1,7 @@
-"""Which groups receive which topics, with the lease tables of their queues: known from the log alone (see derived.py).
+"""Which groups receive which topics, with the lease tables of their queues. A derived state: known from the log alone.
 
-Acknowledged messages, deliveries in vain, filters and starts are replayed; who holds a lease is not: after a restart everything
-that is not done is due at once. Pure.
+Acknowledgements, failed deliveries, filters and starts are replayed. Leases are not: after a restart
+everything that is not done is due at once. Pure.
 """
 
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ from broker_store.settling.mark import MARK, read_mark
 from gantry_wire.record import decode_record
 
 QUEUES_PER_SLICE = 64
-"""Queues of one part of a snapshot: 0.5 ms where each has a lease or two."""
+"""Queues per part of a snapshot: 0.5 ms with one or two leases each."""
 
 GroupTopic = tuple[str, str]
 
 
 class QueueLeases:
-    """One queue for one group: its table, and what was last committed of it."""
+    """One queue for one group: its table and its last commit."""
 
     __slots__ = ("applied", "committed", "queue_id", "reasons", "table")
 
@@ -42,14 +42,14 @@ class QueueLeases:
         self.queue_id = queue_id
         self.table = LeaseTable(start)
         self.committed = -1
-        """The committed offset as we know it; another one means that somebody moved the group."""
+        """The committed offset as known here. A different one means that a client moved the group."""
         self.applied = -1
-        """Position of the last record that the snapshot had of this queue: what the log says up to it is known."""
+        """Position of the last record that the snapshot includes for this queue."""
         self.reasons: dict[int, str] = {}
         """Why messages were given back, for their dead letters."""
 
     def delivered_from(self, offset: int) -> int:
-        """Count the messages at or above an offset, and above the low-water mark, that are done or on lease."""
+        """Count the messages at or above an offset, and above the low-water mark, that are done or leased."""
         table = self.table
         start, end = max(offset, table.low), table.unseen.next
         unseen = table.unseen.gaps.count(start, end)
@@ -71,14 +71,14 @@ class Subscription:
         self.topic = topic
         self.filter = GroupFilter()
         self.coming: GroupFilter | None = None
-        """The filter that is on its way into the log: in force once it is there."""
+        """The filter that is being logged. In force once the log has it."""
         self.queues: dict[int, QueueLeases] = {}
         self.turn = 0
-        """With which queue the next receive begins."""
+        """The queue with which the next receive begins."""
 
 
 class Subscriptions:
-    """All of them; a Derived."""
+    """All subscriptions; a Derived."""
 
     name = "leases"
     topics = frozenset({ACKS_TOPIC})
@@ -88,11 +88,11 @@ class Subscriptions:
         self._applied = -1
 
     def find(self, group: str, topic: str) -> Subscription | None:
-        """Return a subscription that exists."""
+        """Return an existing subscription."""
         return self._all.get((group, topic))
 
     def open(self, group: str, topic: str) -> Subscription:
-        """Return the subscription, made if need be: with no filter and no queue."""
+        """Return the subscription; create it without filter and queues if missing."""
         found = self._all.get((group, topic))
         if found is None:
             found = self._all[(group, topic)] = Subscription(group, topic)
@@ -103,7 +103,7 @@ class Subscriptions:
         return list(self._all.values())
 
     def delivered_from(self, group: str, topic: str, queue_id: int, offset: int) -> int:
-        """Count what a group that goes on at `offset` is given again, beyond what its committed offset says."""
+        """Count what a group that continues at `offset` receives again, beyond its committed offset."""
         one = self._all.get((group, topic))
         leases = None if one is None else one.queues.get(queue_id)
         return 0 if leases is None else leases.delivered_from(offset)
@@ -118,13 +118,13 @@ class Subscriptions:
             del self._all[(group, one.topic)]
 
     def applied_at(self, position: int) -> None:
-        """Note that the record at a position took effect."""
+        """Record that the record at a position took effect."""
         self._applied = max(self._applied, position)
 
     # Derived
 
     def wants(self, topic: str, properties: bytes) -> bool:
-        """Want what was acknowledged, and what became of messages that were settled for a group."""
+        """Select acknowledgements, and outcomes of messages that were settled for a group."""
         if topic == ACKS_TOPIC:
             return True
         mark = read_mark(properties) if MARK in properties else None
@@ -140,7 +140,7 @@ class Subscriptions:
             try:
                 self.apply(decode_note(decode_record(read(position, size)).body), position)
             except msgspec.DecodeError:
-                return  # another version's: what it says is not known here
+                return  # a record of another version, unknown here
             return
         mark = read_mark(properties)
         if mark is not None:
@@ -150,16 +150,17 @@ class Subscriptions:
                 queue.table.settle(mark.offset, 1)
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget who received a topic."""
+        """Forget the subscriptions to a topic."""
         for key in [key for key in self._all if key[1] == topic]:
             del self._all[key]
 
     def slices(self, position: int) -> Iterator[bytes]:
         """Yield the state in parts, some queues in each.
 
-        Each queue is as of its own moment. `applied` is below `position`: a record above it may be visible, and in the state, although
-        an earlier one waits for its flush. All from there on is replayed, in order, so what is known already has no effect.
-        What is dropped meanwhile is left out; the log says why, behind `applied`.
+        Each queue is as of its own moment. `applied` is below `position`: a record above it may be visible,
+        and in the state, while an earlier one waits for its flush. Everything from there on is replayed in
+        order, so known records have no effect. What is dropped meanwhile is left out: the log holds the
+        reason after `applied`.
         """
         applied = min(self._applied, position - 1)
         yield b'{"applied":%d,"topics":[' % applied
@@ -176,7 +177,7 @@ class Subscriptions:
         yield b"]}"
 
     def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002
-        """Begin with a snapshot, or with nothing."""
+        """Load a snapshot, or start empty."""
         self._all, self._applied = {}, -1
         if data is None:
             return True
@@ -192,7 +193,7 @@ class Subscriptions:
         return True
 
     def load_filters(self, data: bytes) -> None:
-        """Begin with the filters of a snapshot only: retention may have taken the records that say them, and a rebuild replays the rest."""
+        """Load only the filters of a snapshot. Retention may have removed their records; a rebuild replays the rest."""
         try:
             content = decode_snapshot(data)
         except msgspec.DecodeError:
@@ -201,11 +202,11 @@ class Subscriptions:
             self.open(topic.group, topic.topic).filter = topic.filter
 
     def pin(self) -> int | None:
-        """Need nothing of the log below a snapshot: it is whole."""
+        """Return None: a snapshot is complete and needs nothing of the log below it."""
         return None
 
     def apply(self, note: LeaseNote, position: int | None = None) -> None:
-        """Let a note take effect that the log has; in a replay with its position, as some queues may know it."""
+        """Apply a logged note. In a replay with its position, because some queues may include it already."""
         if note.gone:
             self.drop_group(note.group)
             return
@@ -218,7 +219,10 @@ class Subscriptions:
                 self._apply_queue(one, part)
 
     def apply_if_dropped(self, one: Subscription, note: LeaseNote) -> bool:
-        """Apply a note of tables that the deletion of their group or topic, in front of it in the log, has dropped. False: they are there."""
+        """Apply a note whose tables were dropped by the deletion of its group or topic earlier in the log.
+
+        False when they exist.
+        """
         if self.find(one.group, one.topic) is one:
             return False
         self.apply(note)
@@ -238,7 +242,7 @@ class Subscriptions:
 
 
 def _replayed(one: Subscription, queue_id: int) -> QueueLeases:
-    """Return a queue's leases; where the log does not say the start, what is committed will (see Opener)."""
+    """Return a queue's leases. Where the log does not hold the start, the committed offset does (see Opener)."""
     queue = one.queues.get(queue_id)
     if queue is None:
         queue = one.queues[queue_id] = QueueLeases(queue_id, 0)

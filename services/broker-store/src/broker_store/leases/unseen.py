@@ -1,7 +1,7 @@
-"""What of a queue was not looked at since the start: the rest above `next`, and gaps below it that a restart left. Pure.
+"""The messages of a queue not yet read since the start: everything from `next` on, and gaps below it left by a restart. Pure.
 
-A gap holds messages of which the log does not say that they are done. Gaps are looked at before anything above `next`, so after
-a restart all that was not acknowledged is due at once, in order, and knows how often it was given before.
+A gap holds messages that the log does not record as done. Gaps are read before anything above `next`, so
+after a restart everything that was not acknowledged is due at once, in order, with its delivery count.
 """
 
 from collections.abc import Iterator
@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from broker_store.leases.stretches import Stretches
 
 ATTEMPTS_MAX = 100_000
-"""Messages whose past deliveries are remembered; beyond it some begin to count anew."""
+"""Messages whose past deliveries are remembered. Beyond it some start counting from zero."""
 
 
 class Unseen:
-    """The stretches to be looked at, in order, and the attempts of messages in them."""
+    """The unread stretches, in order, and the delivery counts of their messages."""
 
     __slots__ = ("attempts", "gaps", "next")
 
     def __init__(self, start: int) -> None:
         self.next = start
-        """The first offset never looked at."""
+        """The first offset never read."""
         self.gaps = Stretches()
         """Stretches below `next`."""
         self.attempts: dict[int, int] = {}
-        """How often messages had been given, as the log knows."""
+        """Delivery counts, as the log holds them."""
 
     @property
     def low(self) -> int:
@@ -32,17 +32,17 @@ class Unseen:
 
     @property
     def first(self) -> tuple[int, int | None]:
-        """The stretch to look at next; its end is None where the queue's own end is."""
+        """The next stretch to read. Its end is None when it ends with the queue."""
         if self.gaps:
             return self.gaps.first
         return self.next, None
 
     def has(self, offset: int) -> bool:
-        """Whether a message was not looked at."""
+        """Whether a message is unread."""
         return offset >= self.next or self.gaps.has(offset)
 
     def saw(self, start: int, end: int) -> None:
-        """Take the beginning of the first stretch out."""
+        """Remove the beginning of the first stretch."""
         if not self.gaps:
             assert start == self.next <= end
             self.next = end
@@ -52,7 +52,7 @@ class Unseen:
         self.gaps.cut(start, end)
 
     def cut(self, start: int, end: int) -> None:
-        """Take [start, end) out, wherever it lies; what it leaves behind below the new `next` becomes a gap."""
+        """Remove [start, end) anywhere. What remains below the new `next` becomes a gap."""
         if end > self.next:
             if start > self.next:
                 self.gaps.append(self.next, start)
@@ -70,7 +70,7 @@ class Unseen:
                 del attempts[offset]
 
     def note_attempts(self, first: int, count: int, attempt: int) -> None:
-        """Remember how often messages were given; of those that are seen or done nothing is kept."""
+        """Remember delivery counts. Nothing is kept for messages that are read or done."""
         for offset in range(first, first + count):
             if len(self.attempts) >= ATTEMPTS_MAX:
                 return
@@ -78,20 +78,20 @@ class Unseen:
                 self.attempts[offset] = max(attempt, self.attempts.get(offset, 0))
 
     def skip_to(self, offset: int) -> None:
-        """Leave out everything below an offset."""
+        """Drop everything below an offset."""
         self.gaps.cut(0, offset)
         self.next = max(self.next, offset)
         self.forget_attempts(0, offset)
 
     def end_at(self, offset: int) -> None:
-        """Believe nothing of messages at or above an offset: a crash took them, and others will have their offsets."""
+        """Drop everything at or above an offset: a crash lost these messages, and others will get their offsets."""
         if self.next > offset:
             self.gaps.cut(offset, self.next)
             self.next = offset
             self.attempts = {at: attempt for at, attempt in self.attempts.items() if at < offset}
 
     def merged(self, others: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        """Yield the gaps and other stretches, which overlap none, in order; those that touch as one."""
+        """Yield the gaps and other stretches, which do not overlap, in order. Adjacent ones are joined."""
         gaps = iter(self.gaps)
         gap, other = next(gaps, None), next(others, None)
         start = end = -1

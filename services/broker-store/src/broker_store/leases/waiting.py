@@ -1,7 +1,7 @@
-"""9034: who waits for something to receive, without leasing it. Woken by arrivals and by what becomes due; pure.
+"""Request 9034: clients that wait for messages without leasing them. Arrivals and due messages wake them. Pure.
 
-As many are woken as messages may be there, oldest first. Who was woken and did not come back for them leaves them to others: the
-shell asks again after a moment (see `Leases`).
+As many are woken as messages may be available, oldest first. A client that does not fetch them leaves them
+to others: `Leasing` offers them again after a moment.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ GroupTopic = tuple[str, str]
 
 
 class WaitPeer(Protocol):
-    """Whose connection a wait came over."""
+    """The connection of a wait."""
 
     @property
     def id(self) -> int:
@@ -50,15 +50,15 @@ class Waiters:
 
     @property
     def is_full(self) -> bool:
-        """Whether one more may not wait."""
+        """Whether no further wait is accepted."""
         return self.count >= WAITERS_MAX
 
     def keys_now(self) -> list[GroupTopic]:
-        """Return the (group, topic) that somebody waits for."""
+        """Return the (group, topic) of all waits."""
         return list(self._by_key)
 
     def add(self, waiter: Waiter, codes: TagFilter) -> Waiter | None:
-        """Keep a wait in place of one with the same id, which is returned; `codes` is what arrivals are judged by."""
+        """Keep a wait. Returns the one with the same id that it replaces. `codes` are the tags codes it wants."""
         group, topic = waiter.key
         replaced = self.drop(waiter.key, waiter.peer.id, waiter.wait_id)
         self._by_key.setdefault(waiter.key, {})[waiter.peer.id, waiter.wait_id] = waiter
@@ -67,7 +67,7 @@ class Waiters:
         return replaced
 
     def drop(self, key: GroupTopic, peer_id: int, wait_id: int) -> Waiter | None:
-        """Forget one wait."""
+        """Drop one wait."""
         waiting = self._by_key.get(key)
         waiter = None if waiting is None else waiting.pop((peer_id, wait_id), None)
         if waiter is not None:
@@ -75,7 +75,7 @@ class Waiters:
         return waiter
 
     def arrived(self, topic: str, tags_codes: Sequence[int]) -> list[Waiter]:
-        """Take out who the arrival of messages in a topic may concern."""
+        """Remove and return the waits that new messages in a topic may concern."""
         groups = self._by_topic.get(topic)
         if groups is None:
             return []
@@ -87,7 +87,7 @@ class Waiters:
         return woken
 
     def take(self, key: GroupTopic, count: int) -> list[Waiter]:
-        """Take out up to `count` waits, the oldest first."""
+        """Remove and return up to `count` waits, oldest first."""
         waiting = self._by_key.get(key)
         if not waiting:
             return []
@@ -97,11 +97,11 @@ class Waiters:
         return taken
 
     def take_if(self, keys: Iterable[GroupTopic]) -> list[Waiter]:
-        """Take out all waits of these."""
+        """Remove and return all waits of these keys."""
         return [waiter for key in keys for waiter in self.take(key, WAITERS_MAX)]
 
     def expire(self, now_ms: int) -> list[Waiter]:
-        """Take out the waits whose time is over."""
+        """Remove and return the waits whose time is over."""
         late = [
             one for of_key in self._by_key.values() for one in of_key.values() if one.deadline_ms <= now_ms
         ]
@@ -110,7 +110,7 @@ class Waiters:
         return late
 
     def close_peer(self, peer_id: int) -> None:
-        """Forget the waits of a connection that is gone."""
+        """Drop the waits of a closed connection."""
         gone = [one for of_key in self._by_key.values() for one in of_key.values() if one.peer.id == peer_id]
         for one in gone:
             self.drop(one.key, peer_id, one.wait_id)

@@ -1,1 +1,4 @@
-"""The storage engine: bytes and positions on disk. It knows records, segments and units, but no topic and no client."""
+"""The storage engine: bytes and positions on disk.
+
+Knows records, segments and units; never a topic's settings or a client.
+"""

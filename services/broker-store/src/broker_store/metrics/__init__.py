@@ -1,1 +1,1 @@
-"""What the store counts. Counts only what others report."""
+"""Metrics of the store. Counts only what others report, and never changes it."""

@@ -1,1 +1,4 @@
-"""Opens a store directory, rebuilds what was lost, and takes the checkpoints that bound what a start reads. Accepts no send."""
+"""Opens a store directory, rebuilds lost state, and takes the checkpoints that bound what a start reads.
+
+Never accepts a send.
+"""

@@ -1,1 +1,4 @@
-"""How a store is put together and lives: parts, listeners, registration, care of the disk, stop in order. Decides nothing about a message."""
+"""Assembly and life of a store: parts, listeners, registration, disk care, orderly stop.
+
+Never decides about a message.
+"""

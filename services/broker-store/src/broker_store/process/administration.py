@@ -1,4 +1,4 @@
-"""Builds the answers to tools that need both halves: progress, units, cleaning, settings, copies, modes."""
+"""Builds the administration handlers that need both halves of the store: progress, units, cleaning, settings, copies, modes."""
 
 from collections.abc import Awaitable, Callable
 
@@ -20,7 +20,7 @@ from broker_store.requests.deferred_replies import DeferredReplies
 
 
 class Administration:
-    """These handlers as one part."""
+    """These handlers as one feature."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Administration:
         return {code: entry for part in parts for code, entry in part.commands().items()}
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return nothing: no part of it runs by itself."""
+        """Return nothing: it has no loop."""
         return {}
 
     def closed(self, _peer: object) -> None:
-        """Do nothing: nothing depends on a connection."""
+        """Do nothing: no state depends on a connection."""
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish running requests."""
         await self._later.close()
         await self._kept.close()
 

@@ -1,4 +1,4 @@
-"""Puts a store process together and lives its life: ports, recovery, serving, stop in order."""
+"""Assembles a store process and runs it: ports, recovery, serving, orderly stop."""
 
 import asyncio
 import gc
@@ -51,7 +51,7 @@ from gantry_wire.ids import pack_host
 from gantry_wire.known_headers import KnownHeaders
 
 GC_THRESHOLDS = (100_000, 50, 100)
-"""Messages on their way hold no cycles: looking for some after every 700 of them only costs time."""
+"""In-flight messages contain no cycles, so a collection after every 700 of them would only cost time."""
 PROGRESS_SECONDS = 1.0
 
 _log = get_logger()
@@ -87,7 +87,7 @@ class StoreProcess:
         self._is_recovered = False
 
     async def run(self) -> None:
-        """Live until asked to stop. Raises StartRefused when the surroundings do not allow a start."""
+        """Run until asked to stop. Raises StartRefused when the environment does not allow a start."""
         gc.set_threshold(*GC_THRESHOLDS)
         lock = self._lock()
         try:
@@ -125,7 +125,7 @@ class StoreProcess:
             await self._serve(self._opening)
 
     async def _recover(self, opening: Opening, slices: Slices, *, until_rebuild: bool) -> bool:
-        """Run slices of the recovery to its end, or to where a rebuild begins; False when asked to stop meanwhile."""
+        """Run slices of the recovery to its end, or to where a rebuild begins. False when asked to stop meanwhile."""
         logged_s = time.monotonic()
         for _ in slices:
             if until_rebuild and opening.is_rebuild:
@@ -165,7 +165,7 @@ class StoreProcess:
         kept.restore()
 
     async def _serve_reads(self, opening: Opening, slices: Slices) -> None:
-        """Go on rebuilding, and let pulls have what is there again."""
+        """Continue the rebuild and serve pulls of what is rebuilt."""
         table = CommandTable(self._classes, self._known_headers)
         table.add_all(rebuild_commands(self._commands(), opening.store.queues.find))
         self._listeners.admit(table)
@@ -175,7 +175,7 @@ class StoreProcess:
         await self._recover(opening, slices, until_rebuild=False)
 
     def _commands(self) -> Commands:
-        """Return every command this store serves once it is whole."""
+        """Return every command of the fully recovered store."""
         assert self._sending is not None
         assert self._consuming is not None
         return {**self._sending.commands(), **self._consuming.commands(), **all_commands(self._features)}
@@ -233,7 +233,7 @@ class StoreProcess:
             self._life.supervise(name, loop)
 
     async def _stop(self) -> None:
-        """Stop accepting, answer what is held and under way, flush, close the log."""
+        """Stop accepting, answer held and running requests, flush, close the log."""
         self._listeners.shut("stopping")
         sending, consuming = self._sending, self._consuming
         if self._registration is not None:

@@ -28,7 +28,7 @@ _log = get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is there whatever store is opened."""
+    """What exists independently of the opened store."""
 
     settings: Settings
     files: Files
@@ -38,7 +38,7 @@ class Surroundings:
     hints: Hints
     pool: ConnectionPool
     address: str
-    """host:port that clients are told."""
+    """host:port as advertised to clients."""
     index_trouble: Callable[[], str | None]
 
 
@@ -86,7 +86,7 @@ def build_consuming(
 
 
 def build_hooks(around: Surroundings, sending: Sending) -> Hooks:
-    """Return what listens to this store: the extensions named in the settings, started. Raises StartRefused."""
+    """Return the hooks of the configured extensions, started. Raises StartRefused."""
     settings = around.settings
     failed = around.metrics.counters(
         "gantry_store_extension_failures", "Exceptions raised by extensions.", ("extension", "point")
@@ -111,7 +111,7 @@ def build_hooks(around: Surroundings, sending: Sending) -> Hooks:
 def build_registration(
     around: Surroundings, store: OpenedStore, sending: Sending, config: BrokerConfig
 ) -> Registration | None:
-    """Return what keeps the broker known; None without nameservers."""
+    """Return the registration, None without nameservers."""
     settings = around.settings
     if not settings.nameservers:
         return None

@@ -1,4 +1,4 @@
-"""Builds the parts that talk to clients on somebody's behalf: resets, relays, replies."""
+"""Builds the parts that send requests to clients for others: resets, relays, replies."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,7 +14,7 @@ from broker_store.requests.deferred_replies import DeferredReplies
 
 
 class ClientRequests:
-    """These parts as one. Each question waits in its request class."""
+    """These parts as one feature. Each request waits in its request class."""
 
     def __init__(
         self, around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming
@@ -48,14 +48,14 @@ class ClientRequests:
         return {**self.resetting.commands(), **self._relays.commands(), **self._replies.commands()}
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return nothing: no part of it runs by itself."""
+        """Return nothing: it has no loop."""
         return {}
 
     def closed(self, _peer: object) -> None:
-        """Do nothing: a connection that is gone ends its own questions."""
+        """Do nothing: a closed connection ends its own requests."""
 
     async def close(self) -> None:
-        """Finish resets. What waits for a client is given up: the connections end anyway."""
+        """Finish resets. Requests that wait for a client are cancelled, because the connections end anyway."""
         await self._resets.close()
         for deferred in self._asking:
             await deferred.cancel()

@@ -12,12 +12,12 @@ from broker_store.opening.opened import OpenedStore
 
 
 def now_of(clock: StoreClock) -> Now:
-    """Return the moment at which a delay begins."""
+    """Return the current times at which a delay begins."""
     return Now(clock.now_ms(), clock.wall_ms())
 
 
 def build_delays(store: OpenedStore) -> Delays:
-    """Return what decides about messages with a delay."""
+    """Return the part that handles messages with a delay."""
     settings = store.settings
     horizon_ms = settings.delay_horizon_seconds * 1000
     return Delays(
@@ -26,6 +26,6 @@ def build_delays(store: OpenedStore) -> Delays:
 
 
 def build_recalls(store: OpenedStore, delays: Delays, targets: Targets, appends: Appends) -> Recalls:
-    """Return what takes timed messages back."""
+    """Return the part that recalls timed messages."""
     is_enabled = store.settings.recall_enable
     return Recalls(RecallParts(delays, store.topics, targets, appends, store.clock.now_ms, is_enabled))

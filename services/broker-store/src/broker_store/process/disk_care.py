@@ -1,4 +1,4 @@
-"""Looks after the disk: refuses sends in time when it fills, deletes old segments, drops expired snapshots."""
+"""Looks after the disk: refuses sends before it is full, deletes old segments, drops expired snapshots."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,13 +30,13 @@ _log = get_logger()
 
 
 class LiveRetention:
-    """When segments go, as the settings or code 25 say now."""
+    """When segments are deleted, by the settings or by code 25."""
 
     def __init__(self, settings: Settings) -> None:
         self.value = retention_settings(settings)
 
     def bind(self, config: BrokerConfig) -> None:
-        """Let code 25 change it."""
+        """Let code 25 change these settings."""
 
         def set_time(hours: int) -> None:
             self.value = replace(self.value, keep_ms=hours * HOUR_MS)
@@ -75,32 +75,35 @@ class DiskCare:
         self._thread = thread
         self._clock = clock
         self._filled_ms: tuple[int, int] = -1, 0
-        """A segment, and the store time of the first message behind it: it was full by then."""
+        """A segment, and the store time of the first message after it: it was full by then."""
         self._removed: set[str] = set()
-        """Segments whose files another program removed: each is reported once."""
+        """Segments whose files another program removed. Each is reported once."""
         self.held_from: Callable[[], int | None] = lambda: None
-        """Lowest log position of what is undecided, None when nothing is."""
+        """Lowest log position of an undecided item, None when there is none."""
         self._space = Space(files, self._directory, log)
         self.retention = LiveRetention(settings)
-        """When segments go; the assembly gives one that code 25 changes."""
+        """When segments are deleted. The assembly provides one that code 25 changes."""
         self._logged_state = LogState.RUNNING
         self._wake = asyncio.Event()
         self.deleted_segments = 0
         self.roll_below = 0
-        """Undecided items below this position keep a segment that ought to go: their owners are to roll them forward. 0: none do."""
+        """Undecided items below this position keep an expired segment: their owners must roll them forward.
+
+        0 when none do.
+        """
 
     def disk_full_met(self) -> None:
-        """Look at once: a write found no room."""
+        """Check at once: a write found no room."""
         self._wake.set()
 
     def use(self) -> DiskUse:
-        """Return how full the disk is."""
+        """Return the current disk use."""
         return DiskUse(self._files.total_bytes(self._directory), self._files.free_bytes(self._directory))
 
     async def watch_space(self) -> None:
         """Check free space about once a second. Supervised."""
         while True:
-            self._wake.clear()  # before looking: who finds the disk full meanwhile is heard
+            self._wake.clear()  # before the check, so that a full disk reported meanwhile is not missed
             state = await asyncio.get_running_loop().run_in_executor(self._thread, self._space.check)
             if state is not self._logged_state:
                 reason = self._log.stop_reason if state is LogState.STOPPED else ""
@@ -118,7 +121,7 @@ class DiskCare:
                 continue
 
     async def delete_old(self) -> None:
-        """Delete what is too old, or what must go, a few files a round. Supervised."""
+        """Delete expired segments, or those that must go, a few files per round. Supervised."""
         while True:
             await asyncio.sleep(RETENTION_SECONDS)
             for _ in range(SEGMENTS_PER_ROUND):
@@ -128,20 +131,21 @@ class DiskCare:
             await asyncio.get_running_loop().run_in_executor(self._thread, expire, self._clock.now_ms())
 
     async def delete_expired(self) -> int:
-        """Delete expired segments whatever the hour; returns how many."""
+        """Delete expired segments at any hour. Returns how many."""
         count = 0
         while await self._delete_oldest(any_hour=True):
             count += 1
         return count
 
     async def forget_deleted(self) -> None:
-        """Delete what queues and index still hold of deleted segments."""
+        """Delete the entries of deleted segments from queues and index."""
         await self._forget_before(self._log.min_position)
 
     def _ages(self, now_ms: int) -> list[SegmentAge]:
-        """Return the two oldest segments with the latest times at which they can have been written, by the believed wall clock.
+        """Return the two oldest segments with the latest time each can have been written, by the trusted wall clock.
 
-        The file of the oldest may have been stamped by a clock that was wrong; the store time of what came behind it never was.
+        The oldest file may have been stamped by a wrong clock. The store time of what follows it is always
+        right.
         """
         segments = self._log.segments[:2]
         ages = [
@@ -156,9 +160,9 @@ class DiskCare:
         return ages
 
     def _modified_ms(self, segment: Segment, now_ms: int) -> int:
-        """Return when a segment's file was written last. A file that another program removed counts as written now: it never expires by it.
+        """Return the last write time of a segment's file. A file removed by another program counts as written now, so it never expires.
 
-        The log itself watches over removed files and stops where a flush would be lost.
+        The log itself detects removed files, and stops where a flush would be lost.
         """
         try:
             modified_ms = self._files.modified_ms(segment.path)
@@ -174,7 +178,7 @@ class DiskCare:
         return modified_ms
 
     def _filled(self, behind: Segment) -> int:
-        """Return the store time of the first record of a segment, 0 or less where there is none yet."""
+        """Return the store time of a segment's first record, 0 or less if it has none yet."""
         start, filled_ms = self._filled_ms
         if start != behind.start or filled_ms <= 0:
             self._filled_ms = behind.start, store_ms_at(self._log, behind.start)
@@ -223,7 +227,7 @@ class DiskCare:
 
 
 def read_hours(value: str) -> frozenset[int]:
-    """Return hours of the day, written as 04;13. Raises ValueError."""
+    """Return hours of the day, given as 04;13. Raises ValueError."""
     parts = value.strip().split(";")
     if not all(part.isdecimal() and int(part) <= 23 for part in parts):
         raise ValueError("write hours from 0 to 23, as 04;13")
@@ -231,7 +235,7 @@ def read_hours(value: str) -> frozenset[int]:
 
 
 def retention_settings(settings: Settings) -> RetentionSettings:
-    """Return the settings as retention wants them. Raises ValueError for an hour that no day has."""
+    """Return the retention settings. Raises ValueError for an hour that does not exist."""
     return RetentionSettings(
         keep_ms=settings.reserved_hours * HOUR_MS,
         delete_hours=frozenset(int(hour) for hour in settings.delete_when.split(";")),

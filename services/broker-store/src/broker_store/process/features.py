@@ -1,6 +1,7 @@
-"""The parts of a store beside sending and reading, each behind one shape; here they are built and put side by side.
+"""The features of a store beside sending and reading, behind one interface. Builds and combines them.
 
-A part joins by one line in `build_behaviours`. It takes what it needs from the two halves; none knows another.
+Add a feature by one line in `build_features`. It takes what it needs from the two halves; features never
+know each other.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,7 +29,7 @@ Loops = dict[str, Callable[[], Awaitable[None]]]
 
 
 class ClosedPeer(Protocol):
-    """A connection that is gone."""
+    """A closed connection."""
 
     @property
     def id(self) -> int:
@@ -37,27 +38,27 @@ class ClosedPeer(Protocol):
 
     @property
     def closed_here(self) -> bool:
-        """Whether the store ended it; else the client did, or its death."""
+        """Whether the store closed it, not the client."""
         ...
 
 
 class Feature(Protocol):
-    """One such part."""
+    """One feature."""
 
     def commands(self) -> Commands:
         """Return its entries of the command table."""
         ...
 
     def loops(self) -> Loops:
-        """Return what runs beside the requests, by name."""
+        """Return its background loops by name."""
         ...
 
     def closed(self, peer: ClosedPeer, /) -> None:
-        """Hear of a connection that is gone."""
+        """Handle a closed connection."""
         ...
 
     async def close(self) -> None:
-        """Finish what is under way and save everything. Sends are drained afterwards."""
+        """Finish running requests and save all state. Sends are drained afterwards."""
         ...
 
 
@@ -69,7 +70,7 @@ def build_features(
     thread: Executor,
     kept: RuntimeConfigFile,
 ) -> list[Feature]:
-    """Return all parts, over one opened store."""
+    """Return all features of one opened store."""
     return [
         _retrying(around, store, sending, consuming),
         _locks(store, sending, consuming),
@@ -82,12 +83,12 @@ def build_features(
 
 
 def all_commands(features: list[Feature]) -> Commands:
-    """Return the command table entries of all parts."""
+    """Return the command table entries of all features."""
     return {code: entry for part in features for code, entry in part.commands().items()}
 
 
 def all_loops(features: list[Feature]) -> Loops:
-    """Return the loops of all parts."""
+    """Return the loops of all features."""
     return {name: loop for part in features for name, loop in part.loops().items()}
 
 

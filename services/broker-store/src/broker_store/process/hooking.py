@@ -1,4 +1,4 @@
-"""Puts extensions where they hear of things: around entries of the command table, and beside the readers. Only where one listens."""
+"""Connects extensions to the command table and to the readers, only where an extension listens."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ Describe = Callable[[Request, Command], Any]
 
 
 class _Point:
-    """Who listens before and after one kind of request, and what they are told of it."""
+    """The extensions that listen before and after one kind of request, and their event."""
 
     def __init__(self, extensions: Extensions, name: str, describe: Describe) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class _Point:
 
 
 class Hooks:
-    """Wraps what extensions listen to, and leaves everything else as it is."""
+    """Wraps what extensions listen to, and leaves everything else unchanged."""
 
     def __init__(self, extensions: Extensions, now_ms: Callable[[], int]) -> None:
         self._extensions = extensions
@@ -59,15 +59,15 @@ class Hooks:
         )
 
     def close(self) -> None:
-        """End the extensions."""
+        """Stop the extensions."""
         self._extensions.close()
 
     def commands(self, commands: Commands) -> Commands:
-        """Return the table with listeners around the entries that have some."""
+        """Return the table with hooks around the entries that have listeners."""
         return {code: (name, self._around(code, handler)) for code, (name, handler) in commands.items()}
 
     def readers(self, readers: Readers) -> Readers:
-        """Return the readers, with those beside them who want to hear of what was stored."""
+        """Return the readers, with the extensions that listen to stored messages."""
         stored = self._extensions.having("on_stored")
         half_watchers = self._extensions.having("on_half_given_up")
         return (
@@ -110,7 +110,7 @@ class Hooks:
 
 
 class _Watch:
-    """A peer whose answer to one request is listened to; otherwise it is that peer."""
+    """A peer that reports the answer to one request; otherwise it behaves like the peer."""
 
     def __init__(self, peer: Peer, opaque: int, after: Callable[[Reply], None]) -> None:
         self._peer = peer
@@ -151,7 +151,7 @@ class _Watch:
         return getattr(self._peer, name)
 
     def look(self, frame: bytes) -> None:
-        """Tell of a frame if it is the answer; pushes and later answers pass."""
+        """Report a frame if it is the answer. Pushes and later answers pass."""
         after = self._after
         if after is None:
             return
@@ -164,7 +164,7 @@ class _Watch:
 
 
 class _Observed:
-    """Readers with observers beside them: somebody is always to be told of arrivals."""
+    """Readers with extensions: arrivals must always be reported."""
 
     def __init__(
         self,
@@ -194,7 +194,10 @@ class _Observed:
 
 
 def _describe_all(points: list[_Point], request: Request, command: Command) -> list[tuple[_Point, Any]]:
-    """Describe a request to each point; one whose header cannot be read is left to its handler, which says so."""
+    """Describe a request to each point.
+
+    A request whose header cannot be parsed is left to its handler, which reports that.
+    """
     try:
         return [(point, point.describe(request, command)) for point in points]
     except WireError:

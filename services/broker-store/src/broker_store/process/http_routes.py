@@ -1,4 +1,4 @@
-"""The store's HTTP side: health, metrics, snapshots for readers of the files."""
+"""The store's HTTP side: health, metrics, snapshots for programs that read the files."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class SnapshotRoutes:
         return {("POST", "/snapshots"): self.make, ("DELETE", "/snapshots/{id}"): self.drop}
 
     async def make(self, request: Request) -> Response:
-        """Make a snapshot and answer its manifest."""
+        """Make a snapshot and return its manifest."""
         if self._store is None or self._snapshots is None:
             return _not_open()
         text = request.query.get("ttlSeconds", str(TTL_SECONDS_DEFAULT))
@@ -49,7 +49,7 @@ class SnapshotRoutes:
         return json_response(to_json(manifest), 201)
 
     async def drop(self, request: Request) -> Response:
-        """Drop a snapshot before its time is over."""
+        """Drop a snapshot before it expires."""
         if self._snapshots is None:
             return _not_open()
         try:

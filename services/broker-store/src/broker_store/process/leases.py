@@ -15,7 +15,7 @@ from broker_store.requests.deferred_replies import DeferredReplies
 def build_leasing(
     around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming
 ) -> Leasing:
-    """Return the leases, told of arrivals, of deleted topics and of offsets that are set."""
+    """Return the leases, connected to arrivals, topic deletions and offset changes."""
     parts = LeaseParts(
         log=store.log,
         queues=store.queues,

@@ -1,4 +1,7 @@
-"""The ports of a store: remoting, fast port, HTTP. Open first, so that a taken port is known at once; who may come in is said later."""
+"""The ports of a store: remoting, fast port, HTTP.
+
+Opened first, so that a taken port fails at once; admission follows later.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,9 +31,9 @@ class Listeners:
         self._main: CommandTable | None = None
         self._fast: CommandTable | None = None
         self.reason = "starting"
-        """Why nobody is let in, in words; empty once the store serves."""
+        """Why requests are refused, empty once the store serves."""
         self.port = self.fast_port = 0
-        """Ports in force, once they are open."""
+        """Actual ports, once they are open."""
         limits = LinkLimits(
             output_bytes_max=settings.output_bytes_max,
             output_pause_bytes=min(LinkLimits().output_pause_bytes, settings.output_bytes_max),
@@ -55,18 +58,18 @@ class Listeners:
             raise StartRefused(f"a port of {settings.listen} cannot be opened: {error}") from error
 
     def admit(self, table: CommandTable) -> None:
-        """Let everybody in to the commands of this table."""
+        """Serve the commands of this table."""
         self._main, self._fast = table, table.without(NOT_ON_FAST_PORT)
 
     def shut(self, reason: str) -> None:
-        """Refuse what comes from now on, in words; connections stay open."""
+        """Refuse requests from now on, with this reason. Connections stay open."""
         self._main = self._fast = None
         self.reason = reason
         self.server.stop_accepting()
         self._fast_server.stop_accepting()
 
     async def close(self) -> None:
-        """Let answers leave, then close all connections and ports."""
+        """Send the remaining answers, then close all connections and ports."""
         await self.server.close(CLOSE_SECONDS)
         await self._fast_server.close(CLOSE_SECONDS)
         with suppress(OSError):

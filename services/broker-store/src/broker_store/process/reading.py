@@ -1,4 +1,4 @@
-"""The reading side of a store as one part: built once, told of arrivals and closed connections, asked for its commands.
+"""The reading side of a store as one part: gets arrivals and closed connections, and provides commands.
 
 Owns groups, committed offsets, clients and held pulls. Writes to the log only through `append_internal`.
 """
@@ -51,7 +51,7 @@ from gantry_wire.errors import MalformedBody
 from gantry_wire.names import SYSTEM_GROUP_PREFIX, SYSTEM_TOPIC_PREFIX
 
 READER_THREADS = 2
-"""Threads that wait for the disk on behalf of pulls and queries: the loop never does."""
+"""Threads that wait for the disk for pulls and queries. The loop never does."""
 SAMPLE_SECONDS = 1.0
 FLUSH_OFFSETS_SECONDS = 5.0
 EXPIRE_CLIENTS_SECONDS = 10.0
@@ -61,7 +61,7 @@ _log = get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ConsumingParts:
-    """What the reading side is built on."""
+    """Dependencies of the reading side."""
 
     log: LogReader
     queues: QueueTable
@@ -76,7 +76,7 @@ class ConsumingParts:
     now_ms: Callable[[], int]
     """Store time."""
     steady_ms: Callable[[], int]
-    """No wall clock: what tells whether a client fell silent."""
+    """A monotonic clock, which detects silent clients."""
     classes: dict[str, RequestClass]
     metrics: Metrics
     config: BrokerConfig
@@ -85,11 +85,11 @@ class ConsumingParts:
     cluster_name: str
     broker_name: str
     address: str
-    """host:port that clients are told."""
+    """host:port as advertised to clients."""
 
 
 class Consuming:
-    """Everything that reads."""
+    """The reading side."""
 
     def __init__(self, parts: ConsumingParts) -> None:
         self._parts = parts
@@ -117,18 +117,18 @@ class Consuming:
         bind_settings(parts.config, parts.settings, self.groups)
         self.settings, self.in_thread = parts.settings, self._in_thread
         self.lease_arrivals: Arrivals = NoArrivals()
-        """Receives that wait; given by the leases."""
+        """Waiting receives, provided by the leases."""
         self._register_metrics()
 
-    # What the rest of the store calls
+    # --- calls from the rest of the store ---
 
     @property
     def held_count(self) -> int:
-        """Pulls and receives held now; while there are none nobody needs to tell of arrivals."""
+        """Number of held pulls and receives. While it is 0 no arrivals need be reported."""
         return self.pulls.held_count + self.lease_arrivals.held_count
 
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
-        """Note messages that became readable, once per queue and batch."""
+        """Record readable messages, once per queue and batch."""
         self.pulls.arrived(topic, queue_id, first_offset, tags_codes)
         self.lease_arrivals.arrived(topic, tags_codes)
 
@@ -138,7 +138,7 @@ class Consuming:
         self.lease_arrivals.answer_arrivals()
 
     def topic_deleted(self, topic: str) -> None:
-        """Forget groups' offsets in a topic, and answer who waits on it."""
+        """Drop groups' offsets in a topic, and answer what waits on it."""
         self.offsets.remove_topic(topic)
         self.metrics.forget_topic(topic)
         self.filters.table.forget_topic(topic)
@@ -147,11 +147,11 @@ class Consuming:
 
     @property
     def on_unregister(self) -> list[Callable[[str, str], None]]:
-        """Called with group and client id when a client leaves a consumer group of its own will."""
+        """Callbacks with group and client id when a client leaves a consumer group by itself."""
         return self._client_handlers.on_unregister
 
     def closed(self, peer: Peer) -> None:
-        """Forget a connection that is gone."""
+        """Handle a closed connection."""
         self.pulls.close_peer(peer.id)
         self._client_handlers.close_peer(peer.id)
 
@@ -178,7 +178,7 @@ class Consuming:
         }
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what runs beside the requests, by name; each ends only by being cancelled."""
+        """Return the background loops by name. Each ends only by cancellation."""
         return {
             "samples": partial(_every, SAMPLE_SECONDS, self._sample),
             "offsets": self._flush_offsets,
@@ -187,7 +187,7 @@ class Consuming:
         }
 
     async def stop(self) -> None:
-        """Answer what is held, finish what is under way, save everything."""
+        """Answer held requests, finish running ones, save all state."""
         await self.pulls.close()
         await self._queries.close()
         await self._admin.close()
@@ -197,7 +197,7 @@ class Consuming:
         self._threads.shutdown(wait=False)
         self._config_thread.shutdown(wait=False)
 
-    # Loops
+    # --- loops ---
 
     def _sample(self) -> None:
         now_ms = self._parts.now_ms()
@@ -220,7 +220,7 @@ class Consuming:
                 _log.warning("group paused: it reads too far behind", group=group, behind_bytes=behind)
                 self.groups.set_consume_enable(group, enable=False)
 
-    # Building
+    # --- building ---
 
     def _load_groups(self) -> tuple[GroupTable, Saver]:
         file = ConfigFile(self._parts.files, f"{self._parts.config_dir}/subscriptionGroup.json")
@@ -321,7 +321,9 @@ class Consuming:
 
     def _lags(self) -> Iterator[Lag]:
         for topic, group, offsets in self.offsets.all():
-            if group.startswith(SYSTEM_GROUP_PREFIX):  # the txn-checker's is held at its beginning on purpose
+            if group.startswith(
+                SYSTEM_GROUP_PREFIX
+            ):  # the txn-checker's offset is kept at its beginning on purpose
                 continue
             for queue_id, offset in offsets.items():
                 queue = self._parts.queues.find(topic, queue_id)
@@ -339,6 +341,6 @@ async def _every(seconds: float, action: Callable[[], None]) -> None:
 
 
 def _local_s(now_ms: int) -> int:
-    """Return local time in seconds, so that midnights are those of the machine."""
+    """Return local time in seconds, so that midnight is the machine's."""
     seconds = now_ms // 1000
     return seconds + (localtime(seconds).tm_gmtoff or 0)

@@ -1,6 +1,6 @@
-"""Tells every nameserver that this broker lives and which topics it has.
+"""Registers this broker and its topics with every nameserver.
 
-Regularly, at once when a topic changes, and again as soon as a connection to one was lost.
+Does so regularly, at once when a topic changes, and as soon as a lost connection returns.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from gantry_wire.bodies import RegisterBrokerBody, TopicConfig, TopicConfigSeria
 from gantry_wire.headers import BrokerIdentityHeader, RegisterBrokerHeader
 
 WATCH_SECONDS = 0.5
-"""Between two looks whether a nameserver was lost or has come back."""
+"""Interval of checks for lost and returned nameservers."""
 KNOWN_SECONDS_MAX = 1.0
-"""How long an answer about a topic waits for nameservers at most; RocketMQ's own waits up to 24 s."""
+"""Longest wait of an answer about a topic for nameservers. RocketMQ's own waits up to 24 s."""
 ROUTE_SUBJECT = "gantry.route."
 PERM_RW = 6
 
@@ -26,7 +26,7 @@ _log = get_logger()
 
 
 class Identity(NamedTuple):
-    """Who registers."""
+    """Identity of this broker."""
 
     cluster_name: str
     broker_name: str
@@ -36,7 +36,7 @@ class Identity(NamedTuple):
 
 
 class Registration:
-    """Keeps this broker known."""
+    """Keeps this broker registered."""
 
     def __init__(
         self,
@@ -57,27 +57,28 @@ class Registration:
         self._wake = asyncio.Event()
         self._changed: set[str] = set()
         self._waiting: list[asyncio.Future[None]] = []
-        """Who waits for the next registration."""
+        """Waiters for the next registration."""
         self._under_way: list[asyncio.Future[None]] | None = None
-        """Who waits for the one under way; None while there is none."""
+        """Waiters for the running registration, None when none runs."""
         self._one_at_a_time = asyncio.Lock()
-        """A start registers, and so does the loop: who waits is told by that registration which holds the topic."""
+        """The start registers, and so does the loop: the registration that includes the topic completes its waiters."""
         self._has_left = False
-        """Nothing is registered any more: the loop goes on until a stop is over."""
+        """Registers nothing any more, though the loop runs until the stop is complete."""
         self._failing: set[str] = set()
         self.broker_permission = PERM_RW
         self.registrations = 0
         self.failures = 0
 
     def topic_changed(self, topic: str) -> None:
-        """Register with the end of this turn, and hint that the topic's route changed."""
+        """Register at the end of this turn, and publish a hint that the topic's route changed."""
         self._changed.add(topic)
         self._wake.set()
 
     def when_known(self, answer: Callable[[], None]) -> None:
-        """Call `answer` once nameservers were told what is there now, or after KNOWN_SECONDS_MAX.
+        """Call `answer` once nameservers have the current topics, or after KNOWN_SECONDS_MAX.
 
-        A client that made a topic asks for its route within a millisecond; a RocketMQ consumer that finds none asks again after 30 s.
+        A client that creates a topic requests its route within a millisecond. A RocketMQ consumer that
+        finds none retries only after 30 s.
         """
         waiting = self._waiting if self._changed else self._under_way
         if waiting is None:
@@ -109,7 +110,7 @@ class Registration:
                 continue
 
     async def register(self) -> bool:
-        """Register with all nameservers once, behind a registration under way; True when every one took it."""
+        """Register with all nameservers once, after a running registration. True when every one accepted."""
         async with self._one_at_a_time:
             changed, self._changed = self._changed, set()
             under_way = self._under_way = self._waiting
@@ -141,7 +142,7 @@ class Registration:
         return all(isinstance(answer, Registered) for answer in answers.values())
 
     async def unregister(self) -> None:
-        """Say that this broker leaves; a nameserver that cannot be reached finds out by itself."""
+        """Unregister this broker. A nameserver that cannot be reached finds out by itself."""
         self._has_left = True
         identity = self._identity
         header = BrokerIdentityHeader(
@@ -189,7 +190,7 @@ class Registration:
         return any(self._pool.get_nowait(address) is None for address in addresses)
 
     def _note(self, address: str, answer: object) -> None:
-        """Log a nameserver's first failure and its recovery, not every try."""
+        """Log a nameserver's first failure and its recovery, but not every try."""
         if isinstance(answer, Registered):
             self.registrations += 1
             if address in self._failing:

@@ -1,4 +1,4 @@
-"""Reads what tools ask about a broker and the figures do not know: disk, ends of the log, age of its oldest message."""
+"""Reads runtime information that metrics do not hold: disk, ends of the log, age of its oldest message."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from gantry_wire.record import decode_record
 
 
 class RuntimeReader:
-    """Answers for code 28. `read` touches the disk: call it in a thread."""
+    """Provides the state for code 28. `read` accesses the disk: call it in a thread."""
 
     def __init__(self, store: OpenedStore, appends: Appends, now_ms: Callable[[], int]) -> None:
         self._store = store
@@ -20,7 +20,7 @@ class RuntimeReader:
         self._boot_ms = now_ms()
 
     def read(self) -> RuntimeState:
-        """Return the state of this moment."""
+        """Return the current state."""
         store, log, now_ms = self._store, self._store.log, self._now_ms()
         return RuntimeState(
             now_ms=now_ms,

@@ -1,4 +1,4 @@
-"""The sending half of a store, put together: group commit, checks, topics, idempotency, and the loops behind them."""
+"""The sending half of a store, assembled: group commit, checks, topics, idempotency, and their loops."""
 
 import asyncio
 import os
@@ -47,7 +47,7 @@ _log = get_logger()
 
 
 def _never(*_: object) -> bool:
-    """Take nothing: the place of a fast path that is off."""
+    """Take nothing: used where a fast path is off."""
     return False
 
 
@@ -55,13 +55,13 @@ class Sending:
     """Everything that changes the log. Built once over an opened store, inside the running loop."""
 
     cleaner: Cleaner | None = None
-    """Who deletes old files; given once the loops start."""
+    """Deletes old files. Set when the loops start."""
 
     def __init__(
         self, store: OpenedStore, classes: dict[str, RequestClass], at_turn_end: AtTurnEnd, thread: Executor,
         *, fast_paths: bool,
     ) -> None:  # fmt: skip
-        """Without `fast_paths` every message is an entry of the group commit by itself."""
+        """Without `fast_paths` every message is its own entry of the group commit."""
         settings = store.settings
         self.store = store
         self.dispatch = Dispatch(None if store.index is None else VisibleKeys(store.index))
@@ -138,11 +138,11 @@ class Sending:
 
     @property
     def send_one(self) -> Handler:
-        """The handler of single sends, which `plain.take` may go before."""
+        """Return the handler of single sends, which `plain.take` may precede."""
         return self._sends.single
 
     def bind_settings(self, config: BrokerConfig) -> None:
-        """Let code 25 change what the sending side can change while it runs."""
+        """Let code 25 change the sending side's settings."""
         sends = self.appends.sends
         policy = self.store.topics
 
@@ -164,7 +164,7 @@ class Sending:
         config.bind("autoCreateTopicEnable", set_auto_create)
 
     def start(self, readers: Readers | None) -> None:
-        """Begin to accept sends: recovery is over."""
+        """Accept sends: recovery is over."""
         if readers is not None:
             self.dispatch.readers = readers
         self.store.log.prezero.start_thread()
@@ -173,7 +173,10 @@ class Sending:
         self.topics_saver.changed()
 
     async def look_after_flushes(self) -> None:
-        """Under async flush, have everything synced within its interval; answer what waits too long. Supervised."""
+        """With asynchronous flush, sync everything within its interval, and answer entries that wait too long.
+
+        Supervised.
+        """
         log, interval_s = self.store.log, self.store.settings.flush_interval_ms / 1000
         pause_s = min(interval_s / 2, LATE_CHECK_SECONDS)
         while True:
@@ -202,7 +205,7 @@ class Sending:
             _log.warning("checkpoint failed, the last one stays in force", reason=str(error))
 
     async def drain(self, seconds: float) -> None:
-        """Let what was submitted become durable and answered, for at most so long."""
+        """Wait until submitted entries are durable and answered, at most this long."""
         self.appends.flush()
         end_s = self._loop.time() + seconds
         while not self.appends.is_idle and self._loop.time() < end_s:
@@ -210,7 +213,7 @@ class Sending:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        """Save everything and leave the directory as after a stop in order, if the disk allows it."""
+        """Save all state and leave the directory as after an orderly stop, if the disk allows it."""
         self.settling.ahead.close()
         await self.drain(self.store.settings.drain_seconds)
         await self.topics_saver.close()
@@ -220,7 +223,7 @@ class Sending:
         self.store.log.close()
 
     def _is_readable(self, topic: str, first: Remembered) -> bool:
-        """Whether the first message of a key is still there: neither its topic was deleted nor its part of the log."""
+        """Whether a key's first message still exists: neither its topic was deleted nor its part of the log."""
         queue = self.store.queues.find(topic, first.queue_id)
         if queue is None or first.position < self.store.log.min_position:
             return False
@@ -239,7 +242,10 @@ class Sending:
         )
 
     def _encode_note(self) -> bytes:
-        """Return the note of the last checkpoint with the topics deleted since; nothing where there was none, and all is walked."""
+        """Return the note of the last checkpoint with the topics deleted since.
+
+        Empty where there was none, and the whole log is walked.
+        """
         note = self.checkpoints.note
         return b"" if note is None else encode_note(with_retired(note, self.store.queues))
 
@@ -255,7 +261,7 @@ def _bounded(sends: RequestClass, settings: Settings) -> RequestClass:
 
 
 def build_stamp(store: OpenedStore) -> Stamp:
-    """Return what adds this broker's properties."""
+    """Return the stamp with this broker's properties."""
     ids = UniqueIds(store.store_host[:-4], os.getpid(), random.getrandbits(32))
     return Stamp(
         store.settings.region,

@@ -1,4 +1,4 @@
-"""Builds the settling over an opened store."""
+"""Builds settling over an opened store."""
 
 from broker_store.commit.appends import Appends, AtTurnEnd
 from broker_store.commit.targets import Targets
@@ -9,7 +9,7 @@ from broker_store.settling.settling import Settling, SettlingParts
 def build_settling(
     store: OpenedStore, appends: Appends, targets: Targets, at_turn_end: AtTurnEnd
 ) -> Settling:
-    """Return the settling over an opened store."""
+    """Return settling over an opened store."""
     return Settling(
         SettlingParts(
             store.log, appends, store.queues, store.topics, targets, store.states.settled,

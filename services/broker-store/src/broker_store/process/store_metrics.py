@@ -1,4 +1,4 @@
-"""The sending half's figures: read when asked, so that counting costs the hot path nothing."""
+"""Metrics of the sending half. Read on demand, so that counting costs the hot path nothing."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,10 @@ COUNT_SECONDS = 1.0
 
 
 async def count_puts(queues: QueueTable, metrics: StoreMetrics, delayed: SettledTable) -> None:
-    """Turn the growth of every queue into counts by topic, once a second; note what waits for its time. Supervised."""
+    """Count new messages by topic from the growth of every queue, once a second, and update the delay metrics.
+
+    Supervised.
+    """
     seen: dict[Queue, tuple[int, int]] = {
         queue: (queue.next_offset, queue.put_bytes) for queue in queues.all()
     }
@@ -35,7 +38,7 @@ async def count_puts(queues: QueueTable, metrics: StoreMetrics, delayed: Settled
 
 
 def note_delays(queues: QueueTable, metrics: StoreMetrics, delayed: SettledTable) -> None:
-    """Note what waits for its time, and how fast that is delivered or taken back."""
+    """Update how many messages wait for their time, and how fast they are delivered or recalled."""
     settled = delayed.of((TIMER_TOPIC, 0, ""))
     decided = settled.cursor + settled.settled_above
     timers = queues.find(TIMER_TOPIC, 0)
@@ -50,7 +53,7 @@ def note_delays(queues: QueueTable, metrics: StoreMetrics, delayed: SettledTable
 def register_metrics(
     metrics: Metrics, store: OpenedStore, sending: Sending, server: RemotingServer, care: DiskCare
 ) -> None:
-    """Name what can be read of the sending half."""
+    """Register the metrics of the sending half."""
     _show_log(_Naming(metrics), store, sending)
     _show_disk(_Naming(metrics), store, care)
     metrics.gauge(
@@ -68,7 +71,7 @@ def register_metrics(
 
 
 class _Naming:
-    """Adds figures without labels under the names of a store."""
+    """Adds metrics without labels under the store's prefix."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics

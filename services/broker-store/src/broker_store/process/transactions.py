@@ -1,4 +1,4 @@
-"""The transactions' part of a store, put together over the sending and the reading half."""
+"""The transactions of a store, assembled over the sending and the reading half."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,12 +37,12 @@ from gantry_link.pool import ConnectionPool
 
 @dataclass(frozen=True, slots=True)
 class TransactionParts:
-    """What transactions are built on."""
+    """Dependencies of transactions."""
 
     store: OpenedStore
     appends: Appends
     keys: VisibleKeys | None
-    """None while the index is switched off."""
+    """None when the index is switched off."""
     settling: Settling
     recent: RecentHalves
     levels: LevelList
@@ -51,12 +51,12 @@ class TransactionParts:
     in_thread: InThread
     pool: ConnectionPool
     address: str
-    """host:port that clients are told."""
+    """host:port as advertised to clients."""
     index_trouble: Callable[[], str | None]
 
 
 class Transactions:
-    """Decisions about half messages, and questions about them."""
+    """Decisions about half messages, and queries about them."""
 
     def __init__(self, parts: TransactionParts) -> None:
         store, settling = parts.store, parts.settling
@@ -88,7 +88,7 @@ class Transactions:
         return {**self._ending.commands(), **self._requests.commands()}
 
     def show(self, metrics: Metrics) -> None:
-        """Add what Prometheus sees."""
+        """Register the metrics."""
         counts = self.metrics
         metrics.counted(
             "gantry_store_transactions",
@@ -102,21 +102,21 @@ class Transactions:
         )
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what runs beside the requests; the checker has the other clocks."""
+        """Return the background loops. The checker has the other timers."""
         return {"overtakenHalves": self.overtaken.run}
 
     def closed(self, peer: object) -> None:
-        """Forget a connection that is gone: none is remembered here."""
+        """Do nothing: no state depends on a connection."""
 
     async def close(self) -> None:
-        """Finish what is under way."""
+        """Finish running requests."""
         await self._later.close()
 
 
 def build_transactions(
     around: Surroundings, store: OpenedStore, sending: Sending, consuming: Consuming
 ) -> Transactions:
-    """Return the part over both halves of a store."""
+    """Return the feature over both halves of a store."""
     transactions = Transactions(
         TransactionParts(
             store, sending.appends, sending.dispatch.keys, sending.settling, sending.halves.recent, sending.delays.levels,

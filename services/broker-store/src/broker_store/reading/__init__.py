@@ -1,1 +1,1 @@
-"""Reads: pulls and held pulls, filtered scans, queries by key, position and time. Changes no message."""
+"""Reads: pulls, held pulls, filtered scans, queries by key, position and time. Never changes a message."""

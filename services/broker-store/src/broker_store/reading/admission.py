@@ -1,6 +1,6 @@
 """Whether a pull is allowed, and which messages it wants: RocketMQ 5.3.3's checks, in their order, with their codes.
 
-Nothing here depends on the offset; a held pull is checked again when it is answered. Pure.
+No check depends on the offset. A held pull is checked again when it is answered. Pure.
 """
 
 from functools import lru_cache
@@ -19,13 +19,13 @@ from gantry_wire.sql92 import SqlFilter
 from gantry_wire.subscription import EVERYTHING, TAG, TagFilter
 
 FLAG_SUBSCRIPTION = 4
-"""The pull brings its own subscription; without it the group's heartbeats say what it wants."""
+"""The pull carries its own subscription. Without it the group's heartbeats say what it wants."""
 FLAG_CLASS_FILTER = 8
 FAQ = "See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 
 
 class PullRequest:
-    """One pull on its way; what is needed to answer it now or later."""
+    """A pull in flight, with everything needed to answer it now or later."""
 
     __slots__ = ("deadline_ms", "group", "header", "opaque", "peer", "sql", "topic", "wanted")
 
@@ -37,9 +37,9 @@ class PullRequest:
         self.topic = header.topic
         self.wanted: TagFilter = EVERYTHING
         self.sql: SqlFilter | None = None
-        """The filter by properties, in place of one by tag."""
+        """The filter by properties, instead of one by tag."""
         self.deadline_ms = 0
-        """Loop time until which it may be held; 0 before it was held first."""
+        """Loop time (ms) until which it may be held, 0 until it is first held."""
 
 
 class Admission:
@@ -64,7 +64,7 @@ class Admission:
         self._find_topic = topics.find
 
     def admit(self, request: PullRequest) -> None:
-        """Check everything that does not depend on the offset, and set the filter. Raises WireError."""
+        """Run every check that does not depend on the offset, and set the filter. Raises WireError."""
         header, group, topic = request.header, request.group, request.topic
         if not self._settings.broker_permission & PERM_READ:
             raise _forbidden(f"the broker[{self._broker_ip}] pulling message is forbidden")
@@ -94,7 +94,7 @@ class Admission:
         return config
 
     def _set_filter(self, request: PullRequest, *, may_broadcast: bool) -> None:
-        """Set what is wanted: as the pull says itself, or as the group's heartbeats said."""
+        """Set the filter: from the pull itself, or from the group's heartbeats."""
         header = request.header
         if header.sys_flag & FLAG_CLASS_FILTER:
             raise refuse_class_filter()
@@ -113,7 +113,7 @@ class Admission:
             request.wanted, request.sql = tag_filter_of(subscription.sub_string), None
 
     def _set_sql(self, request: PullRequest, kind: str, *, compiling: str | None = None) -> None:
-        """Set a filter by properties: the one given, or else the one the group's heartbeats have registered."""
+        """Set a filter by properties: the given one, or the one the group's heartbeats registered."""
         if not self._settings.property_filter_enable:
             remark = f"The broker does not support consumer to filter message by {kind[:64]}"
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)
@@ -131,7 +131,7 @@ class Admission:
         request.sql = known.compiled
 
     def _stored_subscription(self, request: PullRequest, may_broadcast: bool) -> SubscriptionData:
-        """Return what the group's heartbeats said about the topic."""
+        """Return the group's subscription to the topic, from its heartbeats."""
         group, topic = request.group, request.topic
         consumers = self._clients.consumers.get(group)
         if consumers is None:
@@ -153,7 +153,7 @@ class Admission:
 
 @lru_cache(maxsize=4096)
 def tag_filter_of(expression: str) -> TagFilter:
-    """Return the filter of an expression of tags. Raises RefusedRequest for one that cannot be read."""
+    """Return the filter of a tag expression. Raises RefusedRequest when it cannot be parsed."""
     try:
         return TagFilter.parse(expression)
     except MalformedExpression as error:

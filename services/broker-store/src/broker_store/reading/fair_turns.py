@@ -1,4 +1,4 @@
-"""One piece of work at a time, and the owners of what waits take turns: whoever asks for much waits for itself.
+"""One piece of work at a time, with turns between owners: an owner with much work delays only itself.
 
 Within one owner, first come, first served.
 """
@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager
 
 
 class FairTurns:
-    """A lock whose waiters are served owner by owner."""
+    """A lock that serves its waiters owner by owner."""
 
     def __init__(self) -> None:
         self._is_taken = False
         self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
-        """Owner → its waiters. The next turn is that of the first owner; who had a turn goes to the end."""
+        """Owner → its waiters. The first owner has the next turn, and moves to the end after it."""
 
     @asynccontextmanager
     async def of(self, owner: int) -> AsyncGenerator[None]:
-        """Hold the turn inside the block. A cancelled wait gives its place up."""
+        """Hold the turn inside the block. A cancelled wait gives up its place."""
         await self._take(owner)
         try:
             yield
@@ -35,12 +35,12 @@ class FairTurns:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it got the turn in the moment it was cancelled
+            if turn.done() and not turn.cancelled():  # it got the turn just as it was cancelled
                 self._pass_on()
             raise
 
     def _pass_on(self) -> None:
-        """Give the turn to the next that still waits, or set it free."""
+        """Give the turn to the next waiter, or release it."""
         while self._waiting:
             owner, turns = next(iter(self._waiting.items()))
             del self._waiting[owner]

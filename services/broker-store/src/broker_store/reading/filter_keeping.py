@@ -1,4 +1,4 @@
-"""The filters of a store as one part: the table, its file consumerFilter.json, code 46, and the cleaning of what left long ago."""
+"""The filters of a store: the table, its file consumerFilter.json, code 46, and the removal of long-dead filters."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ _log = get_logger()
 
 
 class Filters:
-    """Owns the table. The file is a help for tools and for RocketMQ: after its loss every heartbeat fills the table again."""
+    """Owns the table. The file only serves tools and RocketMQ: if it is lost, heartbeats fill the table again."""
 
     def __init__(
         self, file: ConfigFile, settings: ReadSettings, now_ms: Callable[[], int], thread: Executor
@@ -44,11 +44,14 @@ class Filters:
         return {RequestCode.CHECK_CLIENT_CONFIG: ("clientManager", self.check_config)}
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what runs beside the requests."""
+        """Return the background loops."""
         return {"filters": self._save_and_clean}
 
     def check_config(self, _peer: Peer, command: Command) -> bytes:
-        """46: whether a subscription can be served here. A filter by properties is compiled, to say what is wrong with it."""
+        """Handle 46: whether a subscription can be served.
+
+        Compiles a property filter, so that the answer names its fault.
+        """
         subscription = decode_body(command.body, CheckClientRequestBody).subscription_data
         kind = subscription.expression_type or TAG
         if subscription.class_filter_mode:
@@ -61,11 +64,11 @@ class Filters:
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     async def stop(self) -> None:
-        """Save the table as it is."""
+        """Save the table."""
         await self.save()
 
     async def save(self) -> None:
-        """Write the file if anything changed. A failure is logged, and tried again at the next call."""
+        """Write the file if anything changed. A failure is logged; the next call retries."""
         changes = self.table.changes
         if changes == self._saved:
             return

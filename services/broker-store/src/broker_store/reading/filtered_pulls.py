@@ -1,7 +1,7 @@
-"""Pulls with an SQL92 filter: reads the log in stretches, lets others have their turn between them, answers in the end.
+"""Pulls with an SQL92 filter: reads the log in stretches, yields to others between them, and answers at the end.
 
-However many filtered pulls run, one slice of one of them runs per turn of the loop, and connections take turns. What is new at the end of a queue is looked
-at within the turn that asks for it, as for any other pull.
+One slice of one filtered pull runs per turn of the loop, and connections take turns. New messages at the
+end of a queue are checked within the requesting turn, as for any other pull.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class ScanReading(NamedTuple):
 
 
 class Scans:
-    """All filtered pulls under way."""
+    """All filtered pulls in flight."""
 
     def __init__(self, reading: ScanReading) -> None:
         self._log = reading.log
@@ -40,10 +40,11 @@ class Scans:
         is_wanted: Callable[[], bool],
         done: Callable[[Exception | None], None],
     ) -> bool:
-        """Look at the first records; True when that was all. Otherwise go on beside the loop, and call `done` at the end.
+        """Check the first records; True when that completes the pull.
 
-        `owner` is the connection that pays for it. `is_wanted` is asked before each slice: whether anybody still waits
-        for the answer.
+        Otherwise continues in the background and calls `done` at the end. `owner` is the connection whose
+        turns this uses. `is_wanted` is called before each slice: whether anybody still waits for the
+        answer.
         """
         stretch = scan.next_stretch(FIRST_UNITS)
         while stretch is not None:
@@ -79,7 +80,7 @@ class Scans:
             while not is_over and is_wanted():
                 async with self._turns.of(owner):
                     stretch, is_over = self._slice(scan)
-                    await asyncio.sleep(0)  # the turn is held until the loop has turned
+                    await asyncio.sleep(0)  # hold the turn for one turn of the loop
                 if stretch is not None:
                     is_over = await self._look_slowly(scan, stretch)
         except Exception as error:  # noqa: BLE001 - whoever asked is told, and the others go on
@@ -88,7 +89,7 @@ class Scans:
             done(None)
 
     def _slice(self, scan: Scan) -> tuple[Stretch | None, bool]:
-        """Look at one stretch; return it when it has to be read another way, and whether the scan is over."""
+        """Check one stretch. Return it when it must be read on the slow path, and whether the scan is over."""
         stretch = scan.next_stretch()
         if stretch is None:
             return None, True
@@ -103,10 +104,10 @@ class Scans:
         try:
             return self._log.read_nowait(stretch.start, stretch.size)
         except _TROUBLE:
-            return None  # the slow way looks closer
+            return None  # the slow path finds out why
 
     async def _look_slowly(self, scan: Scan, stretch: Stretch) -> bool:
-        """Read a stretch where it may wait for the disk, record by record where a part of it is damaged or gone."""
+        """Read a stretch, waiting for the disk if needed; record by record where part of it is damaged or gone."""
         try:
             data: bytes = await self._in_thread(self._log.read, stretch.start, stretch.size)
         except _TROUBLE:

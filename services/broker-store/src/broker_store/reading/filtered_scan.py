@@ -1,7 +1,7 @@
-"""A filtered pull's search: property bytes of one record after the other, straight from stretches of the log.
+"""The scan of a filtered pull: applies the filter to the property bytes of records, directly in stretches of the log.
 
-Pure: it says which stretch it wants next and is given its bytes; how they are read, and when others have their turn, is the
-shell's. No record is decoded: the lengths in it lead to its properties, which the compiled filter looks at.
+Pure: it requests a stretch and receives its bytes. The caller decides how they are read and when other work
+runs. No record is decoded: its lengths lead to its properties.
 """
 
 from struct import Struct
@@ -17,23 +17,26 @@ from gantry_wire.sql92 import SqlFilter
 from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 SCAN_UNITS_MAX = 16_384
-"""Records looked at for one pull. RocketMQ stops after 800; here a pull that drops nearly all costs fewer round trips."""
+"""Records checked per pull. RocketMQ stops after 800; more saves round trips for a pull that drops nearly all."""
 SLICE_UNITS = 512
-"""Records looked at in one go, unless the filter is large: about half a millisecond, then others have their turn."""
+"""Records checked at once with an ordinary filter: about half a millisecond, then others run."""
 FIRST_UNITS = 64
-"""Records looked at within the turn that asks."""
+"""Records checked within the requesting turn."""
 RECORD_STEPS = 4
-"""What a record costs beside its filter, in steps of `SqlFilter.steps`: a quarter of a microsecond or so each."""
+"""Cost of a record beside its filter, in steps of `SqlFilter.steps`: about a quarter of a microsecond each."""
 STEPS_PER_UNIT = 16
-"""A filter of up to so many steps a record, with the record's own, has all of the units above; a larger one has fewer."""
+"""A filter with up to this many steps per record, the record's own included, gets the full limits above.
+
+A larger filter gets fewer records.
+"""
 STRETCH_BYTES_MAX = 256 * 1024
 GAP_BYTES_MAX = 16 * 1024
-"""Records further apart than this are not read in one stretch: copying the gap would cost more than a system call."""
+"""Records further apart than this are read separately: copying the gap would cost more than a system call."""
 
 _SIZE = Struct(">i")
 _SYS_FLAG_LOW_AT = 39
 _BODY_AT = (88, 100, 100, 112)
-"""Where the body begins, by which of the two hosts are IPv6 (two bits of the system flag)."""
+"""Start of the body, by which of the two hosts are IPv6 (two bits of the system flag)."""
 _MAGIC_LOW_AT, _MAGIC_V2_LOW = 7, MAGIC_V2 & 0xFF
 _TAKE = _SIZE.unpack_from
 
@@ -41,7 +44,10 @@ Unit = tuple[int, int, int]
 
 
 class Stretch(NamedTuple):
-    """Units whose records lie near each other; `size` bytes of the log from `start` on hold them all. Empty: only holes."""
+    """Units whose records lie near each other, in `size` bytes of the log from `start` on.
+
+    Without a size there are only holes.
+    """
 
     start: int
     size: int
@@ -49,7 +55,7 @@ class Stretch(NamedTuple):
 
 
 class Scan:
-    """One pull under way. `parts` are the records found, as they lie."""
+    """One pull in flight. `parts` are the found records, as stored."""
 
     __slots__ = ("_batch", "_count_max", "_is_removed", "_log", "_matches", "_queue", "_scan_end", "_steps", "ask", "damaged", "found", "parts")  # fmt: skip
 
@@ -68,7 +74,7 @@ class Scan:
         self._is_removed = False
 
     def next_stretch(self, count: int = SLICE_UNITS) -> Stretch | None:
-        """Return what to look at next, at most `count` records of an ordinary filter; None when the scan is over."""
+        """Return what to check next, at most `count` records of an ordinary filter. None when the scan is over."""
         offset = self.found.next_offset
         if offset >= self._scan_end:
             self._end()
@@ -81,11 +87,11 @@ class Scan:
 
     @property
     def is_begun(self) -> bool:
-        """Whether as many records were looked at as the turn that asks has room for."""
+        """Whether the records of the requesting turn are used up."""
         return self.found.next_offset - self.ask.offset >= self._units(FIRST_UNITS)
 
     def look(self, stretch: Stretch, data: bytes) -> bool:
-        """Look at the records of a stretch; True when the pull has all that it may carry."""
+        """Check the records of a stretch. True when the reply is full."""
         start, matches, found = stretch.start, self._matches, self.found
         removed_below = self._log.min_position
         for position, size, _code in stretch.units:
@@ -106,12 +112,12 @@ class Scan:
         return False
 
     def skip(self, stretch: Stretch, *, is_damaged: bool) -> None:
-        """Pass over a stretch: a hole, or a record that cannot be read."""
+        """Skip a stretch: a hole, or a record that cannot be read."""
         self.found.next_offset += len(stretch.units)
         self.damaged += is_damaged
 
     def _take(self, position: int, size: int, record: bytes) -> bool:
-        """Add a record, or say that the reply is full."""
+        """Add a record, or report that the reply is full."""
         found, limits = self.found, self.ask.limits
         if not found.spans:
             near = self._log.visible_end - position <= limits.memory_bytes
@@ -127,11 +133,11 @@ class Scan:
         return True
 
     def _units(self, count: int) -> int:
-        """Return how many records take as long as `count` do with an ordinary filter; one at least."""
+        """Return how many records take as long as `count` with an ordinary filter, at least one."""
         return min(count, max(count * STEPS_PER_UNIT // self._steps, 1))
 
     def _end(self) -> None:
-        """Settle what the reply says. A scan that met nothing up to the queue's end has found an end, as an empty pull does."""
+        """Set the status of the reply. A scan that found nothing up to the queue's end ends like an empty pull."""
         found = self.found
         if found.spans:
             return
@@ -145,7 +151,7 @@ class Scan:
 
 
 def properties_at(data: bytes, at: int, size: int) -> bytes | None:
-    """Return the property bytes of the record that begins at `at`; None when no record of that size begins there."""
+    """Return the property bytes of the record at `at`. None when no record of that size begins there."""
     try:
         if _TAKE(data, at)[0] != size:
             return None
@@ -165,7 +171,7 @@ def properties_at(data: bytes, at: int, size: int) -> bytes | None:
 
 
 def _near(units: list[Unit], removed_below: int) -> Stretch:
-    """Return the first of the units, as many as one read may cover."""
+    """Return as many of the first units as one read may cover."""
     start = end = -1
     for number, (position, size, _code) in enumerate(units):
         if size == HOLE_SIZE or size <= 0 or position < removed_below:
@@ -183,5 +189,5 @@ def _near(units: list[Unit], removed_below: int) -> Stretch:
 
 
 def spans_of(stretch: Stretch) -> list[Span]:
-    """Return where the records of a stretch lie."""
+    """Return the spans of a stretch's records."""
     return [(position, size) for position, size, _code in stretch.units if 0 < size != HOLE_SIZE]

@@ -1,7 +1,7 @@
-"""Pulls that are held until a message arrives: who waits on which queue, from which offset, until when.
+"""Held pulls: which queue and offset each waits for, and until when.
 
-Pure: the shell tells of arrivals, of closed connections and of the time, and answers what it gets back. Every step costs the
-same with ten held pulls as with ten thousand. Knows no sockets, no topics' settings and no message.
+Pure: callers report arrivals, closed connections and the time, and answer the returned pulls. Every step
+costs the same with 10 held pulls as with 10,000. Never reads a socket, a topic's settings or a message.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ QueueKey = tuple[str, int]
 RequestT = TypeVar("RequestT")
 
 TICK_MS = 50
-"""Deadlines are kept in steps of this size: a pull is answered at most this late."""
+"""Step of deadlines in ms: a pull is answered at most this late."""
 HELD_MAX = 100_000
-"""Pulls held at once; one more is answered empty at once instead (RocketMQ's capacity of its pull queue)."""
+"""Most held pulls. One more is answered empty at once (RocketMQ's capacity of its pull queue)."""
 
 
 class HeldPull(Generic[RequestT]):
-    """One pull that waits. `offset` moves on over messages that its filter does not want."""
+    """A waiting pull. `offset` moves past messages that its filter does not want."""
 
     __slots__ = ("deadline_ms", "key", "offset", "peer_id", "request", "wait_id", "wanted")
 
@@ -40,7 +40,7 @@ class HeldPull(Generic[RequestT]):
         self.deadline_ms = deadline_ms
         self.peer_id = peer_id
         self.request = request
-        """What the shell needs to answer it; not looked at here."""
+        """The caller's request. Not read here."""
         self.wait_id = wait_id
         """The number by which its connection may end it."""
 
@@ -58,19 +58,19 @@ class HeldPulls(Generic[RequestT]):
         self._by_peer: dict[int, Held[RequestT]] = {}
         self._by_wait: dict[tuple[int, int], HeldPull[RequestT]] = {}
         self.count = 0
-        """Pulls held now."""
+        """Number of held pulls."""
 
     @property
     def is_full(self) -> bool:
-        """Whether one more may not be held."""
+        """Whether no further pull may be held."""
         return self.count >= HELD_MAX
 
     def is_awaited(self, key: QueueKey) -> bool:
-        """Whether anybody waits on this queue."""
+        """Whether a pull waits on this queue."""
         return key in self._by_queue
 
     def hold(self, held: HeldPull[RequestT]) -> None:
-        """Keep a pull that found nothing. The caller has seen that the queue ends at its offset."""
+        """Hold a pull that found nothing. The caller has checked that the queue ends at its offset."""
         assert not self.is_full
         _enter(self._by_queue, held.key, held)
         _enter(self._by_tick, _tick(held), held)
@@ -80,9 +80,9 @@ class HeldPulls(Generic[RequestT]):
         self.count += 1
 
     def wake(self, key: QueueKey, first_offset: int, tags_codes: Sequence[int]) -> list[HeldPull[RequestT]]:
-        """Take out the pulls that what has arrived at `first_offset` and after answers.
+        """Remove and return the pulls that messages from `first_offset` on answer.
 
-        The others stay, and move on past what they do not want.
+        The others stay, and move past what they do not want.
         """
         waiting = self._by_queue.get(key)
         if waiting is None:
@@ -101,32 +101,32 @@ class HeldPulls(Generic[RequestT]):
         return woken
 
     def expire(self, now_ms: int) -> list[HeldPull[RequestT]]:
-        """Take out the pulls whose deadline has passed."""
+        """Remove and return the pulls whose deadline has passed."""
         ticks = sorted(tick for tick in self._by_tick if tick * TICK_MS <= now_ms)
         return self._take([held for tick in ticks for held in self._by_tick[tick]])
 
     def next_expiry_ms(self) -> int | None:
-        """When `expire` is next worth a call; None while nothing is held."""
+        """Return when `expire` must next be called, None while nothing is held."""
         return min(self._by_tick) * TICK_MS if self._by_tick else None
 
     def close_peer(self, peer_id: int) -> int:
-        """Forget the pulls of a connection that is gone; return how many there were."""
+        """Remove the pulls of a closed connection. Returns how many there were."""
         return len(self._take(list(self._by_peer.get(peer_id, ()))))
 
     def end(self, peer_id: int, wait_id: int) -> bool:
-        """Forget one pull of a connection; False where none is held by this number."""
+        """Remove one pull of a connection. False when it has none with this number."""
         held = self._by_wait.get((peer_id, wait_id))
         if held is not None:
             self._drop(held)
         return held is not None
 
     def take_topic(self, topic: str) -> list[HeldPull[RequestT]]:
-        """Take out all pulls on queues of a topic."""
+        """Remove and return all pulls on queues of a topic."""
         keys = [key for key in self._by_queue if key[0] == topic]
         return self._take([held for key in keys for held in self._by_queue[key]])
 
     def take_all(self) -> list[HeldPull[RequestT]]:
-        """Take out everything, to answer it before the store stops."""
+        """Remove and return all pulls, to answer them before the store stops."""
         return self._take([held for waiting in self._by_queue.values() for held in waiting])
 
     def _take(self, taken: list[HeldPull[RequestT]]) -> list[HeldPull[RequestT]]:
@@ -147,7 +147,7 @@ KeyT = TypeVar("KeyT")
 
 
 def _tick(held: HeldPull[RequestT]) -> int:
-    """Return the first step that lies at or after the deadline."""
+    """Return the first step at or after the deadline."""
     return -(-held.deadline_ms // TICK_MS)
 
 
@@ -167,11 +167,11 @@ def _leave(table: dict[KeyT, Held[RequestT]], key: KeyT, held: HeldPull[RequestT
 
 
 def _is_wanted(held: HeldPull[RequestT], first_offset: int, tags_codes: Sequence[int]) -> bool:
-    """Whether one of the messages from the pull's offset on passes its filter."""
+    """Whether any message from the pull's offset on passes its filter."""
     wanted = held.wanted
     if (
         wanted.codes is None or held.offset < first_offset
-    ):  # what lies before was never shown to it: look again
+    ):  # it was never shown what lies before: check it again
         return True
     skip = held.offset - first_offset
     return any(map(wanted.matches, tags_codes[skip:] if skip else tags_codes))

@@ -1,4 +1,4 @@
-"""The event RocketMQ stores when a pull's offset was corrected; its monitoring tool listens to it."""
+"""The event RocketMQ stores when it corrects a pull's offset. Its monitoring tool reads it."""
 
 import msgspec
 

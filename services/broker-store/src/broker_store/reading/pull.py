@@ -1,7 +1,7 @@
-"""One pull: from a queue, an offset and a filter to a status and to where the answer lies in the log.
+"""One pull: from queue, offset and filter to a status and the log spans of the answer.
 
-Looks at ConsumeQueue units only. Statuses, next offsets and limits are those of RocketMQ's DefaultMessageStore.getMessage.
-Knows no connection and no group.
+Reads only ConsumeQueue units. Statuses, next offsets and limits are those of RocketMQ's
+DefaultMessageStore.getMessage. Knows no connection and no group.
 """
 
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from gantry_wire.subscription import EVERYTHING, TagFilter
 from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES, CONSUME_QUEUE_UNITS_PER_FILE
 
 SCAN_UNITS_MAX = 800
-"""Units looked at for one filtered pull (RocketMQ: 16,000 bytes of queue), or as many as messages are asked for."""
+"""Units checked per filtered pull (RocketMQ: 16,000 bytes of queue), or the number of messages requested if higher."""
 
 Span = tuple[int, int]
-"""Position and size of records that lie one after the other."""
+"""Position and size of adjacent records."""
 
 
 class PullStatus(Enum):
-    """RocketMQ's GetMessageStatus; the name is the remark of the reply."""
+    """RocketMQ's GetMessageStatus. The name is the remark of the reply."""
 
     FOUND = 0
     NO_MATCHED_MESSAGE = 1
@@ -51,7 +51,7 @@ REPLY_CODES: dict[PullStatus, ResponseCode] = {
 
 
 def reply_code(status: PullStatus, asked_offset: int) -> ResponseCode:
-    """Return the code of a pull reply; an empty queue is "moved" for whoever asked above 0."""
+    """Return the code of a pull reply. For an empty queue it is "moved" when the requested offset is above 0."""
     if status is PullStatus.NO_MESSAGE_IN_QUEUE and asked_offset != 0:
         return ResponseCode.PULL_OFFSET_MOVED
     return REPLY_CODES[status]
@@ -59,7 +59,7 @@ def reply_code(status: PullStatus, asked_offset: int) -> ResponseCode:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How much one reply carries; one message is always allowed."""
+    """Bounds of one reply. One message is always allowed."""
 
     count: int
     size: int
@@ -67,20 +67,20 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class PullLimits:
-    """Limits by where the messages lie: what is recent is in memory, and cheap."""
+    """Limits by where the messages lie: recent ones are in memory and cheap."""
 
     memory: BatchLimits = BatchLimits(32, 256 * 1024)
     disk: BatchLimits = BatchLimits(8, 64 * 1024)
     memory_bytes: int = 1 << 30
-    """Records this near to the end of the log count as being in memory (RocketMQ: 40 % of the machine's)."""
+    """Records this near to the end of the log count as in memory (RocketMQ: 40 % of the machine's)."""
 
     def with_count(self, count: int, size: int) -> "PullLimits":
-        """Return wider limits, for a reader that asks for more than RocketMQ's clients do."""
+        """Return wider limits, for readers that ask for more than RocketMQ's clients."""
         return replace(self, memory=BatchLimits(count, size), disk=BatchLimits(count, size))
 
 
 class Selection:
-    """What a pull found. `spans` holds records in order, each by itself, or all of them as one where they touch."""
+    """Result of a pull. `spans` has one span per record, in order, or a single span where all records touch."""
 
     __slots__ = ("count", "max_offset", "min_offset", "next_offset", "size", "spans", "status")
 
@@ -95,7 +95,7 @@ class Selection:
 
 
 class Ask(NamedTuple):
-    """What is asked of a queue."""
+    """What a pull requests from a queue."""
 
     offset: int
     count_max: int
@@ -104,7 +104,7 @@ class Ask(NamedTuple):
 
 
 def select(queue: QueueReader | None, log: LogReader, ask: Ask) -> Selection:
-    """Find the records that answer a pull, without touching the log."""
+    """Find the records that answer a pull, without reading the log."""
     offset, count_max, wanted, limits = ask
     max_offset = 0 if queue is None else queue.max_offset
     if queue is None or max_offset == 0:
@@ -124,13 +124,13 @@ def select(queue: QueueReader | None, log: LogReader, ask: Ask) -> Selection:
 
 
 def select_singly(queue: QueueReader, log: LogReader, ask: Ask) -> Selection:
-    """As `select` within the queue's bounds, with one span per record: for a stretch that holds damage."""
+    """As `select` within the queue's bounds, with one span per record: for a stretch with damage."""
     found = Selection(PullStatus.FOUND, ask.offset, queue.min_offset, queue.max_offset)
     return _scan(found, queue, log, ask)
 
 
 def _take_all(found: Selection, units: bytes, log: LogReader, limits: PullLimits) -> bool:
-    """Take all of the units when they fit the limits and none is a hole: the usual case, without a step per message."""
+    """Take all units when they fit the limits and contain no hole. The usual case, without a step per message."""
     count = len(units) // CONSUME_QUEUE_UNIT_BYTES
     if count == 0:
         return False
@@ -141,7 +141,7 @@ def _take_all(found: Selection, units: bytes, log: LogReader, limits: PullLimits
     if position < log.min_position:
         return False
     batch = limits.memory if log.visible_end - position <= limits.memory_bytes else limits.disk
-    if size > batch.size or count > batch.count:  # the size of a hole is beyond every limit
+    if size > batch.size or count > batch.count:  # a hole's size exceeds every limit
         return False
     # Records never overlap and lie in order, so they touch exactly when their sizes fill the distance.
     is_run = values[-3] + values[-2] - position == size
@@ -153,7 +153,7 @@ def _take_all(found: Selection, units: bytes, log: LogReader, limits: PullLimits
 
 
 def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask) -> Selection:
-    """Look at units one by one: filters, holes, limits."""
+    """Check units one by one: filters, holes, limits."""
     count = min(max(ask.count_max, 1), PULL_MESSAGES_MAX)
     scan_end = min(found.max_offset, ask.offset + max(SCAN_UNITS_MAX, count))
     removed_below = log.min_position
@@ -188,7 +188,7 @@ def _scan(found: Selection, queue: QueueReader, log: LogReader, ask: Ask) -> Sel
 
 
 def at_gap(found: Selection) -> Selection:
-    """Pass over a gap in the queue: go on at its next file, unless something was found before."""
+    """Skip a gap in the queue: continue in its next file, unless something was found before."""
     if not found.spans:
         found.status = PullStatus.OFFSET_FOUND_NULL
         per_file = CONSUME_QUEUE_UNITS_PER_FILE
@@ -200,7 +200,7 @@ _structs: dict[int, Struct] = {}
 
 
 def _units_struct(count: int) -> Struct:
-    """Return the layout of `count` units in a row."""
+    """Return the layout of `count` adjacent units."""
     layout = _structs.get(count)
     if layout is None:
         assert 0 < count <= PULL_MESSAGES_MAX

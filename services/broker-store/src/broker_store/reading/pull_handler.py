@@ -1,6 +1,6 @@
-"""11 and 361: a pull is checked, read and answered; or held, and answered by the append that fills it or by its deadline.
+"""Pulls (11 and 361): checks, reads and answers them, or holds them until an append or their deadline answers them.
 
-A reply is a head and the log's own bytes. What is allowed is decided in `admission`, what is found in `pull`.
+A reply is a head and the log's own bytes. `admission` decides what is allowed, `pull` what is found.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from gantry_wire.names import GATEWAY_GROUP, OFFSET_MOVED_TOPIC
 
 FLAG_COMMIT, FLAG_SUSPEND = 1, 2
 SUSPEND_MS_MAX = 100_000
-"""A pull is not held longer, whatever it asks: a connection that is silent for 120 s is closed."""
+"""Longest hold of a pull, whatever it requests: a connection that is silent for 120 s is closed."""
 
 _log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class PullParts:
-    """What pulls are answered from."""
+    """Dependencies of pulls."""
 
     log: LogReader
     queues: QueueTable
@@ -56,7 +56,7 @@ class PullParts:
 
 
 class Pulls:
-    """Answers pulls, and keeps those that wait."""
+    """Answers pulls, and holds those that wait."""
 
     def __init__(self, parts: PullParts) -> None:
         self._parts = parts
@@ -82,11 +82,11 @@ class Pulls:
 
     @property
     def held_count(self) -> int:
-        """Pulls held now."""
+        """Number of held pulls."""
         return self._held_pulls.count
 
     def handle(self, peer: Peer, command: Command) -> None:
-        """Answer a pull from a client, or hold it."""
+        """Answer a client's pull, or hold it."""
         header = command.read(PullHeader)
         request = PullRequest(peer, command.opaque, header)
         self._admit(request)
@@ -100,22 +100,22 @@ class Pulls:
             self._pull(request, header.queue_offset, may_hold=bool(flags & FLAG_SUSPEND))
 
     def _end(self, peer: Peer, command: Command) -> None:
-        """Forget a pull that nobody waits for any more; one that was answered meanwhile, or never held, needs no word."""
+        """Drop a pull that nobody waits for any more. One that was answered, or never held, is no error."""
         self._held_pulls.end(peer.id, command.read(EndPullHeader).wait_id)
 
     # Arrivals, deadlines, ends
 
     def arrived(self, topic: str, queue_id: int, first_offset: int, tags_codes: Sequence[int]) -> None:
-        """Note what became readable; `answer_arrivals` follows."""
+        """Record readable messages. `answer_arrivals` follows."""
         self._woken += self._held_pulls.wake((topic, queue_id), first_offset, tags_codes)
 
     def answer_arrivals(self) -> None:
-        """Answer the pulls that the arrivals since the last call have woken."""
+        """Answer the pulls woken since the last call."""
         woken, self._woken = self._woken, []
         self._resume_all(woken, may_hold=True)
 
     def drop_topic(self, topic: str) -> None:
-        """Answer all pulls held on a topic: it was deleted."""
+        """Answer all pulls held on a deleted topic."""
         self._resume_all(self._held_pulls.take_topic(topic))
 
     def group_reset(self, topic: str, group: str) -> None:
@@ -127,25 +127,25 @@ class Pulls:
         self._resume_all([held for held in held_pulls if held.request.group == group])
 
     def close_peer(self, peer_id: int) -> None:
-        """Forget the pulls of a connection that is gone."""
+        """Drop the pulls of a closed connection."""
         self._held_pulls.close_peer(peer_id)
 
     def answer_all(self) -> None:
-        """Answer everything held, before the store stops."""
+        """Answer all held pulls before the store stops."""
         self._resume_all(self._held_pulls.take_all())
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     async def close(self) -> None:
-        """Answer what is held and finish the reads under way."""
+        """Answer held pulls and finish running reads."""
         self.answer_all()
         if self._slow:
             await asyncio.wait(self._slow)
         await self._scans.close()
 
     def _resume_all(self, held_pulls: list[HeldPull[PullRequest]], *, may_hold: bool = False) -> None:
-        """Look again. Only a filter by properties may find that what has arrived is not for it, and be held on."""
+        """Check pulls again. Only a property filter may reject what arrived, and the pull is then held again."""
         for held in held_pulls:
             request = held.request
             try:
@@ -181,14 +181,14 @@ class Pulls:
         try:
             parts = read_spans(selection.spans, self._log.read_nowait)
         except LogError:
-            parts = None  # the slow way looks closer
+            parts = None  # the slow path finds out why
         if parts is None:
             self._pull_slowly(request, queue, ask, selection)
         else:
             self._found(request, selection, parts)
 
     def _scan(self, request: PullRequest, scan: Scan, *, may_hold: bool) -> None:
-        """Answer a pull that is filtered by properties, now or when enough was looked at."""
+        """Answer a pull with a property filter, now or after enough records."""
 
         def answer(error: Exception | None) -> None:
             self._parts.pulls.leave()
@@ -204,7 +204,7 @@ class Pulls:
         self._parts.pulls.enter(self._parts.now_ms())
         try:
             is_over = self._scans.run(scan, request.peer.id, lambda: not request.peer.is_closing, answer)
-        except Exception:  # the disk's own errors: who asked is told, and the place is free again
+        except Exception:  # disk errors: answer the client and release the place
             self._parts.pulls.leave()
             raise
         if is_over:
@@ -243,7 +243,7 @@ class Pulls:
         if code is ResponseCode.PULL_NOT_FOUND:
             if may_hold and selection.next_offset == offset and self._hold(request, offset):
                 return
-            if offset > header.queue_offset:  # it was held, and moved on over messages it does not want
+            if offset > header.queue_offset:  # it was held and moved past unwanted messages
                 selection.status = PullStatus.NO_MATCHED_MESSAGE
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY
         self._parts.metrics.get_misses += 1
@@ -292,7 +292,7 @@ class Pulls:
         )  # fmt: skip
 
     def _hold(self, request: PullRequest, offset: int) -> bool:
-        """Keep the pull for later; False when it has to be answered now."""
+        """Hold the pull. False when it must be answered now."""
         header, settings = request.header, self._settings
         wait_ms = header.suspend_timeout_millis if settings.long_polling_enable else settings.short_polling_ms
         if wait_ms <= 0 or self._held_pulls.is_full or request.peer.is_closing:

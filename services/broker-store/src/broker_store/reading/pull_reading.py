@@ -1,6 +1,6 @@
-"""Reads what a pull selected: the log's own bytes, in as few reads as they lie in. No message is decoded.
+"""Reads the records that a pull selected: the log's own bytes, in as few reads as possible. Decodes no message.
 
-Damaged records are never returned: where a read meets one, the stretch is read again record by record.
+Never returns a damaged record: a stretch with one is read again record by record.
 """
 
 import sys
@@ -12,25 +12,25 @@ from broker_store.ports import LogReader, QueueReader
 from broker_store.reading.pull import Ask, PullStatus, Selection, Span, select, select_singly
 
 ONE_READ_BYTES_MAX = 256 * 1024
-"""Up to this distance everything between the first and the last record is read at once."""
+"""Up to this distance everything between first and last record is read at once."""
 GAP_BYTES_MAX = 16 * 1024
-"""Beyond that, records further apart than this are read one by one: copying the gap would cost more than a system call."""
+"""Beyond that, records further apart than this are read separately: copying the gap would cost more than a system call."""
 READ_BYTES_MAX = 1024 * 1024
-"""One log read is not stretched over gaps beyond this size."""
+"""A single log read does not span gaps beyond this size."""
 AFTER_ALL: Span = (sys.maxsize, 0)
-"""Where nothing lies."""
+"""A position beyond every record."""
 RETRIES_MAX = 2
-"""How often a pull is selected again after retention took the ground from under it."""
+"""How often a pull is selected again after retention removed what it selected."""
 
 ReadLog = Callable[[int, int], bytes | None]
 InThread = Callable[..., Awaitable[Any]]
-"""Runs a function beside the event loop."""
+"""Runs a function in a thread."""
 
 
 def read_spans(spans: list[Span], read: ReadLog) -> list[bytes] | None:
-    """Return the bytes of the spans; None when `read` cannot give some of them now.
+    """Return the bytes of the spans. None when `read` cannot return some of them now.
 
-    Spans that lie near each other are read in one go and cut out.
+    Nearby spans are read at once and then separated.
     """
     start = spans[0][0]
     size = sum(spans[-1]) - start
@@ -52,7 +52,7 @@ def _read_groups(spans: list[Span], read: ReadLog) -> list[bytes] | None:
         if data is None:
             return None
         found.append(data)
-    if len(found) == len(spans):  # as in a pull from one of very many queues: each record lies by itself
+    if len(found) == len(spans):  # each record lies by itself, as in a pull from one of very many queues
         return found
     parts: list[bytes] = []
     records = iter(spans)
@@ -65,7 +65,7 @@ def _read_groups(spans: list[Span], read: ReadLog) -> list[bytes] | None:
 
 
 def _reads(spans: list[Span]) -> list[Span]:
-    """Return what to read at once: records that lie near each other together."""
+    """Return what to read at once: nearby records together."""
     reads: list[Span] = []
     start, size = spans[0]
     end = start + size
@@ -79,25 +79,25 @@ def _reads(spans: list[Span]) -> list[Span]:
 
 
 class Bytes(NamedTuple):
-    """A pull's answer, read; `parts` is empty for every status but FOUND."""
+    """The bytes of a pull's answer. `parts` is empty for every status but FOUND."""
 
     selection: Selection
     parts: list[bytes]
     damaged: int = 0
-    """Records that were left out because they fail their check."""
+    """Records left out because their check failed."""
 
 
 async def read_slowly(
     queue: QueueReader, log: LogReader, ask: Ask, selection: Selection, in_thread: InThread
 ) -> Bytes:
-    """Read what was selected where it may wait for the disk.
+    """Read what was selected, waiting for the disk if needed.
 
-    Damaged records are left out; what retention removed in between is selected again.
+    Leaves damaged records out. Selects again what retention removed meanwhile.
     """
     for _ in range(RETRIES_MAX):
         try:
             return Bytes(selection, await in_thread(_read_all, selection.spans, log.read))
-        except (DamagedRecord, PositionNotVisible):  # a unit that names what is not there is damaged too
+        except (DamagedRecord, PositionNotVisible):  # a unit that points to no record is damaged too
             return await in_thread(_read_around_damage, select_singly(queue, log, ask), log.read)
         except PositionRemoved:
             selection = select(queue, log, ask)
@@ -115,7 +115,7 @@ def _read_all(spans: list[Span], read: Callable[[int, int], bytes]) -> list[byte
 
 
 def _read_around_damage(selection: Selection, read: Callable[[int, int], bytes]) -> Bytes:
-    """Read record by record and keep the whole ones."""
+    """Read record by record and keep the intact ones."""
     parts: list[bytes] = []
     damaged = 0
     for position, size in selection.spans:

@@ -1,4 +1,4 @@
-"""12, 33, 29 to 32: messages by key and by position, offsets by time, bounds of queues."""
+"""Queries (12, 33, 29 to 32): messages by key and by position, offsets by time, bounds of queues."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from gantry_wire.properties import KEYS, UNIQ_KEY, find_property, index_key_hash
 from gantry_wire.record import Record, decode_record
 
 QUERY_MESSAGES_MAX = 64
-"""Messages of one query (RocketMQ's maxMsgsNumBatch)."""
+"""Messages per query (RocketMQ's maxMsgsNumBatch)."""
 UNIQUE_KEY_MESSAGES = 32
-"""Copies looked for by unique key (defaultQueryMaxNum)."""
+"""Copies searched by unique key (defaultQueryMaxNum)."""
 REPLY_BYTES_MAX = 8 * 1024 * 1024
 _CANDIDATES_FACTOR = 4
-"""Index entries looked at per message asked for: some belong to other keys of the same hash."""
+"""Index entries checked per requested message: some belong to other keys of the same hash."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryHandlers:
-    """Answers questions about single messages and about offsets."""
+    """Answers queries about single messages and offsets."""
 
     log: LogReader
     queues: QueueTable
@@ -51,7 +51,7 @@ class QueryHandlers:
         }
 
     def by_key(self, peer: Peer, command: Command) -> None:
-        """12: messages of a topic with a key, or with a unique key, stored within a time."""
+        """Handle 12: messages of a topic by key or unique key, within a time range."""
         header = command.read(QueryMessageHeader)
         index = self.index
         if index is None:
@@ -65,30 +65,30 @@ class QueryHandlers:
         self.deferred.answer(peer, command, self._by_key(command, header, index))
 
     def by_position(self, peer: Peer, command: Command) -> None:
-        """33: the message at a position."""
+        """Handle 33: the message at a position."""
         position = command.read(ViewMessageHeader).offset
         self.deferred.answer(peer, command, self._by_position(command, position))
 
     def offset_by_time(self, peer: Peer, command: Command) -> None:
-        """29: the offset that belongs to a store time."""
+        """Handle 29: the offset at a store time."""
         header = command.read(SearchOffsetHeader)
         upper = (header.boundary_type or "").upper() == "UPPER"
         self.deferred.answer(peer, command, self._offset_by_time(command, header, upper=upper))
 
     def max_offset(self, _peer: Peer, command: Command) -> bytes:
-        """30: one past the newest readable offset."""
+        """Handle 30: one above the newest readable offset."""
         header = command.read(QueueHeader)
         queue = self.queues.find(header.topic, header.queue_id)
         return _offset_reply(command, 0 if queue is None else queue.max_offset)
 
     def min_offset(self, _peer: Peer, command: Command) -> bytes:
-        """31: the lowest offset still there."""
+        """Handle 31: the lowest offset that exists."""
         header = command.read(QueueHeader)
         queue = self.queues.find(header.topic, header.queue_id)
         return _offset_reply(command, 0 if queue is None else queue.min_offset)
 
     def earliest_time(self, peer: Peer, command: Command) -> None:
-        """32: store time of the oldest message of a queue."""
+        """Handle 32: store time of the oldest message of a queue."""
         self.deferred.answer(peer, command, self._earliest_time(command, command.read(QueueHeader)))
 
     async def _by_key(self, command: Command, header: QueryMessageHeader, index: KeyIndex) -> bytes:
@@ -105,7 +105,9 @@ class QueryHandlers:
         found = await self.in_thread(_read_records, self.log, positions, is_meant)
         records: list[bytes] = []
         size = 0
-        for record, data in sorted(found, key=lambda pair: -pair[0].position):  # the newest, if not all
+        for record, data in sorted(
+            found, key=lambda pair: -pair[0].position
+        ):  # keep the newest if there are too many
             if len(records) < count_max and size + len(data) <= REPLY_BYTES_MAX and self._is_readable(record):
                 records.append(data)
                 size += len(data)
@@ -135,7 +137,7 @@ class QueryHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, {"timestamp": str(time_ms)})
 
     def _is_readable(self, record: Record) -> bool:
-        """Whether readers may see the record: durable topics and others share one visible end, so the queue decides."""
+        """Whether readers may see the record. Topics of both kinds share one visible end, so the queue decides."""
         topic = record.topic.decode(errors="replace")
         if self.topics.is_internal(topic):
             return False
@@ -144,7 +146,7 @@ class QueryHandlers:
 
 
 def has_key(properties: bytes, key: bytes, *, only_unique: bool) -> bool:
-    """Whether a message carries a key: as its unique key, or among its keys."""
+    """Whether a message has this key as unique key or among its keys."""
     if find_property(properties, UNIQ_KEY.encode()) == key:
         return True
     if only_unique:
@@ -163,7 +165,7 @@ def _offset_reply(command: Command, offset: int) -> bytes:
 def _read_records(
     log: LogReader, positions: Sequence[int], is_meant: Callable[[Record], bool]
 ) -> list[tuple[Record, bytes]]:
-    """Return the whole records at positions that are meant; what is gone, damaged or no record is left out."""
+    """Return the wanted records at the positions. Skips what is gone, damaged or no record."""
     found: list[tuple[Record, bytes]] = []
     for position in positions:
         try:

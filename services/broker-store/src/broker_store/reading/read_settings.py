@@ -1,4 +1,4 @@
-"""What the reading side lets be changed while it runs. One plain object; code 25 writes it, handlers read it."""
+"""Settings of the reading side that may change at run time. Code 25 writes this object; handlers read it."""
 
 import os
 from dataclasses import dataclass, field
@@ -11,43 +11,43 @@ from broker_store.reading.pull import BatchLimits, PullLimits
 
 PERM_READ = 4
 MEMORY_SHARE_PERCENT = 40
-"""Records within this share of the machine's memory before the log's end count as being in memory (RocketMQ's ratio)."""
+"""Records within this share of the machine's memory from the log's end count as in memory (RocketMQ's ratio)."""
 
 
 def default_limits() -> PullLimits:
-    """Return RocketMQ's limits for a machine with this much memory."""
+    """Return RocketMQ's limits for this machine's memory."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return PullLimits(memory_bytes=memory_bytes * MEMORY_SHARE_PERCENT // 100)
 
 
 @dataclass(slots=True)
 class ReadSettings:
-    """Values now in force."""
+    """Current values."""
 
     broker_permission: int = 6
     long_polling_enable: bool = True
-    """Off: a pull that may be held waits `short_polling_ms` only."""
+    """If off, a pull is held for `short_polling_ms` at most."""
     short_polling_ms: int = SHORT_POLLING_MS
     limits: PullLimits = field(default_factory=default_limits)
     wide_limits: PullLimits = field(default_factory=lambda: default_limits().with_count(1024, 1024 * 1024))
-    """Those of pulls that ask for more messages at once than RocketMQ's (`gantryWide`)."""
+    """Limits of pulls that ask for more messages at once than RocketMQ's (`gantryWide`)."""
     property_filter_enable: bool = True
-    """Whether SQL92 filters are served (RocketMQ: off unless set)."""
+    """Whether SQL92 filters are served (RocketMQ's default: no)."""
     server_side_reset: bool = True
-    """Whether a reset changes the store's own offsets (RocketMQ 5.x), or only tells the clients (before)."""
+    """Whether a reset changes the store's offsets (RocketMQ 5.x), or only notifies the clients (before)."""
     protect_broker: bool = False
-    """Pause groups that fell behind `fallbehind_bytes_max` (disableConsumeIfConsumerReadSlowly)."""
+    """Pause groups that are more than `fallbehind_bytes_max` behind (disableConsumeIfConsumerReadSlowly)."""
     fallbehind_bytes_max: int = 16 * 1024 * 1024 * 1024
 
     def set_pull_bytes_max(self, size: int) -> None:
-        """Change how many bytes of recent messages one reply carries."""
+        """Set the bytes of recent messages per reply."""
         self.limits = PullLimits(
             BatchLimits(self.limits.memory.count, size), self.limits.disk, self.limits.memory_bytes
         )
 
 
 def bind_settings(config: BrokerConfig, settings: ReadSettings, groups: GroupTable) -> None:
-    """Let code 25 change what the reading side can change."""
+    """Let code 25 change these settings."""
 
     def set_number(name: str, value: int) -> None:
         setattr(settings, name, value)

@@ -1,4 +1,4 @@
-"""What a store serves while its queues are rebuilt: pulls of what is there again. Everything that would need the whole is refused."""
+"""Reads while the store rebuilds its queues: serves pulls of what is rebuilt, and refuses what needs every queue."""
 
 from typing import Protocol
 
@@ -20,11 +20,11 @@ WHOLE = frozenset(
         RequestCode.GET_BROKER_CONFIG,
     }
 )
-"""Commands that answer rightly, or refuse by themselves, without the whole of every queue."""
+"""Commands that are correct, or refuse by themselves, while queues are incomplete."""
 
 
 class Ends(Protocol):
-    """How far a queue is rebuilt."""
+    """The rebuilt end of a queue."""
 
     @property
     def max_offset(self) -> int:
@@ -33,15 +33,15 @@ class Ends(Protocol):
 
 
 class FindQueue(Protocol):
-    """Looks a queue up."""
+    """Finds a queue."""
 
     def __call__(self, topic: str, queue_id: int, /) -> Ends | None:
-        """Return the queue, None when nothing of it is there yet."""
+        """Return the queue, None when nothing of it is rebuilt yet."""
         ...
 
 
 def rebuild_commands(serving: Commands, find_queue: FindQueue) -> Commands:
-    """Return the table of a store that rebuilds: `serving` is what it will serve when that is over."""
+    """Return the command table during a rebuild. `serving` is the table used after it."""
     table: Commands = {}
     for code, (class_name, handler) in serving.items():
         if code in PULLS:
@@ -52,7 +52,7 @@ def rebuild_commands(serving: Commands, find_queue: FindQueue) -> Commands:
 
 
 class _Guarded:
-    """A pull of what is rebuilt. Beyond that it must not be told that its offset is wrong: the client would go back."""
+    """A pull of rebuilt messages. Beyond them it must not be answered with a wrong offset: the client would go back."""
 
     def __init__(self, pull: Handler, find_queue: FindQueue) -> None:
         self._pull = pull

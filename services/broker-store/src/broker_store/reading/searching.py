@@ -1,6 +1,7 @@
-"""Offsets by store time, and store times by offset. Looks into queues in the loop and into the log in a thread.
+"""Offsets by store time, and store times by offset. Reads queues in the loop and the log in a thread.
 
-Boundary rules are RocketMQ 5.x's: LOWER is the first message at or after the time, UPPER the last at or before it.
+Boundary rules are RocketMQ 5.x's: LOWER is the first message at or after the time, UPPER the last at or
+before it.
 """
 
 from collections.abc import Sequence
@@ -20,33 +21,33 @@ _INT, _LONG = Struct(">i"), Struct(">q")
 _CHUNK_UNITS = 4096
 
 UNKNOWN_MS = -1
-"""Store time of a message that is not there."""
+"""Store time of a missing message."""
 
 
 class Searching:
-    """Answers questions about time."""
+    """Answers queries about time."""
 
     def __init__(self, log: LogReader, in_thread: InThread) -> None:
         self._log = log
         self._in_thread = in_thread
 
     async def times(self, positions: Sequence[int | None]) -> list[int]:
-        """Return the store times (ms) of the records at positions; UNKNOWN_MS for None and for what cannot be read."""
+        """Return the store times (ms) of the records at positions. UNKNOWN_MS for None and for unreadable records."""
         return await self._in_thread(_times, self._log, positions)
 
     async def time_of(self, queue: QueueReader | None, offset: int) -> int:
-        """Return the store time (ms) of one message; UNKNOWN_MS when it is not there."""
+        """Return the store time (ms) of a message, UNKNOWN_MS if it does not exist."""
         return (await self.times([position_of(queue, offset)]))[0]
 
     async def first_time(self, queue: QueueReader | None) -> int:
-        """Return the store time (ms) of the oldest message of a queue; UNKNOWN_MS when it is empty."""
+        """Return the store time (ms) of a queue's oldest message, UNKNOWN_MS if it is empty."""
         if queue is None:
             return UNKNOWN_MS
         found = self._next_readable(queue, queue.min_offset, queue.max_offset)
         return UNKNOWN_MS if found is None else (await self.times([found[1]]))[0]
 
     async def offset_at(self, queue: QueueReader | None, time_ms: int, *, upper: bool) -> int:
-        """Return the offset that belongs to a store time, by the boundary asked for; 0 for a queue without messages."""
+        """Return the offset at a store time, by the requested boundary. 0 for an empty queue."""
         if queue is None or queue.max_offset == 0:
             return 0
         if not upper:
@@ -59,7 +60,7 @@ class Searching:
         while low < high:
             middle = (low + high) // 2
             found = self._next_readable(queue, middle, high)
-            if found is None:  # nothing but holes from here on
+            if found is None:  # only holes from here on
                 high = middle
                 continue
             offset, position = found
@@ -84,7 +85,7 @@ class Searching:
 
 
 def position_of(queue: QueueReader | None, offset: int) -> int | None:
-    """Return where a message lies; None when it is not there."""
+    """Return a message's position, None if it does not exist."""
     if queue is None or not queue.min_offset <= offset < queue.max_offset:
         return None
     units = queue.read(offset, 1)
@@ -99,7 +100,7 @@ def _times(log: LogReader, positions: Sequence[int | None]) -> list[int]:
 
 
 def store_ms_at(log: LogReader, position: int) -> int:
-    """Return the store time (ms) of the record at a position; UNKNOWN_MS where it cannot be read."""
+    """Return the store time (ms) of the record at a position, UNKNOWN_MS where it cannot be read."""
     try:
         head = log.read_unchecked(position, _TIME_BYTES)
     except (LogError, OSError):

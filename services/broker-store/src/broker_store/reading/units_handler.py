@@ -1,4 +1,4 @@
-"""321: units of a queue as they lie, and whether a group's filter would let them pass. For tools; nothing is changed."""
+"""Request 321: raw units of a queue, and whether a group's filter passes them. For tools. Never changes anything."""
 
 from dataclasses import dataclass
 
@@ -18,12 +18,12 @@ from gantry_wire.subscription import TAG
 from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 UNITS_MAX = 4096
-"""Units of one answer; RocketMQ sets no bound."""
+"""Most units per answer. RocketMQ sets no bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitHandlers:
-    """Shows queues to who looks for what is wrong with them."""
+    """Shows queues for diagnosis."""
 
     topics: TopicTable
     queues: QueueTable
@@ -35,7 +35,7 @@ class UnitHandlers:
         return {RequestCode.QUERY_CONSUME_QUEUE: ("adminBroker", self.units)}
 
     def units(self, _peer: Peer, command: Command) -> bytes:
-        """321: up to `count` units of a queue from offset `index` on."""
+        """Handle 321: up to `count` units of a queue from offset `index` on."""
         header = command.read(QueryConsumeQueueHeader)
         topic, queue_id = header.topic or "", header.queue_id or 0
         config = self.topics.find(topic)
@@ -73,7 +73,7 @@ class UnitHandlers:
 def _read(
     queue: QueueReader, index: int, count: int, subscription: SubscriptionData | None
 ) -> list[ConsumeQueueData]:
-    """Return units from an offset on. `eval` says whether a subscription by tags lets the unit pass."""
+    """Return units from an offset on. `eval` says whether a tag subscription passes the unit."""
     wanted = None if subscription is None or subscription.expression_type != TAG else subscription.sub_string
     tags = None if wanted is None else tag_filter_of(wanted)
     found: list[ConsumeQueueData] = []

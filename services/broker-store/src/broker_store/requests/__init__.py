@@ -1,1 +1,4 @@
-"""From frames to handlers: command table, classes of requests with their limits, deferred replies, extensions. Knows no handler."""
+"""From frames to handlers: command table, request classes with their limits, deferred replies, extensions.
+
+Knows no handler.
+"""

@@ -1,4 +1,4 @@
-"""The command table: request code → handler, filled by both halves of the store. Frames in, reply frames out."""
+"""The command table: request code → handler. Takes frames, returns reply frames."""
 
 from collections.abc import Callable, Iterable
 
@@ -13,21 +13,21 @@ from gantry_wire.frame import JSON, RawFrame, decode_command
 from gantry_wire.known_headers import KnownHeaders, KnownSend
 
 BOUNDED_BEFORE = frozenset({"send"})
-"""Classes that bound one-way requests themselves, by what is under way."""
+"""Classes that bound one-way requests themselves, by the requests in flight."""
 
 NOT_ON_FAST_PORT = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-"""The fast port serves everything but pulls, so that held pulls never sit beside sends."""
+"""The fast port serves everything but pulls, so that held pulls never share a port with sends."""
 
 
 Quick = Callable[[Peer, KnownSend, bytes], bool]
-"""Takes a send whose header is like an earlier one, and its body; False when its handler has to look at it."""
+"""Takes a send whose header is like an earlier one, with its body. False when its handler must process it."""
 
 
 class CommandTable:
-    """Which code is handled by whom. `receive` is called for every frame that arrives."""
+    """Maps request codes to handlers. `receive` is called for every frame that arrives."""
 
     def __init__(self, classes: dict[str, RequestClass], known: KnownHeaders | None) -> None:
-        """`known` remembers the binary headers of sends; None: every header is read in full."""
+        """`known` remembers the binary headers of sends. With None every header is parsed in full."""
         self._classes = classes
         self._known = known
         self._handlers: dict[int, Handler] = {}
@@ -35,7 +35,7 @@ class CommandTable:
         self._quick: Quick | None = None
 
     def add_all(self, commands: Commands) -> None:
-        """Take entries in; a code has one handler."""
+        """Add entries. A code has one handler."""
         for code, (class_name, handler) in commands.items():
             assert code not in self._handlers, f"two handlers for code {code}"
             assert class_name in self._classes, class_name
@@ -44,7 +44,7 @@ class CommandTable:
                 self._oneway[int(code)] = self._classes[class_name]
 
     def add_quick(self, quick: Quick, handler: Handler) -> None:
-        """Let `quick` have sends (310) first, unless something was put around their `handler` that has to hear of each."""
+        """Offer sends (310) to `quick` first, unless `handler` is wrapped by something that must see each of them."""
         if self._handlers.get(RequestCode.SEND_MESSAGE_V2) == handler:
             self._quick = quick
 
@@ -56,11 +56,11 @@ class CommandTable:
         return table
 
     def codes(self) -> list[int]:
-        """Return the codes that are handled."""
+        """Return the handled codes."""
         return sorted(self._handlers)
 
     def receive(self, peer: Peer, raw: RawFrame) -> None:
-        """Handle one frame. What is raised here, the server answers: a refusal in its words, a bug as code 1."""
+        """Handle one frame. The server answers what this raises: a refusal with its remark, a bug with code 1."""
         headers = self._known
         if raw.serialize_type == JSON or headers is None:
             command = decode_command(raw)
@@ -71,7 +71,7 @@ class CommandTable:
             command = headers.read(raw, known)
         handler = self._handlers.get(command.code)
         if command.flag & FLAG_RESPONSE:
-            return  # an answer to a question of ours that nobody waits for any more
+            return  # the answer to a request that nobody waits for any more
         if handler is None:
             raise RefusedRequest(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
@@ -83,7 +83,7 @@ class CommandTable:
             peer.send(reply)
 
     def _is_flood(self, code: int) -> bool:
-        """Count a one-way request; True when this turn of the loop has carried out enough of its class."""
+        """Count a one-way request. True when this turn has carried out enough of its class."""
         requests = self._oneway[code]
         if not requests.oneway_in_turn:
             Turn.current().at_end(requests.end_turn)

@@ -1,4 +1,4 @@
-"""Answers that need the disk or a thread: a coroutine makes the reply, its class of requests is held meanwhile."""
+"""Replies that need the disk or a thread: a coroutine makes the reply and holds a place in its request class meanwhile."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -23,7 +23,7 @@ class DeferredReplies:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def answer(self, peer: Peer, command: Command, reply: Coroutine[None, None, bytes]) -> None:
-        """Send what `reply` returns; a WireError it raises becomes its error reply. Raises SYSTEM_BUSY when full."""
+        """Send what `reply` returns. A WireError becomes the error reply. Raises SYSTEM_BUSY when the class is full."""
         try:
             self._requests.enter(self._now_ms())
         except WireError:
@@ -34,12 +34,12 @@ class DeferredReplies:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the running coroutines."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     async def cancel(self) -> None:
-        """End what is under way without an answer."""
+        """Cancel the running coroutines without an answer."""
         for task in self._tasks:
             task.cancel()
         await self.close()
@@ -54,7 +54,7 @@ class DeferredReplies:
             _log.exception("request failed", code=command.code, peer=f"{host}:{port}")
             remark = (
                 error.strerror if isinstance(error, OSError) else error
-            )  # its path is not the client's business
+            )  # the path is not the client's business
             remark = f"{type(error).__name__}: {remark}"
             frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         finally:

@@ -1,8 +1,9 @@
-"""What others may add to a store: one class with methods for each point that RocketMQ has hooks for (docs/extensions.md).
+"""Extension points of a store: one class with a method per RocketMQ hook (docs/extensions.md).
 
-An extension is named in the setting `extensions`; nothing is loaded that is not named there, and without one no request pays for
-it. Its methods run in the event loop, so they must be quick and must not block. What they raise is logged and counted, and the
-request goes on; only a RefusedRequest raised before a request, a send, a pull or a decision refuses it, in its words.
+The setting `extensions` names the extensions to load. Without one no request pays for them. Methods run in
+the event loop, so they must be quick and must not block. What they raise is logged and counted, and the
+request continues. Only a RefusedRequest raised before a request, send, pull or decision refuses it, with
+its remark.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,7 @@ from gantry_chassis.process import StartRefused
 from gantry_wire.errors import RefusedRequest
 
 ENTRY_POINTS = "gantry.store_extensions"
-"""Group of entry points under which packages offer extensions."""
+"""Entry point group under which packages offer extensions."""
 BUILT_IN = {"tracing": "broker_store.requests.tracing:SendTracing"}
 
 
@@ -27,15 +28,15 @@ class StoreView(NamedTuple):
     cluster_name: str
     region: str
     address: str
-    """host:port that clients are told."""
+    """host:port as advertised to clients."""
     now_ms: Callable[[], int]
     """Store time."""
     append: InternalAppend
-    """Stores a message of the extension's own; nobody waits for it, and a full disk drops it."""
+    """Stores a message of the extension's own. Nobody waits for it; a full disk drops it."""
 
 
 class Request(NamedTuple):
-    """Any request, as it came."""
+    """Any request, as received."""
 
     code: int
     remote: str
@@ -47,13 +48,13 @@ class Request(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A send (10, 310) or a batch (320), not yet checked. `properties` are those of the message, or of the batch."""
+    """A send (10, 310) or a batch (320), not yet checked. `properties` are those of the message or of the batch."""
 
     request: Request
     producer_group: str
     topic: str
     queue_id: int
-    """As asked for: below 0 the store chooses."""
+    """As requested. Below 0 the store chooses."""
     properties: Mapping[str, str]
     is_batch: bool
 
@@ -78,7 +79,7 @@ class Decision(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a request was answered."""
+    """The answer to a request."""
 
     code: int
     remark: str | None
@@ -95,50 +96,50 @@ class Stored(NamedTuple):
 
 
 class Extension:
-    """Base of all extensions: override what is needed. A method that is not overridden costs nothing."""
+    """Base class of extensions: override what you need. A method that is not overridden costs nothing."""
 
     def start(self, store: StoreView) -> None:
-        """Begin: called once before the store serves."""
+        """Start. Called once before the store serves."""
 
     def close(self) -> None:
-        """End: called once when the store stops."""
+        """Stop. Called once when the store stops."""
 
     def before_request(self, request: Request) -> None:
-        """See any request before it is handled (RPCHook.doBeforeRequest). May refuse."""
+        """Inspect any request before it is handled (RPCHook.doBeforeRequest). May refuse."""
 
     def after_request(self, request: Request, reply: Reply) -> None:
-        """See its answer (RPCHook.doAfterResponse); never called for one-way requests."""
+        """Inspect its answer (RPCHook.doAfterResponse). Never called for one-way requests."""
 
     def before_send(self, send: Send) -> None:
-        """See a send before it is checked (SendMessageHook). May refuse."""
+        """Inspect a send before it is checked (SendMessageHook). May refuse."""
 
     def after_send(self, send: Send, reply: Reply) -> None:
-        """See a send's answer; never called for one-way sends."""
+        """Inspect a send's answer. Never called for one-way sends."""
 
     def before_pull(self, pull: Pull) -> None:
-        """See a pull before it is checked (ConsumeMessageHook). May refuse."""
+        """Inspect a pull before it is checked (ConsumeMessageHook). May refuse."""
 
     def after_pull(self, pull: Pull, reply: Reply) -> None:
-        """See a pull's answer, after it was held too."""
+        """Inspect a pull's answer, also when it was held."""
 
     def before_decision(self, decision: Decision) -> None:
-        """See the end of a transaction (TransactionalMessageService). May refuse: the half stays undecided."""
+        """Inspect the end of a transaction (TransactionalMessageService). A refusal leaves the half undecided."""
 
     def on_stored(self, stored: Stored) -> None:
-        """See what became readable, as durable as its topic promises (the store plugin's put)."""
+        """Inspect readable messages, which are as durable as their topic promises (the store plugin's put)."""
 
     def on_half_given_up(self, stored: Stored) -> None:
-        """See half messages that nobody decided and that were put aside (check listener's resolveDiscardMsg)."""
+        """Inspect half messages put aside because no producer decided them (check listener's resolveDiscardMsg)."""
 
 
 Method = Callable[..., None]
 
 
 class Failures(Protocol):
-    """Where failures of extensions are noted."""
+    """Records failures of extensions."""
 
     def __call__(self, extension: str, point: str, error: Exception) -> None:
-        """Log and count one."""
+        """Log and count one failure."""
         ...
 
 
@@ -150,7 +151,7 @@ class Extensions:
     note_failure: Failures = field(default=lambda extension, point, error: None)  # noqa: ARG005 - silent by default
 
     def start(self, store: StoreView) -> None:
-        """Start all. Raises StartRefused when one cannot: a store without an extension it was told to have is another one."""
+        """Start all. Raises StartRefused when one fails: the store must not run without a configured extension."""
         for extension in self.all:
             try:
                 extension.start(store)
@@ -159,16 +160,16 @@ class Extensions:
                 raise StartRefused(f"the extension {name} cannot start: {error!r}") from error
 
     def close(self) -> None:
-        """End all."""
+        """Stop all."""
         self.notify(self.having("close"), "close")
 
     def having(self, point: str) -> list[Extension]:
-        """Return those that override a method."""
+        """Return the extensions that override a method."""
         base = getattr(Extension, point)
         return [extension for extension in self.all if getattr(type(extension), point) is not base]
 
     def notify(self, extensions: Iterable[Extension], point: str, *event: object) -> None:
-        """Call a method of each. A RefusedRequest passes through where refusing is allowed; nothing else does."""
+        """Call a method of each. Only a RefusedRequest passes through, where refusing is allowed."""
         for extension in extensions:
             method = cast("Method", getattr(extension, point))
             try:
@@ -182,7 +183,10 @@ class Extensions:
 
 
 def load_extensions(names: str) -> list[Extension]:
-    """Make the extensions named, separated by commas: entry points, built-in ones, or `module:Class`. Raises StartRefused."""
+    """Create the named extensions, separated by commas: entry points, built-in ones, or `module:Class`.
+
+    Raises StartRefused.
+    """
     return [_make(name) for name in (part.strip() for part in names.split(",")) if name]
 
 

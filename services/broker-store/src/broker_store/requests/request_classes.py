@@ -1,7 +1,7 @@
-"""Request classes: how much of each kind of work may wait, and when it is refused instead (RocketMQ 5.3.3's limits).
+"""Request classes: how much work of each kind may wait, and when it is refused (RocketMQ 5.3.3's limits).
 
-Handlers that answer within their turn of the loop wait for nobody and need no counting. What is answered later
-(sends in the group commit, cold reads, held pulls) enters its class and leaves it.
+Handlers that answer within their turn need no counting. Deferred work (sends in the group commit, cold
+reads, held pulls) enters its class and leaves it.
 """
 
 from collections import deque
@@ -13,9 +13,10 @@ from gantry_wire.errors import RefusedRequest
 
 
 class ClassLimits(NamedTuple):
-    """Most requests of a class under way, and RocketMQ's wait after which its head is refused.
+    """Most requests of a class in flight, and RocketMQ's wait after which the oldest is refused.
 
-    Only sends wait before they begin, so only theirs is enforced: all others begin in the turn that reads them.
+    Only sends wait before they begin, so only their wait is enforced. All others begin in the turn that
+    reads them.
     """
 
     capacity: int
@@ -40,11 +41,14 @@ LIMITS: dict[str, ClassLimits] = {
 
 
 ONEWAY_PER_TURN_MAX = 4096
-"""One-way requests of a class carried out in one turn of the loop; more are dropped: nobody waits for them, others wait for the turn."""
+"""Most one-way requests of a class per turn.
+
+More are dropped: nobody waits for them, and other requests need the turn.
+"""
 
 
 class RequestClass:
-    """Counts one kind of request: under way, refused, and how long its head has waited."""
+    """Counts one kind of request: in flight, refused, and the wait of the oldest."""
 
     __slots__ = (
         "_entered_ms",
@@ -71,11 +75,11 @@ class RequestClass:
         self.oneway_in_turn = 0
         self.oneway_dropped = 0
         self.head_wait: Callable[[], int] | None = None
-        """Tells the head's wait in ms where its owner knows it without having each request's time noted."""
+        """Returns the wait of the oldest in ms, where its owner knows it without a time per request."""
         self._entered_ms: deque[int] = deque()
 
     def enter(self, now_ms: int = 0) -> None:
-        """Take a place. Raises SYSTEM_BUSY [OVERLOAD] when none is left."""
+        """Take a place. Raises SYSTEM_BUSY [OVERLOAD] when the class is full."""
         if self.in_flight >= self.capacity:
             self.refused_full += 1
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
@@ -84,7 +88,7 @@ class RequestClass:
             self._entered_ms.append(now_ms)
 
     def leave(self) -> None:
-        """Give the place back. Places are given back in the order they were taken, near enough for a figure."""
+        """Return a place. Places are returned roughly in the order taken, which is exact enough for a metric."""
         assert self.in_flight > 0, self.name
         self.in_flight -= 1
         self.handled += 1
@@ -92,11 +96,11 @@ class RequestClass:
             self._entered_ms.popleft()
 
     def end_turn(self) -> None:
-        """Begin to count one-way requests anew."""
+        """Reset the count of one-way requests."""
         self.oneway_in_turn = 0
 
     def head_wait_ms(self, now_ms: int) -> int:
-        """How long the oldest request under way has waited; 0 when none does."""
+        """Return how long the oldest request in flight has waited, 0 when there is none."""
         if self.head_wait is not None:
             return self.head_wait()
         return max(0, now_ms - self._entered_ms[0]) if self._entered_ms else 0
@@ -106,7 +110,7 @@ OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 
 
 def waited_too_long(waited_ms: int, size: int) -> str:
-    """Words of the 200 ms fast failure, as RocketMQ's BrokerFastFailure says them."""
+    """Return the remark of the 200 ms fast failure, as RocketMQ's BrokerFastFailure words it."""
     return (
         f"[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: {waited_ms}ms, "
         f"size of queue: {size}"
@@ -114,5 +118,5 @@ def waited_too_long(waited_ms: int, size: int) -> str:
 
 
 def request_classes() -> dict[str, RequestClass]:
-    """One fresh counter per class."""
+    """Return one new counter per class."""
     return {name: RequestClass(name, limits) for name, limits in LIMITS.items()}

@@ -1,7 +1,8 @@
-"""Our own tracing, as an extension: sends over HTTP get the trace record that RocketMQ's clients write for their own.
+"""Message tracing, as an extension: sends over HTTP get the trace record that RocketMQ's clients write themselves.
 
-A client with tracing reports itself to RMQ_SYS_TRACE_TOPIC; a program that speaks HTTP cannot, so the store does it for what
-gateways send. Records of one turn of the loop are one message. Consumption is not traced here: only a consumer knows its end.
+A RocketMQ client reports its sends to RMQ_SYS_TRACE_TOPIC. An HTTP client cannot, so the store reports what
+gateways send. The records of one turn form one message. Consumption is not traced here: only a consumer
+knows its end.
 
     record: Pub, time (ms), region, producer group, topic, message id, tag, keys, store, body bytes, ms it took,
             kind (0 plain, 1 half, 3 delayed), offset message id, success        joined by 0x01, closed by 0x02
@@ -27,9 +28,9 @@ from gantry_wire.properties import (
 )
 
 MESSAGE_BYTES_MAX = 128_000
-"""Trace records of one message, as RocketMQ's clients bound theirs."""
+"""Bytes of trace records in one message, as RocketMQ's clients bound theirs."""
 KEYS_CHARS_MAX = 8_000
-"""Keys of one message: at four bytes each its properties still hold them. A record with more of its own is found by none."""
+"""Characters of keys per message. At four bytes each they fit its properties. Keys beyond are not indexed."""
 PLAIN, HALF, DELAYED = 0, 1, 3
 
 
@@ -44,7 +45,7 @@ class SendTracing(Extension):
         self._keys_size = 0
 
     def start(self, store: StoreView) -> None:
-        """Note where to write."""
+        """Keep the store to write to."""
         self._store = store
 
     def after_send(self, send: Send, reply: Reply) -> None:
@@ -70,7 +71,7 @@ class SendTracing(Extension):
             self._add("\x01".join(fields) + "\x02", f"{message_id} {keys}".strip())
 
     def close(self) -> None:
-        """Write what is gathered."""
+        """Write the collected records."""
         self._write()
 
     def _add(self, record: str, keys: str) -> None:

@@ -1,1 +1,4 @@
-"""Messages that a consumer wants again: when they come back, how often, and what becomes of them when the tries are used up."""
+"""Messages that a consumer sends back: when they are retried, how often, and when they become dead letters.
+
+Never loses one on the way.
+"""

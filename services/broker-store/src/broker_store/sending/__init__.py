@@ -1,1 +1,4 @@
-"""Sends: checks and completes messages, single, in batches and with idempotency keys, and hands them to the group commit. Never writes by itself."""
+"""Sends: checks and completes messages, single, batched or with idempotency keys, and submits them to the group commit.
+
+Never writes the log.
+"""

@@ -1,8 +1,9 @@
-"""The idempotency window: which keyed sends were stored lately, and where. Pure: told records and `now`, answers decisions.
+"""The idempotency window: which keyed sends were stored recently, and where. Pure: callers pass records and `now`.
 
-A key is known by a 16-byte digest of topic and key. One remembered send costs 48 bytes in a ring ordered by store time
-plus at most 16 bytes in a table of ring places. Both tables are allocated whole at the first key and become real memory
-as they fill: nothing is ever moved, so no send waits for a table to grow.
+A key is identified by a 16-byte digest of topic and key. One remembered send costs 48 bytes in a ring
+ordered by store time, and at most 16 bytes in a table of ring places. Both tables are allocated whole at
+the first key and become real memory as they fill. Nothing is ever moved, so no send waits for a table to
+grow.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ _EMPTY = 0
 _SLOTS_PER_KEY = 2
 
 Before = Callable[[int, int], int]
-"""The store time that lies so many milliseconds before another one."""
+"""Returns the store time that lies `ms` before another one."""
 
 IGNORED_IN_CONTENT = frozenset(
     {
@@ -42,11 +43,11 @@ IGNORED_IN_CONTENT = frozenset(
         "__transactionId__",
     }
 )
-"""Properties that differ between two attempts to send the same message, or that the store adds to one that waits."""
+"""Properties that differ between two attempts to send the same message, or that the store adds to a waiting one."""
 
 
 class Remembered(NamedTuple):
-    """The first message that was stored under a key."""
+    """The first message stored under a key."""
 
     digest: bytes
     content_crc: int
@@ -57,7 +58,7 @@ class Remembered(NamedTuple):
 
 
 class Verdict(Enum):
-    """What a key means for a send."""
+    """Result of judging a keyed send."""
 
     NEW = "new"
     REPEAT = "repeat"
@@ -65,14 +66,14 @@ class Verdict(Enum):
 
 
 def key_digest(topic: str, key: str) -> bytes:
-    """Name of a key in the window: topics do not share keys."""
+    """Return a key's digest. Topics do not share keys."""
     return blake2b(f"{topic}\0{key}".encode(), digest_size=16).digest()
 
 
 def content_crc(body_crc: int, properties: dict[str, str]) -> int:
-    """CRC over what makes a message the same one: its body (by the CRC its record holds) and its sender's properties, in any order."""
+    """Return a CRC over the message's identity: its body (by the CRC in its record) and its sender's properties, in any order."""
     chosen = [item for item in properties.items() if item[0] not in IGNORED_IN_CONTENT]
-    if len(chosen) == 1:  # the key alone: the usual case
+    if len(chosen) == 1:  # only the key, the usual case
         name, value = chosen[0]
         return crc32(f"{name}\x01{value}".encode(), body_crc)
     chosen.sort()
@@ -80,7 +81,7 @@ def content_crc(body_crc: int, properties: dict[str, str]) -> int:
 
 
 class Window:
-    """Keys of the last `window_ms`, at most `keys_max` of them: when more come, the oldest is forgotten."""
+    """Keys of the last `window_ms`, at most `keys_max`. Above that the oldest is forgotten."""
 
     def __init__(self, window_ms: int, keys_max: int, before: Before = int.__sub__) -> None:
         self._window_ms = window_ms
@@ -89,31 +90,33 @@ class Window:
         self._ring = bytearray()
         self._slots = memoryview(bytearray(4)).cast("I")
         self._mask = 0
-        self.first = 0  # number of the oldest entry; numbers only grow, an entry lies at number % keys_max
+        self.first = (
+            0  # number of the oldest entry; numbers only grow, and an entry is stored at number % keys_max
+        )
         self.end = 0
         self.forgotten_early = 0
 
     @property
     def newest_ms(self) -> int:
-        """Store time of the newest entry, 0 when there is none."""
+        """Store time of the newest entry, 0 if there is none."""
         return self._read((self.end - 1) % self._keys_max).store_ms if self.end > self.first else 0
 
     def newest_below(self, position: int) -> int:
-        """Return the store time of the newest entry of a record below a log position, 0 when there is none."""
+        """Return the store time of the newest entry whose record is below a log position, 0 if there is none."""
         for number in range(
             self.end - 1, self.first - 1, -1
-        ):  # few lie above: what is visible before an earlier flush
+        ):  # few are above: those visible before an earlier flush
             entry = self._read(number % self._keys_max)
             if entry.position < position:
                 return entry.store_ms
         return 0
 
     def __len__(self) -> int:
-        """Return how many keys are remembered."""
+        """Return the number of remembered keys."""
         return self.end - self.first
 
     def find(self, digest: bytes, now_ms: int) -> Remembered | None:
-        """Return what is remembered under a key, unless it is older than the window."""
+        """Return the entry of a key, None if it is older than the window."""
         slot = self._slot_of(digest)
         if slot < 0:
             return None
@@ -121,18 +124,18 @@ class Window:
         return found if found.store_ms > self._before(now_ms, self._window_ms) else None
 
     def may_hold(self, digest: bytes) -> bool:
-        """Whether a key is remembered, however old it is."""
+        """Whether a key is remembered, whatever its age."""
         return self._slots[self._place_of(digest)] != _EMPTY
 
     def judge(self, digest: bytes, crc: int, now_ms: int) -> tuple[Verdict, Remembered | None]:
-        """Decide about a send: new, a repeat of a remembered one, or the same key on other content."""
+        """Judge a send: new, a repeat of a remembered one, or the same key with other content."""
         found = self.find(digest, now_ms)
         if found is None:
             return Verdict.NEW, None
         return (Verdict.REPEAT if found.content_crc == crc else Verdict.CONFLICT), found
 
     def remember(self, entry: Remembered) -> None:
-        """Take in a stored message; entries come in the order of their store time. Replay may repeat one: no effect."""
+        """Add a stored message. Entries come in order of store time. Replaying one has no effect."""
         self._forget_before(self._before(entry.store_ms, self._window_ms))
         if not self._ring:
             self._allocate()
@@ -140,7 +143,7 @@ class Window:
         if value := self._slots[slot]:
             if self._read(value - 1).position >= entry.position:
                 return
-            self._free(slot)  # its ring place stays behind as a ghost and goes when its time comes
+            self._free(slot)  # its ring place stays as a ghost until its time is over
             slot = -1
         if self.end - self.first >= self._keys_max:
             self.forgotten_early += 1
@@ -148,19 +151,19 @@ class Window:
             slot = -1
         at = self.end % self._keys_max
         ENTRY.pack_into(self._ring, at * ENTRY_BYTES, *entry)
-        if slot < 0:  # something moved
+        if slot < 0:  # an entry moved
             slot = self._place_of(entry.digest)
         self._slots[slot] = at + 1
         self.end += 1
 
     def forget_from(self, position: int) -> None:
-        """Take back what was remembered at or above a log position (a tail that was cut)."""
+        """Remove entries at or above a log position: the tail was cut."""
         while self.end > self.first and self._read((self.end - 1) % self._keys_max).position >= position:
             self._unlink((self.end - 1) % self._keys_max)
             self.end -= 1
 
     def packed(self, first: int) -> bytes:
-        """Return the entries from number `first` on as they are saved, ENTRY_BYTES each."""
+        """Return the entries from number `first` on in their saved form, ENTRY_BYTES each."""
         start, end = max(first, self.first), self.end
         if start >= end:
             return b""
@@ -181,7 +184,7 @@ class Window:
         self.first += 1
 
     def _unlink(self, at: int) -> None:
-        """Free the slot of a ring place, unless a later entry took the key over."""
+        """Free the slot of a ring place, unless a later entry took over the key."""
         slot = self._slot_of(self._digest(at))
         if slot >= 0 and self._slots[slot] == at + 1:
             self._free(slot)
@@ -193,7 +196,7 @@ class Window:
         return bytes(self._ring[at * ENTRY_BYTES : at * ENTRY_BYTES + _DIGEST_BYTES])
 
     def _allocate(self) -> None:
-        """Make the tables. There are twice as many slots as keys, a power of two, so chains stay short."""
+        """Allocate the tables. There are twice as many slots as keys, a power of two, so chains stay short."""
         slot_count = 1 << (self._keys_max * _SLOTS_PER_KEY - 1).bit_length()
         self._ring = bytearray(self._keys_max * ENTRY_BYTES)
         self._slots = memoryview(bytearray(slot_count * 4)).cast("I")
@@ -203,12 +206,12 @@ class Window:
         return int.from_bytes(digest[:8], "big") & self._mask
 
     def _slot_of(self, digest: bytes) -> int:
-        """Slot that holds a digest, -1 when none does."""
+        """Return the slot that holds a digest, -1 if none does."""
         slot = self._place_of(digest)
         return slot if self._slots[slot] else -1
 
     def _place_of(self, digest: bytes) -> int:
-        """Slot that holds a digest, or the empty one that it would get."""
+        """Return the slot that holds a digest, or the empty slot it would get."""
         slots, ring, mask = self._slots, self._ring, self._mask
         slot = int.from_bytes(digest[:8], "big") & mask
         while value := slots[slot]:
@@ -219,7 +222,7 @@ class Window:
         return slot
 
     def _free(self, slot: int) -> None:
-        """Empty a slot and move later ones of its chain back, so that no search ends too early (linear probing)."""
+        """Empty a slot and move later slots of its chain back, so that no search ends early (linear probing)."""
         hole = slot
         while True:
             slot = (slot + 1) & self._mask

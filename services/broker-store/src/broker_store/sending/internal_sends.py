@@ -1,4 +1,7 @@
-"""Messages of the store's own: offset samples, moved offsets. Nobody waits for them: what cannot be stored is dropped."""
+"""The store's own messages: offset samples, moved offsets.
+
+Nobody waits for them, and what cannot be stored is dropped.
+"""
 
 from collections.abc import Callable
 
@@ -14,7 +17,7 @@ from gantry_wire.properties import KEYS, TAGS, format_properties, tags_code
 
 
 class InternalSends:
-    """Appends system messages; makes their topic and queue when missing."""
+    """Appends system messages; creates their topic and queue if missing."""
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class InternalSends:
         self._stamp = stamp
         self._now_ms = now_ms
         self.dropped = 0
-        """Messages for which the disk had no room, or that no record can hold."""
+        """Messages dropped because the disk is full or no record can hold them."""
 
     def append(self, topic: str, queue_id: int, body: bytes, *, tags: str = "", keys: str = "") -> None:
         """Append one message to a queue of a system topic."""

@@ -1,7 +1,8 @@
-"""The idempotency window on disk: what it learned since the last checkpoint is appended, old files are dropped whole.
+"""The idempotency window on disk: appends what is new since the last checkpoint, and removes old files whole.
 
-`gantry/keys/<20 digits>`: chunks of `magic 4 | entries 4 | CRC 4 | covered position 8 | entries × 48`. A torn chunk ends a file;
-what it held is replayed from the log, because a checkpoint counts only after its chunk was synced.
+Format of `gantry/keys/<20 digits>`: chunks of `magic 4 | entries 4 | CRC 4 | covered position 8 | entries ×
+48`. A torn chunk ends a file. Its content is replayed from the log, because a checkpoint counts only after
+its chunk is synced.
 """
 
 from struct import Struct
@@ -12,7 +13,7 @@ from broker_store.sending.idempotency import ENTRY, ENTRY_BYTES, Remembered, Win
 
 _CHUNK = Struct(">4sIIq")
 _MAGIC = b"GKW1"
-"""Format version 1. A raise needs a new magic; unknown chunks end the file, and the log fills the gap."""
+"""Format version 1. A new version needs a new magic. Unknown chunks end the file, and the log fills the gap."""
 FILE_ENTRIES_MAX = 131_072
 _NAME_DIGITS = 20
 
@@ -28,15 +29,15 @@ class KeyJournal:
         self._bytes_in_file = 0
         self._newest_ms: dict[str, int] = {}
         self.saved_end = 0
-        """Number of the window's first entry that is not saved."""
+        """Number of the window's first unsaved entry."""
 
     @property
     def newest_ms(self) -> int:
-        """Store time of the newest key in the files; 0 when they hold none."""
+        """Store time of the newest key in the files, 0 if they hold none."""
         return max(self._newest_ms.values(), default=0)
 
     def load(self, window: Window, below: int) -> int:
-        """Fill an empty window with the keys of records below a position: what lies above is replayed, in its order.
+        """Fill an empty window with keys of records below a position. Later records are replayed in order.
 
         Returns the position up to which the files are complete, 0 when nothing was saved.
         """
@@ -48,16 +49,16 @@ class KeyJournal:
         return covered
 
     def destroy(self) -> None:
-        """Forget everything: the log is replayed from its start."""
+        """Remove all files: the log is replayed from its start."""
         self._files.remove_dir(self._directory)
         self._newest_ms.clear()
         self._path = ""
         self.saved_end = 0
 
     def append(self, entries: bytes, end: int, covered: int) -> None:
-        """Save packed entries, the last of them number `end` - 1; durable on return.
+        """Save packed entries, the last of which has number `end` - 1. Durable on return.
 
-        With them every key below log position `covered` is saved.
+        Every key below log position `covered` is then saved.
         """
         if entries:
             self._write(entries, len(entries) // ENTRY_BYTES, covered)
@@ -84,19 +85,23 @@ class KeyJournal:
         self._note_newest(self._path, body)
 
     def _next_number(self, covered: int) -> int:
-        """Return the number of a new file: `covered`, unless an earlier run has a file of that number or a higher one."""
+        """Return the number of a new file: `covered`, or one more than the highest number that an earlier run left."""
         used = [int(name) for name in self._files.listdir(self._directory) if name.isdecimal()]
         return max(covered, max(used, default=-1) + 1)
 
     def drop_before(self, oldest_ms: int) -> None:
-        """Remove files with nothing younger than `oldest_ms`."""
+        """Remove files with no key younger than `oldest_ms`."""
         for path, newest_ms in list(self._newest_ms.items()):
             if newest_ms < oldest_ms and path != self._path:
                 self._files.remove(path)
                 del self._newest_ms[path]
 
     def _note_newest(self, path: str, body: bytes) -> None:
-        """Note the newest key of a file: a key that waited for its flush comes behind newer ones of asynchronous topics."""
+        """Record the newest key of a file.
+
+        It may not be the last one: a key that waited for its flush follows newer ones of asynchronous
+        topics.
+        """
         newest_ms = max([fields[2] for fields in ENTRY.iter_unpack(body)], default=0)
         self._newest_ms[path] = max(newest_ms, self._newest_ms.get(path, 0))
 

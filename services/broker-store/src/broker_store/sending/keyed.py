@@ -1,7 +1,8 @@
-"""Sends with an idempotency key: a repeat is answered with the first message's place, other content is a conflict.
+"""Sends with an idempotency key: a repeat gets the first message's position, other content is a conflict.
 
-A key is claimed when its message enters the group commit and remembered in the window when it became visible. A repeat of a claimed
-key joins the group commit itself, so it is answered after the flush that the first message waits for.
+A key is claimed when its message enters the group commit, and remembered in the window when the message
+becomes visible. A repeat of a claimed key joins the group commit too, so its answer follows the flush that
+the first message waits for.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,13 +39,13 @@ DUPLICATE_FIELD = b',"duplicate":"true"'
 
 ReplyPlace = tuple[int, dict[str, str]]
 Place = tuple[int, int, ReplyPlace]
-"""Position and offset of a message, and what its sender is told."""
+"""Position and offset of a message, and the reply place for its sender."""
 
 
 class Claim:
-    """A key whose first message is on its way; `stored` is set when it became visible, None for ever if it failed.
+    """A key whose first message is in flight. `stored` is set when it becomes visible, and stays None if it fails.
 
-    `told` is what its sender is told with it: the queue, and further fields.
+    `reply_place` is the sender's queue id and further reply fields.
     """
 
     __slots__ = ("crc", "digest", "reply_place", "stored", "unique_key")
@@ -58,7 +59,7 @@ class Claim:
 
 
 class Repeat:
-    """A message that was stored before, or is on its way: waits with the batch of its turn, stores nothing."""
+    """A repeat of a stored or in-flight message. Waits with the batch of its turn and stores nothing."""
 
     count = 1
 
@@ -69,13 +70,13 @@ class Repeat:
         self._claim = claim
 
     def place(self, at: Placement) -> None:
-        """Nothing to place."""
+        """Do nothing: nothing is placed."""
 
     def take_back(self) -> None:
-        """Nothing to take back."""
+        """Do nothing: nothing was placed."""
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        """Nothing becomes visible."""
+        """Do nothing: nothing becomes visible."""
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         peer, self._peer = self._peer, None
@@ -110,11 +111,11 @@ class Repeat:
 
 
 _new = cast("Callable[[type[Remembered], tuple[bytes, int, int, int, int, int]], Remembered]", tuple.__new__)
-"""Makes the tuple in 0.15 us, which by its own name takes 0.4; there is one for each message."""
+"""Makes the tuple in 0.15 us instead of 0.4. There is one per message."""
 
 
 class KeyedSends:
-    """Judges keyed sends and keeps claims and window true."""
+    """Judges keyed sends and keeps claims and window consistent."""
 
     def __init__(
         self,
@@ -134,7 +135,10 @@ class KeyedSends:
         self._claims: dict[bytes, Claim] = {}
 
     def submit(self, message: Message, topic: str, properties: dict[str, str]) -> None:
-        """Store a keyed message sent to `topic`, wherever it waits now, or answer the repeat of one. Raises RefusedRequest for a conflict."""
+        """Store a keyed message sent to `topic`, whatever queue it waits in, or answer its repeat.
+
+        Raises RefusedRequest for a conflict.
+        """
         crc = content_crc(crc32(message.body) & CRC_MASK, properties)
         verdict, claim = self.judge(topic, properties[GANTRY_KEY], crc, message.unique_key)
         if verdict is Verdict.CONFLICT:
@@ -149,7 +153,7 @@ class KeyedSends:
             raise
 
     def submit_batch(self, batch: SendBatch) -> None:
-        """Store those messages of a batch that are new; the others get the place of their first copy, or their conflict."""
+        """Store the new messages of a batch. The others get the position of their first copy, or their conflict."""
         verdicts: list[tuple[Verdict, Claim | None]] = []
         items = batch.items
         for raw, body, unique_key in zip(items.properties, items.bodies, items.unique_keys, strict=True):
@@ -171,7 +175,7 @@ class KeyedSends:
             raise
 
     def judge(self, topic: str, key: str, crc: int, unique_key: str) -> tuple[Verdict, Claim]:
-        """Decide about a key; a new one is claimed from now on. So is one whose message went with its topic or by age."""
+        """Judge a key and claim it if new. It is new too if its first message is gone with its topic or by age."""
         digest = key_digest(topic, key)
         claim = self._claims.get(digest)
         if claim is not None:
@@ -188,7 +192,7 @@ class KeyedSends:
         return verdict, claim
 
     def stored(self, claim: Claim, entry: Remembered, reply_place: ReplyPlace) -> None:
-        """Remember the first message of a key: it became visible."""
+        """Remember the first message of a key, which became visible."""
         claim.stored = entry
         claim.reply_place = reply_place
         self._claims.pop(claim.digest, None)
@@ -204,7 +208,7 @@ class KeyedSends:
             remember(entry)
 
     def failed(self, claim: Claim) -> None:
-        """Give a key free whose first message was not stored: the next one is new again."""
+        """Release a key whose first message was not stored: the next one is new again."""
         if self._claims.get(claim.digest) is claim:
             del self._claims[claim.digest]
 
@@ -214,9 +218,10 @@ class KeyedSends:
                 self.failed(claim)
 
     def _recall(self, claim: Claim, topic: str, found: Remembered) -> bool:
-        """Read the first message back, whose record is young, so that this hardly ever waits for the disk; False when it is gone.
+        """Read the first message back; False when it is gone. It is recent, so this rarely waits for the disk.
 
-        A delayed one lies in a system queue. Of a damaged one its place is still the answer.
+        A delayed message lies in a system queue. If the record is damaged, its position is still the
+        answer.
         """
         reply_place: ReplyPlace = (found.queue_id, {})
         unique_key = ""
@@ -233,7 +238,7 @@ class KeyedSends:
 
 
 class _KeyedMessage:
-    """The first message under a key: the message itself does everything, this keeps claim and window true."""
+    """The first message of a key. Delegates to the message and keeps claim and window consistent."""
 
     __slots__ = ("_claim", "_keyed", "_message", "answer", "mode", "place", "take_back")
 
@@ -261,7 +266,7 @@ class _KeyedMessage:
 
 
 class _KeyedBatch(SendBatch):
-    """A batch of which only the new messages are stored."""
+    """A batch that stores only its new messages."""
 
     __slots__ = ("_all_keys", "_is_empty", "_keyed", "_verdicts")
 
@@ -353,7 +358,7 @@ class _KeyedBatch(SendBatch):
 
 
 def conflict(key: str) -> RefusedRequest:
-    """Other content under a key that is still remembered."""
+    """Return the refusal of other content under a remembered key."""
     return RefusedRequest(
         ResponseCode.MESSAGE_ILLEGAL,
         f"idempotency key {key!r} was used for another message of this topic; use a new key for new content",

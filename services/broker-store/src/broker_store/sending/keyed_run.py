@@ -1,7 +1,8 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
-"""The short way of keyed messages that are plain but for their key: as gateways send them. They share an entry of the group commit.
+"""Fast path of keyed messages that are otherwise plain, as gateways send them. They share one entry of the group commit.
 
-Stores the same bytes, judges keys alike and says the same words as the long way through `handlers/send.py` and `keyed.py`.
+Stores the same bytes, judges keys alike and gives the same remarks as the slow path (`send_handler.py` and
+`keyed.py`).
 """
 
 import re
@@ -22,14 +23,14 @@ from gantry_wire.properties import GANTRY_KEY, UNIQ_KEY
 from gantry_wire.record import CRC_MASK
 
 _keyed_text = re.compile(f"{UNIQ_KEY}\x01([0-9A-Za-z]+)\x02{GANTRY_KEY}\x01([^\x01\x02]+)\x02").fullmatch
-"""Properties that are a unique key, to be told as it is in JSON, and an idempotency key, and nothing else."""
+"""Matches properties that are only a unique key, which needs no JSON escaping, and an idempotency key."""
 _BEFORE_KEY = len(UNIQ_KEY) + 2
 KEYED_CHARS_MAX = 256
-"""Longer properties go the long way."""
+"""Longer properties take the slow path."""
 
 
 class KeyedRun(PlainRun):
-    """One or more keyed messages of one client for one topic, that arrived one after the other."""
+    """Consecutive keyed messages of one client for one topic."""
 
     __slots__ = ("_claims", "_keyed")
 
@@ -57,14 +58,14 @@ class KeyedRun(PlainRun):
 
 
 class PlainKeyed:
-    """Gathers keyed messages into runs."""
+    """Collects keyed messages into runs."""
 
     def __init__(self, plain: PlainSends, keyed: KeyedSends, appends: Appends) -> None:
         self._plain, self._keyed, self._appends = plain, keyed, appends
         self._run: KeyedRun | None = None
 
     def take_read(self, peer: Peer, command: Command, header: SendHeader, target: Target, text: str) -> bool:
-        """Take a keyed message whose header was read; False when it has to go the long way. Raises RefusedRequest."""
+        """Take a keyed message whose header was parsed. False when it needs the slow path. Raises RefusedRequest."""
         found = _keyed_text(text) if len(text) <= KEYED_CHARS_MAX else None
         raw, body = text.encode(), command.body
         if found is None or header.sys_flag or len(body) > self._plain.body_bytes_max:
@@ -73,7 +74,7 @@ class PlainKeyed:
         if template is None:
             return False
         unique_key, key = found.groups()
-        # what `content_crc` makes of a message that has no other property of its sender's
+        # equals `content_crc` of a message whose sender sets no other property
         crc = crc32(raw[_BEFORE_KEY + len(unique_key) : -1], crc32(body) & CRC_MASK)
         verdict, claim = self._keyed.judge(target.topic, key, crc, unique_key)
         if verdict is Verdict.NEW:

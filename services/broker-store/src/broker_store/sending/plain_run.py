@@ -1,8 +1,8 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
-"""Plain messages of one client for one topic that arrived one after the other, as one entry of the group commit.
+"""Consecutive plain messages of one client for one topic, as one entry of the group commit.
 
-What a message of its own would do one by one is done here in a loop per stage: the calls between the stages, paid once per
-run instead of once per message, cost as much as the work. Each message is still placed, shown and answered by itself.
+Each stage loops over the messages. The calls between stages cost as much as the work, and a run pays them
+once. Each message still gets its own position, visibility and answer.
 """
 
 from zlib import crc32
@@ -28,11 +28,11 @@ from gantry_wire.properties import index_key_hashes
 from gantry_wire.record import CRC_MASK, behind_body, fixed_layout, properties_length
 
 RUN_BYTES_MAX = 256 * 1024
-"""A run stays together in one segment, so it takes no more than this; a larger message is a run of its own."""
+"""A run lies in one segment, so it is bounded by this. A larger message is a run of its own."""
 
 
 class RecordTemplate:
-    """What plain messages share that go to one queue with the same flags, their properties being of one size."""
+    """What plain messages share that have the same queue, flags and size of properties."""
 
     __slots__ = (
         "flag",
@@ -58,23 +58,23 @@ class RecordTemplate:
         self.queue = queue
         self.queue_id = queue.queue_id
         self.reply_place: tuple[int, dict[str, str]] = (queue.queue_id, {})
-        """What the sender of a repeat is told beside the place: as `Message.told`."""
+        """What the sender of a repeat gets beside the position, as `Message.reply_place`."""
         self.flag = flag
         self.reconsume_times = reconsume_times
         self.is_oneway = is_oneway
         self.suffix = suffix
-        """What the broker adds to the properties."""
+        """Properties that the broker adds."""
         self.magic, topic = behind_body(queue.topic_bytes)
         self.middle = topic + properties_length(text_size + len(suffix))
-        """What stands between body and properties."""
+        """Bytes between body and properties."""
         self.size = len(self.middle) + text_size + len(suffix)
-        """Bytes of a record beside its fixed part and its body."""
+        """Record bytes without the fixed part and the body."""
 
 
 Arrived = tuple[RecordTemplate, int, int, bytes, str, bytes]
-"""Lane, opaque, born time, properties as they came, unique key, body. A bare tuple: one is made for every message."""
+"""Template, opaque, born time, properties as received, unique key, body. A bare tuple: one is made per message."""
 _Placed = tuple[RecordTemplate, int, str, int, int, int]
-"""Lane, opaque, unique key, offset, position, size."""
+"""Template, opaque, unique key, offset, position, size."""
 
 
 class PlainRun:
@@ -91,11 +91,11 @@ class PlainRun:
         self.placed: list[_Placed] = []
         self.count = 0
         self.size = 0
-        """Bytes of its records without their fixed parts."""
+        """Record bytes without the fixed parts."""
         self.store_ms = 0
 
     def add(self, message: Arrived) -> None:
-        """Take one more message in, before the run is placed."""
+        """Add a message before the run is placed."""
         self.arrived.append(message)
         self.count += 1
         self.size += message[0].size + len(message[5])
@@ -128,7 +128,7 @@ class PlainRun:
         assert len(records) == position - start, "reserved and built sizes differ"
         at.log.put(records)
         self.store_ms = store_ms
-        self.arrived = []  # the records hold them now: ten thousand waiting messages stay small
+        self.arrived = []  # the records hold them now; keeps thousands of waiting messages small
 
     def take_back(self) -> None:
         for template, _, _, _, _, size in self.placed:

@@ -1,7 +1,8 @@
-"""The short way of plain messages: those whose properties are the two every Java client sets, and whose topic was sent to before.
+"""Fast path of plain messages: their properties are the two that every Java client sets, and their topic is known.
 
-`take` reads nothing but what varies from one message of a producer to the next; whatever is unusual about a message sends it
-the long way, through `handlers/send.py`, whose checks it would all pass. Both ways store the same bytes and say the same words.
+`take` reads only what varies between messages of one producer. Anything unusual takes the slow path through
+`send_handler.py`, whose checks these messages would all pass. Both paths store the same bytes and give the
+same remarks.
 """
 
 from broker_store.commit.appends import Appends
@@ -19,24 +20,27 @@ from gantry_wire.limits import PROPERTIES_BYTES_MAX
 from gantry_wire.names import RETRY_PREFIX
 
 BORN_HOST = "born_host"
-"""Attribute of a peer: its address as records hold it."""
+"""Attribute of a peer: its address as in records."""
 TEMPLATES_MAX = 32_768
-"""Lanes that are kept, half a kilobyte each. With 4,096 a producer that goes round 10,000 queues missed most of its own: a fifth to a
-third of the store's CPU for a message."""
+"""Templates kept, half a kilobyte each.
+
+With 4,096 a producer that rotates over 10,000 queues missed most of them, which cost a fifth to a third of
+the store's CPU per message.
+"""
 
 _TemplateKey = tuple[str, int, int, int, int, int]
 """Topic, queue id, flag, reconsume times, whether one-way, size of the properties."""
 
 
 class PlainSends:
-    """Gathers plain messages into runs."""
+    """Collects plain messages into runs."""
 
     def __init__(
         self, targets: Targets, appends: Appends, stamp: Stamp, body_bytes_max: int, *, is_on: bool
     ) -> None:
-        """Where it is not `is_on`, there is no lane, so every message goes the long way; keyed ones too, which use these lanes."""
+        """Without `is_on` there are no templates, so every message takes the slow path, keyed ones included."""
         self.body_bytes_max = body_bytes_max
-        """Largest body of any send; may change while the store runs."""
+        """Largest body of any send. May change while the store runs."""
         self._known = targets.known
         self._appends = appends
         self._suffix = stamp.suffix
@@ -45,7 +49,10 @@ class PlainSends:
         self._is_on = is_on
 
     def take(self, peer: Peer, known: KnownSend, body: bytes) -> bool:
-        """Take a message whose header is like an earlier one; False when it has to go the long way. Raises RefusedRequest."""
+        """Take a message whose header is like an earlier one.
+
+        False when it needs the slow path. Raises RefusedRequest.
+        """
         pattern, opaque, queue_id, born, text = known
         unique_key = plain_unique_key(text)
         if not unique_key or not born.isdigit() or len(body) > self.body_bytes_max:
@@ -60,7 +67,7 @@ class PlainSends:
         return True
 
     def take_read(self, peer: Peer, command: Command, header: SendHeader, target: Target, text: str) -> bool:
-        """As `take`, for a message whose header was read, with its properties, and whose target was found."""
+        """As `take`, for a message whose header and properties were parsed and whose target was found."""
         raw = text.encode()
         unique_key = plain_unique_key(raw)
         if not unique_key or header.sys_flag or len(command.body) > self.body_bytes_max:
@@ -76,7 +83,10 @@ class PlainSends:
     def template(
         self, target: Target, queue_id: int, header: SendHeader, command_flag: int, text_size: int
     ) -> RecordTemplate | None:
-        """Return where messages with this header, without a sys flag, go in this queue, None where they have to go the long way."""
+        """Return the template of messages with this header, without a sys flag, in this queue.
+
+        None where they need the slow path.
+        """
         key = _template_key(queue_id, header, command_flag, text_size)
         template = self._templates.get(key)
         if template is not None and template.target is target:
@@ -92,7 +102,7 @@ class PlainSends:
         return template
 
     def _add(self, peer: Peer, template: RecordTemplate, message: Arrived) -> None:
-        """Put a message into the group commit, behind the one before it if that is of the same kind. Raises RefusedRequest."""
+        """Add a message to the group commit, to the previous run if it matches. Raises RefusedRequest."""
         run, body_size, target = self._run, len(message[5]), template.target
         if (
             run is not None
@@ -109,7 +119,10 @@ class PlainSends:
         self._run = run
 
     def _template_of(self, pattern: HeaderPattern, queue_id: bytes, text_size: int) -> RecordTemplate | None:
-        """Return the lane of messages that the long way took before; only it makes one, so that all its checks were passed."""
+        """Return the template of messages that the slow path took before.
+
+        Only the slow path creates one, so all its checks have passed.
+        """
         header = pattern.header
         if pattern.code != RequestCode.SEND_MESSAGE_V2 or header.batch or not queue_id.isdigit():
             return None
@@ -133,7 +146,7 @@ def _template_key(queue_id: int, header: SendHeader, command_flag: int, text_siz
 
 
 def born_host(peer: Peer) -> bytes:
-    """Return the peer's address as records hold it, and remember it with the peer."""
+    """Return the peer's address as in records, and keep it with the peer."""
     packed = pack_host(*peer.remote)
     peer.attributes[BORN_HOST] = packed
     return packed

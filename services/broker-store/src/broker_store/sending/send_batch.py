@@ -1,4 +1,4 @@
-"""A send batch in the group commit: its messages lie together, are visible together and get one answer."""
+"""A send batch in the group commit: its messages are stored together, visible together, and share one answer."""
 
 from collections.abc import Sequence
 from itertools import accumulate, compress, repeat
@@ -43,7 +43,7 @@ _BETWEEN = _TAIL + _HEAD
 
 
 class Items(NamedTuple):
-    """The messages of a batch, ready to be stored: each column in their order."""
+    """The messages of a batch, ready to be stored: one column per field, in their order."""
 
     flags: Sequence[int]
     bodies: Sequence[bytes]
@@ -51,10 +51,10 @@ class Items(NamedTuple):
     tags_codes: Sequence[int]
     unique_keys: Sequence[str]
     keys: Sequence[str | None]
-    """Further keys of each (KEYS); empty when none has any."""
+    """KEYS of each message. Empty when none has any."""
 
     def only(self, chosen: Sequence[bool]) -> "Items":
-        """Return those messages that are chosen."""
+        """Return the chosen messages."""
         return Items(
             tuple(compress(self.flags, chosen)),
             tuple(compress(self.bodies, chosen)),
@@ -69,7 +69,10 @@ _Item = tuple[int, bytes, bytes, int, str, str | None]
 
 
 def read_items(body: bytes, sys_flag: int, stamp: Stamp) -> Items:
-    """Return the messages of a batch body. Raises MalformedBatch, or RefusedRequest for the first that cannot be stored."""
+    """Return the messages of a batch body.
+
+    Raises MalformedBatch, or RefusedRequest for the first that cannot be stored.
+    """
     members = decode_columns(body)
     even = _read_even(members, stamp.suffix)
     return even if even is not None else _read_each(members, sys_flag, stamp)
@@ -90,7 +93,7 @@ def _read_each(members: BatchColumns, sys_flag: int, stamp: Stamp) -> Items:
 
 
 def _read_even(members: BatchColumns, suffix: bytes) -> Items | None:
-    """Read messages whose properties are plain, all of one size: looked at together. None when they are not."""
+    """Read messages with plain properties of equal size, all at once. None when they differ."""
     raws = members.properties
     size, count, joined = len(raws[0]), len(raws), b"".join(raws)
     room = min(PLAIN_BYTES_MAX, PROPERTIES_BYTES_MAX - len(suffix))
@@ -122,7 +125,7 @@ def _read(flag: int, body: bytes, raw: bytes, sys_flag: int, stamp: Stamp) -> _I
 
 
 class ItemResult(msgspec.Struct, rename="camel"):
-    """What a sender that asked for it is told about one message of its batch (`gantryPerItem`)."""
+    """Result of one message of a batch, for senders that ask for it (`gantryPerItem`)."""
 
     queue_id: int
     queue_offset: int
@@ -132,12 +135,12 @@ class ItemResult(msgspec.Struct, rename="camel"):
     duplicate: bool = False
     code: int = 0
     gantry_code: str | None = None
-    """Why it was refused, in a word a program can read."""
+    """Machine-readable reason of a refusal."""
     remark: str | None = None
 
 
 class SendBatch:
-    """Messages of one request, all for one queue: stored as one or not at all."""
+    """Messages of one request for one queue: all are stored, or none."""
 
     count = 1
 
@@ -270,7 +273,7 @@ class SendBatch:
         return self.positions, self.queue.queue_id, self.first_offset
 
     def results(self) -> list[ItemResult]:
-        """Return what became of each message, in the order of the request."""
+        """Return the result of each message, in the order of the request."""
         queue_id = self.queue.queue_id
         return [
             ItemResult(queue_id, self.first_offset + number, position, self.store_ms, unique_key)

@@ -1,4 +1,7 @@
-"""10, 310: one message; 320: a batch. RocketMQ 5.3.3's checks in their order, then into the group commit."""
+"""Send requests: 10 and 310 carry one message, 320 a batch.
+
+Applies RocketMQ 5.3.3's checks in their order, then submits to the group commit. Never writes the log.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -24,7 +27,7 @@ from gantry_wire.properties import GANTRY_KEY, KEYS, TAGS, WAIT, parse_propertie
 
 
 class SendParts(NamedTuple):
-    """What sending needs."""
+    """Dependencies of the send handler."""
 
     targets: Targets
     appends: Appends
@@ -64,7 +67,10 @@ class SendHandler:
         }
 
     def single(self, peer: Peer, command: Command) -> None:
-        """Store one message; answered when it is as durable as its topic promises. The header says whether it is a batch."""
+        """Store one message.
+
+        Answers when it is as durable as its topic promises. The header says whether it is a batch.
+        """
         header = self._header(command)
         if header.batch and command.code != RequestCode.SEND_MESSAGE:
             self._batch(peer, command, header)

@@ -1,1 +1,4 @@
-"""Claim and settle: the one way out of a system queue. Items are decided once, and what results is appended in the same write."""
+"""Claim and settle: the only way out of a system queue.
+
+An item is decided once, and its outputs are appended in the same write.
+"""

@@ -1,8 +1,8 @@
-"""Decisions that were asked for a moment before their time: kept until then, and decided as if they came in that turn.
+"""Decisions requested shortly before their time: kept until then, and decided as if they arrived in that turn.
 
-So a delivery is as punctual as the store: neither the turn of its owner nor the way here makes it late, and one request brings what
-is due in many moments. What is kept is no decision yet: the first one still wins, a claim that is lost meanwhile refuses it, and
-whether an item is due is looked at when it is decided.
+Deliveries are thus as punctual as the store: neither their owner's turn nor the network delays them, and
+one request covers items due at many moments. A kept request is not a decision: the first decision still
+wins, a lost claim refuses it, and the due time is checked when it is decided.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,37 +20,41 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.settle_headers import SETTLE_AHEAD_MS_MAX, SettleItem, SettleResult
 
 ITEMS_MAX = 65_536
-"""Items that are kept at once; a request with more is refused as busy. Owners ask for what is due in some hundredths of a second."""
+"""Most items kept.
+
+A request above that is refused as busy. Owners request items due within a few hundredths of a second.
+"""
 
 
 class Timer(Protocol):
-    """Calls back once, after the time it was set to last."""
+    """Calls back once, at the time set last."""
 
     def set(self, seconds: float) -> None:
-        """Call back in so many seconds, and no more at the time that was set before."""
+        """Call back in `seconds`, and no longer at the time set before."""
 
     def close(self) -> None:
-        """Call back no more."""
+        """Cancel the call."""
 
 
 class Ahead:
-    """What is kept, by its time."""
+    """Kept items, by their time."""
 
     def __init__(self, clock: StoreClock, timer: Callable[[Callable[[], None]], Timer]) -> None:
-        """`timer` makes one; that is done when something is kept for the first time."""
+        """`timer` creates the timer, when something is kept for the first time."""
         self.waiting = 0
-        """Items that are kept."""
+        """Number of kept items."""
         self._clock = clock
         self._make_timer = timer
         self._timer: Timer | None = None
         self._line: list[tuple[int, int, _Kept, list[int]]] = []
-        """A heap: time in store ms, a number, the request, and which of its items."""
+        """A heap: time in store ms, a number, the request, and the places of its items."""
         self._number = count()
 
     def keep(self, items: Sequence[SettleItem], settle: SettleSlice, done: Done) -> bool:
-        """Take a request in if some of its items are asked for ahead; False when none is.
+        """Keep a request if some of its items are requested ahead; False when none is.
 
-        `done` is told once, when all items are decided or a part of them is refused. Raises RefusedRequest when too many wait.
+        Calls `done` once, when all items are decided or some are refused. Raises RefusedRequest when too
+        many are kept.
         """
         now_ms = self._clock.now_ms()
         until_ms = now_ms + SETTLE_AHEAD_MS_MAX
@@ -75,7 +79,7 @@ class Ahead:
         return True
 
     def release(self) -> None:
-        """Have everything decided whose time has come."""
+        """Decide everything whose time has come."""
         now_ms, line = self._clock.now_ms(), self._line
         due: dict[_Kept, list[int]] = {}
         while line and line[0][0] <= now_ms:
@@ -88,7 +92,7 @@ class Ahead:
             self._set_timer()
 
     def close(self) -> None:
-        """Forget what is kept; who asked for it asks again."""
+        """Drop what is kept. Its clients request it again."""
         self._line.clear()
         self.waiting = 0
         if self._timer is not None:
@@ -102,7 +106,7 @@ class Ahead:
 
 
 class _Kept:
-    """One request, and what of it is decided."""
+    """One request, and which items of it are decided."""
 
     __slots__ = ("_done", "_items", "_left", "_now_ms", "_results", "_settle")
 
@@ -117,7 +121,7 @@ class _Kept:
         self._results: dict[int, SettleResult] = {}
 
     def release(self, places: list[int]) -> None:
-        """Have some items decided, unless nobody waits for them any more."""
+        """Decide some items, unless nobody waits for them any more."""
         if self._done is None:
             return
         items = self._items

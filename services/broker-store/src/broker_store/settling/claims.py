@@ -1,8 +1,8 @@
-"""Who works on which system queue: at most one owner each, known by its epoch. Pure: told who asks and what time it is.
+"""Which owner works on which system queue: at most one each, identified by its epoch. Pure: callers pass owner and time.
 
-A claim ends by its time, by its release, or with the connection it came over. Every claim granted anew has a higher epoch than any
-before, also over restarts of the store: boot count << 40 | a number that grows by random steps. So what an owner that was replaced still
-sends is refused, and so is what somebody sends who guesses.
+A claim ends by its time, by its release, or with its connection. Every new claim has a higher epoch than
+all before, also across restarts: boot count << 40 | a number that grows by random steps. So requests of a
+replaced owner are refused, and so are guessed epochs.
 """
 
 import re
@@ -23,39 +23,39 @@ _RANDOM_PART = re.compile(r"-[0-9a-f]{8,}(?![0-9A-Za-z])")
 _EPOCH_BITS = 40
 _BOOT_BITS = 23
 _STEPS_BITS = 20
-"""A step is at most 2^-20 of the numbers that are left, so that a boot can grant a million claims by large steps, and more by smaller ones."""
+"""A step is at most 2^-20 of the remaining numbers, so a boot can grant a million claims by large steps, and more by smaller ones."""
 
 
 @dataclass(slots=True)
 class Claim:
-    """One claim in force, or over but not taken by anybody else yet."""
+    """A claim that is valid, or expired and not taken by another owner yet."""
 
     owner: str
     address: str
     epoch: int
     ttl_ms: int
     until_ms: int
-    """On the clock of `now_ms`, which only measures distances."""
+    """On the clock of `now_ms`, which is monotonic."""
     peer_id: int
 
     @property
     def shown_owner(self) -> str:
-        """The owner without its random part: whoever knows that may renew the claim, so nobody is told it."""
+        """Return the owner without its random part, which is secret: it allows renewal of the claim."""
         return _RANDOM_PART.sub("", self.owner)
 
 
 class ClaimTable:
-    """All claims of this store. `now_ms` is a clock that no step of the wall clock moves."""
+    """All claims of this store. `now_ms` is a clock that wall clock steps do not affect."""
 
     def __init__(self, boot_count: int, draw: Callable[[int], int] = secrets.randbelow) -> None:
-        """`draw` returns a number from 0 to below its argument that nobody can foresee."""
+        """`draw` returns an unpredictable number from 0 to below its argument."""
         self._draw = draw
         self._base = boot_count << _EPOCH_BITS
         self._number = draw(1 << (_EPOCH_BITS - 1))
         self._claims: dict[QueueKey, Claim] = {}
 
     def claim(self, key: QueueKey, owner: str, address: str, ttl_ms: int, peer_id: int, now_ms: int) -> Claim:
-        """Grant or renew a claim. Raises RefusedRequest (HELD) while it is another owner's."""
+        """Grant or renew a claim. Raises RefusedRequest (HELD) while another owner holds it."""
         found = self._claims.get(key)
         if found is not None and found.owner != owner and found.until_ms > now_ms:
             raise _held(key, found, now_ms)
@@ -71,7 +71,7 @@ class ClaimTable:
     def check(self, key: QueueKey, epoch: int, now_ms: int) -> None:
         """Renew the claim with this epoch. Raises RefusedRequest (FENCED) when it is not the newest of this queue.
 
-        A claim whose time is over and that nobody else took meanwhile goes on: no other decision can lie between.
+        An expired claim that no other owner took continues: no other decision can have come between.
         """
         found = self._claims.get(key)
         if found is None or found.epoch != epoch:
@@ -79,12 +79,12 @@ class ClaimTable:
         found.until_ms = max(found.until_ms, now_ms + found.ttl_ms)
 
     def holder(self, key: QueueKey, now_ms: int) -> Claim | None:
-        """Return the claim in force."""
+        """Return the valid claim."""
         found = self._claims.get(key)
         return found if found is not None and found.until_ms > now_ms else None
 
     def release(self, key: QueueKey, epoch: int) -> bool:
-        """End a claim; False when it was not the newest."""
+        """End a claim. False when it is not the newest."""
         found = self._claims.get(key)
         if found is None or found.epoch != epoch:
             return False
@@ -92,19 +92,19 @@ class ClaimTable:
         return True
 
     def close_peer(self, peer_id: int) -> list[QueueKey]:
-        """End all claims that came over a connection; returns their queues."""
+        """End all claims of a connection. Returns their queues."""
         gone = [key for key, claim in self._claims.items() if claim.peer_id == peer_id]
         for key in gone:
             del self._claims[key]
         return gone
 
     def all(self, now_ms: int) -> dict[QueueKey, Claim]:
-        """Return the claims in force."""
+        """Return the valid claims."""
         return {key: claim for key, claim in self._claims.items() if claim.until_ms > now_ms}
 
 
 def raise_boot_count(files: Files, store_directory: str) -> int:
-    """Count this start in `gantry/boots`, durable on return. Raises OSError: without it no claim may be granted."""
+    """Count this start in `gantry/boots`. Durable on return. Raises OSError; no claim may then be granted."""
     path = f"{store_directory}/gantry/boots"
     make_durable_dirs(files, f"{store_directory}/gantry")
     text = (files.read_bytes(path) or b"").strip()

@@ -1,7 +1,8 @@
-"""Cursors as RocketMQ keeps them, for a RocketMQ broker that opens this directory one day: copies, read back only from a foreign run.
+"""Copies of cursors in RocketMQ's files, for a RocketMQ broker that opens this directory later. Read back only after a foreign run.
 
-`config/delayOffset.json`: level → cursor of its queue. Offsets of CID_RMQ_SYS_TRANS: the cursor of the half queue; in the op queue its
-beginning, so that all op messages are read again (what they name below the cursor is passed over).
+`config/delayOffset.json` maps levels to cursors. Offsets of CID_RMQ_SYS_TRANS hold the cursor of the half
+queue, and the beginning of the op queue, so that all op messages are read again. RocketMQ skips what they
+name below the cursor.
 """
 
 import asyncio
@@ -29,12 +30,12 @@ COPY_SECONDS = 10.0
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 """RocketMQ's consumer group of its transaction checks."""
 KEPT_FILE = "gantry/foreign.json"
-"""What another broker's cursors were, until the first checkpoint of ours has them."""
+"""Another broker's cursors, kept until the first checkpoint includes them."""
 _decode_kept = msgspec.json.Decoder(list[tuple[str, int, str, int]]).decode
 
 
 class Copies:
-    """Writes the copies every few seconds while something is decided, and at the end."""
+    """Writes the copies every few seconds while items are decided, and at the end."""
 
     def __init__(
         self,
@@ -57,11 +58,11 @@ class Copies:
         return {RequestCode.GET_ALL_DELAY_OFFSET: ("adminBroker", self._delay_offsets)}
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what runs beside the requests."""
+        """Return the background loops."""
         return {"copies": self._run}
 
     def closed(self, peer: object) -> None:
-        """Nothing depends on a connection."""
+        """Do nothing: no state depends on a connection."""
 
     async def close(self) -> None:
         """Write the last copies."""
@@ -69,7 +70,7 @@ class Copies:
         await self._saver.close()
 
     def copy(self) -> None:
-        """Copy the cursors, unless nothing was decided since the last time."""
+        """Copy the cursors, unless nothing was decided since the last copy."""
         if self._table.changes == self._copied:
             return
         self._copied = self._table.changes
@@ -101,9 +102,10 @@ class Copies:
 
 
 def keep_foreign_cursors(files: Files, config_dir: str, path: str) -> None:
-    """Keep how far a RocketMQ broker came that wrote to this directory last: what it delivered is not delivered again.
+    """Keep the cursors of a RocketMQ broker that wrote to this directory last, so that nothing is delivered twice.
 
-    Before the directory becomes ours: a start may end before the log has it, and the next one finds a directory of ours.
+    Runs before the directory becomes ours: a start may end before the log has the cursors, and the next
+    start finds a directory of ours.
     """
     found = [(*source, offset) for source, offset in _foreign_cursors(files, config_dir)]
     if found:
@@ -113,7 +115,7 @@ def keep_foreign_cursors(files: Files, config_dir: str, path: str) -> None:
 
 
 def read_kept_cursors(files: Files, path: str, table: SettledTable) -> None:
-    """Take over what was kept, by this start or by one before it that did not come to a checkpoint."""
+    """Load the kept cursors, from this start or an earlier one that reached no checkpoint."""
     content = files.read_bytes(path)
     for topic, queue_id, group, offset in _decode_kept(content) if content else ():
         table.take_foreign_floor((topic, queue_id, group), offset)

@@ -1,8 +1,8 @@
 # ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
-"""A settle request in the group commit: its items are checked and placed in one step, each item's records in one write.
+"""A settle request in the group commit: checks and places its items in one step, and writes each item's records together.
 
-Placing decides: an item that is settled, or placed by somebody else in this batch or an earlier one that still waits for its flush, is
-skipped.
+Placing decides. An item is skipped when it is settled, or placed by another request in this batch or an
+earlier one that still waits for its flush.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from gantry_wire.record import build_record
 from gantry_wire.settle_headers import OutputPlace, SettleResult, SettleStatus
 
 Done = Callable[[list[SettleResult] | RefusedRequest], None]
-"""Told once: the results in the order of the items, all of them durable as their topics promise; or why nothing is known or done."""
+"""Called once: with durable results in item order, or with the reason why nothing is known or done."""
 _SETTLED, _ASYNC = SettleStatus.SETTLED, Mode.ASYNC
 
 
@@ -41,7 +41,7 @@ class SettleEntry:
         check: Callable[[], None] | None,
         done: Done,
     ) -> None:
-        """`check` raises RefusedRequest when the claim is not in force any more."""
+        """`check` raises RefusedRequest when the claim is no longer valid."""
         self.mode = rules.mode_expected
         self.settled = 0
         """Items that this request decided, once they are visible."""
@@ -71,7 +71,7 @@ class SettleEntry:
         self.mode = self._outcomes.mode(waits=waits)
 
     def _place_all(self, at: Placement) -> bool:
-        """Place what is to be settled; whether what decided one of the items is not durable yet: that is answered after it."""
+        """Place the items. Return whether a decision about one of them is not durable yet: the answer must follow it."""
         rules, source, results, outcomes = self._rules, self._source, self._results, self._outcomes
         fast = FastSettle(source, rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms))
         deciding = rules.deciding.get(source) or {}
@@ -88,7 +88,7 @@ class SettleEntry:
                 and offset not in deciding
                 and not is_settled(offset)
                 and offset not in not_alone
-            ):  # as nearly all are: whatever is asked of a due item settles it
+            ):  # as nearly all are: any request about a due item settles it
                 results.append(self._place_item(gathered, at, fast, deciding))
                 continue
             state = self._state(gathered, at.store_ms, wall_ms, deciding, is_settled)
@@ -103,7 +103,7 @@ class SettleEntry:
         return waits
 
     def _left(self, gathered: Gathered, status: str, deciding: dict[int, Decided]) -> SettleResult:
-        """Return why nothing is done about an item."""
+        """Return why an item is left alone."""
         offset = gathered.item.offset
         if status != SettleStatus.ALREADY:
             due_ms = gathered.due_ms if status == SettleStatus.EARLY else 0
@@ -176,7 +176,7 @@ class SettleEntry:
         return planner.plan(gathered)
 
     def _put(self, gathered: Gathered, plan: Plan, position: int, at: Placement) -> list[OutputPlace]:
-        """Build the records of an item at their places and put them into the open batch as one piece."""
+        """Build an item's records at their positions and put them into the open batch as one piece."""
         drafts, _, output_from = plan
         item_record, store_ms, store_host = gathered.record, at.store_ms, at.store_host
         flag, born_ms, born_host = 0, store_ms, store_host
@@ -213,7 +213,8 @@ class SettleEntry:
     def take_back(self) -> None:
         self._outcomes.take_back()
 
-    # --- afterwards ----------------------------------------------------------------------------------------
+    # --- after placing
+    # ---------------------------------------------------------------------------------------
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         self.settled = self._outcomes.make_visible(index, arrivals)

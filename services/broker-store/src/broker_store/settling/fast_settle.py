@@ -1,7 +1,7 @@
-"""The short way of ordinary decisions: one message made of the item's own record.
+"""Fast path of ordinary decisions: one message made from the item's own record.
 
-Lays down byte for byte what `planning.py` plans and `entry.py` builds, for a third of the time: what one message shares with the
-next of its queue (a lane) is worked out once. Says of everything else that it is not ordinary. Decides nothing.
+Writes byte for byte what `planning.py` plans and `entry.py` builds, in a third of the time: messages of one
+queue share a template, built once. Leaves everything else to the slow path. Decides nothing.
 """
 
 from broker_store.commit.message import Mode, Placement
@@ -33,7 +33,7 @@ _OTHER_BYTES = len(properties_length(0)) + _SUFFIX_SIZE
 
 
 class _Template:
-    """What messages share that were asked for in the same words."""
+    """What messages with equal outputs share."""
 
     __slots__ = ("is_commit", "magic", "middle", "output", "placed", "queue", "remove", "topic")
 
@@ -42,14 +42,14 @@ class _Template:
         self.queue = queue
         self.topic = queue.topic
         self.placed = placed
-        """Those that become visible with them."""
+        """Records that become visible together."""
         self.is_commit = output.transaction == "commit"
         self.magic, self.middle = behind_body(queue.topic_bytes)
         self.remove = remover(output.drop) if output.drop else None
 
 
 class FastSettle:
-    """Lays down the ordinary items of one request in one placement."""
+    """Builds the ordinary items of one request in one placement."""
 
     def __init__(
         self,
@@ -59,19 +59,22 @@ class FastSettle:
         held: list[Placed],
         shown: list[Placed],
     ) -> None:
-        """`held` gets the records that wait for a flush, `shown` those that are visible as soon as they are written."""
+        """`held` receives records that wait for a flush, `shown` those visible after the write."""
         self._before, self._behind = mark_parts(source)
         self.find_target = find_target
         self._at = at
         self._held, self._shown = held, shown
         self._templates: dict[tuple[str, int], _Template | None] = {}
         self._template: _Template | None = None
-        """That of the last item: the next one's, most times."""
+        """Template of the last item, usually also that of the next."""
         self._born_host = b""
         self._layout, self._host_bits = fixed_layout(b"", at.store_host)
 
     def put(self, gathered: Gathered) -> list[OutputPlace] | None:
-        """Lay an item's record down; None, and nothing done, when it is not ordinary. Raises CannotPlan, LogError: nothing is done then."""
+        """Build an item's record.
+
+        None when it is not ordinary. Raises CannotPlan or LogError. Changes nothing in these cases.
+        """
         item, record = gathered.item, gathered.record
         if record is None or len(item.outputs) != 1:
             return None
@@ -98,7 +101,7 @@ class FastSettle:
             sys_flag, prepared = sys_flag | SYS_TRANSACTION_COMMIT, item.position
         size = layout.size + body_size + len(middle) + text_size + _OTHER_BYTES
         position, offset = at.log.reserve(size), queue.next_offset
-        # the checksum of the item goes on: made anew, it would hide that the body was damaged meanwhile
+        # keep the item's checksum: a new one would hide damage done to the body meanwhile
         head = layout.pack(
             size, template.magic, crc, queue.queue_id, flag, offset, position, sys_flag, born_ms, born_host, at.store_ms,
             at.store_host, times, prepared, body_size,
@@ -122,7 +125,7 @@ class FastSettle:
 
     def _make_template(self, output: SettleOutput) -> _Template | None:
         is_own = output.body == "item" and output.properties == "item" and not output.set
-        # behind -1 stands another queue each time, and of a delayed message the unit tells when it is due
+        # queue -1 means another queue each time, and a delayed message's unit holds its due time
         if not is_own or output.reconsume_times is not None or output.queue_id < 0:
             return None
         if output.topic == SCHEDULE_TOPIC:

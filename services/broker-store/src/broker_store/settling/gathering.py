@@ -1,7 +1,7 @@
-"""Looks the items of a request up before they are decided: their units, and those records that outputs are made of, in few reads.
+"""Reads the items of a request before they are decided: their units, and the records that outputs need, in few reads.
 
-What lies in the log never changes, so this may be done ahead, in a thread where the disk must be waited for. Whether an item is still
-undecided is not looked at here.
+The log never changes, so this may run ahead, in a thread where it must wait for the disk. Never checks
+whether an item is undecided.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from gantry_wire.units import CONSUME_QUEUE_UNIT, CONSUME_QUEUE_UNIT_BYTES
 
 SPAN_BYTES_MAX = 4 * 1024 * 1024
 GAP_BYTES_MAX = 32 * 1024
-"""Reading so much in vain is cheaper than another read."""
+"""Reading this much for nothing is cheaper than another read."""
 OFFSETS_GAP_MAX = 256
 _HOLE_SIZE = 0x7FFFFFFF
 _OUT_MARK = TIMER_OUT_MS.encode()
@@ -26,20 +26,23 @@ _RELATIVE = (TIMER_DELAY_SEC.encode(), TIMER_DELAY_MS.encode())
 _ANY_RELATIVE = b"TIMER_DELAY_"
 
 ReadSpan = Callable[[int, int], bytes | None]
-"""Bytes of whole records at (position, size); None: not in memory, to be asked for in a thread. Raises LogError, OSError."""
+"""Returns the bytes of whole records at (position, size).
+
+None when they are not in memory and need a thread. Raises LogError, OSError.
+"""
 
 
 class Units(Protocol):
-    """The queue that the items lie in."""
+    """The queue of the items."""
 
     @property
     def min_offset(self) -> int:
-        """Lowest offset that can be read."""
+        """Lowest readable offset."""
         ...
 
     @property
     def max_offset(self) -> int:
-        """One above the highest offset that can be read."""
+        """One above the highest readable offset."""
         ...
 
     def read(self, offset: int, count: int) -> bytes:
@@ -49,14 +52,14 @@ class Units(Protocol):
 
 @dataclass(slots=True)
 class Gathered:
-    """An item with what the log says of it."""
+    """An item with what the log says about it."""
 
     item: SettleItem
     size: int = 0
     due_ms: int = 0
-    """When it is due; 0: at any time."""
+    """Due time. 0 means at any time."""
     is_absolute: bool = False
-    """Whether the wall clock must have reached it too: it was asked for as an instant, not as a delay."""
+    """Whether the wall clock must have reached it too: it was given as an instant, not as a delay."""
     record: Record | None = None
     status: str = ""
     """Why it cannot be decided, one of SettleStatus."""
@@ -64,19 +67,19 @@ class Gathered:
 
     @property
     def needs_record(self) -> bool:
-        """Whether some output is made of the item's own record."""
+        """Whether an output is made from the item's own record."""
         for output in self.item.outputs:  # noqa: SIM110 - once per item: a generator costs more than the question
             if output.body == "item" or output.properties == "item":
                 return True
         return False
 
     def refuse(self, status: str, detail: str = "") -> None:
-        """Say why it cannot be decided."""
+        """Set the reason why it cannot be decided."""
         self.status, self.detail = status, detail
 
 
 def look_up(topic: str, queue: Units | None, items: Sequence[SettleItem]) -> list[Gathered]:
-    """Return the items with what their units say, in the order given."""
+    """Return the items with their units, in the given order."""
     found = [Gathered(item) for item in items]
     if queue is None:
         for gathered in found:
@@ -92,7 +95,7 @@ def look_up(topic: str, queue: Units | None, items: Sequence[SettleItem]) -> lis
 
 
 def read_records(topic: str, found: Sequence[Gathered], segment_bytes: int, read: ReadSpan) -> bool:
-    """Read the records that outputs need; False when `read` would have to wait for the disk: call again in a thread."""
+    """Read the records that outputs need. False when `read` would wait for the disk: then call again in a thread."""
     wanted = [
         gathered
         for gathered in found
@@ -117,9 +120,7 @@ def read_records(topic: str, found: Sequence[Gathered], segment_bytes: int, read
 def _read_units(queue: Units, run: list[Gathered], *, is_level: bool) -> None:
     first, last = max(run[0].item.offset, queue.min_offset), run[-1].item.offset
     units = b""
-    while (
-        first + len(units) // CONSUME_QUEUE_UNIT_BYTES <= last
-    ):  # a read ends where a file of the queue does
+    while first + len(units) // CONSUME_QUEUE_UNIT_BYTES <= last:  # a read ends at the end of a queue file
         at = first + len(units) // CONSUME_QUEUE_UNIT_BYTES
         part = queue.read(at, last + 1 - at)
         if not part:
@@ -144,7 +145,7 @@ def _read_units(queue: Units, run: list[Gathered], *, is_level: bool) -> None:
 
 
 def _spans(wanted: list[Gathered], segment_bytes: int) -> list[list[Gathered]]:
-    """Cut items into such as are read together: in one segment, with little between them."""
+    """Group items that are read together: in one segment, with small gaps."""
     spans: list[list[Gathered]] = []
     for gathered in wanted:
         position = gathered.item.position
@@ -162,7 +163,7 @@ def _spans(wanted: list[Gathered], segment_bytes: int) -> list[list[Gathered]]:
 
 
 def _read_singly(span: list[Gathered], read: ReadSpan, *, is_timer: bool) -> None:
-    """Something in a span cannot be read: find out which record it is."""
+    """Read the records of a span one by one, to find the unreadable one."""
     for gathered in span:
         try:
             data = read(gathered.item.position, gathered.size)

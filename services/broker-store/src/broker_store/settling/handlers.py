@@ -1,4 +1,7 @@
-"""9001 to 9006 and 9040: claims, settling, and questions about both. For Gantry's own services; parse, call, reply."""
+"""Requests 9001 to 9006 and 9040: claims, settling, and queries about both.
+
+For Gantry's own services; parse, call, reply.
+"""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -36,17 +39,17 @@ from gantry_wire.settle_headers import (
 )
 
 RANGES_MAX = 50_000
-"""Ranges of settled offsets in one answer: about a megabyte."""
+"""Ranges of settled offsets per answer: about a megabyte."""
 NAME_CHARS_MAX = 255
 
 GiveEvents = Callable[[str, int, int], Iterable[MessageEvent]]
-"""What a part of the store knows of one message (topic, queue id, offset)."""
+"""Returns what a part of the store knows about one message (topic, queue id, offset)."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class SettlingHandlers:
-    """Handlers of this family. Other parts of the store add to `events` what they know of single messages."""
+    """Handlers of this family. Other parts of the store add sources of message events to `events`."""
 
     def __init__(self, settling: Settling, now_ms: Callable[[], int], *, any_host: bool) -> None:
         """With `any_host` a claim may name the address of any host as its owner's."""
@@ -68,7 +71,10 @@ class SettlingHandlers:
         }
 
     def claim(self, peer: Peer, command: Command) -> bytes:
-        """Grant or renew a claim; HELD names who has it. Others are told the host that the claim came from, whatever it names."""
+        """Grant or renew a claim.
+
+        HELD names the holder by the host that its claim came from, whatever address it gave.
+        """
         header = command.read(ClaimHeader)
         key = _queue(header)
         if not 0 < len(header.owner) <= NAME_CHARS_MAX or len(header.address) > NAME_CHARS_MAX:
@@ -103,13 +109,13 @@ class SettlingHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply)
 
     def release(self, _peer: Peer, command: Command) -> bytes:
-        """End a claim; one that is over already is no error."""
+        """End a claim. An ended one is no error."""
         header = command.read(ReleaseClaimHeader)
         self._settling.claims.release(_queue(header), header.epoch)
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def settle(self, peer: Peer, command: Command) -> None:
-        """Decide items; answered when that is durable as the topics of the outputs promise."""
+        """Decide items. Answers when they are as durable as the outputs' topics promise."""
         header = command.read(SettleHeader)
         (topic, queue_id), group = _queue(header), _group(header)
         items = decode_json(command.body, SettleBody).items
@@ -128,7 +134,7 @@ class SettlingHandlers:
         settling.settle(topic, queue_id, group, header.epoch, items, done)
 
     def state(self, _peer: Peer, command: Command) -> bytes:
-        """Tell which items of a queue are decided."""
+        """Return which items of a queue are decided."""
         header = command.read(SettledStateHeader)
         source = (*_queue(header), _group(header))
         cursor, max_offset = self._settling.state_of(source)
@@ -139,7 +145,7 @@ class SettlingHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=_encode(body))
 
     def holder(self, _peer: Peer, command: Command) -> bytes:
-        """Tell who holds the claim on a queue."""
+        """Return the holder of a queue's claim."""
         settling = self._settling
         now_ms = settling.mono_ms()
         claim = settling.claims.holder(_queue(command.read(ClaimHolderHeader)), now_ms)
@@ -152,7 +158,7 @@ class SettlingHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply)
 
     def time(self, _peer: Peer, command: Command) -> bytes:
-        """Tell the store's time, and whether something is to be rolled forward."""
+        """Return the store's time, and whether items must be rolled forward."""
         reply = StoreTimeReplyHeader(
             store_time_ms=self._now_ms(),
             wall_time_ms=self._settling.clock.wall_ms(),
@@ -162,7 +168,7 @@ class SettlingHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, reply)
 
     def message_events(self, _peer: Peer, command: Command) -> bytes:
-        """Tell what is known of one message beside its record."""
+        """Return what is known about one message beside its record."""
         header = command.read(MessageEventsHeader)
         topic, queue_id = _queue(header)
         events = [event for give in self.events for event in give(topic, queue_id, header.offset)]
@@ -201,7 +207,7 @@ def _queue(
 
 
 def _group(header: ClaimHeader | SettleHeader | SettledStateHeader) -> str:
-    """Return whose items are meant, "" for those of nobody. A mark would not be read again with any other character in it."""
+    """Return the group of the items, "" for system queues. A mark with any other character in it could not be parsed."""
     if header.group:
         check_group(header.group)
     return header.group

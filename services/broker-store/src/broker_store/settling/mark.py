@@ -1,7 +1,7 @@
 """The property that makes a record the outcome of an item: `__GANTRY_SETTLED=topic:queue:offset:group:i/n`. Pure.
 
-It is believed only as the last property of a record: the store puts its own behind whatever a client sent, so nobody else can
-write it there. The records of one item lie back to back, so the first of them says how many belong together.
+It counts only as the last property of a record: the store appends its own after the client's, so nobody
+else can write it there. The records of one item are adjacent, and the first one holds their number.
 """
 
 from typing import NamedTuple
@@ -13,14 +13,14 @@ _MARK_SIZE = len(MARK)
 _END = b"\x02"
 _END_BYTE = 2
 OUTPUTS_MAX = 64
-"""More records of one item are not believed."""
+"""Most records per item. More are not accepted."""
 
 Source = tuple[str, int, str]
-"""Topic, queue id and group of items. The group is empty for system queues; for others each group decides for itself."""
+"""Topic, queue id and group of items. System queues have no group. In others each group decides for itself."""
 
 
 class Mark(NamedTuple):
-    """What the property says."""
+    """Content of the property."""
 
     source: Source
     offset: int
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
 
 
 def mark_parts(source: Source) -> tuple[bytes, bytes]:
-    """Return what stands before the offset of an item, and what behind it up to `i/n`: the same for all items of a source."""
+    """Return what precedes and what follows an item's offset, up to `i/n`. Equal for all items of a source."""
     topic, queue_id, group = source
     return f"{GANTRY_SETTLED}\x01{topic}:{queue_id}:".encode(), f":{group}:".encode()
 
@@ -49,7 +49,7 @@ def whole_mark(source: Source, offset: int, number: int, total: int) -> bytes:
 
 
 def read_mark(properties: bytes) -> Mark | None:
-    """Return what a record's properties say of an item; None when nothing that can be believed."""
+    """Return the mark of a record's properties, None when there is no valid one."""
     at = properties.rfind(MARK)
     if at < 0 or (at and properties[at - 1] != _END_BYTE):
         return None
@@ -65,7 +65,7 @@ def read_mark(properties: bytes) -> Mark | None:
 
 
 def records_together(properties: bytes) -> int:
-    """Return how many records, this one first, belong together: 1 unless it is the first of an item with several."""
+    """Return how many records, starting here, belong together. 1 unless this is the first of an item with several."""
     if MARK not in properties:
         return 1
     mark = read_mark(properties)

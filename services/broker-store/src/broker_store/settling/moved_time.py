@@ -1,4 +1,4 @@
-"""Items whose delay began before store time was moved ahead: they are due by so much later. Pure."""
+"""Items whose delay began before store time was moved ahead: they are due later by the same amount. Pure."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from gantry_wire.settle_headers import SettleOutput
 
 
 def put_off(source: Source, items: Sequence[Gathered], shifts: Shifts, levels: LevelList) -> None:
-    """Move the due times of those that wait out a delay; an instant stays where it is."""
+    """Delay the due times of items that wait out a delay. Instants stay."""
     topic, queue_id, _ = source
     for gathered in items:
         if not gathered.due_ms or gathered.is_absolute:
@@ -34,7 +34,7 @@ def _put_off(gathered: Gathered, moved_ms: int) -> None:
     was_ms, gathered.due_ms = gathered.due_ms, gathered.due_ms + moved_ms
     item = gathered.item
     if any(output.set.get(TIMER_OUT_MS) == str(was_ms) for output in item.outputs):
-        # It is to go on waiting at the log's end, for the same time: from there on that is the moved one.
+        # It must wait at the log's end for the same time. From there on that is the moved time.
         outputs = [_waiting_for(output, was_ms, gathered.due_ms) for output in item.outputs]
         gathered.item = msgspec.structs.replace(item, outputs=outputs)
 

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG002, D102 - the Protocols say what these methods promise
-"""What one entry of the group commit decided, from its placing until its records are visible. Places nothing and answers nobody."""
+"""Decisions of one entry of the group commit, from placing until visible. Places nothing and answers nobody."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,7 +18,10 @@ from gantry_wire.codes import ResponseCode
 from gantry_wire.errors import RefusedRequest
 
 SUPERSEDED = "superseded"
-"""Outcome of an item that is done with because another copy of it goes on, or was decided. May be said of any copy at any time."""
+"""Outcome of an item that is finished because another copy of it continues or was decided.
+
+Valid for any copy at any time.
+"""
 
 
 class Elsewhere(NamedTuple):
@@ -29,7 +32,7 @@ class Elsewhere(NamedTuple):
 
 
 class ItemCopies(Protocol):
-    """Which items are copies of one thing that is decided once."""
+    """Which items are copies that share one decision."""
 
     def not_alone(self, source: Source) -> AbstractSet[int]:
         """Return the undecided items of a queue that have other copies, or of which another copy was decided."""
@@ -38,39 +41,45 @@ class ItemCopies(Protocol):
     def elsewhere(
         self, source: Source, offset: int, deciding: Mapping[Source, Mapping[int, Decided]]
     ) -> Elsewhere | None:
-        """Return the decision about another copy of an item, where there is one; `deciding` as in Rules."""
+        """Return the decision about another copy of an item, None if there is none. `deciding` as in Rules."""
         ...
 
     def decided(self, source: Source, decided: Sequence[tuple[int, Decided]]) -> None:
-        """Note decisions whose records are visible."""
+        """Record decisions whose records are visible."""
         ...
 
 
 class Rules(Protocol):
-    """What an entry asks about the store when it is placed."""
+    """What an entry needs from the store when it is placed."""
 
     table: SettledTable
     copies: ItemCopies
     deciding: dict[Source, dict[int, Decided]]
     """Items whose records are placed and not visible yet, by source and offset."""
     mode_expected: Mode
-    """How most outputs are flushed: SYNC lets a request that waits to be placed share the next flush with the sends beside it."""
+    """How most outputs are flushed.
+
+    SYNC lets a request that waits to be placed share the next flush with concurrent sends.
+    """
     levels: LevelList
     clock: StoreClock
     add_part: Callable[[Entry], None]
-    """Takes a further entry into the batch that is being placed."""
+    """Adds a further entry to the batch being placed."""
 
     def targets(self) -> FindTarget:
-        """Return what finds outputs' queues during one placement."""
+        """Return the function that finds the outputs' queues during one placement."""
         ...
 
     def marks(self) -> tuple[Target, Queue]:
-        """Return where mark records go."""
+        """Return the target of mark records."""
         ...
 
 
 class Outcomes:
-    """Records that are placed, and the decisions they stand for. The table changes when they become visible, so it never knows more than the log."""
+    """Placed records and their decisions.
+
+    The table changes when they become visible, so it never knows more than the log.
+    """
 
     __slots__ = ("_rules", "_source", "decided", "held", "part", "store_ms")
 
@@ -80,12 +89,12 @@ class Outcomes:
         self.held: list[Placed] = []
         """Records that wait for a flush."""
         self.part = SettledPart()
-        """Records that are visible as soon as they are written."""
+        """Records that are visible after the write."""
         self.decided: list[tuple[int, Decided]] = []
         self.store_ms = 0
 
     def mode(self, *, waits: bool) -> Mode:
-        """Return the mode of the entry, whose placing is over; `waits`: it tells of a decision that is not durable yet."""
+        """Return the mode of the placed entry. `waits` is True if it reports a decision that is not durable yet."""
         part = self.part
         if self.held:
             if part.placed:
@@ -93,7 +102,7 @@ class Outcomes:
             return Mode.SYNC
         if part.placed:
             return Mode.ASYNC
-        return Mode.SYNC if waits else Mode.EARLY  # what decided it may promise more than its own topic
+        return Mode.SYNC if waits else Mode.EARLY  # that decision may promise more than its own topic
 
     def take_back(self) -> None:
         """Undo the placing: the items are undecided again."""
@@ -104,7 +113,7 @@ class Outcomes:
         self._forget()
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> int:
-        """Make the records readable and their items decided; returns how many those are."""
+        """Make the records readable and their items decided. Returns the number of items."""
         show(self.held or self.part.placed, self.store_ms, index, arrivals)
         count = len(self.decided)
         self._rules.table.settle_all(self._source, self.decided)
@@ -124,7 +133,7 @@ class Outcomes:
 
 
 class SettledPart:
-    """The records of a request that are visible as soon as they are written, beside others that wait for the flush."""
+    """The records of a request that are visible after the write, while others wait for the flush."""
 
     count = 1
 
@@ -134,7 +143,7 @@ class SettledPart:
         self._store_ms = 0
 
     def take(self, store_ms: int) -> list[Placed]:
-        """Return where records are added."""
+        """Return the list to add records to."""
         self._store_ms = store_ms
         return self.placed
 
@@ -142,13 +151,13 @@ class SettledPart:
         raise AssertionError("it lies already")
 
     def take_back(self) -> None:
-        """Its request does that."""
+        """Do nothing: the request does it."""
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
         show(self.placed, self._store_ms, index, arrivals)
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
-        """Its request does that."""
+        """Do nothing: the request does it."""
 
     def refuse(self, refusal: RefusedRequest) -> None:
-        """Its request does that."""
+        """Do nothing: the request does it."""

@@ -1,4 +1,4 @@
-"""Records of settled items that lie in the log: what their units hold, and how they become readable."""
+"""Records of settled items in the log: the content of their units, and how they become readable."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ Placed = tuple[Queue, int, int, int, int, str | None, str | None]
 
 
 def unit_code(topic: str, properties: bytes, levels: LevelList, store_ms: int) -> int:
-    """Return what the unit of a record holds: its tag's code, or when it is due where it is a delayed message again."""
+    """Return the code of a record's unit: its tag's code, or its due time when it is a delayed message again."""
     if topic == SCHEDULE_TOPIC:
         return levels.deliver_ms(properties, store_ms)
     tag = find_property(properties, b"TAGS") if b"TAGS\x01" in properties else None
@@ -25,14 +25,14 @@ def unit_code(topic: str, properties: bytes, levels: LevelList, store_ms: int) -
 
 
 def unique_key_of(properties: bytes) -> str | None:
-    """Return the unique key in stored properties that end with a separator. Most clients put it first."""
+    """Return the unique key of stored properties that end with a separator. Most clients put it first."""
     if properties.startswith(_UNIQUE_KEY) and _OTHER_UNIQUE_KEY not in properties:
         return properties[_UNIQUE_KEY_AT : properties.find(b"\x02", _UNIQUE_KEY_AT)].decode(errors="replace")
     return text_of(properties, UNIQ_KEY.encode())
 
 
 def text_of(properties: bytes, name: bytes) -> str | None:
-    """Return a property in stored properties as text."""
+    """Return a stored property as text."""
     value = find_property(properties, name)
     return None if value is None else value.decode(errors="replace")
 
@@ -51,7 +51,7 @@ def show(placed: list[Placed], store_ms: int, index: list[IndexEntry], arrivals:
 
 
 def _unique_hashes(placed: list[Placed]) -> dict[str, Iterator[int]]:
-    """Return the hashes of the unique keys, by topic and in order: those of one topic cost less together."""
+    """Return the hashes of the unique keys in order. Hashing by topic is cheaper."""
     keys: dict[str, list[str]] = {}
     for queue, _, _, _, _, unique_key, _ in placed:
         if unique_key:

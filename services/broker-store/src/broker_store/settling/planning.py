@@ -1,6 +1,7 @@
-"""Makes the records that result from items: properties, flags, topics and queues. Reserves nothing and writes nothing.
+"""Plans the records of decided items: properties, flags, topics and queues. Reserves and writes nothing.
 
-Runs once per item when very many are due at once: what the items of a request have in common is worked out once per placement.
+Runs once per item when very many are due at once, so what the items of a request share is computed once per
+placement.
 """
 
 import re
@@ -32,7 +33,7 @@ _END_BYTE = 2
 
 
 class CannotPlan(Exception):
-    """No records can be made of a decision; says which SettleStatus that is."""
+    """A decision has no possible records. Holds its SettleStatus."""
 
     def __init__(self, status: str, detail: str) -> None:
         super().__init__(detail)
@@ -41,14 +42,14 @@ class CannotPlan(Exception):
 
 
 Draft = tuple[Queue, Mode, bytes, bytes, int, int, int]
-"""A record before it has a place: queue, mode, body, properties with their mark, system flag, reconsume times, prepared position."""
+"""A record before placing: queue, mode, body, properties with their mark, system flag, reconsume times, prepared position."""
 
 
 Plan = tuple[list[Draft], int, int]
-"""All records of one item, to lie back to back in this order; bytes of all of them; 1 where a mark record comes first, else 0."""
+"""All records of one item, adjacent in this order; their bytes; 1 if a mark record comes first, else 0."""
 
 FindTarget = Callable[[str, int], tuple[Target, Queue]]
-"""The target and the queue for (topic, queue id). Raises CannotPlan."""
+"""Returns the target and the queue of (topic, queue id). Raises CannotPlan."""
 
 
 class Planner:
@@ -119,9 +120,10 @@ def _draft(
 
 @lru_cache(maxsize=1024)
 def remover(names: tuple[str, ...]) -> Callable[[bytes, bytes], bytes]:
-    """Return what takes properties of these names out of bytes in which each stands between two 0x02; requests repeat the same few.
+    """Return a substitution that removes properties of these names. Requests repeat the same few.
 
-    The separator first, which `re` seeks at the speed of memchr, then their first letters: twice as fast as the names alone.
+    It expects bytes in which 0x02 encloses each property. The pattern starts with the separator, which `re`
+    finds at the speed of memchr, then the names' first letters: twice as fast as the names alone.
     """
     either = b"|".join(re.escape(name.encode()) for name in names)
     letters = b"".join({re.escape(name.encode()[:1]) for name in names}) if all(names) else b"\\x00-\\xff"

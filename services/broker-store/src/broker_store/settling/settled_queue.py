@@ -1,4 +1,7 @@
-"""Which items of one queue are decided: a cursor, and a bitmap above it. Memory follows what is out of order, not what is pending."""
+"""Which items of one queue are decided: a cursor, and a bitmap above it.
+
+Memory grows with what is out of order, not with what is pending.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +27,7 @@ class SettledQueue:
         return bool(self._pages.get(offset // PAGE_ITEMS, 0) >> offset % PAGE_ITEMS & 1)
 
     def settle(self, offset: int) -> bool:
-        """Note that an item is decided; False when it was before."""
+        """Mark an item as decided. False when it was decided before."""
         if offset < self.cursor:
             return False
         if offset == self.cursor and not self._pages:
@@ -40,7 +43,7 @@ class SettledQueue:
         return True
 
     def settle_all(self, offsets: Sequence[int]) -> None:
-        """Note that items are decided, in any order."""
+        """Mark items as decided, in any order."""
         for offset in offsets:
             if offset == self.cursor and not self._pages:
                 self.cursor = offset + 1
@@ -78,11 +81,14 @@ class SettledQueue:
 
     @property
     def settled_above(self) -> int:
-        """How many items above the cursor are decided."""
+        """Return how many items above the cursor are decided."""
         return sum(end - first for first, end in self.ranges())
 
     def packed(self) -> list[tuple[int, bytes]]:
-        """Return the bitmap as (page, bits); a run of full pages as one entry whose bits are the number of pages as text."""
+        """Return the bitmap as (page, bits).
+
+        A run of full pages is one entry whose bits are the number of pages as text.
+        """
         parts: list[tuple[int, bytes]] = []
         full_from = full_end = -1
         for number in sorted(self._pages):
@@ -98,7 +104,7 @@ class SettledQueue:
         return parts
 
     def unpack(self, parts: list[tuple[int, bytes]]) -> None:
-        """Take a packed bitmap in."""
+        """Add a packed bitmap."""
         for number, bits in parts:
             if bits[-1] == 1:
                 self._pages[number] = int.from_bytes(bits[:-1], "little")
@@ -107,7 +113,7 @@ class SettledQueue:
                     self._pages[page] = _FULL
 
     def _advance(self) -> None:
-        """Move the cursor over what is decided; pages that it passes go."""
+        """Move the cursor over decided items, and drop the pages it passes."""
         pages = self._pages
         number = self.cursor // PAGE_ITEMS
         page = pages.get(number, 0) >> self.cursor % PAGE_ITEMS
@@ -132,10 +138,10 @@ class SettledQueue:
 
 
 def _ones(bits: int) -> int:
-    """Return how many ones stand at the low end."""
+    """Return the number of ones at the low end."""
     return (~bits & bits + 1).bit_length() - 1
 
 
 def _zeros(bits: int) -> int:
-    """Return how many zeros stand at the low end of what is not 0."""
+    """Return the number of zeros at the low end of a nonzero number."""
     return (bits & -bits).bit_length() - 1

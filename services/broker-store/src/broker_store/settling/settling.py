@@ -1,6 +1,7 @@
-"""Claim and settle as one part of the store: built once over the sending half, called by handlers and by other parts of the store.
+"""Claim and settle as one part of the store: built once over the sending half, called by handlers and other parts.
 
-Decides nothing by itself. The rules of one request are in entry.py, what is decided in table.py, who may decide in claims.py.
+Decides nothing by itself: entry.py has the rules of a request, table.py what is decided, claims.py who may
+decide.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ from gantry_wire.settle_headers import SettleItem, SettleResult, SettleStatus
 
 @dataclass(frozen=True, slots=True)
 class SettlingParts:
-    """What settling is built on."""
+    """Dependencies of settling."""
 
     log: CommitLog
     appends: Appends
@@ -67,9 +68,9 @@ class Settling:
         self.slices = Slices(parts.at_turn_end, parts.clock.monotonic)
         self.ahead = Ahead(parts.clock, FineTimer)
         self.settled_items = 0
-        """Decided since the start."""
+        """Items decided since the start."""
         self.roll_below: Callable[[], int] = _nothing
-        """Log position below which undecided items keep a segment from being deleted, 0 when none do."""
+        """Log position below which undecided items keep a segment from being deleted, 0 when there are none."""
 
     def settle(
         self,
@@ -82,25 +83,27 @@ class Settling:
     ) -> None:
         """Decide items of queue `queue_id` of `topic`: check and append the messages that result from each, in one step.
 
-        Must be called in the loop; `done` is called in the loop, later and exactly once, with one SettleResult for each item in
-        the order given, or with a RefusedRequest for all of them. When a result says `settled`, its records are visible and as
-        durable as their topics promise; `already` is said only once that holds for the earlier decision too, with its outputs and
-        outcome where they are still remembered (the latest ones). RESULT_UNKNOWN in a refusal: ask again, the answer will tell.
+        Call it in the loop. It calls `done` in the loop, later and exactly once: with one SettleResult per
+        item in the given order, or with a RefusedRequest for all of them. A `settled` result means that its
+        records are visible and as durable as their topics promise. `already` means the same for the earlier
+        decision; it includes outputs and outcome where they are still remembered (the latest ones). After
+        RESULT_UNKNOWN, repeat the request to learn the result.
 
-        `epoch` is that of the claim on the queue, which this renews; a claim that is not in force refuses all (FENCED). None is for
-        callers inside the store that need no claim: END_TRANSACTION, and leases, whose group decides for itself.
-        `group` is empty for the system queues. Each group has items of its own: a dead letter of group g settles (topic, queue,
-        offset, g).
+        `epoch` is that of the claim on the queue, which this renews. An invalid claim refuses all items
+        (FENCED). None is for callers inside the store that need no claim: END_TRANSACTION, and leases,
+        whose group decides for itself. `group` is empty for system queues. Each group has its own items: a
+        dead letter of group g settles (topic, queue, offset, g).
 
-        Each item names its position as the queue's unit does. Outputs (SettleOutput) are made of the item's own record
-        (`body="item"`, `properties="item"` less `drop` plus `set`) or of given bytes; a record that is none of the item's (the op
-        message of a half) is an output with `properties="none"` and `body=None, body_base64=b"…"`, and stands where it is put in
-        the list. An item without outputs leaves a mark record. Items may carry `force`, else one with outputs is refused as
-        `early` before it is due. Several decisions for one item, in one request or batch: the first wins.
+        Each item names its position as in the queue's unit. Outputs (SettleOutput) are made from the item's
+        own record (`body="item"`, `properties="item"` less `drop` plus `set`) or from given bytes. A record
+        that is not made from the item (the op message of a half) is an output with `properties="none"` and
+        `body=None, body_base64=b"…"`, and keeps its place in the list. An item without outputs leaves a
+        mark record. An item with outputs that is not due is refused as `early`, unless it carries `force`.
+        Of several decisions about one item, in one request or batch, the first wins.
 
-        Owners of claims (`epoch`) come one after the other and, where they ask for many items, in several turns of the loop
-        (slices.py): a refusal then may come when a part of the items is decided already. What they ask for ahead of its time
-        (`at_ms`) is kept until then (ahead.py).
+        Owners of claims (`epoch`) are served one after the other. Large requests take several turns of the
+        loop (slices.py), so a refusal may follow when some items are decided already. Items requested ahead
+        of their time (`at_ms`) are kept until then (ahead.py).
 
         Raises RefusedRequest when nothing can be taken now: the store is stopped or overloaded.
         """
@@ -117,7 +120,7 @@ class Settling:
         self.slices.add(items, settle, done)
 
     def _settle_now(self, source: Source, epoch: int | None, items: Sequence[SettleItem], done: Done) -> None:
-        """Decide items in this turn, or as soon as their records are read from the disk."""
+        """Decide items in this turn, or when their records are read from the disk."""
         self.refuse_unless_able()
         topic, queue_id, _ = source
         found = look_up(topic, self._parts.queues.find(topic, queue_id), items)
@@ -143,7 +146,7 @@ class Settling:
         loop.run_in_executor(None, read).add_done_callback(on_read)
 
     def log_foreign_floors(self) -> None:
-        """Write down what another broker decided before this start: from then on the log alone tells it."""
+        """Log what another broker decided before this start. From then on the log alone holds it."""
         floors, self.table.foreign_floors = self.table.foreign_floors, {}
         for source, offset in floors.items():
             target, queue = self.marks()
@@ -157,7 +160,7 @@ class Settling:
             self._parts.appends.enqueue(mark)
 
     def closed(self, peer_id: int) -> None:
-        """End the claims of a connection that is gone."""
+        """End the claims of a closed connection."""
         self.claims.close_peer(peer_id)
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
@@ -175,7 +178,7 @@ class Settling:
         return self.table.of(source).cursor, 0 if queue is None else queue.max_offset
 
     def delay_queues(self) -> int:
-        """Return how many queues of delay levels are to be followed: those of levels that are no more, too, while something waits there."""
+        """Return how many queues of delay levels to follow, including those of removed levels while a message waits there."""
         table, levels = self.table, len(self.levels.durations_ms)
         waiting = [
             queue.queue_id + 1
@@ -185,10 +188,11 @@ class Settling:
         ]
         return max(waiting, default=levels)
 
-    # --- Rules: what an entry asks when it is placed ---------------------------------------------------------
+    # --- Rules: what an entry needs when it is placed
+    # --------------------------------------------------------
 
     def targets(self) -> FindTarget:
-        """See Rules. Looks at each topic once."""
+        """See Rules. Looks up each topic once."""
         seen: dict[str, Target | CannotPlan] = {}
         found: dict[tuple[str, int], tuple[Target, Queue]] = {}
 
@@ -202,7 +206,7 @@ class Settling:
             if isinstance(target, CannotPlan):
                 raise target
             place = target, self._parts.targets.any_queue(target, queue_id)
-            if queue_id >= 0:  # below it: any, another one each time
+            if queue_id >= 0:  # a negative id means any queue, another one each time
                 found[(topic, queue_id)] = place
             return place
 
@@ -236,7 +240,10 @@ class Settling:
         self._parts.appends.enqueue(entry, size)
 
     def refuse_unless_able(self) -> None:
-        """Raise RefusedRequest when no decision can be taken now. They go on where sends are refused for want of space: the ballast is for them."""
+        """Raise RefusedRequest when no decision can be taken now.
+
+        Decisions continue when sends are refused for lack of space: the ballast is for them.
+        """
         log, appends = self._parts.log, self._parts.appends
         if log.state is LogState.STOPPED:
             raise stopped(log.stop_reason)

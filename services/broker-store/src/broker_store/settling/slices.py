@@ -1,9 +1,9 @@
-"""Large settle requests in slices, so that very many due at once do not keep the store from its other work.
+"""Large settle requests in slices, so that very many items due at once do not block the store's other work.
 
-The rule: in one turn of the loop at most one slice of items is decided for owners of claims, first come first served. What is more waits
-for the next turn, in which everything else that has arrived is handled first. A slice has ITEMS_MIN items, or as many as take half of
-the time that passed since the last one ended, up to ITEMS_MAX: while there is other work, it gets more of the loop than
-settling does, and settling still goes on however busy the store is.
+In one turn of the loop at most one slice of items is decided for owners of claims, first come, first
+served. The rest waits for the next turn, after everything else that has arrived. A slice has ITEMS_MIN
+items, or as many as take half of the time since the last one ended, up to ITEMS_MAX. So other work gets
+more of the loop than settling, and settling continues however busy the store is.
 """
 
 from collections import deque
@@ -17,19 +17,19 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.settle_headers import SettleItem, SettleResult
 
 ITEMS_MIN = 32
-"""About a millisecond's work: what a turn bears without being felt."""
+"""About a millisecond of work, which a turn can take unnoticed."""
 ITEMS_MAX = 128
 REQUESTS_MAX = 1024
-"""Requests that wait; one more is refused as busy. Owners have a few on their way."""
+"""Most waiting requests. One more is refused as busy. Owners have a few in flight."""
 ITEM_SECONDS = 25e-6
-"""What an item takes, by bench/hot_settle.py. Only the share of the loop depends on its being true."""
+"""Time per item, by bench/hot_settle.py. Its accuracy affects only the share of the loop."""
 
 SettleSlice = Callable[[Sequence[SettleItem], Done], None]
 """Decides items in this turn; see Settling.settle. Raises RefusedRequest."""
 
 
 class Slices:
-    """The requests that wait for their turn, in order."""
+    """The waiting requests, in order."""
 
     def __init__(self, at_turn_end: AtTurnEnd, seconds: Callable[[], float]) -> None:
         self.items_min = ITEMS_MIN
@@ -37,29 +37,29 @@ class Slices:
         self._seconds = seconds
         self._line: deque[_Request] = deque()
         self._in_turn = False
-        """Whether this turn's slice was begun, and its end will be told."""
+        """Whether this turn's slice has begun and its end will be reported."""
         self._room = 0
-        """Items that this turn still takes."""
+        """Items that this turn still accepts."""
         self._ended_s = 0.0
         self._next = self._next_turn
 
     @property
     def waiting(self) -> int:
-        """Requests of which some items wait."""
+        """Number of requests with waiting items."""
         return len(self._line)
 
     def add(self, items: Sequence[SettleItem], settle: SettleSlice, done: Done) -> None:
-        """Take a request in; `done` is told once, when all of it is decided or as soon as a part of it is refused.
+        """Add a request. Calls `done` once, when all of it is decided or as soon as a part is refused.
 
-        What was decided before a refusal stays decided, and is answered `already` when it is asked for again.
-        Raises RefusedRequest when the first of it can be taken now and is refused, or too many wait already.
+        What was decided before a refusal stays decided, and is answered `already` when it is requested
+        again. Raises RefusedRequest when the first part is refused at once, or too many requests wait.
         """
         if len(self._line) >= REQUESTS_MAX:
             raise RefusedRequest(ResponseCode.SYSTEM_BUSY, OVERLOAD)
         count = len(items)
         if not self._line and self._has_room() and count <= self._room:
             self._room -= max(count, 1)
-            settle(items, done)  # few are due: no more is asked of a request that is decided in one go
+            settle(items, done)  # few items are due: the request is decided at once
             self._ended_s = self._seconds()
             return
         request = _Request(items, settle, done)
@@ -91,7 +91,7 @@ class Slices:
         return self._room > 0
 
     def _cut(self, request: "_Request") -> bool:
-        """Have the next items of a request decided; whether those were the last."""
+        """Decide the next items of a request. Returns whether those were the last."""
         before = request.at
         try:
             return request.advance(self._room)
@@ -101,22 +101,22 @@ class Slices:
 
 
 class _Request:
-    """One request, and how much of it is done."""
+    """A request and its progress."""
 
     __slots__ = ("_done", "_early", "_items", "_results", "_settle", "at")
 
     def __init__(self, items: Sequence[SettleItem], settle: SettleSlice, done: Done) -> None:
         self.at = 0
-        """Items before this one were handed in."""
+        """Items before this one were submitted."""
         self._items = items
         self._settle = settle
         self._done: Done | None = done
         self._results: list[SettleResult] = []
         self._early: dict[int, list[SettleResult]] = {}
-        """Results by first item, of slices that were decided before an earlier one whose records had to be read from the disk."""
+        """Results by first item, of slices that were decided before an earlier one whose records were read from the disk."""
 
     def advance(self, count: int) -> bool:
-        """Hand the next items in; whether none are left, or nobody waits for them any more."""
+        """Submit the next items. Returns whether none are left, or nobody waits for them any more."""
         if self._done is None:
             return True
         first, items = self.at, self._items
@@ -132,7 +132,7 @@ class _Request:
         return end == len(items)
 
     def refuse(self, refusal: RefusedRequest) -> None:
-        """Answer that not all of it was done."""
+        """Answer that not everything was done."""
         done, self._done = self._done, None
         if done is not None:
             done(refusal)

@@ -1,7 +1,9 @@
-"""The states of an item and what a decision about it is answered in each: the one table that code, tests and docs/protocol.md share.
+"""The states of an item and the answer to a decision in each: the one table that code, tests and docs/protocol.md share.
 
 waiting ──time──▶ due          waiting, due ──settled──▶ deciding ──its records are visible──▶ decided
+
 deciding ──the batch is taken back, or a crash left not all of its records──▶ waiting, due
+
 waiting, due, decided ──retention──▶ removed      (of an undecided item of a system queue: never)
 """
 
@@ -14,20 +16,20 @@ class ItemState(Enum):
     """What the store knows of an item."""
 
     WAITING = "waiting"
-    """Undecided, and its time has not come."""
+    """Undecided, not due yet."""
     DUE = "due"
-    """Undecided. What waits for no time is always due."""
+    """Undecided. An item without a time is always due."""
     DECIDING = "deciding"
     """Its records are placed in the log and not visible yet."""
     DECIDED = "decided"
     REMOVED = "removed"
-    """Its record was deleted by retention."""
+    """Retention deleted its record."""
     ABSENT = "absent"
     """No message lies at that offset, or not at that position."""
 
 
 class Ask(Enum):
-    """What a request wants of an item."""
+    """What a request asks for an item."""
 
     DELIVER = "with outputs"
     FORCE = "with outputs, force"
@@ -46,11 +48,11 @@ ANSWERS: dict[ItemState, dict[Ask, str]] = {
     ItemState.REMOVED: dict.fromkeys(Ask, SettleStatus.REMOVED),
     ItemState.ABSENT: dict.fromkeys(Ask, SettleStatus.BAD_ITEM),
 }
-"""`settled` still needs outputs that can be made: `unknownTopic`, `notWritable`, `badItem` and `noSpace` change nothing."""
+"""`settled` still needs possible outputs: `unknownTopic`, `notWritable`, `badItem` and `noSpace` change nothing."""
 
 
 def ask_of(item: SettleItem) -> Ask:
-    """Return what a request wants of an item."""
+    """Return what a request asks for an item."""
     if not item.outputs:
         return Ask.DROP
     return Ask.FORCE if item.force else Ask.DELIVER

@@ -1,7 +1,7 @@
-"""Which items of all queues are decided, and what became of those decided lately. A derived state: known from the log alone.
+"""Which items of all queues are decided, and recent decisions with their outcomes. A derived state: known from the log alone.
 
-An item is decided when a record with its mark is visible (settling/mark.py), or, for a half message, when an op message names it that
-another RocketMQ broker wrote. Knows no claim and no request.
+An item is decided when a record with its mark is visible (settling/mark.py), or, for a half message, when
+an op message of another RocketMQ broker names it. Knows no claim and no request.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,14 +24,14 @@ from gantry_wire.settle_headers import OutputPlace
 from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 DECISIONS_KEPT = 16_384
-"""Latest decisions whose outputs are remembered, at least; twice as many at most: about 10 MB."""
+"""Latest decisions whose outputs are remembered: at least this many, at most twice as many (about 10 MB)."""
 HOLE_SIZE = 0x7FFFFFFF
 FLOOR_TAG = b"floor"
-"""Tag of a mark record that says: everything below this offset is decided. Written after another broker's run."""
+"""Tag of a mark record that means: everything below this offset is decided. Written after another broker's run."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What became of an item. In memory only, and only for a while."""
+    """Outcome of an item. In memory only, and only for a while."""
 
     outputs: list[OutputPlace]
     outcome: str
@@ -39,21 +39,21 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decided(Protocol):
-    """A decision, however it is kept."""
+    """A decision, in any form."""
 
     @property
     def outputs(self) -> list[OutputPlace]:
-        """Where the messages that result from it lie."""
+        """Where its messages are."""
         ...
 
     @property
     def outcome(self) -> str:
-        """In a word."""
+        """Outcome in a word."""
         ...
 
     @property
     def time_ms(self) -> int:
-        """When it was written, in store time."""
+        """Store time of the write."""
         ...
 
 
@@ -78,17 +78,18 @@ class SettledTable:
         self._settled: dict[Source, SettledQueue] = {}
         self._decisions: dict[tuple[Source, int], Decided] = {}
         self._older: dict[tuple[Source, int], Decided] = {}
-        """Decisions before those: forgotten together when as many newer ones are known."""
+        """Older decisions. Dropped together when as many newer ones are known."""
         self.foreign_floors: dict[Source, int] = {}
         """Cursors of another broker's run that are not in the log yet."""
         self.changes = 0
-        """Grows with every decision: whoever keeps copies of cursors compares it."""
+        """Grows with every decision. Holders of cursor copies compare it."""
 
-    # --- questions -----------------------------------------------------------------------------------------
+    # --- queries
+    # ---------------------------------------------------------------------------------------------
 
     def of(self, source: Source) -> SettledQueue:
-        """Return the decided items of a queue; its cursor stands behind what retention removed and what was lost to damage."""
-        settled = self._settled.get(source) or SettledQueue()  # a question leaves nothing behind
+        """Return the decided items of a queue. Its cursor is behind what retention removed and what damage destroyed."""
+        settled = self._settled.get(source) or SettledQueue()  # a query leaves nothing behind
         queue = self._queues.find(source[0], source[1])
         if queue is not None:
             settled.raise_cursor(queue.min_offset)
@@ -96,17 +97,20 @@ class SettledTable:
         return settled
 
     def cursor(self, source: Source) -> int:
-        """Return the lowest undecided offset as the decisions alone say; `of` also looks at the queue, for each answer too dear."""
+        """Return the lowest undecided offset by decisions alone.
+
+        `of` also checks the queue, which is too slow for each answer.
+        """
         settled = self._settled.get(source)
         return 0 if settled is None else settled.cursor
 
     def is_settled(self, source: Source, offset: int) -> bool:
-        """Whether an item is decided, by a record that is visible."""
+        """Whether a visible record decides an item."""
         settled = self._settled.get(source)
         return settled is not None and settled.is_settled(offset)
 
     def decided_of(self, source: Source) -> Callable[[int], bool]:
-        """Return `is_settled` of one queue, to be asked about many offsets; good until something is decided."""
+        """Return `is_settled` of one queue, for many offsets. Valid until something is decided."""
         settled = self._settled.get(source)
         return _undecided if settled is None else settled.is_settled
 
@@ -121,18 +125,18 @@ class SettledTable:
         ]
 
     def decision(self, source: Source, offset: int) -> Decided | None:
-        """Return what became of an item, when it is still remembered."""
+        """Return an item's outcome if it is still remembered."""
         key = (source, offset)
         return self._decisions.get(key) or self._older.get(key)
 
     # --- changes -------------------------------------------------------------------------------------------
 
     def settle(self, source: Source, offset: int, decision: Decided) -> None:
-        """Note a decision whose records are visible."""
+        """Record a decision whose records are visible."""
         self.settle_all(source, [(offset, decision)])
 
     def settle_all(self, source: Source, decided: Sequence[tuple[int, Decided]]) -> None:
-        """Note the decisions of one request, whose records are visible."""
+        """Record the decisions of one request, whose records are visible."""
         if not decided:
             return
         settled = self._settled.get(source)
@@ -150,7 +154,7 @@ class SettledTable:
         self.changes += 1
 
     def take_foreign_floor(self, source: Source, offset: int) -> None:
-        """Count what another broker decided; to be logged once the store writes."""
+        """Count what another broker decided. It is logged once the store writes."""
         if offset > self.of(source).cursor:
             self.raise_cursor(source, offset)
             self.foreign_floors[source] = offset
@@ -192,7 +196,7 @@ class SettledTable:
         yield self.snapshot(position)
 
     def snapshot(self, position: int) -> bytes:  # noqa: ARG002 - all that is visible is in it, whatever that is
-        """Return the state of this moment."""
+        """Return the current state."""
         saved = [
             Saved(topic, queue_id, group, settled.cursor, settled.packed())
             for (topic, queue_id, group), settled in self._settled.items()
@@ -228,7 +232,7 @@ class SettledTable:
         return pins
 
     def _take_foreign_op(self, record: ScannedRecord, read: ReadLog) -> None:
-        """Take an op message without our mark: its body names the halves that it decides, as RocketMQ writes it."""
+        """Replay an op message without a Gantry mark: its body lists the halves it decides, as RocketMQ writes it."""
         try:
             body = decode_record(read(record[0], record[1])).body
         except (LogError, WireError):
@@ -243,7 +247,7 @@ def _undecided(_offset: int) -> bool:
 
 
 def _pass_holes(settled: SettledQueue, queue: Queue) -> None:
-    """Count units without a record as decided: nothing can result from them."""
+    """Count units without a record as decided: they can have no outcome."""
     while settled.cursor < queue.max_offset:
         unit = queue.read(settled.cursor, 1)
         if not unit or CONSUME_QUEUE_UNIT.unpack(unit)[1] != HOLE_SIZE:

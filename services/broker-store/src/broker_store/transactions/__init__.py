@@ -1,1 +1,1 @@
-"""Transactions of the store: half messages in, decisions about them, and questions about both. Decides none by itself."""
+"""Transactions in the store: half messages, decisions about them, and queries about both. Never decides one by itself."""

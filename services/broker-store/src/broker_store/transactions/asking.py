@@ -1,6 +1,7 @@
-"""Checks (39) pushed to producers, and their answers passed on to the broker that keeps the half.
+"""Checks (39) pushed to producers, and their answers relayed to the broker that keeps the half.
 
-A client answers a check where it was asked. So a broker that asks on behalf of another remembers for a while whose half it was.
+A client answers a check on the connection it came over. So a broker that checks on behalf of another
+remembers for a while which broker keeps the half.
 """
 
 from collections.abc import Callable
@@ -22,25 +23,25 @@ from gantry_wire.headers import CheckTransactionHeader, EndTransactionHeader
 from gantry_wire.transaction_bodies import AskProducer
 
 RELAY_MS = 10 * 60 * 1000
-"""A producer that needs longer is asked again, from then on with its answers passed on again."""
+"""A producer that needs longer is checked again, and its answers are then relayed again."""
 RELAYS_MAX = 100_000
 
 
 @dataclass(slots=True)
 class Relays:
-    """Transactions of other brokers that clients of ours were asked about: unique key → (address, until)."""
+    """Transactions of other brokers whose checks were pushed to clients of this one: unique key → (address, until)."""
 
     homes: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
     def note(self, key: str, home: str, now_ms: int) -> None:
-        """Remember whose half it is."""
+        """Remember which broker keeps a half."""
         self.homes.pop(key, None)
         self.homes[key] = home, now_ms + RELAY_MS
         if len(self.homes) > RELAYS_MAX:
             del self.homes[next(iter(self.homes))]
 
     def home_of(self, header: EndTransactionHeader, now_ms: int) -> str | None:
-        """Return the address of the broker that keeps the half; None: it is ours, as far as we know."""
+        """Return the address of the broker that keeps the half. None when it is this one, as far as known."""
         for key in (header.transaction_id, header.msg_id):
             found = self.homes.get(key or "")
             if found is not None and found[1] > now_ms:
@@ -50,7 +51,7 @@ class Relays:
 
 @dataclass(slots=True)
 class Asking:
-    """Finds channels of producer groups and asks over them."""
+    """Finds channels of producer groups and pushes checks over them."""
 
     clients: ClientTable
     log: LogReader
@@ -58,18 +59,21 @@ class Asking:
     pool: ConnectionPool
     deferred: DeferredReplies
     address: str
-    """host:port that clients are told."""
+    """host:port as advertised to clients."""
     now_ms: Callable[[], int]
     relays: Relays = field(default_factory=Relays)
     _turn: int = 0
 
     def channels(self, group: str) -> list[Peer]:
-        """Return the connections of a producer group's living clients."""
+        """Return the connections of a producer group's live clients."""
         clients = self.clients.producers.get(group, {})
         return [client.peer for client in clients.values() if not client.peer.is_closing]
 
     async def ask(self, ask: AskProducer) -> bool:
-        """Push 39 to one client of the group, in turn; False when none is connected. Raises RefusedRequest when the half is gone."""
+        """Push 39 to the next client of the group; False when none is connected.
+
+        Raises RefusedRequest when the half is gone.
+        """
         message = ask.message
         if not message and self.channels(ask.producer_group):
             message = await self._own_half(ask)
@@ -92,7 +96,7 @@ class Asking:
         return True
 
     def relay(self, peer: Peer, command: Command, header: EndTransactionHeader) -> bool:
-        """Pass a decision on where the half is another broker's; False when it is ours."""
+        """Relay a decision about another broker's half. False when this broker keeps it."""
         home = self.relays.home_of(header, self.now_ms())
         if home is None:
             return False

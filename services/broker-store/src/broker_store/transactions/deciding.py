@@ -1,4 +1,7 @@
-"""Decides transactions named by their key: on the newest copy of their half, or on where they are parked. The first decision wins."""
+"""Decides transactions by their key: on the newest copy of their half, or where they are parked.
+
+The first decision wins.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -52,7 +55,7 @@ class Settle(Protocol):
 
 
 class Audit(msgspec.Struct, rename="camel"):
-    """Body of a record in GANTRY_SYS_AUDIT: somebody decided by hand."""
+    """Body of a record in GANTRY_SYS_AUDIT: an administrator decided a transaction."""
 
     what: str
     transaction: str
@@ -67,21 +70,21 @@ class Audit(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """Carries decisions out."""
+    """Carries out decisions."""
 
     finding: Finding
     settle: Settle
     delays: DelayRules
     ensure_audit: Callable[[], None]
-    """Makes the topic of audit records when it is missing."""
+    """Creates the topic of audit records if missing."""
     now_ms: Callable[[], int]
 
     async def decide(
         self, order: DecideTransaction, transaction: Transaction | None = None
     ) -> TransactionView:
-        """Commit or roll back; the same decision again changes nothing. Raises RefusedRequest.
+        """Commit or roll back. Repeating the decision changes nothing. Raises RefusedRequest.
 
-        `transaction`: which of those with that key is meant; None: the newest.
+        `transaction` selects one of those with that key. None means the newest.
         """
         wanted = STATE_OF[order.decision]
         for _ in range(ROUNDS_MAX):
@@ -98,7 +101,7 @@ class Deciding:
         raise on_the_move(order.key)
 
     async def resume(self, found: Found) -> None:
-        """Put a parked half back into the half queue with no checks counted (323). Raises RefusedRequest."""
+        """Put a parked half back into the half queue and reset its number of checks (323). Raises RefusedRequest."""
         put = {TRANSACTION_CHECK_TIMES: "0", BEGUN_PROPERTY: str(self.now_ms())}
         outputs = [SettleOutput(HALF_TOPIC, 0, set=put)]
         item = SettleItem(found.record.queue_offset, found.record.position, outputs, RESUMED)
@@ -152,7 +155,7 @@ class Deciding:
 
 
 def decided_before(key: str, state: str) -> RefusedRequest:
-    """Return the refusal of a decision that comes after the opposite one."""
+    """Return the refusal of a decision that contradicts an earlier one."""
     how = "committed" if state == COMMITTED else "rolled back"
     return RefusedRequest(
         ResponseCode.ILLEGAL_OPERATION,
@@ -171,7 +174,7 @@ _REFUSALS: dict[str, tuple[ResponseCode, str | None]] = {
 
 
 def not_decided(result: SettleResult) -> RefusedRequest:
-    """Return the refusal of a decision that could not be carried out: the transaction is as open as before."""
+    """Return the refusal of a decision that could not be carried out. The transaction is still open."""
     code, gantry_code = _REFUSALS.get(result.status, (ResponseCode.SYSTEM_ERROR, None))
     remark = f"the transaction is as open as before: {result.detail or result.status}"
     if result.status == SettleStatus.UNKNOWN_TOPIC:

@@ -1,7 +1,7 @@
-"""The records of an ordinary decision about a half: its message, and the op message behind it, in one piece of the log.
+"""The records of an ordinary decision: the message and its op message, adjacent in the log.
 
-Lays down byte for byte what `settling/planning.py` plans and `settling/entry.py` builds, for a fifth of the time: what the messages
-of one queue share is worked out once per placement, and a body keeps the checksum of its half. Decides nothing.
+Writes byte for byte what `settling/planning.py` plans and `settling/entry.py` builds, in a fifth of the
+time: messages of one queue share a template, and a body keeps the checksum of its half. Decides nothing.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ _BEFORE, _BEHIND = mark_parts(HALF_SOURCE)
 _ALONE, _FIRST, _SECOND = (
     _BEHIND + MARK_SUFFIXES[total][number] for total, number in ((1, 1), (2, 1), (2, 2))
 )
-"""What stands behind the offset in a mark: of an op message alone, of a message, of the op message behind it."""
+"""What follows the offset in a mark: of an op message alone, of a message, of the op message after it."""
 _MARK_BYTES = len(_BEFORE) + len(_ALONE)
-"""Of a mark, without the digits of the offset."""
+"""Bytes of a mark without the digits of the offset."""
 _PROPERTIES_MAX = PROPERTIES_BYTES_MAX - _MARK_BYTES - MARK_SUFFIX_BYTES_MAX - 20
 _OP_TEXTS = {True: format_properties(OP_PROPERTIES), False: format_properties(ROLLBACK_OP_PROPERTIES)}
 """Properties of an op message, by whether the half is committed."""
@@ -37,14 +37,14 @@ _OP_CODE = tags_code(OP_PROPERTIES["TAGS"])
 _LENGTH_BYTES = len(properties_length(0))
 
 _Template = tuple[Queue, int, bytes, list[Placed]]
-"""Where records go: queue, magic, what stands behind the body, and the list of those that become visible with them."""
+"""Template of records: queue, magic, the bytes after the body, and the list of records that become visible with them."""
 
 
 class HalfDecision(NamedTuple):
-    """A decision about a half, as `Decided`; what it looks like is made out when somebody asks."""
+    """A decision about a half, as `Decided`. Its outputs are built when first read."""
 
     queue: Queue | None
-    """Of the message; None: rolled back."""
+    """Queue of the message. None when rolled back."""
     offset: int
     position: int
     op_queue: Queue
@@ -70,12 +70,12 @@ _new_decision = cast("Callable[[type[HalfDecision], tuple[Any, ...]], HalfDecisi
 
 
 class DecisionRecords:
-    """Lays decisions down in one placement."""
+    """Builds the decisions of one placement."""
 
     def __init__(
         self, find_target: FindTarget, at: Placement, held: list[Placed], shown: list[Placed]
     ) -> None:
-        """`held` gets the records that wait for a flush, `shown` those that are visible as soon as they are written. Raises CannotPlan."""
+        """`held` receives records that wait for a flush, `shown` those visible after the write. Raises CannotPlan."""
         self._find_target = find_target
         self._at = at
         self._held, self._shown = held, shown
@@ -86,7 +86,10 @@ class DecisionRecords:
         self._layout, self._host_bits = fixed_layout(b"", at.store_host)
 
     def put(self, half: Half, *, is_commit: bool) -> HalfDecision | None:
-        """Lay a decision down; None, and nothing done, where it has no room. Raises CannotPlan, LogError: nothing is done then."""
+        """Build a decision's records.
+
+        None when there is no room. Raises CannotPlan or LogError. Changes nothing in these cases.
+        """
         (
             kind, half_offset, half_position, _, unique_key, keys, code, flag, sys_flag, born_ms, born_host, times, body,
             crc, properties,
@@ -143,7 +146,10 @@ class DecisionRecords:
         return queue, magic, middle, self._held if target.mode != Mode.ASYNC else self._shown
 
     def _op_tail(self, is_commit: bool, digits: int) -> bytes:
-        """Return what stands in an op message between its body and the offset in its mark; `digits`: how many that has."""
+        """Return the bytes of an op message between its body and the offset in its mark.
+
+        `digits` is the length of the offset.
+        """
         text = _OP_TEXTS[is_commit]
         length = properties_length(len(text) + _MARK_BYTES + digits)
         tail = self._op_tails[is_commit, digits] = self._op[2] + length + text + _BEFORE

@@ -1,8 +1,8 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
-"""Ordinary decisions about halves that came one after the other, as one entry of the group commit.
+"""Consecutive ordinary decisions about halves, as one entry of the group commit.
 
-As with a settle request, placing decides: what is decided already, or cannot be laid down in the short way, is left to the long way,
-which knows what to say of it.
+As with a settle request, placing decides. A half that is already decided, or that needs the slow path, is
+left to the slow path, which knows the answer.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from gantry_wire.frame import Command
 
 
 class Ordinary(NamedTuple):
-    """An ordinary decision, and who asked for it."""
+    """An ordinary decision and its client."""
 
     half: Half
     is_commit: bool
@@ -30,18 +30,18 @@ class Ordinary(NamedTuple):
 
 
 class Asked(Protocol):
-    """Who answers for decisions."""
+    """Answers the clients of decisions."""
 
     def decided(self, rows: list[Ordinary]) -> None:
-        """Hear that these are decided, as durably as their topics promise."""
+        """Answer rows that are decided, as durably as their topics promise."""
         ...
 
     def left(self, row: Ordinary) -> None:
-        """Take the long way with one that was not decided here."""
+        """Take the slow path with a row that was not decided here."""
         ...
 
     def refused(self, row: Ordinary, refusal: RefusedRequest) -> None:
-        """Hear that one is not decided, or that nobody knows."""
+        """Answer a row that is not decided, or whose result is unknown."""
         ...
 
 
@@ -57,7 +57,10 @@ class DecisionRun:
         placing: Callable[[], None],
         retry: Callable[[RefusedRequest], bool],
     ) -> None:
-        """`placing` is told that nothing more may come in; `retry` whether the run, refused before it was placed, is tried again."""
+        """`placing` is called when nothing more may be added.
+
+        `retry` says whether a run that was refused before placing is tried again.
+        """
         self.mode = rules.mode_expected
         self.rows: dict[int, Ordinary] = {}
         """By offset of the half."""
@@ -77,7 +80,7 @@ class DecisionRun:
         not_alone = rules.copies.not_alone(HALF_SOURCE)
         try:
             put = DecisionRecords(rules.targets(), at, outcomes.held, outcomes.part.take(at.store_ms)).put
-        except CannotPlan:  # there is no place for op messages
+        except CannotPlan:  # there is no queue for op messages
             self._left = list(self.rows)
             self.mode = outcomes.mode(waits=False)
             return

@@ -1,8 +1,8 @@
-"""END_TRANSACTION (37): checked against the half it names, decided in the group commit. Runs once per transaction: no tasks, no JSON.
+"""END_TRANSACTION (37): checks the request against its half, then decides in the group commit. Runs once per transaction: no tasks, no JSON.
 
-Ordinary decisions of one turn of the loop are one entry of the group commit (decision_run.py). Others are decided by the half's record;
-what that does not settle (an older copy of the half, one that was decided or parked before, a record that is not in memory)
-goes on as a coroutine, over the transaction's key.
+Ordinary decisions of one turn are one entry of the group commit (decision_run.py). Others are decided by
+the half's record. What that cannot settle continues as a coroutine with the transaction's key: an older
+copy of the half, a half that was decided or parked before, a record that is not in memory.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ DECISIONS: dict[int, Decision] = {SYS_TRANSACTION_COMMIT: "commit", SYS_TRANSACT
 OUTCOMES: dict[Decision, str] = {"commit": COMMITTED, "rollback": ROLLED_BACK}
 
 Relay = Callable[[Peer, Command, EndTransactionHeader], bool]
-"""Passes a decision on that belongs to another broker; False when it is ours."""
+"""Relays a decision that belongs to another broker. False when this broker keeps the half."""
 
 
 class Waiting(NamedTuple):
@@ -67,7 +67,7 @@ class Waiting(NamedTuple):
 
 
 class EndMetrics:
-    """What became of decisions since the start; plain ints, read by metrics."""
+    """Results of decisions since the start. Plain ints, read by metrics."""
 
     def __init__(self) -> None:
         self.committed = 0
@@ -98,7 +98,7 @@ class Ending:
         return {RequestCode.END_TRANSACTION: ("endTransaction", self.end)}
 
     def end(self, peer: Peer, command: Command) -> None:
-        """Commit or roll back; a request that says neither is not answered, as in RocketMQ."""
+        """Commit or roll back. A request that asks for neither gets no answer, as in RocketMQ."""
         header = command.read(EndTransactionHeader)
         decision = DECISIONS.get(header.commit_or_rollback)
         if decision is None or (self.relays.homes and self.relay(peer, command, header)):
@@ -116,7 +116,8 @@ class Ending:
             self.metrics.refused += 1
             raise
 
-    # --- Asked: what became of ordinary decisions ------------------------------------------------------------
+    # --- Asked: results of ordinary decisions
+    # -----------------------------------------------------------------
 
     def decided(self, rows: list[Ordinary]) -> None:
         """See Asked."""
@@ -139,10 +140,11 @@ class Ending:
         """See Asked."""
         self._refuse(row.peer, row.command, refusal)
 
-    # --- the long way ----------------------------------------------------------------------------------------
+    # --- the slow path
+    # ---------------------------------------------------------------------------------------
 
     def _seen(self, peer: Peer, command: Command) -> None:
-        """Go on with a decision that waited for its half to become visible."""
+        """Continue a decision that waited for its half to become visible."""
         try:
             self.end(peer, command)
         except RefusedRequest as refusal:
@@ -189,7 +191,7 @@ class Ending:
         self.batch.settle(Gathered(item, record.size, record=record), record.size, done)
 
     def _half_at(self, header: EndTransactionHeader) -> Record | None:
-        """Return the record of the half where the request says, when that is true and it is in memory."""
+        """Return the half's record at the position of the request. None if it is another record or not in memory."""
         queue = self.queues.find(HALF_TOPIC, 0)
         unit = b"" if queue is None else queue.read(header.tran_state_table_offset, 1)
         if not unit:
@@ -201,7 +203,7 @@ class Ending:
             data = self.log.read_nowait(position, size)
             return None if data is None else decode_record(data, check_crc=False)
         except (LogError, MalformedRecord):
-            return None  # the long way says what is wrong with it
+            return None  # the slow path reports the fault
 
     def _answer(self, waiting: Waiting, result: SettleResult | RefusedRequest) -> None:
         refusal: RefusedRequest | None = None
@@ -211,7 +213,8 @@ class Ending:
             self._count(waiting.decision)
         elif result.status == SettleStatus.ALREADY:
             if result.outcome != OUTCOMES[waiting.decision]:
-                # Decided the other way, forgotten how, or this copy was replaced by another one: the key tells.
+                # Decided otherwise, the decision is no longer remembered, or another copy replaced this
+                # one: look up the key.
                 self._resume(waiting)
                 return
         else:
@@ -242,7 +245,7 @@ class Ending:
         return _reply(command, None)
 
     async def _look_up(self, command: Command, header: EndTransactionHeader, decision: Decision) -> bytes:
-        """Check the record at the position given, which is on the disk or not what the request says."""
+        """Check the record at the position of the request: it is on the disk, or not what the request says."""
         try:
             try:
                 record = decode_record(await self.in_thread(self.log.read_record, header.commit_log_offset))
@@ -264,7 +267,7 @@ class Ending:
 
 
 def _is_about(header: EndTransactionHeader, half: Half) -> bool:
-    """Whether a request passes `check_end` for an ordinary half, as far as these few comparisons tell."""
+    """Whether a request passes `check_end` for an ordinary half, as far as these few comparisons show."""
     key = half.unique_key
     return (
         key in (header.transaction_id, header.msg_id)

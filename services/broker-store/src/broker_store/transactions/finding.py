@@ -1,4 +1,4 @@
-"""Finds a transaction by its unique key, whatever copies of its half there are, and says how it stands: from log and index alone."""
+"""Finds a transaction by its unique key among all copies of its half, and returns its state. Uses only log and index."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ from gantry_wire.transaction_bodies import BEGUN_PROPERTY, TransactionState, Tra
 
 FOREVER_MS = 2**62
 CANDIDATES_MAX = 256
-"""Index entries looked at: a half has at most 16 copies of ours, other keys may share the hash."""
+"""Index entries checked: Gantry writes at most 16 copies of a half, and other keys may share the hash."""
 ROUNDS_MAX = 8
-"""A half may be copied, or parked, while it is looked up or before it is decided; not so often."""
+"""A half may be copied or parked during the lookup or before the decision, but not this often."""
 _UNIQUE = UNIQ_KEY.encode()
 
 
 class IsSettled(Protocol):
-    """Which items are decided."""
+    """Knows which items are decided."""
 
     def __call__(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether an item of a system queue is decided."""
@@ -41,7 +41,7 @@ class IsSettled(Protocol):
 
 
 class Found(NamedTuple):
-    """A transaction: its newest half, or where it is parked, and how it stands."""
+    """A transaction: its newest half, or where it is parked, and its state."""
 
     state: TransactionState
     topic: str
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     named: dict[str, str]
 
     def view(self, *, changed: bool = False, state: TransactionState | None = None) -> TransactionView:
-        """Return what is told of it."""
+        """Return what clients see of it."""
         record, named = self.record, self.named
         checks = number(named.get(TRANSACTION_CHECK_TIMES))
         begun_ms = number(named.get(BEGUN_PROPERTY))
@@ -70,7 +70,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Looks transactions up."""
+    """Looks up transactions."""
 
     log: LogReader
     index: KeyIndex | None
@@ -81,10 +81,10 @@ class Finding:
     unseen: UnseenHalves
 
     async def find(self, key: str, transaction: Transaction | None = None) -> Found:
-        """Return a transaction with a unique key: the one that is meant, else the newest.
+        """Return the selected transaction with a unique key, else the newest.
 
-        A half that is acknowledged and not yet visible is waited for. Raises RefusedRequest: QUERY_NOT_FOUND, or why nothing
-        can be looked up.
+        Waits for a half that is acknowledged and not yet visible. Raises RefusedRequest: QUERY_NOT_FOUND,
+        or the reason why no lookup is possible.
         """
         try:
             return await self._found(key, transaction)
@@ -102,7 +102,7 @@ class Finding:
         raise on_the_move(key)
 
     async def _find(self, key: str, transaction: Transaction | None) -> Found | None:
-        """Look once; None when another copy of the half came while the disk was read: nothing may be said of the others then."""
+        """Look once. None when another copy of the half arrived during the reads: its state is then unknown."""
         known = self._positions(HALF_TOPIC, key)
         transaction, copies = _of(transaction, await self._records(HALF_TOPIC, key))
         ended = self.copies.outcome(transaction)
@@ -129,14 +129,14 @@ class Finding:
         return _found("rolledBack", HALF_TOPIC, newest)
 
     async def _records(self, topic: str, key: str) -> list[Record]:
-        """Return the records of a topic with a unique key, the newest first."""
+        """Return the records of a topic with a unique key, newest first."""
         positions = self._positions(topic, key)
         if not positions:
             return []
         return await self.in_thread(_read, self.log, positions, topic.encode(), key.encode())
 
     def _positions(self, topic: str, key: str) -> list[int]:
-        """Return where records of a topic with a unique key may lie, as the index knows it now."""
+        """Return where records of a topic with a unique key may be, by the current index."""
         if self.index is None:
             remark = "transactions are found by the index, and this broker keeps none: start it with messageIndexEnable=true"
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark)
@@ -149,19 +149,19 @@ class Finding:
 
 
 def on_the_move(key: str) -> RefusedRequest:
-    """Return the refusal of a transaction whose half is copied again and again under one's hands."""
+    """Return the refusal of a transaction whose half is copied at every attempt."""
     remark = f"transaction {key} is on the move; nothing was done, try again"
     return RefusedRequest(ResponseCode.SYSTEM_BUSY, remark)
 
 
 def number(text: str | None) -> int:
-    """Return a property that holds a number; 0 where it holds none."""
+    """Return a numeric property, 0 if it is not a number."""
     is_number = text is not None and text.isascii() and text.isdecimal() and len(text) <= 18
     return int(text) if text is not None and is_number else 0
 
 
 def _of(transaction: Transaction | None, records: list[Record]) -> tuple[Transaction | None, list[Record]]:
-    """Return which transaction is meant, by default that of the newest record, and the records of it."""
+    """Return the selected transaction, by default that of the newest record, with its records."""
     if transaction is None and records:
         transaction = transaction_of(records[0].properties)
     return transaction, [record for record in records if transaction_of(record.properties) == transaction]
@@ -183,7 +183,7 @@ def _read(log: LogReader, positions: Sequence[int], topic: bytes, key: bytes) ->
         try:
             record = decode_record(log.read_record(position))
         except (LogError, WireError):
-            continue  # gone, or damaged: it can be neither decided nor shown
+            continue  # gone or damaged: it can be neither decided nor shown
         if record.topic == topic and find_property(record.properties, _UNIQUE) == key:
             found.append(record)
     return sorted(found, key=lambda record: record.position, reverse=True)

@@ -1,7 +1,7 @@
-"""Half messages: what becomes of a transactional send on its way into the log. Adds properties and swaps the queue, no more.
+"""Half messages: turns a transactional send into its half. Adds properties and changes the queue. Never changes the body.
 
-A half lies in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC with the client's own property bytes in front, and behind them its id, topic and
-queue: RocketMQ's layout. Its sender is told the queue it asked for.
+A half lies in queue 0 of RMQ_SYS_TRANS_HALF_TOPIC. The client's own property bytes come first, then its id,
+topic and queue: RocketMQ's layout. The sender's answer names the queue it requested.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ HALF_PROPERTIES_BYTES_MAX = PROPERTIES_BYTES_MAX - 64
 
 
 class HalfSends:
-    """Makes half messages of transactional sends."""
+    """Makes half messages from transactional sends."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class HalfSends:
         copies: HalfCopies,
         check_delay: Callable[[dict[str, str]], None],
     ) -> None:
-        """`check_delay` raises RefusedRequest for a delay that cannot be had."""
+        """`check_delay` raises RefusedRequest for an impossible delay."""
         self.recent = RecentHalves()
         self._copies = copies
         self._appends = appends
@@ -57,7 +57,10 @@ class HalfSends:
         self._check_delay = check_delay
 
     def take_known(self, peer: Peer, command: Command, header: SendHeader, target: Target, text: str) -> bool:
-        """Store a half like earlier ones, whose properties came as `text`; False where they have to be read. Raises RefusedRequest."""
+        """Store a half like an earlier one, given its unparsed properties.
+
+        False when they must be parsed. Raises RefusedRequest.
+        """
         found = self._known.find(header, target, text)
         if found is None:
             return False
@@ -77,9 +80,10 @@ class HalfSends:
         self, peer: Peer, command: Command, header: SendHeader, target: Target, message: Message,
         properties: dict[str, str],
     ) -> bool:  # fmt: skip
-        """Store the half of a message that is ready to be stored as plain; False where `prepare` has to see it. Raises RefusedRequest.
+        """Store the half of a message that is ready to be stored as plain. Raises RefusedRequest.
 
-        Halves of one client that follow each other become one entry: that costs a third less than an entry each.
+        Returns False when `prepare` must handle it. Consecutive halves of one client become one entry,
+        which costs a third less than an entry each.
         """
         if properties.get(TRANSACTION_PREPARED) != "true" or not is_ordinary(properties):
             return False
@@ -97,7 +101,7 @@ class HalfSends:
         return True
 
     def _add(self, peer: Peer, mode: Mode, host: bytes, half: ArrivedHalf) -> None:
-        """Put a half into the group commit, behind the one before it if that is of the same kind. Raises RefusedRequest."""
+        """Add a half to the group commit, to the previous run if it matches. Raises RefusedRequest."""
         run, body_size = self._run, len(half[-2])
         size = body_size + len(half[-1])
         if (
@@ -122,7 +126,8 @@ class HalfSends:
                 f"a transactional message needs the property {PRODUCER_GROUP}: nobody could be asked about it",
             )
         if not DELAYS.isdisjoint(properties) and level_of(properties) <= 0:
-            # The delay begins at the commit, but one that cannot be had is refused before anything depends on it.
+            # The delay begins at the commit, but an impossible one is refused before anything depends on
+            # it.
             self._check_delay(properties)
         raw = _half_properties(message)
         if len(raw) > HALF_PROPERTIES_BYTES_MAX:

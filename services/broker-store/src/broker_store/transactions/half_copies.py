@@ -1,8 +1,8 @@
-"""Which halves are copies of one transaction, and how the transactions decided lately ended. A derived state: known from the log alone.
+"""Which halves are copies of one transaction, and how recently decided transactions ended. A derived state.
 
-A client that got no answer sends its half once more, a check writes its next copy, giving up writes one to where halves are parked. Those
-of one producer group, topic and unique key are one transaction: a decision about one copy decides them all, and the first one counts. A
-half without a unique key stands for itself.
+A client without an answer sends its half again, a check writes the next copy, and parking writes one more.
+Copies of one producer group, topic and unique key are one transaction: a decision about one copy decides
+all, and the first decision counts. A half without a unique key is its own transaction.
 """
 
 from collections import deque
@@ -27,11 +27,11 @@ from gantry_wire.properties import GANTRY_OUTCOME, PRODUCER_GROUP, REAL_TOPIC, U
 from gantry_wire.record import decode_record
 
 DECIDED_KEPT = 16_384
-"""Transactions decided last that are remembered, so that a copy which comes late is known as one: about 5 MB, 1 MB of a snapshot."""
+"""Recently decided transactions to remember, so that a late copy is recognized: about 5 MB, 1 MB in a snapshot."""
 ROWS_PER_SLICE = 2048
-"""Rows of one part of a snapshot: a millisecond."""
+"""Rows per part of a snapshot: about a millisecond."""
 COPY_TOPICS = frozenset({HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC})
-"""Where copies wait to be decided."""
+"""Topics where copies wait for a decision."""
 _DECIDING = frozenset({COMMITTED, ROLLED_BACK})
 _GROUP, _TOPIC, _KEY, _OUTCOME = (
     name.encode() for name in (PRODUCER_GROUP, REAL_TOPIC, UNIQ_KEY, GANTRY_OUTCOME)
@@ -61,7 +61,7 @@ class _Saved(msgspec.Struct, array_like=True):
 
 
 def transaction_of(properties: bytes) -> Transaction | None:
-    """Return the transaction that stored properties name; None where they hold no unique key."""
+    """Return the transaction of stored properties, None without a unique key."""
     key = find_property(properties, _KEY)
     if key is None:
         return None
@@ -70,7 +70,7 @@ def transaction_of(properties: bytes) -> Transaction | None:
 
 
 class HalfCopies:
-    """Undecided copies, bounded by what producers leave open (about 350 bytes each), and the last decisions."""
+    """Undecided copies (about 350 bytes each, bounded by what producers leave open), and the latest decisions."""
 
     name = "transactions"
     topics = frozenset({*COPY_TOPICS, OP_HALF_TOPIC, MARKS_TOPIC})
@@ -81,14 +81,15 @@ class HalfCopies:
         self._open: dict[int, Transaction] = {}
         """By place of the copy."""
         self._copies: dict[Transaction, tuple[int, ...]] = {}
-        """Places of the undecided copies of each."""
+        """Places of each transaction's undecided copies."""
         self._not_alone: dict[str, set[int]] = {topic: set() for topic in COPY_TOPICS}
-        """Offsets of undecided copies whose transaction has others, or is decided."""
+        """Offsets of undecided copies whose transaction has other copies or is decided."""
         self._decided: dict[Transaction, str] = {}
         self._order: deque[Transaction] = deque()
-        """Those that are decided, in the order of their decisions."""
+        """Decided transactions in order of decision."""
 
-    # --- questions -----------------------------------------------------------------------------------------
+    # --- queries
+    # ---------------------------------------------------------------------------------------------
 
     def not_alone(self, source: Source) -> set[int] | frozenset[int]:
         """See ItemCopies."""
@@ -111,11 +112,14 @@ class HalfCopies:
         return None
 
     def outcome(self, transaction: Transaction | None) -> str | None:
-        """Return how a transaction ended that was decided lately."""
+        """Return how a recently decided transaction ended."""
         return None if transaction is None else self._decided.get(transaction)
 
     def overtaken(self, count_max: int) -> list[Copy]:
-        """Return copies whose transaction is decided: nothing can come of them any more, and they keep the log from being deleted."""
+        """Return copies whose transaction is decided.
+
+        They can have no outcome, and would keep the log from being deleted.
+        """
         found = (
             Copy(topic, offset)
             for topic, offsets in self._not_alone.items()
@@ -124,14 +128,15 @@ class HalfCopies:
         )
         return list(islice(found, count_max))
 
-    # --- changes, of records that became visible -----------------------------------------------------------
+    # --- changes, by records that became visible
+    # -------------------------------------------------------------
 
     def seen(self, offset: int, transaction: Transaction) -> None:
-        """Note a half that was sent."""
+        """Record a sent half."""
         self._add(offset, transaction)
 
     def seen_all(self, halves: Iterable[tuple[int, Transaction]]) -> None:
-        """Note halves of one run of sends."""
+        """Record the halves of one run of sends."""
         opened, copies, decided = self._open, self._copies, self._decided
         for offset, transaction in halves:
             if transaction in copies or transaction in decided:
@@ -171,7 +176,7 @@ class HalfCopies:
     # --- a derived state -----------------------------------------------------------------------------------
 
     def wants(self, topic: str, properties: bytes) -> bool:
-        """See Derived: halves, where they were parked, and what became of both."""
+        """See Derived: halves, parked halves, and the outcomes of both."""
         return (
             topic in COPY_TOPICS
             or topic == OP_HALF_TOPIC
@@ -200,7 +205,7 @@ class HalfCopies:
         """See Derived: halves outlive the topic they were sent to."""
 
     def slices(self, position: int) -> Iterator[bytes]:  # noqa: ARG002 - all that is visible is in it
-        """See Derived. Decisions last: a copy that is decided between two parts is found there."""
+        """See Derived. Decisions come last: a copy that is decided between two parts is found there."""
         places = list(self._open)
         for at in range(0, len(places), ROWS_PER_SLICE):
             part = places[at : at + ROWS_PER_SLICE]
@@ -228,11 +233,11 @@ class HalfCopies:
         return True
 
     def pin(self) -> int | None:
-        """See Derived: undecided copies are items, which keep their records by themselves."""
+        """See Derived: undecided copies are items, which keep their records themselves."""
         return None
 
     def known(self) -> tuple[dict[Copy, Transaction], list[tuple[str, str, str, bool]]]:
-        """Return all of it: undecided copies, and decisions in their order."""
+        """Return undecided copies, and decisions in their order."""
         copies = {_copy(place): of for place, of in self._open.items() if not self._is_gone(place)}
         return copies, list(self._decided_rows())
 
@@ -249,14 +254,14 @@ class HalfCopies:
                 self._not_alone[topic].add(offset)
 
     def _is_gone(self, place: int) -> bool:
-        """Whether a copy is no item any more though nothing was decided: retention removed it, or another broker decided it."""
+        """Whether a copy is no longer an item though nothing decided it: retention removed it, or another broker decided it."""
         topic, offset = _copy(place)
         queue = self._queues.find(topic, 0)
         is_removed = queue is not None and offset < queue.min_offset
         return is_removed or self._settled.is_settled((topic, 0, ""), offset)
 
     def _leave(self, place: int) -> Transaction | None:
-        """Take a copy out that is done with; returns its transaction."""
+        """Remove a finished copy. Returns its transaction."""
         transaction = self._open.pop(place, None)
         if transaction is None:
             return None
@@ -285,7 +290,7 @@ class HalfCopies:
     def _forget_oldest(self) -> None:
         oldest = self._order.popleft()
         if oldest in self._copies:
-            self._order.append(oldest)  # a copy of it still waits to be done with
+            self._order.append(oldest)  # one of its copies is not finished yet
         else:
             del self._decided[oldest]
 
@@ -297,13 +302,13 @@ class HalfCopies:
     # --- replay --------------------------------------------------------------------------------------------
 
     def _take_outcome(self, topic: str, mark: Mark, record: ScannedRecord, read: ReadLog) -> None:
-        """Take a record that results from a copy, and is none itself."""
+        """Replay a record that results from a copy and is not a copy itself."""
         properties = record[8]
         if topic == MARKS_TOPIC:
             self._take_mark_record(mark, record, read)
             return
         if topic == AUDIT_TOPIC and mark.source[0] == HALF_TOPIC:
-            return  # the op message behind it says what came of the half
+            return  # the op message after it holds the outcome of the half
         left = self._leave(_place(mark.source[0], mark.offset))
         if topic == OP_HALF_TOPIC:
             if left is not None and find_property(properties, _OUTCOME) is not None:
@@ -312,7 +317,7 @@ class HalfCopies:
                 self._decide_if_none_is_left(left)
         elif topic == AUDIT_TOPIC:
             if left is not None:
-                self._decide(left, ROLLED_BACK)  # a commit's message goes before its audit record
+                self._decide(left, ROLLED_BACK)  # a commit's message precedes its audit record
         elif (transaction := left or transaction_of(properties)) is not None:
             self._decide(transaction, COMMITTED)
 
@@ -331,7 +336,7 @@ class HalfCopies:
             self._decide_if_none_is_left(left)
 
     def _take_foreign_op(self, record: ScannedRecord, read: ReadLog) -> None:
-        """Take an op message of another RocketMQ broker: which way it decided is not known."""
+        """Replay an op message of another RocketMQ broker. Its decision is unknown."""
         for text in _body(record, read).split(b","):
             if text.isdigit():
                 self._leave(int(text))
@@ -350,7 +355,7 @@ class HalfCopies:
 
 
 def _place(topic: str, offset: int) -> int:
-    """Return a copy as one number: below zero where it is parked."""
+    """Return a copy as one number, negative where it is parked."""
     return offset if topic == HALF_TOPIC else ~offset
 
 

@@ -1,7 +1,8 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
-"""Half messages of one client that arrived one after the other, as one entry of the group commit: see `plain_run.py`.
+"""Consecutive half messages of one client, as one entry of the group commit: see `plain_run.py`.
 
-Stores the same bytes as a SpecialMessage each and says the same words. Each half is still placed, shown and answered by itself.
+Stores the same bytes and gives the same remarks as one SpecialMessage each. Each half still gets its own
+position, visibility and answer.
 """
 
 from itertools import repeat
@@ -31,9 +32,11 @@ from gantry_wire.properties import index_key_hashes
 from gantry_wire.record import CRC_MASK, behind_body, fixed_layout, properties_length
 
 ArrivedHalf = tuple[int, bool, HalfKind, int, int, int, int, str, str | None, int, bytes, bytes]
-"""One half before it has a place: opaque, whether it is one-way, kind, flag, system flag (KEPT_FLAGS), born time, reconsume times,
-unique key (letters and digits: it stands in the answer as it is), keys, tags code, body, properties. A bare tuple: one is made
-for every half."""
+"""A half before placing. A bare tuple, because one is made per half.
+
+Fields: opaque, whether one-way, kind, flag, system flag (KEPT_FLAGS), born time, reconsume times, unique
+key (letters and digits, so the answer needs no escaping), keys, tags code, body, properties.
+"""
 
 
 class HalfRun:
@@ -66,11 +69,11 @@ class HalfRun:
         self._store_ms = 0
 
     def has_room(self, size: int) -> bool:
-        """Whether a half with so many bytes of body and properties may still come in."""
+        """Whether a half with this many bytes of body and properties still fits."""
         return self._size + size <= RUN_BYTES_MAX
 
     def add(self, half: ArrivedHalf, size: int) -> None:
-        """Take one more half in, before the run is placed; `size`: bytes of its body and properties."""
+        """Add a half before the run is placed. `size` is the bytes of its body and properties."""
         self._arrived.append(half)
         self.count += 1
         self._size += size

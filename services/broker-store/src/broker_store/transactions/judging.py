@@ -8,7 +8,7 @@ from gantry_wire.properties import CHECK_IMMUNITY_TIME, PRODUCER_GROUP, UNIQ_KEY
 from gantry_wire.record import Record
 
 TIMEOUT_MS = 6_000
-"""transactionTimeOut: a shorter immunity counts for nothing."""
+"""transactionTimeOut: a shorter immunity is ignored."""
 _DIGITS_MAX = 15
 _HALF_TOPIC = HALF_TOPIC.encode()
 
@@ -21,8 +21,8 @@ def not_found() -> RefusedRequest:
 def check_end(header: EndTransactionHeader, record: Record, named: dict[str, str], now_ms: int) -> None:
     """Raise RefusedRequest unless the request may decide about this record.
 
-    Beyond RocketMQ: the record must be a half, and be of the transaction the client means: two brokers may hold halves of one
-    producer group at equal places.
+    Stricter than RocketMQ: the record must be a half of the client's transaction. Two brokers may hold
+    halves of one producer group at equal positions.
     """
     if record.topic != _HALF_TOPIC or not _is_meant(header, record, named):
         raise not_found()
@@ -40,7 +40,7 @@ def check_end(header: EndTransactionHeader, record: Record, named: dict[str, str
 
 
 def _is_meant(header: EndTransactionHeader, record: Record, named: dict[str, str]) -> bool:
-    """Whether one of the ids in the request is the half's, or it gives none. Clients put either kind into either field."""
+    """Whether one of the request's ids is the half's, or it has none. Clients put either kind into either field."""
     key = named.get(UNIQ_KEY)
     if key and key in (header.transaction_id, header.msg_id):
         return True

@@ -1,6 +1,7 @@
-"""The short way of halves whose properties equal those of earlier ones in all but the unique key: nothing is parsed, nothing edited.
+"""Fast path of halves whose properties equal earlier ones except for the unique key. Parses and edits nothing.
 
-What a shape says was found out by the long way, whose checks it passed. Bounded; halves whose properties vary never become one.
+A shape holds what the slow path found out after all its checks. Bounded. Halves with varying properties
+never become a shape.
 """
 
 from broker_store.commit.message import Message, Mode
@@ -15,7 +16,7 @@ _END = "\x02"
 _PIECES = 3
 
 _Key = tuple[str, int, str, str]
-"""Topic, queue id, what stands before the unique key's property, and what behind its value."""
+"""Topic, queue id, the properties before the unique key's, and those after its value."""
 
 
 class HalfShape:
@@ -26,7 +27,7 @@ class HalfShape:
     def __init__(
         self, target: Target, kind: HalfKind, mode: Mode, message: Message, pieces: list[bytes]
     ) -> None:
-        """`pieces`: the stored properties around the unique key, which stands there twice."""
+        """`pieces` are the stored properties around the unique key, which occurs twice."""
         self.target = target
         self.kind = kind
         self.mode = mode
@@ -36,15 +37,15 @@ class HalfShape:
 
 
 class KnownHalves:
-    """Shapes by what does not vary."""
+    """Shapes by their constant parts."""
 
     def __init__(self) -> None:
         self._shapes: dict[_Key, HalfShape] = {}
         self._seen: set[_Key] = set()
-        """Of halves that came once: one that comes again is worth a shape."""
+        """Keys of halves that came once. A second one is worth a shape."""
 
     def find(self, header: SendHeader, target: Target, text: str) -> tuple[HalfShape, str] | None:
-        """Return the shape of properties as they came, and the unique key; None where they have to be read."""
+        """Return the shape of unparsed properties, and the unique key. None where they must be parsed."""
         before, _, rest = text.partition(_MARK)
         unique_key, _, behind = rest.partition(_END)
         shape = self._shapes.get((header.topic, header.queue_id, before, behind))
@@ -55,7 +56,7 @@ class KnownHalves:
     def note(
         self, header: SendHeader, target: Target, kind: HalfKind, mode: Mode, message: Message, raw: bytes
     ) -> None:
-        """Remember an ordinary half that was read: `raw`, its stored properties."""
+        """Remember an ordinary half that was parsed. `raw` is its stored properties."""
         if header.topic != target.topic or header.queue_id != message.queue.queue_id:
             return
         before, _, rest = (header.properties or "").partition(_MARK)
@@ -64,7 +65,7 @@ class KnownHalves:
             return
         pieces = raw.split(unique_key.encode())
         if len(pieces) != _PIECES:
-            return  # it stands somewhere else, too
+            return  # the key occurs elsewhere too
         key = (header.topic, header.queue_id, before, behind)
         if key not in self._seen:
             if len(self._seen) >= SHAPES_MAX:

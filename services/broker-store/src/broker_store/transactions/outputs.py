@@ -1,4 +1,4 @@
-"""What results from a decided half: the message itself, waiting once more where it has a delay, and the op message. Pure."""
+"""The outputs of a decided half: its message, which waits again if it has a delay, and the op message. Pure."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,21 +16,21 @@ from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 AUDIT_TOPIC = "GANTRY_SYS_AUDIT"
 COMMITTED, ROLLED_BACK = "committed", "rolledBack"
 CHECKED, PARKED, RESUMED = "checked", "parked", "resumed"
-"""Outcomes of a half. Only the first two decide its transaction: after the others it goes on elsewhere."""
+"""Outcomes of a half. Only the first two decide its transaction; after the others it continues elsewhere."""
 _NOT_ORDINARY = frozenset({*DELAYS, BEGUN_PROPERTY})
-"""Properties of a half whose message is not simply what was sent."""
+"""Properties of a half whose message differs from what was sent."""
 _QUEUE_DIGITS_MAX = 9
 
 
 class DelayRules(NamedTuple):
-    """What a delay asked for means here."""
+    """What a requested delay means here."""
 
     levels: LevelList
     now: Callable[[], Now]
 
 
 def op_output(offset: int, outcome: str = COMMITTED) -> SettleOutput:
-    """Return the op message in RocketMQ's format: the half at this offset is done with."""
+    """Return the op message in RocketMQ's format: the half at this offset is finished."""
     named = ROLLBACK_OP_PROPERTIES if outcome == ROLLED_BACK else OP_PROPERTIES
     return SettleOutput(
         OP_HALF_TOPIC, 0, body=None, body_base64=op_body(offset), set=named, properties="none"
@@ -38,11 +38,11 @@ def op_output(offset: int, outcome: str = COMMITTED) -> SettleOutput:
 
 
 def message_output(named: dict[str, str], rules: DelayRules) -> SettleOutput:
-    """Return the message of a committed half, by its properties. Its delay, where it asks for one, begins now.
+    """Return the message of a committed half, by its properties. Its delay, if any, begins now.
 
-    The property bytes stay as they lie, TRAN_MSG and REAL_TOPIC among them: RocketMQ does the same. Whether the delay is one that can
-    be had was decided when the half was sent: neither a nearer horizon nor a cancellation whose instant has passed keeps it from being
-    committed. Raises RefusedRequest for a delay that no horizon would allow.
+    The property bytes stay as stored, TRAN_MSG and REAL_TOPIC included, as in RocketMQ. The delay was
+    checked when the half was sent, so neither a shorter horizon nor a cancellation whose instant has passed
+    prevents the commit. Raises RefusedRequest for a delay that no horizon allows.
     """
     if _NOT_ORDINARY.isdisjoint(named):
         return _ordinary_output(named.get(REAL_TOPIC, ""), real_queue_id(named))
@@ -64,12 +64,12 @@ def message_output(named: dict[str, str], rules: DelayRules) -> SettleOutput:
 
 @lru_cache(maxsize=4096)
 def _ordinary_output(topic: str, queue_id: int) -> SettleOutput:
-    """Return the message of a half as it was sent; nobody changes an output, so all of a queue share one."""
+    """Return the message of a half as sent. Outputs are immutable, so all halves of a queue share one."""
     return SettleOutput(topic, queue_id, transaction="commit")
 
 
 def real_queue_id(named: dict[str, str]) -> int:
-    """Return the queue a half was sent to; -1, any, where it does not say."""
+    """Return the queue a half was sent to, -1 (any) where it names none."""
     return _queue_id(named.get(REAL_QUEUE_ID, ""))
 
 

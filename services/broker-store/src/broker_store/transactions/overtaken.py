@@ -1,7 +1,8 @@
-"""Takes copies of halves out of the way whose transaction is decided: nobody is asked about them, and they keep no segment from being deleted.
+"""Settles copies of halves whose transaction is decided, so that they are not checked and keep no segment from being deleted.
 
-A copy can come late, from a client that sends again what was decided meanwhile; or several lie there when one of them is decided. None
-of them can be decided any more. That stands in the log before they are gone, so a crash leaves them to the next start.
+Such a copy arrives late from a client that repeats its send, or exists when another copy is decided. It can
+no longer be decided. The decision is in the log before the copies are settled, so after a crash the next
+start continues.
 """
 
 import asyncio
@@ -20,13 +21,13 @@ from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 PAUSE_SECONDS = 1.0
 COPIES_MAX = 256
-"""Taken out of the way at once; more wait for the next turn."""
+"""Copies settled at once. The rest wait for the next turn."""
 
 _log = get_logger()
 
 
 class Overtaken:
-    """Looks for such copies every second; mostly there are none."""
+    """Looks for such copies every second. Usually there are none."""
 
     def __init__(self, copies: HalfCopies, queues: QueueTable, settle: Settle) -> None:
         self._copies = copies
@@ -34,13 +35,13 @@ class Overtaken:
         self._settle = settle
 
     async def run(self) -> None:
-        """Look and settle for ever; supervise it as a named loop."""
+        """Look and settle for ever. Supervise it as a named loop."""
         while True:
             await asyncio.sleep(PAUSE_SECONDS)
             self.turn()
 
     def turn(self) -> None:
-        """Have those settled that are known now; what is refused is tried again in the next turn."""
+        """Settle the copies known now. A refused one is retried in the next turn."""
         by_topic: dict[str, list[SettleItem]] = {}
         for copy in self._copies.overtaken(COPIES_MAX):
             item = self._item(copy)
@@ -56,7 +57,7 @@ class Overtaken:
         queue = self._queues.find(copy.topic, 0)
         unit = b"" if queue is None else queue.read(copy.offset, 1)
         if not unit:
-            return None  # retention has it
+            return None  # retention has removed it
         position = CONSUME_QUEUE_UNIT.unpack(unit)[0]
         outputs = [op_output(copy.offset)] if copy.topic == HALF_TOPIC else []
         return SettleItem(copy.offset, position, outputs, SUPERSEDED)

@@ -1,6 +1,6 @@
-"""The halves that became visible last, as their sends left them: most are decided within milliseconds, without a read or a parse.
+"""Recently visible halves, kept in memory: most are decided within milliseconds, without a read or a parse.
 
-A copy of what lies in the log and never changes there. Bounded; what is not here any more is read.
+Caches what the log holds and never changes. Bounded. A half that is not here is read from the log.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,16 +30,16 @@ from gantry_wire.transaction_bodies import BEGUN_PROPERTY
 
 GENERATION_HALVES_MAX = 4096
 GENERATION_BYTES_MAX = 4 * 1024 * 1024
-"""Two generations are kept: when the newer one is full, the older one is forgotten."""
+"""Two generations are kept. When the newer one is full, the older one is dropped."""
 NOT_ORDINARY = frozenset({*DELAYS, GANTRY_SETTLED, GANTRY_KEY, CHECK_IMMUNITY_TIME, BEGUN_PROPERTY})
-"""Properties of a half that needs more than to be stored as one, and to become its message as it is."""
+"""Properties of a half that is not stored plainly, or whose message differs from it."""
 KEPT_FLAGS = ~(SYS_TRANSACTION_MASK | SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6)
 _HALF_TOPIC = HALF_TOPIC.encode()
 _END = b"\x02"
 
 
 class HalfKind(NamedTuple):
-    """What halves share that one producer group sent to one queue."""
+    """What halves of one producer group for one queue share."""
 
     group: str
     topic: str
@@ -47,7 +47,7 @@ class HalfKind(NamedTuple):
 
 
 class Half(NamedTuple):
-    """An ordinary half: what deciding about it takes, the properties that its message keeps among it."""
+    """An ordinary half with what a decision needs, including the properties that its message keeps."""
 
     kind: HalfKind
     offset: int
@@ -59,21 +59,21 @@ class Half(NamedTuple):
     tags_code: int
     flag: int
     sys_flag: int
-    """Without transaction bits and those of hosts."""
+    """Without the bits of transactions and hosts."""
     born_ms: int
     born_host: bytes
     reconsume_times: int
     body: bytes
     body_crc: int
     properties: bytes
-    """They end with a separator and hold no mark."""
+    """They end with a separator and contain no mark."""
 
 
 new_half = cast("Callable[[type[Half], tuple[Any, ...]], Half]", tuple.__new__)
 
 
 def is_ordinary(named: dict[str, str]) -> bool:
-    """Whether a half with these properties is stored, and becomes its message, in the short way."""
+    """Whether a half with these properties takes the fast path, as does its message."""
     key = named.get(UNIQ_KEY, "")
     return bool(
         NOT_ORDINARY.isdisjoint(named) and named.get(PRODUCER_GROUP) and key.isalnum() and key.isascii()
@@ -81,7 +81,7 @@ def is_ordinary(named: dict[str, str]) -> bool:
 
 
 def ordinary_half(record: Record, named: dict[str, str]) -> Half | None:
-    """Return a half as it was read from the log, None when it is not an ordinary one."""
+    """Return a half read from the log, None when it is not ordinary."""
     topic, queue_id = named.get(REAL_TOPIC, ""), real_queue_id(named)
     if record.topic != _HALF_TOPIC or not is_ordinary(named) or not record.properties.endswith(_END):
         return None
@@ -104,7 +104,7 @@ class RecentHalves:
         self._newer_bytes = 0
 
     def add_all(self, halves: Sequence[Half]) -> None:
-        """Keep halves that are visible, of one run of sends."""
+        """Keep visible halves of one run of sends."""
         size = sum([half.size for half in halves])
         if len(self._newer) >= GENERATION_HALVES_MAX or self._newer_bytes >= GENERATION_BYTES_MAX:
             self._older, self._newer, self._newer_bytes = self._newer, {}, 0
@@ -113,5 +113,5 @@ class RecentHalves:
             self._newer_bytes += size
 
     def take(self, position: int) -> Half | None:
-        """Return the half at a position and forget it: who decides it again is rare enough to read it."""
+        """Return the half at a position and forget it: a second decision is rare and may read the log."""
         return self._newer.pop(position, None) or self._older.pop(position, None)

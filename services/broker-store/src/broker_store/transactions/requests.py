@@ -1,4 +1,4 @@
-"""9021, 9023, 9024, 9025 and 323: questions and orders about single transactions. Parse, call, reply."""
+"""Requests 9021, 9023, 9024, 9025 and 323: queries and commands about single transactions. Parse, call, reply."""
 
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -52,25 +52,25 @@ class TransactionRequests:
         }
 
     def decide(self, peer: Peer, command: Command) -> None:
-        """9021: commit or roll back the transaction with a key."""
+        """Handle 9021: commit or roll back the transaction with a key."""
         order = decode_body(command.body, DecideTransaction)
         self._answer(peer, command, self._decide(command, order))
 
     def state(self, peer: Peer, command: Command) -> None:
-        """9024: what became of a transaction."""
+        """Handle 9024: the state of a transaction."""
         self._answer(peer, command, self._state(command, decode_body(command.body, AskState).key))
 
     def find_producer(self, _peer: Peer, command: Command) -> bytes:
-        """9023: how many clients of a producer group are connected."""
+        """Handle 9023: how many clients of a producer group are connected."""
         group = decode_body(command.body, FindProducer).producer_group
         return _reply(command, ProducerFound(channels=len(self.asking.channels(group))))
 
     def ask_producer(self, peer: Peer, command: Command) -> None:
-        """9025: have one of them asked about a half."""
+        """Handle 9025: push a check about a half to one of them."""
         self._answer(peer, command, self._ask(command, decode_body(command.body, AskProducer)))
 
     def resume(self, peer: Peer, command: Command) -> None:
-        """323: ask about a given up half again, from the start."""
+        """Handle 323: check a parked half again, from the start."""
         message_id = command.ext.get("msgId")
         if not message_id:
             raise MissingField("msgId")
@@ -104,7 +104,7 @@ class TransactionRequests:
 
 
 async def _refusals_reported(command: Command, reply: Coroutine[None, None, bytes]) -> bytes:
-    """Return the reply; of a refusal its fields too, which say in a word what a program does next."""
+    """Return the reply. A refusal includes its fields, which tell a program what to do next."""
     try:
         return await reply
     except RefusedRequest as refusal:

@@ -1,4 +1,4 @@
-"""Decisions about halves on their way into the group commit: ordinary ones that arrive in one turn of the loop as one entry."""
+"""Ordinary decisions of one turn of the loop, collected into one entry of the group commit."""
 
 from collections.abc import Callable
 
@@ -15,14 +15,16 @@ from gantry_wire.settle_headers import SettleResult
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 ENTRY_ITEMS_MAX = 4096
 TRIES_MAX = 16
-"""A batch is refused as busy where the next segment cannot be opened. A decision is tried again: nobody repeats a one-way one, and its
-producer would have to be asked."""
+"""A batch is refused as busy while the next segment cannot be opened.
+
+The decision is retried: a one-way decision is never repeated, and its producer would have to be checked.
+"""
 
 Done = Callable[[SettleResult | RefusedRequest], None]
 
 
 class TurnBatch:
-    """Gathers until the group commit places the entry, then begins a new one."""
+    """Collects decisions until the group commit places the entry, then starts a new one."""
 
     def __init__(self, settling: Settling, appends: Appends) -> None:
         self._settling = settling
@@ -31,10 +33,13 @@ class TurnBatch:
         self._bytes = 0
 
     def add(self, row: Ordinary, asked: Asked) -> bool:
-        """Take an ordinary decision in; False where its half is in the batch already. Raises RefusedRequest when nothing can be taken now."""
+        """Add an ordinary decision.
+
+        False when its half is in the batch already. Raises RefusedRequest when none can be taken now.
+        """
         run, half = self._run, row.half
         if run is None or self._bytes > ENTRY_BYTES_MAX or len(run.rows) >= ENTRY_ITEMS_MAX:
-            self._settling.refuse_unless_able()  # once for what is one entry: a log that stops meanwhile refuses it
+            self._settling.refuse_unless_able()  # once per entry: if the log stops meanwhile, the entry is refused
             run = self._begin(asked)
         elif half.offset in run.rows:
             return False
@@ -43,16 +48,19 @@ class TurnBatch:
         return True
 
     def settle(self, item: Gathered, size: int, done: Done) -> None:
-        """Decide about one half in the long way, behind all that came before; `done` is called once, in the loop. Raises as `add`."""
+        """Decide a half on the slow path, after everything that came before.
+
+        Calls `done` once, in the loop. Raises as `add`.
+        """
         self._settling.refuse_unless_able()
-        self._run = None  # what comes later is decided later
+        self._run = None  # later decisions start a new run
         self._enqueue(item, size, done, TRIES_MAX)
 
     def _begin(self, asked: Asked) -> DecisionRun:
         tries = TRIES_MAX
 
         def placing() -> None:
-            """Close the run: the group commit is about to look at it, or refused it before it did."""
+            """Close the run: the group commit is about to place it, or refused it."""
             if self._run is run:
                 self._run = None
 

@@ -1,7 +1,8 @@
 # ruff: noqa: ARG002 - the Protocols say what these methods promise
-"""Decisions about halves that are acknowledged and not yet readable (WAIT=false, asynchronous flush): they wait for that flush.
+"""Decisions about halves that are acknowledged and not yet readable (WAIT=false, asynchronous flush): they wait for the flush.
 
-What arrives in one turn waits as one entry of the group commit that stores nothing: it is answered when all before it is visible.
+The decisions of one turn wait as one entry of the group commit that stores nothing. It is answered when
+everything before it is visible.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ Refuse = Callable[[RefusedRequest], None]
 
 
 class UnseenHalves:
-    """Holds decisions back until their half is visible."""
+    """Holds decisions until their half is visible."""
 
     def __init__(self, appends: Appends) -> None:
         self._appends = appends
@@ -25,7 +26,7 @@ class UnseenHalves:
 
     @property
     def has_any(self) -> bool:
-        """Whether anything is written and not yet visible."""
+        """Whether any record is written and not yet visible."""
         return self._appends.visible_end < self._appends.log.written_end
 
     def is_unseen(self, position: int) -> bool:
@@ -33,7 +34,7 @@ class UnseenHalves:
         return self._appends.visible_end <= position < self._appends.log.written_end
 
     def wait(self, resume: Resume, refuse: Refuse) -> None:
-        """Call `go_on` once everything that is written now is visible; `refuse` where that will never be."""
+        """Call `resume` once everything written so far is visible; `refuse` where it never will be."""
         entry = self._open
         if entry is None or entry.is_placed:
             entry = self._open = _AfterFlush()
@@ -41,7 +42,7 @@ class UnseenHalves:
         entry.held.append((resume, refuse))
 
     async def until_visible(self) -> None:
-        """Wait until everything that is written now is visible. Raises RefusedRequest where that will never be."""
+        """Wait until everything written so far is visible. Raises RefusedRequest where it never will be."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def resume() -> None:
@@ -57,7 +58,7 @@ class UnseenHalves:
 
 
 class _AfterFlush:
-    """Stores nothing."""
+    """An entry that stores nothing."""
 
     count = 1
 
@@ -70,10 +71,10 @@ class _AfterFlush:
         self.is_placed = True
 
     def take_back(self) -> None:
-        """Nothing to take back."""
+        """Do nothing: nothing was placed."""
 
     def make_visible(self, index: list[IndexEntry], arrivals: Arrivals | None) -> None:
-        """Nothing becomes visible."""
+        """Do nothing: nothing becomes visible."""
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
         held, self.held = self.held, []
@@ -86,6 +87,6 @@ class _AfterFlush:
         self.is_placed = True
         for resume, refuse in held:
             if refusal.code == ResponseCode.SYSTEM_BUSY:
-                resume()  # only what came with it was refused; what was written before goes on
+                resume()  # only later entries were refused; what was written before still becomes visible
             else:
                 refuse(refusal)

@@ -1,1 +1,1 @@
-"""Questions of tools that only a client can answer: passed on to it, its answer passed back."""
+"""Relays: requests of tools that only a client can answer. Never alters the client's answer."""

@@ -1,1 +1,4 @@
-"""Request-reply: a reply is pushed to the client that asked, then kept in the cluster's reply topic."""
+"""Request-reply: pushes a reply to the client that asked, then stores it in the cluster's reply topic.
+
+Never retries a push.
+"""

@@ -1,1 +1,4 @@
-"""Offset resets: where a group goes on is set by time, offset, earliest or latest, for groups with and without clients."""
+"""Offset resets: sets where a group resumes by time, offset, earliest or latest, with or without clients online.
+
+Never touches a message.
+"""

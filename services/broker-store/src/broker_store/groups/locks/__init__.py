@@ -1,1 +1,1 @@
-"""Locks of queues: which one consumer of a group may consume a queue in order."""
+"""Queue locks: which consumer of a group may consume a queue in order. Never grants a queue to two."""
