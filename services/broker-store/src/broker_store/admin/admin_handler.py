@@ -1,4 +1,4 @@
-"""28, 305: the broker's state in numbers, its system topics."""
+"""Requests 28 and 305: runtime information of the broker, and its system topics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ _POOLS = {
     "ack": "ack",
     "reply": "reply",
 }
-"""RocketMQ's thread pools by name: our request class of the same work."""
+"""RocketMQ's thread pools by name → our request class of the same work."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdminHandlers:
-    """Answers questions about the broker as a whole."""
+    """Handles queries about the broker as a whole."""
 
     topics: TopicTable
     metrics: StoreMetrics
     classes: dict[str, RequestClass]
     state: Callable[[], RuntimeState]
-    """Reads the disk: called in a thread."""
+    """Reads the disk: call it in a thread."""
     now_ms: Callable[[], int]
     deferred: DeferredReplies
     in_thread: InThread
@@ -46,11 +46,11 @@ class AdminHandlers:
         }
 
     def runtime_info(self, peer: Peer, command: Command) -> None:
-        """28: the broker's state in numbers."""
+        """Handle 28: runtime information."""
         self.deferred.answer(peer, command, self._runtime_info(command))
 
     def system_topics(self, _peer: Peer, command: Command) -> bytes:
-        """305: topics that belong to the system."""
+        """Handle 305: topics that belong to the system."""
         body = TopicList(topic_list=sorted(self.topics.system_names()))
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
@@ -60,7 +60,7 @@ class AdminHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(KVTable(table=table)))
 
     def _queues(self) -> dict[str, str]:
-        """Return sizes and head waits of request classes, under the names of RocketMQ's thread pools."""
+        """Return sizes and head waits of request classes, named as RocketMQ's thread pools."""
         now_ms = self.now_ms()
         table: dict[str, str] = {}
         for pool, name in _POOLS.items():

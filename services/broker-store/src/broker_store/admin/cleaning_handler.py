@@ -1,4 +1,4 @@
-"""306, 316, 329: tools ask for what retention does by itself, now. Nothing goes that retention would keep."""
+"""Requests 306, 316 and 329: run retention now. Never deletes what retention would keep."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ _log = get_logger()
 
 
 class Cleaner(Protocol):
-    """Who deletes old files."""
+    """Deletes old files."""
 
     async def delete_expired(self) -> int:
-        """Delete expired segments at this hour too; returns how many."""
+        """Delete expired segments at any hour. Returns how many."""
         ...
 
     async def forget_deleted(self) -> None:
-        """Delete what queues and index still hold of deleted segments."""
+        """Delete the entries of deleted segments from queues and index."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CleaningHandlers:
-    """Hands the orders on. Each is answered when it is done."""
+    """Passes on the requests. Answers each when it is done."""
 
     cleaner: Callable[[], Cleaner]
-    """Asked when a request comes: retention starts after recovery."""
+    """Called per request, because retention starts after recovery."""
     deferred: DeferredReplies
 
     def commands(self) -> Commands:
@@ -43,15 +43,18 @@ class CleaningHandlers:
         }
 
     def clean_queues(self, peer: Peer, command: Command) -> None:
-        """306: delete files of queues whose messages are gone from the log. Their offsets go on where they were."""
+        """Handle 306: delete queue files whose messages are gone from the log. Offsets continue."""
         self.deferred.answer(peer, command, _done(command, self.cleaner().forget_deleted()))
 
     def clean_topics(self, _peer: Peer, command: Command) -> bytes:
-        """316: delete queues that have no topic. There are none: a topic goes with its queues, and a start adopts others."""
+        """Handle 316: delete queues without a topic.
+
+        There are none: a topic is deleted with its queues, and a start adopts others.
+        """
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def delete_log(self, peer: Peer, command: Command) -> None:
-        """329: delete segments older than their time, whatever the hour."""
+        """Handle 329: delete expired segments at any hour."""
         self.deferred.answer(peer, command, _done(command, self._delete_log()))
 
     async def _delete_log(self) -> None:

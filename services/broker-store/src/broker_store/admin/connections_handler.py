@@ -1,4 +1,4 @@
-"""203, 204, 300, 328, 343, 345: who is connected, who reads what. Questions of tools; nothing is changed."""
+"""Requests 203, 204, 300, 328, 343 and 345: connected clients and their subscriptions. Never changes anything."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ _LANGUAGES = frozenset(language.name for language in LanguageCode)
 
 @dataclass(frozen=True, slots=True)
 class ConnectionHandlers:
-    """Answers questions about clients."""
+    """Handles queries about clients."""
 
     clients: ClientTable
     offsets: OffsetTable
@@ -46,7 +46,7 @@ class ConnectionHandlers:
         }
 
     def consumers(self, _peer: Peer, command: Command) -> bytes:
-        """203: the clients of a consumer group, and what it subscribes to."""
+        """Handle 203: the clients of a consumer group, and its subscriptions."""
         group = command.read(ConsumerGroupHeader).consumer_group
         entry = self.clients.consumers.get(group)
         if entry is None:
@@ -62,7 +62,7 @@ class ConnectionHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
     def producers(self, _peer: Peer, command: Command) -> bytes:
-        """204: the clients of a producer group."""
+        """Handle 204: the clients of a producer group."""
         group = command.read(ProducerGroupHeader).producer_group
         clients = self.clients.producers.get(group)
         if not clients:
@@ -71,7 +71,7 @@ class ConnectionHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
     def all_producers(self, _peer: Peer, command: Command) -> bytes:
-        """328: every producer."""
+        """Handle 328: every producer."""
         body = ProducerTableInfo(
             data={
                 group: [
@@ -79,7 +79,7 @@ class ConnectionHandlers:
                         client_id=client.client_id,
                         language=_language(client),
                         last_update_timestamp=client.updated_ms,
-                        remote_ip=f"/{_address(client)}",  # as Java prints an address
+                        remote_ip=f"/{_address(client)}",  # Java's form of an address
                         version=client.version,
                     )
                     for client in clients.values()
@@ -90,7 +90,7 @@ class ConnectionHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
     def groups_of_topic(self, _peer: Peer, command: Command) -> bytes:
-        """300: the groups that subscribe to a topic now, or have committed in it."""
+        """Handle 300: the groups that subscribe to a topic, or have committed in it."""
         topic = command.read(TopicHeader).topic
         names = dict.fromkeys([*self.clients.groups_on(topic), *self.offsets.groups_of(topic)])
         return encode_response(
@@ -98,14 +98,14 @@ class ConnectionHandlers:
         )
 
     def topics_of_group(self, _peer: Peer, command: Command) -> bytes:
-        """343: the topics in which a group has committed."""
+        """Handle 343: the topics in which a group has committed."""
         topics = self.offsets.topics_of(command.read(GroupHeader).group)
         return encode_response(
             ResponseCode.SUCCESS, command.opaque, body=encode_body(TopicList(topic_list=topics))
         )
 
     def subscription(self, _peer: Peer, command: Command) -> bytes:
-        """345: what a connected group wants of a topic; nothing when it is away."""
+        """Handle 345: a connected group's subscription to a topic, nothing when it is not connected."""
         header = command.read(GroupTopicHeader)
         entry = self.clients.consumers.get(header.group)
         found = None if entry is None or header.topic is None else entry.subscriptions.get(header.topic)

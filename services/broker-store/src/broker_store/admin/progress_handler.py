@@ -1,4 +1,4 @@
-"""303, 308, 314: how old a group's next messages are, where groups may meet, and one group's offsets for another."""
+"""Requests 303, 308 and 314: ages of a group's next messages, lowest offsets of groups, and copies of a group's offsets."""
 
 import asyncio
 from collections.abc import Callable
@@ -54,7 +54,7 @@ class ProgressHandlers:
         }
 
     def time_spans(self, peer: Peer, command: Command) -> None:
-        """303: by queue, store times of its first and last message, of the group's last one, and the age of its next one."""
+        """Handle 303: per queue, store times of its first and last message and of the group's last one, and the age of the next."""
         header = command.read(ConsumeTimeSpanHeader)
         config = self.topics.find(header.topic)
         if config is None or self.topics.is_internal(header.topic):
@@ -62,9 +62,10 @@ class ProgressHandlers:
         self.deferred.answer(peer, command, self._time_spans(command, config, header.group))
 
     def corrections(self, _peer: Peer, command: Command) -> bytes:
-        """308: by queue, the lowest offset of all groups; Java's greatest long where `compareGroup` is further back.
+        """Handle 308: per queue, the lowest offset of all groups; Java's greatest long where `compareGroup` is further back.
 
-        Groups of `filterGroups` (names between commas) are left out. RocketMQ forgets their offsets for good; here they stay.
+        Leaves out the groups of `filterGroups` (comma-separated). RocketMQ forgets their offsets for good;
+        here they stay.
         """
         header = command.read(CorrectionOffsetHeader)
         left_out = set((header.filter_groups or "").split(","))
@@ -83,9 +84,9 @@ class ProgressHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=body)
 
     def clone(self, peer: Peer, command: Command) -> None:
-        """314: give a group the committed offsets of another, in one topic or in all; answered when they are durable.
+        """Handle 314: copy the committed offsets of a group to another, in one topic or all. Answers when they are durable.
 
-        Without `offline`, topics that the other group's clients do not subscribe to are left out.
+        Without `offline`, skips topics that the source group's clients do not subscribe to.
         """
         header = command.read(CloneGroupOffsetHeader)
         check_group_to_put(header.dest_group)

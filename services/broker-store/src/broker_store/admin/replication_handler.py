@@ -1,4 +1,4 @@
-"""907: who copies this broker's log. It is a master without slaves, and says so."""
+"""Request 907: replication state. This broker is a master without slaves, and says so."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from gantry_wire.frame import Command
 
 @dataclass(frozen=True, slots=True)
 class ReplicationHandlers:
-    """Answers questions about copies."""
+    """Handles queries about replication."""
 
     log_end: Callable[[], int]
-    """Where the log ends, in bytes."""
+    """End of the log, in bytes."""
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
         return {RequestCode.GET_BROKER_HA_STATUS: ("adminBroker", self.status)}
 
     def status(self, _peer: Peer, command: Command) -> bytes:
-        """907: the log's end and no slave."""
+        """Handle 907: the log's end and no slave."""
         body = HARuntimeInfo(master_commit_log_max_offset=self.log_end())
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))

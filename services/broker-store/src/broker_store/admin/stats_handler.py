@@ -1,4 +1,4 @@
-"""202, 208, 317: bounds of topics, progress of groups. Questions of tools; nothing is changed."""
+"""Requests 202, 208 and 317: bounds of topics, progress of groups. Never changes anything."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from gantry_wire.frame import Command
 
 @dataclass(frozen=True, slots=True)
 class StatsHandlers:
-    """Answers questions about numbers."""
+    """Handles queries about statistics."""
 
     topics: TopicTable
     queues: QueueTable
@@ -52,7 +52,7 @@ class StatsHandlers:
         }
 
     def topic_stats(self, peer: Peer, command: Command) -> None:
-        """202: bounds and newest store time of every queue of a topic."""
+        """Handle 202: bounds and newest store time of every queue of a topic."""
         topic = command.read(TopicHeader).topic
         config = self.topics.find(topic)
         if config is None:
@@ -60,7 +60,7 @@ class StatsHandlers:
         self.deferred.answer(peer, command, self._topic_stats(command, config))
 
     def consume_stats(self, peer: Peer, command: Command) -> None:
-        """208: how far a group is, in the topics listed, in one topic, or in all in which it has committed."""
+        """Handle 208: a group's progress, in the listed topics, in one topic, or in all in which it has committed."""
         header = command.read(ConsumeStatsHeader)
         group = header.consumer_group
         listed = [topic for topic in (header.topic_list or "").split(";") if topic]
@@ -70,7 +70,7 @@ class StatsHandlers:
         )
 
     def all_consume_stats(self, peer: Peer, command: Command) -> None:
-        """317: progress of every group, in all topics or in the order topics only."""
+        """Handle 317: progress of every group, in all topics or only in order topics."""
         only_order = command.read(BrokerConsumeStatsHeader).is_order
         self.deferred.answer(peer, command, self._all_consume_stats(command, only_order=only_order))
 
@@ -135,7 +135,7 @@ class StatsHandlers:
         return config is not None and config.order
 
     async def _stats_of(self, group: str, topics: Iterable[str], *, any_topic: bool = False) -> ConsumeStats:
-        """Return a group's progress. Unless `any_topic`, topics a connected group does not subscribe to any more are left out."""
+        """Return a group's progress. Unless `any_topic`, skips topics that a connected group no longer subscribes to."""
         entry = None if any_topic else self.clients.consumers.get(group)
         table: dict[MessageQueue, OffsetWrapper] = {}
         positions: list[int | None] = []

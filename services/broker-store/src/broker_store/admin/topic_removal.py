@@ -1,4 +1,4 @@
-"""Deleting a topic so that its offsets are never used twice: refused to sends at once, logged, flushed, only then removed."""
+"""Deletes a topic so that its offsets are never reused: refuses sends at once, logs and flushes the deletion, then removes it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ class RetiredSaver(Protocol):
 
 
 class TopicRemoval:
-    """Takes topics away, one record of the log each."""
+    """Removes topics, with one log record each."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class TopicRemoval:
         """Called with the topic's name once its queues are gone."""
 
     def remove(self, config: TopicConfig, done: Done) -> None:
-        """Delete a topic; `done` is called when that is durable, or with the reason why it was not done."""
+        """Delete a topic. Calls `done` when that is durable, or with the reason why it was not done."""
         name = config.topic_name
         self._topics.removing.add(name)
         self._topics.delete(name)
@@ -65,5 +65,5 @@ class TopicRemoval:
         for notify in self.on_removed:
             notify(name)
         self._saver.changed()
-        # The record in the log is durable already: the file only spares recovery from searching for it.
+        # The record in the log is durable already. The file only saves recovery the search for it.
         self._saver.when_saved(lambda _error: done(None))

@@ -1,4 +1,7 @@
-"""17, 18: make or change topics; 215: delete one; 21, 351: tell them. Answers wait until the change is on disk and nameservers know it."""
+"""Topic requests: 17 and 18 create or change, 215 deletes, 21 and 351 read.
+
+A change is answered when it is saved and nameservers know it.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -33,13 +36,13 @@ FILTER_TYPES = frozenset({"SINGLE_TAG", "MULTI_TAG"})
 
 
 class TopicHeader(Header, kw_only=True, rename="camel", gc=False):
-    """215, 351: one topic by name."""
+    """Requests 215 and 351: one topic by name."""
 
     topic: str
 
 
 class TopicParts(NamedTuple):
-    """What topic commands need."""
+    """Dependencies of topic requests."""
 
     topics: TopicTable
     saver: Saver
@@ -49,7 +52,7 @@ class TopicParts(NamedTuple):
 
 
 class TopicHandler:
-    """Handles topic commands."""
+    """Handles topic requests."""
 
     def __init__(self, parts: TopicParts) -> None:
         self._topics = parts.topics
@@ -57,7 +60,10 @@ class TopicHandler:
         self._removal = parts.removal
         self._before_change = parts.before_change
         self.when_known: Callable[[Callable[[], None]], None] = _at_once
-        """Calls back once nameservers were told, or soon when they cannot be; set where there are nameservers."""
+        """Calls back once nameservers have the topic, or soon when they cannot be reached.
+
+        Set where there are nameservers.
+        """
 
     def commands(self) -> Commands:
         """Return the table entries of this family."""
@@ -70,7 +76,7 @@ class TopicHandler:
         }
 
     def update(self, peer: Peer, command: Command) -> None:
-        """Make or change one topic."""
+        """Create or change one topic."""
         header = command.read(CreateTopicHeader)
         present = self._topics.find(header.topic)
         try:
@@ -91,7 +97,7 @@ class TopicHandler:
         self._answer_when_saved(peer, command)
 
     def update_list(self, peer: Peer, command: Command) -> None:
-        """Make or change several topics, all or none."""
+        """Create or change several topics, all or none."""
         topics = decode_body(command.body, TopicConfigList).topic_config_list
         for topic in topics:
             present = self._topics.find(topic.topic_name)
@@ -104,7 +110,7 @@ class TopicHandler:
         self._answer_when_saved(peer, command)
 
     def delete(self, peer: Peer, command: Command) -> bytes | None:
-        """Delete a topic with its queues; its offsets go on where they stopped if it is made again."""
+        """Delete a topic with its queues. If it is created again, its offsets continue."""
         name = command.read(TopicHeader).topic
         check_topic(name)
         self._refuse_system(name)
@@ -124,7 +130,7 @@ class TopicHandler:
         return None
 
     def all(self, _peer: Peer, command: Command) -> bytes:
-        """Return all topics that a client may know of, or a page of them."""
+        """Return all topics that clients may see, or a page of them."""
         header = command.read(AllTopicConfigHeader)
         topics = {
             name: topic for name, topic in self._topics.all().items() if not self._topics.is_internal(name)

@@ -1,4 +1,4 @@
-"""Looks at the clocks once a second, says when the wall clock stepped, and keeps what the next start goes on from."""
+"""Reads the clocks once a second, reports steps of the wall clock, and saves what the next start continues from."""
 
 import asyncio
 from concurrent.futures import Executor
@@ -12,13 +12,13 @@ from gantry_chassis.logs import get_logger
 
 LOOK_SECONDS = 1.0
 KEEP_SECONDS = 60.0
-"""How often it is written down without a reason. A start of the machine goes on from there."""
+"""Interval of saving without other reason. A start of the machine continues from there."""
 
 _log = get_logger()
 
 
 class ClockKeeping:
-    """Decides when what is known of the clocks is written down. Pure."""
+    """Decides when the clock note is saved. Pure."""
 
     def __init__(self, clock: StoreClock) -> None:
         self._clock = clock
@@ -26,10 +26,10 @@ class ClockKeeping:
         self._believed_s = clock.wall.offset_s
         self._planned: Shift | None = None
         self._is_open = False
-        """A shift is written down that has not happened yet."""
+        """The saved note holds a shift that has not happened yet."""
 
     def due(self) -> ClockNote | None:
-        """Return what is to be written down now, None while what is written is good."""
+        """Return the note to save now, None while the saved one is valid."""
         clock = self._clock
         now_s, believed_s = clock.monotonic(), clock.wall.offset_s
         self._planned = planned = clock.plan()
@@ -41,13 +41,13 @@ class ClockKeeping:
         return clock.note(planned)
 
     def written(self) -> None:
-        """Go on from there: the last note is durable."""
+        """Record that the last note is durable."""
         if self._planned is not None:
             self._clock.confirm(self._planned)
 
 
 class ClockCare:
-    """The loop around the store's clock."""
+    """The loop that watches the store's clock."""
 
     def __init__(self, clock: StoreClock, file: ConfigFile, thread: Executor) -> None:
         self._clock = clock
@@ -59,13 +59,13 @@ class ClockCare:
         self._is_said = False
 
     async def run(self) -> None:
-        """Look for ever. Supervised."""
+        """Look once a second, for ever. Supervised."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()
 
     async def look(self) -> None:
-        """Look once."""
+        """Read the clocks once."""
         self._clock.now_ms()
         self._say()
         note = self._keeping.due()

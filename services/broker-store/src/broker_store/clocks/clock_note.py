@@ -1,4 +1,4 @@
-"""What a store keeps of its clocks, so that the next start need not believe the wall clock: `gantry/clock.json`."""
+"""The saved state of a store's clocks, so that the next start need not trust the wall clock: `gantry/clock.json`."""
 
 import time
 from collections.abc import Callable
@@ -16,21 +16,21 @@ class ClockNote(msgspec.Struct, rename="camel"):
     """Both clocks at one moment."""
 
     boot: str
-    """Which run of the machine it was."""
+    """Identifies the run of the machine."""
     steady_ms: int
     """Milliseconds since the machine started."""
     store_ms: int
     """Store time."""
     wall_ms: int
-    """The wall clock as far as it was believed."""
+    """The wall clock as far as it was trusted."""
     is_known: bool
-    """Whether the wall clock was believed in that run of the machine."""
+    """Whether the wall clock was trusted in that run of the machine."""
     shifts: list[Shift] = []
-    """The last one may lie ahead."""
+    """The last one may be in the future."""
 
 
 def load_clock_note(file: ConfigFile) -> ClockNote | None:
-    """Return what the last life of the store kept; None where there is nothing that can be read."""
+    """Return what the previous run of the store saved, None where it cannot be read."""
     try:
         return msgspec.convert(file.load(), ClockNote)
     except msgspec.ValidationError:
@@ -38,7 +38,7 @@ def load_clock_note(file: ConfigFile) -> ClockNote | None:
 
 
 def store_clock_note(file: ConfigFile, note: ClockNote) -> None:
-    """Write it down; durable on return. Raises OSError."""
+    """Save it. Durable on return. Raises OSError."""
     file.store(
         {
             "boot": note.boot, "steadyMs": note.steady_ms, "storeMs": note.store_ms, "wallMs": note.wall_ms,
@@ -48,7 +48,7 @@ def store_clock_note(file: ConfigFile, note: ClockNote) -> None:
 
 
 def boot_name() -> str:
-    """Return a name for this run of the machine, "" where the system has none."""
+    """Return a name of this run of the machine, "" where the system has none."""
     try:
         return _BOOT_FILE.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -56,7 +56,7 @@ def boot_name() -> str:
 
 
 def steady_clock() -> Callable[[], float]:
-    """Return the clock that no step moves: seconds since the machine started, with the time it slept."""
+    """Return the monotonic clock: seconds since the machine started, including sleep."""
     boot_time: int = time.CLOCK_BOOTTIME
     read = time.clock_gettime
     return lambda: read(boot_time)

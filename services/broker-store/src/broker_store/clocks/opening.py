@@ -1,4 +1,4 @@
-"""Opens the clock of a store: it goes on from what the last life kept."""
+"""Opens the clock of a store, which continues from what the previous run saved."""
 
 import time
 
@@ -9,7 +9,7 @@ from broker_store.log.files import Files
 
 
 def clock_file(files: Files, directory: str) -> ConfigFile:
-    """Return where a store keeps what it knows of the clocks."""
+    """Return the file of a store's clock note."""
     return ConfigFile(files, f"{directory}/gantry/clock.json")
 
 

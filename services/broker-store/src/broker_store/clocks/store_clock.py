@@ -1,4 +1,4 @@
-"""Store time: never goes back, and goes as fast as time does, whatever the wall clock does. Knows nothing of messages."""
+"""Store time: never goes back, and runs at the speed of time, whatever the wall clock does. Knows nothing of messages."""
 
 from collections.abc import Callable
 
@@ -7,23 +7,24 @@ from broker_store.clocks.shifts import Shift, Shifts
 from broker_store.clocks.steady_wall import STEP_SECONDS_MIN, SteadyWall
 
 AHEAD_SECONDS_MAX = 0.5
-"""Store time that is so little ahead of the wall clock stays there: two readings are never made at once."""
+"""Store time that is ahead of the wall clock by less than this stays there: two readings are never simultaneous."""
 CLOSE_SECONDS = 0.00005
 SLOWER_RATE = 1 / 16
-"""By how much store time goes slower while it is ahead of the wall clock: what lasts an hour then lasts up to four minutes more."""
+"""How much slower store time runs while it is ahead of the wall clock: an hour then takes up to four minutes more."""
 FASTER_RATE = 1 / 2000
-"""By how much it goes faster while it is behind: as fast as systems let clocks run."""
+"""How much faster it runs while it is behind: as fast as systems let clocks run."""
 READ_SECONDS_MAX = 0.1
-"""When reading both clocks takes longer than that, their distance says nothing."""
+"""If reading both clocks takes longer than this, their difference is meaningless."""
 PLAN_MS = 3000
-"""A shift is written down so long before it happens."""
+"""A shift is saved this long before it happens."""
 
 
 class StoreClock:
-    """Store time in milliseconds, by the steady clock. It follows the wall clock as far as that is believed (steady_wall.py).
+    """Store time in milliseconds, by the monotonic clock. Follows the wall clock as far as it is trusted (steady_wall.py).
 
-    A small difference is followed little by little. A step ahead that has lasted moves store time at once; what was begun before is
-    not over any sooner (shifts.py). After a step back, store time goes slower until both agree.
+    It follows a small difference little by little. A step ahead that has lasted moves store time at once,
+    but nothing begun before ends sooner (shifts.py). After a step back, store time runs slower until both
+    agree.
     """
 
     def __init__(
@@ -33,11 +34,11 @@ class StoreClock:
         boot: str = "",
         note: ClockNote | None = None,
     ) -> None:
-        """`boot` names the run of the machine, `note` is what the last life of the store kept."""
+        """`boot` identifies the run of the machine. `note` is what the previous run of the store saved."""
         self.wall_s = wall_s
         """Seconds since 1970 by the wall clock, which may step."""
         self.monotonic = monotonic_s
-        """Seconds on a clock that only measures distances."""
+        """Monotonic seconds."""
         self._boot = boot
         self._seen_s = now_s = monotonic_s()
         self._planned: Shift | None = None
@@ -64,7 +65,7 @@ class StoreClock:
         return int((steady_s + self._offset_s) * 1000)
 
     def steady_ms(self) -> int:
-        """As `now_ms`, but nothing moves it ahead: what leases and the like end by."""
+        """As `now_ms`, but nothing moves it ahead: for the ends of leases and similar."""
         return self.now_ms() - self.shifts.total_ms
 
     def since_ms(self, store_ms: int) -> int:
@@ -72,48 +73,52 @@ class StoreClock:
         return self.now_ms() - store_ms - self.shifts.since(store_ms)
 
     def before(self, store_ms: int, passed_ms: int) -> int:
-        """Return what store time was `passed_ms` before it was `store_ms`."""
+        """Return store time `passed_ms` before it was `store_ms`."""
         return self.shifts.before(store_ms, passed_ms)
 
     def ago_ms(self, passed_ms: int) -> int:
-        """Return what store time was `passed_ms` ago."""
+        """Return store time `passed_ms` ago."""
         return self.shifts.before(self.now_ms(), passed_ms)
 
     def seconds_until(self, store_ms: int) -> float:
-        """Return how long it takes at least until `now_ms` answers so much; below 0 when it does already."""
+        """Return the least seconds until `now_ms` returns this; negative when it does already."""
         return store_ms / 1000 - self._offset_s - self.monotonic()
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970 by the wall clock, which may step: what an absolute instant waits for beside store time."""
+        """Milliseconds since 1970 by the wall clock, which may step.
+
+        An absolute instant must be reached by it and by store time.
+        """
         return int(self.wall_s() * 1000)
 
     def believed_ms(self) -> int:
-        """Milliseconds since 1970 by the wall clock as far as it is believed: by what files grow old."""
+        """Milliseconds since 1970 by the trusted wall clock, by which the age of files is measured."""
         self.now_ms()
         return int((self.monotonic() + self.wall.offset_s) * 1000)
 
     def difference_s(self) -> float:
-        """By how much the wall clock is ahead of store time now, in seconds."""
+        """How far the wall clock is ahead of store time now, in seconds."""
         return self.wall_s() - self.monotonic() - self._offset_s
 
     def advance_to(self, store_ms: int) -> None:
-        """Never answer less than `store_ms` from now on: what recovery found as the newest store timestamp."""
+        """Never return less than `store_ms` from now on: the newest store timestamp that recovery found."""
         offset_s = (store_ms + 0.5) / 1000 - self.monotonic()
         self._offset_s = max(self._offset_s, offset_s)
 
-    # What is kept
+    # --- saved state ---
 
     def note(self, planned: Shift | None = None) -> ClockNote:
-        """Return what a next life of the store goes on from, when `planned` is to happen."""
+        """Return what the next run of the store continues from, if `planned` is to happen."""
         store_ms, steady_s = self.now_ms(), self.monotonic()
         shifts = self.shifts.plus(planned) if planned is not None else self.shifts
         wall_ms = int((steady_s + self.wall.offset_s) * 1000)
         return ClockNote(self._boot, int(steady_s * 1000), store_ms, wall_ms, self.wall.is_known, shifts.all)
 
     def plan(self) -> Shift | None:
-        """Return by how much store time is to be moved, and when: the wall clock stepped ahead, and that has lasted.
+        """Return the shift of store time to plan: the wall clock stepped ahead, and that has lasted.
 
-        It happens once it is written down (`confirm`): else a crash behind it would deliver early what was begun before it.
+        It happens once it is saved (`confirm`). Otherwise a crash after it would deliver early what was
+        begun before it.
         """
         now_ms = self.now_ms()
         wall = self.wall
@@ -128,15 +133,15 @@ class StoreClock:
         return self._planned is not None
 
     def confirm(self, planned: Shift) -> bool:
-        """Have it happen: `planned` is durable. False when that took too long, or the wall clock has stepped again."""
+        """Let the saved shift happen. False when saving took too long, or the wall clock has stepped again."""
         is_in_time = self.now_ms() < planned.at_ms and self.wall.has_lasted(self._seen_s)
         self._planned = planned if is_in_time else None
         return is_in_time
 
-    # Following the wall clock
+    # --- following the wall clock ---
 
     def _look(self, offset_s: float, steady_s: float) -> float:
-        """Follow the wall clock; returns when it was read, on the steady clock."""
+        """Follow the wall clock. Returns when it was read, on the monotonic clock."""
         wall = self.wall
         if abs(offset_s - wall.offset_s) >= STEP_SECONDS_MIN:
             before_s, wall_s, steady_s = self.monotonic(), self.wall_s(), self.monotonic()
@@ -157,11 +162,11 @@ class StoreClock:
         return steady_s
 
     def _believe(self, steady_s: float) -> None:
-        """Follow a step that has lasted: move store time if that lies behind, once that is written down."""
+        """Follow a step that has lasted: move store time if it is behind, once the shift is saved."""
         wall, planned = self.wall, self._planned
         offset_s = wall.offset_s + wall.step_s
         if not wall.is_known or offset_s - self._offset_s < STEP_SECONDS_MIN:
-            if not wall.is_known:  # so long it was off: time has passed
+            if not wall.is_known:  # the machine was off that long: time has passed
                 self._offset_s = max(self._offset_s, offset_s)
             wall.believe()
         elif planned is not None and (steady_s + self._offset_s) * 1000 >= planned.at_ms:
@@ -171,12 +176,12 @@ class StoreClock:
 
 
 def _continued(note: ClockNote, now_s: float) -> tuple[float, Shifts, float]:
-    """Return the offset of store time, its shifts, and the believed offset of the wall clock, in the same run of the machine."""
+    """Return the offset of store time, its shifts, and the trusted offset of the wall clock, within one run of the machine."""
     ahead_s = (note.store_ms - note.wall_ms) / 1000 - AHEAD_SECONDS_MAX
     slower_s = min(max(ahead_s, 0.0), (now_s - note.steady_ms / 1000) * SLOWER_RATE)
     offset_s = (note.store_ms - note.steady_ms) / 1000 - slower_s
     shifts = _shifts_until(note, (now_s + offset_s) * 1000)
-    if shifts.all and shifts.all[-1].at_ms > note.store_ms:  # it was planned, and its time came
+    if shifts.all and shifts.all[-1].at_ms > note.store_ms:  # it was planned, and its time has come
         offset_s += shifts.all[-1].by_ms / 1000
         return offset_s, shifts, offset_s
     return offset_s, shifts, (note.wall_ms - note.steady_ms) / 1000

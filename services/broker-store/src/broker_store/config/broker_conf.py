@@ -1,4 +1,4 @@
-"""Reads RocketMQ's broker.conf: what has a meaning here becomes a setting, what has none is named, what contradicts is refused."""
+"""Reads RocketMQ's broker.conf: maps keys to settings, reports keys without effect, refuses contradictions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from gantry_wire.names import TRACE_TOPIC
 
 
 class BrokerConf(NamedTuple):
-    """Settings found in a broker.conf, and the keys in it that change nothing here."""
+    """Settings found in a broker.conf, and its keys without effect."""
 
     values: dict[str, str]
     ignored: list[str]
@@ -59,10 +59,10 @@ RENAMED = {
     "recallMessageEnable": "recall_enable",
     "bindAddress": "listen",
 }
-"""RocketMQ's key: our setting of the same meaning and unit."""
+"""RocketMQ's key → our setting with the same meaning and unit."""
 
 SHORT_POLLING_MS = 1000
-"""Longest wait of a pull without long polling, until code 25 changes it: no setting of its own."""
+"""Longest wait of a pull without long polling, until code 25 changes it. Has no setting."""
 FLUSH = {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}
 
 
@@ -110,13 +110,13 @@ REFUSED: dict[str, tuple[Callable[[str], bool], str]] = {
         "only the file store (storeType=default) is supported",
     ),
 }
-"""Keys whose value asks for what this broker cannot do: (whether it does, why not)."""
+"""Keys that may ask for what this broker cannot do: (whether the value does, why not)."""
 
 
 def read_broker_conf(path: Path) -> BrokerConf:
-    """Read a file given with -c: TOML with our own names when it ends in .toml, else RocketMQ's keys.
+    """Read a file given with -c: TOML with Gantry's names if it ends in .toml, else RocketMQ's keys.
 
-    Raises SettingsRefused naming the key for a contradiction.
+    Raises SettingsRefused, which names the key, for a contradiction.
     """
     if path.suffix == ".toml":
         return BrokerConf({name: str(value) for name, value in read_toml(path).items()}, [])
@@ -127,7 +127,7 @@ def read_broker_conf(path: Path) -> BrokerConf:
 
 
 def translate(keys: dict[str, str], source: str) -> BrokerConf:
-    """Turn RocketMQ's keys into settings. Pure."""
+    """Translate RocketMQ's keys into settings. Pure."""
     values: dict[str, str] = {}
     ignored: list[str] = []
     for key, value in keys.items():
@@ -168,7 +168,7 @@ def _refuse_contradictions(keys: dict[str, str], source: str) -> None:
 
 
 def parse_properties_file(text: str) -> dict[str, str]:
-    """Read Java's properties format as far as broker.conf uses it: comments, `key = value`, `key: value`."""
+    """Parse Java's properties format as far as broker.conf uses it: comments, `key = value`, `key: value`."""
     keys: dict[str, str] = {}
     for raw in text.splitlines():
         line = raw.strip()
@@ -180,7 +180,7 @@ def parse_properties_file(text: str) -> dict[str, str]:
 
 
 def describe_values(settings: Settings, port: int, fast_port: int) -> dict[str, str]:
-    """Return settings under RocketMQ's keys, for its tools (code 26); the ports are those in force, not 0 for any free one."""
+    """Return settings under RocketMQ's keys, for its tools (code 26). Ports are the actual ones, never 0."""
     values: dict[str, str] = {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
     values["flushDiskType"] = {ours: theirs for theirs, ours in FLUSH.items()}[settings.flush]
     for key, name in RENAMED.items():

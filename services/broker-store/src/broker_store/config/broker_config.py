@@ -1,6 +1,7 @@
-"""Codes 25 and 26: the broker's settings under RocketMQ's names; what may be changed while it runs, and by whom it is heard.
+"""Codes 25 and 26: the broker's settings under RocketMQ's names, which of them may change at run time, and which part applies them.
 
-Pure. Parts bind the keys they can change; every other key is refused in words instead of being taken without effect.
+Pure. Parts bind the keys they can change. Every other key is refused with a reason, never accepted without
+effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,13 +14,13 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.limits import BODY_BYTES_MAX
 
 DIGITS_MAX = 19
-"""Digits of a number: those of 64 bits."""
+"""Digits of a 64-bit number."""
 BLACKLIST = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
-"""Keys nobody may change over the wire (RocketMQ's own list)."""
+"""Keys that nobody may change remotely (RocketMQ's own list)."""
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest value that a number may be given."""
+    """The least and the greatest value of a number."""
 
     low: int
     high: int
@@ -36,14 +37,17 @@ NUMBERS: Mapping[str, Bounds] = {
     "shortPollingTimeMills": Bounds(1, 60_000),
     "waitTimeMillsInSendQueue": Bounds(50, 60_000),
 }
-"""Every number that code 25 may change. Anybody may send code 25: what destroys messages or stops the service can be set at a start only."""
+"""Every number that code 25 may change.
+
+Anybody may send code 25, so what destroys messages or stops the service can only be set at a start.
+"""
 
 Change = Callable[[str], None]
-"""Takes a new value as text. Raises ValueError, with words, for one that it cannot take."""
+"""Takes a new value as text. Raises ValueError with a message for an invalid one."""
 
 
 class Keeper(Protocol):
-    """Keeps changes over a restart."""
+    """Keeps changes across restarts."""
 
     def changed(self) -> None:
         """Save soon."""
@@ -62,29 +66,29 @@ class BrokerConfig:
         self._changes: dict[str, list[Change]] = {}
         self.version = version
         self.kept: dict[str, str] = {}
-        """What was changed while it ran, now or before a restart: to be kept."""
+        """Changes at run time, now or before a restart, to be kept."""
         self.keeper: Keeper | None = None
 
     def items(self) -> dict[str, str]:
-        """Return every key with the value now in force, by name."""
+        """Return every key with its current value, by name."""
         return dict(sorted(self._values.items()))
 
     def changeable(self) -> list[str]:
-        """Return the keys that may be changed while the broker runs."""
+        """Return the keys that may change at run time."""
         return sorted(self._changes)
 
     def bind(self, key: str, change: Change) -> None:
-        """Let `change` hear of new values of a key. Several parts may bind one key."""
+        """Call `change` with new values of a key. Several parts may bind one key."""
         self._changes.setdefault(key, []).append(change)
 
     def bind_number(self, key: str, change: Callable[[int], None]) -> None:
-        """Let `change` hear of new values of a number of NUMBERS, within its bounds."""
+        """Call `change` with new values of a number of NUMBERS, within its bounds."""
         if key not in NUMBERS:
             raise KeyError(f"{key} has no bounds")
         self.bind(key, partial(_hand_on, change))
 
     def update(self, changes: Mapping[str, str]) -> None:
-        """Change settings: all of them, or none when one of them may not be changed. Raises RefusedRequest."""
+        """Change settings: all, or none when one may not change. Raises RefusedRequest."""
         for key in changes:
             if key in BLACKLIST:
                 raise RefusedRequest(
@@ -112,7 +116,7 @@ class BrokerConfig:
             self.keeper.changed()
 
     def restore(self, kept: Mapping[str, str]) -> dict[str, str]:
-        """Take up changes that were kept; return, by key, why one was not: its bounds or its meaning may be other ones now."""
+        """Apply kept changes. Returns, by key, why one was not applied: its bounds or its meaning may have changed."""
         refused: dict[str, str] = {}
         for key, value in kept.items():
             try:
@@ -122,14 +126,14 @@ class BrokerConfig:
         return refused
 
     def when_kept(self, answer: Callable[[OSError | None], None]) -> None:
-        """Call back once all changes will outlive a restart."""
+        """Call back once all changes will survive a restart."""
         if self.keeper is None:
             answer(None)
         else:
             self.keeper.when_saved(answer)
 
     def _check_bounds(self, changes: Mapping[str, str]) -> None:
-        """Raise RefusedRequest for a number out of bounds. What a start set may lie outside, and is put back unchecked."""
+        """Raise RefusedRequest for a number out of bounds. A start may set one outside, and it is restored unchecked."""
         for key, value in changes.items():
             if key in NUMBERS:
                 try:
@@ -147,7 +151,7 @@ class BrokerConfig:
 
 
 def read_switch(value: str) -> bool:
-    """Return a switch as Java writes it. Raises ValueError."""
+    """Parse a switch as Java writes it. Raises ValueError."""
     word = value.strip().lower()
     if word not in ("true", "false"):
         raise ValueError("write true or false")
@@ -155,7 +159,7 @@ def read_switch(value: str) -> bool:
 
 
 def read_number(value: str, low: int, high: int) -> int:
-    """Return a number within bounds. Raises ValueError."""
+    """Parse a number within bounds. Raises ValueError."""
     digits = value.strip()
     is_number = digits.isascii() and digits.isdecimal() and len(digits) <= DIGITS_MAX
     if not is_number or not low <= int(digits) <= high:

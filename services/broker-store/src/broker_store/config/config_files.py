@@ -1,4 +1,4 @@
-"""config/*.json in RocketMQ's shapes: read with the .bak behind them, replaced atomically. Knows no meaning of a field."""
+"""config/*.json in RocketMQ's format: read with a fallback to .bak, replaced atomically. Knows no field's meaning."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _log = get_logger()
 
 
 class ConfigFile:
-    """One configuration file. Its previous content is kept in `<file>.bak`, as RocketMQ does."""
+    """One configuration file. Its previous content is kept in `<file>.bak`, as in RocketMQ."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -22,9 +22,9 @@ class ConfigFile:
         self._lock = threading.Lock()  # a flush in a thread and one at shutdown must not share the .tmp file
 
     def load(self) -> object | None:
-        """Return the content; the .bak's, said aloud, when the file is missing or damaged; None when neither is there.
+        """Return the content; that of the .bak, with a log message, when the file is missing or damaged; None without either.
 
-        Both being damaged is no reason to refuse the start: what the log knows is made again from it.
+        If both are damaged the start continues: what the log knows is recreated from it.
         """
         value = self._load(self.path)
         if value is None and (value := self.load_backup()) is not None:
@@ -32,7 +32,7 @@ class ConfigFile:
         return value
 
     def load_backup(self) -> object | None:
-        """Return the content of the .bak; None when there is none that can be read."""
+        """Return the content of the .bak, None when it cannot be read."""
         return self._load(f"{self.path}.bak")
 
     def _load(self, path: str) -> object | None:
@@ -46,11 +46,17 @@ class ConfigFile:
             return None
 
     def store(self, value: object) -> None:
-        """Write `value`; durable on return. Blocks: call it in a thread. A failure is an OSError and leaves the old content."""
+        """Write `value`.
+
+        Durable on return. Blocks: call it in a thread. Raises OSError and then keeps the old content.
+        """
         self.store_bytes(fastjson.dumps(value))
 
     def store_bytes(self, content: bytes, is_backup: Callable[[bytes], bool] | None = None) -> None:
-        """As `store`, for content that is JSON already. The previous content becomes the backup where `is_backup` says so, or where it is whole."""
+        """As `store`, for JSON bytes.
+
+        The previous content becomes the backup if `is_backup` says so, or if it is intact.
+        """
         with self._lock:
             self._files.make_dirs(str(PurePath(self.path).parent))
             previous = self._files.read_bytes(self.path)
@@ -60,7 +66,7 @@ class ConfigFile:
 
 
 class DataVersionCounter:
-    """The DataVersion of a table: raised at each change, compared for equality by nameservers and tools."""
+    """The DataVersion of a table: raised at each change. Nameservers and tools compare it for equality."""
 
     def __init__(self, now_ms: Callable[[], int], value: DataVersion | None = None) -> None:
         self._now_ms = now_ms
@@ -74,7 +80,7 @@ class DataVersionCounter:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Whether content may become the backup: a damaged file must not push a good backup out."""
+    """Whether content may become the backup: a damaged file must not replace a good backup."""
     try:
         fastjson.loads(content)
     except (WireError, ValueError):

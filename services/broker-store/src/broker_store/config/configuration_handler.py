@@ -1,4 +1,4 @@
-"""25, 26: the broker's settings, asked and changed while it runs."""
+"""Requests 25 and 26: change and query the broker's settings at run time."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from gantry_wire.frame import Command
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationHandlers:
-    """Answers tools about settings."""
+    """Handles requests about settings."""
 
     config: BrokerConfig
 
@@ -27,7 +27,7 @@ class ConfigurationHandlers:
         }
 
     def update(self, peer: Peer, command: Command) -> None:
-        """25: change settings, all or none; answered once they will outlive a restart."""
+        """Handle 25: change settings, all or none. Answers once they will survive a restart."""
         self.config.update(parse_config_text(command.body))
 
         def answer(error: OSError | None) -> None:
@@ -42,7 +42,7 @@ class ConfigurationHandlers:
         self.config.when_kept(answer)
 
     def get(self, _peer: Peer, command: Command) -> bytes:
-        """26: all settings as `key=value` lines."""
+        """Handle 26: all settings as `key=value` lines."""
         version = msgspec.json.encode(self.config.version.value).decode()
         body = format_config_text(self.config.items())
         header = BrokerConfigReplyHeader(version=version)

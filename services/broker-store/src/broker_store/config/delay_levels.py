@@ -1,4 +1,4 @@
-"""The list of delay levels, in RocketMQ's syntax (`messageDelayLevel`): how long each of them is. Pure."""
+"""The list of delay levels in RocketMQ's syntax (`messageDelayLevel`), with the duration of each. Pure."""
 
 import re
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _LEVEL = re.compile(r"([0-9]{1,10})([smhd])")
 
 
 class IllegalLevels(ValueError):
-    """A list of levels that cannot be read; the words say which part of it, and what to write."""
+    """A list of levels cannot be parsed. The message says which part, and what to write."""
 
 
 class LevelList(NamedTuple):
@@ -28,7 +28,7 @@ class LevelList(NamedTuple):
     durations_ms: tuple[int, ...]
 
     def number(self, level: int) -> int:
-        """Return the level meant: one above the last is the last."""
+        """Return the effective level: one above the last is the last."""
         return min(max(level, 1), len(self.durations_ms))
 
     def duration_ms(self, level: int) -> int:
@@ -36,10 +36,10 @@ class LevelList(NamedTuple):
         return self.durations_ms[self.number(level) - 1]
 
     def deliver_ms(self, properties: bytes, store_ms: int) -> int:
-        """Return when a stored message is due: what its unit holds in place of a tags code.
+        """Return when a stored message is due, which its unit holds instead of a tags code.
 
-        A message says itself how long it waits, so that another list of levels changes nothing for it. Those of another broker say
-        their level only.
+        A message carries its own duration, so a changed list of levels does not affect it. Messages of
+        another broker carry only the level.
         """
         wait = find_property(properties, _DELAY_MS)
         if wait is not None and wait.isdigit() and len(wait) <= WAIT_DIGITS_MAX:
@@ -50,12 +50,12 @@ class LevelList(NamedTuple):
 
 
 def parse_level(text: str) -> int | None:
-    """Return the number that a property DELAY holds, None where it holds none. The one rule for sends, commits and recovery."""
+    """Parse a DELAY property, None if it is not a number. The one rule for sends, commits and recovery."""
     return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def parse_levels(text: str) -> LevelList:
-    """Read a list: numbers with a unit, `s`, `m`, `h` or `d`, a space between two. Raises IllegalLevels."""
+    """Parse a list: numbers with a unit, `s`, `m`, `h` or `d`, separated by spaces. Raises IllegalLevels."""
     parts = text.strip().split(" ")
     if len(parts) > LEVELS_MAX:
         raise IllegalLevels(f"the list of delay levels has {len(parts)} levels, the limit is {LEVELS_MAX}")

@@ -1,7 +1,7 @@
-"""Keeps what code 25 changed in config/broker.properties: `key=value` lines under RocketMQ's keys, written at each change.
+"""Keeps the changes of code 25 in config/broker.properties: `key=value` lines with RocketMQ's keys, written at each change.
 
-At a start they are put over everything else the broker was told, as they were before the stop, and named in the log. The file
-given with -c belongs to the operator and is never written.
+A start applies them over all other settings and logs them. The operator's file, given with -c, is never
+written.
 """
 
 from concurrent.futures import Executor
@@ -30,7 +30,7 @@ class RuntimeConfigFile:
         self._saver = Saver(self.path, self._content, self._store, thread)
 
     def restore(self) -> None:
-        """Take up what the file holds; from now on every change is written. Blocks for a read: call it before serving."""
+        """Apply the file's content; from now on every change is written. Blocks for a read: call it before serving."""
         content = self._files.read_bytes(self.path)
         if content is not None:
             self._take(content)

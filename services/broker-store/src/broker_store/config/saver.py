@@ -1,4 +1,4 @@
-"""Saves one configuration table behind its changes: many changes, one write at a time, each the newest state."""
+"""Saves one configuration table after changes: one write at a time, each with the newest state."""
 
 import asyncio
 from collections.abc import Callable
@@ -41,8 +41,11 @@ class Saver:
         self._waiting.append(answer)
 
     async def saved(self) -> None:
-        """Return once all changes so far are durable. Raises what stopped the write, mostly OSError; the saver goes on trying."""
-        for _ in range(2):  # the write under way may be older than the last change
+        """Return once all changes so far are durable.
+
+        Raises the write's error, usually OSError; the saver keeps retrying.
+        """
+        for _ in range(2):  # the running write may be older than the last change
             if self._writing is None:
                 self._write()
             writing = self._writing
@@ -53,7 +56,7 @@ class Saver:
                 raise error
 
     async def close(self) -> None:
-        """Wait until everything is saved; a failure was logged."""
+        """Wait until everything is saved. A failure was logged."""
         while self._is_dirty or self._writing is not None:
             if self._writing is None:
                 self._write()
@@ -66,7 +69,7 @@ class Saver:
     def _write(self) -> None:
         if not self._is_dirty or self._writing is not None:
             return
-        # Who asks while this write runs waits for the next one, unless nothing has changed since.
+        # A caller that arrives during this write waits for the next one, unless nothing has changed since.
         waiting, self._waiting = self._waiting, []
         self._is_dirty = False
         content = self._encode()

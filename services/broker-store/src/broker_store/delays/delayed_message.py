@@ -9,16 +9,19 @@ from broker_store.commit.special_message import SpecialMessage
 
 
 class Wait(NamedTuple):
-    """What a message waits for."""
+    """When a message is due."""
 
     deliver_ms: int
-    """Store time; 0 = `level_ms` after it is stored."""
+    """Store time. 0 = `level_ms` after it is stored."""
     level_ms: int = 0
     recall_handle: str = ""
 
 
 class DelayedMessage(SpecialMessage):
-    """A message with a level or an instant. Only `place` knows when a level ends: it counts from the store time."""
+    """A message with a level or an instant.
+
+    Only `place` knows when a level ends, because it counts from the store time.
+    """
 
     __slots__ = ("wait",)
 
@@ -38,7 +41,7 @@ class DelayedMessage(SpecialMessage):
 
 
 def delay_fields(deliver_ms: int, recall_handle: str) -> dict[str, str]:
-    """Return what the sender of a delayed message is told beside its queue: when it is due, how to take it back."""
+    """Return the reply fields of a delayed message beside its queue: due time and recall handle."""
     fields = {"deliverMs": str(deliver_ms)}
     if recall_handle:
         fields["recallHandle"] = recall_handle

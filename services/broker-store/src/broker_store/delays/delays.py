@@ -1,4 +1,4 @@
-"""Delayed and timed sends: swapped into their system queue, as RocketMQ does it. Waits for nothing: the scheduler does."""
+"""Delayed and timed sends: moved into their system queue, as in RocketMQ. Never waits itself: the scheduler does."""
 
 from collections.abc import Callable, Mapping
 
@@ -31,7 +31,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Delays:
-    """Decides about messages that carry a delay."""
+    """Handles messages with a delay."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class Delays:
         self._now = now
 
     def prepare(self, message: Message, properties: dict[str, str]) -> Message:
-        """Return what is stored for a message: itself where it asks for no delay. Raises RefusedRequest.
+        """Return what is stored for a message: the message itself if it has no delay. Raises RefusedRequest.
 
-        A level goes before an instant, whose properties then count for nothing: they are taken out, also of `properties`.
+        A level takes precedence over an instant, whose properties are then removed, from `properties` too.
         A level above the last becomes the last, there too.
         """
         level = level_of(properties)
@@ -64,18 +64,18 @@ class Delays:
         return self._by_level(message, {}, level)
 
     def by_wait(self, message: Message, wait_ms: int) -> Message:
-        """Return what is stored for a message that waits so long, itself for no wait at all."""
+        """Return what is stored for a message that waits this long. Without a wait it is the message itself."""
         if wait_ms <= 0:
             return message
         wait_ms = min(wait_ms, self.horizon_ms)
         return self._by_instant(message, self._now().store_ms + wait_ms, {TIMER_DELAY_MS: str(wait_ms)})
 
     def check(self, properties: Mapping[str, str]) -> None:
-        """Raise RefusedRequest for a delay that cannot be had."""
+        """Raise RefusedRequest for an impossible delay."""
         due_ms(properties, self._now(), self.horizon_ms)
 
     def reply_place_of(self, record: Record) -> tuple[int, dict[str, str]]:
-        """Return what the sender of a stored message is told again: queue, and of a delayed one when it is due."""
+        """Return the queue and reply fields that a stored message's sender gets again: due time and handle if it is delayed."""
         topic = record.topic.decode(errors="replace")
         if topic not in (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC):
             return record.queue_id, {}
@@ -108,7 +108,7 @@ class Delays:
         return DelayedMessage(message, self._open_queue(TIMER_TOPIC, 0), raw, Wait(deliver_ms, 0, handle))
 
     def _handle(self, topic: str, deliver_ms: int, unique_key: str) -> str:
-        """Return the recall handle; RocketMQ gives none for retries."""
+        """Return the recall handle. RocketMQ gives none for retries."""
         if topic.startswith(RETRY_PREFIX):
             return ""
         return RecallHandle(topic, self.broker_name, deliver_ms, unique_key).text()

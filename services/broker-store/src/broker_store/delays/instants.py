@@ -1,4 +1,4 @@
-"""When a timed message is due, from its properties TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS (RocketMQ 5's order). Pure."""
+"""Due time of a timed message, from TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS (RocketMQ 5's order). Pure."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -17,7 +17,7 @@ _DIGITS_MAX = 19
 
 
 class Now(NamedTuple):
-    """The moment at which a delay begins."""
+    """The current times at which a delay begins."""
 
     store_ms: int
     wall_ms: int
@@ -26,11 +26,12 @@ class Now(NamedTuple):
 def due_ms(
     properties: Mapping[str, str], now: Now, horizon_ms: int, *, is_committed: bool = False
 ) -> int | None:
-    """Return when a message is due, None when it asks for no time or for one that is not in the future: then it is delivered at once.
+    """Return when a message is due. None without a time, or with one that is not in the future: it is then delivered at once.
 
-    RocketMQ rounds down to `timerPrecisionMs`, a second; here the millisecond asked for is kept. Raises RefusedRequest for
-    what is not a number, for an instant beyond the horizon, and for a cancellation that comes too late. `is_committed`: the message
-    was accepted as a half in time. Its cancellation keeps its instant then, and finds nothing to cancel where it comes too late.
+    RocketMQ rounds down to `timerPrecisionMs`, a second; here the millisecond is kept. Raises
+    RefusedRequest for what is not a number, for an instant beyond the horizon, and for a cancellation that
+    comes too late. With `is_committed` the message was accepted in time as a half. Its cancellation then
+    keeps its instant, and finds nothing to cancel if it is too late.
     """
     if TIMER_OUT_MS in properties:
         return None  # it was taken from the timer's topic: RocketMQ does not time it again
@@ -41,7 +42,7 @@ def due_ms(
                 f"a message that cancels ({TIMER_DEL_UNIQKEY}) must name the instant of the other one in {TIMER_DELIVER_MS}"
             )
         return None
-    # An instant is reached when both clocks have reached it, and is too far ahead when it is for both.
+    # An instant is reached when both clocks have reached it, and too far ahead when it is so for both.
     is_relative = TIMER_DELAY_SEC in properties or TIMER_DELAY_MS in properties
     now_ms = now.store_ms if is_relative else min(now)
     if deliver_ms <= now_ms:

@@ -1,4 +1,7 @@
-"""370: takes a timed message back. A message that cancels is stored beside it, as RocketMQ does; the scheduler settles both."""
+"""Request 370: recalls a timed message.
+
+Stores a cancelling message beside it, as RocketMQ does; the scheduler settles both.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -33,7 +36,7 @@ RECALL_BODY = b"0"
 
 
 class RecallParts(NamedTuple):
-    """What taking back needs."""
+    """Dependencies of recalls."""
 
     delays: Delays
     topics: TopicTable
@@ -55,7 +58,7 @@ class Recalls:
         return {RequestCode.RECALL_MESSAGE: ("send", self.recall)}
 
     def recall(self, peer: Peer, command: Command) -> None:
-        """Store the message that cancels; answered when it is durable. RocketMQ's checks, in its order."""
+        """Store the cancelling message. Answers when it is durable. RocketMQ's checks, in its order."""
         header = command.read(RecallHeader)
         parts = self._parts
         if not parts.is_enabled:
@@ -97,7 +100,7 @@ class Recalls:
 
 
 class _Cancelling(DelayedMessage):
-    """The message that cancels; its sender is told the unique key of the other one, stored is stored."""
+    """The cancelling message. Its sender gets the unique key of the recalled one."""
 
     __slots__ = ()
 

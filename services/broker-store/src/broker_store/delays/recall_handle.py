@@ -1,4 +1,4 @@
-"""Recall handles as RocketMQ 5 makes them: URL-safe Base64 of `v1 topic broker deliverMs uniqueKey`. Pure."""
+"""Recall handles in RocketMQ 5's format: URL-safe Base64 of `v1 topic broker deliverMs uniqueKey`. Pure."""
 
 import binascii
 from base64 import b64decode, urlsafe_b64encode
@@ -13,7 +13,7 @@ HANDLE_CHARS_MAX = 1024
 
 
 class RecallHandle(NamedTuple):
-    """Names one timed message."""
+    """Identifies one timed message."""
 
     topic: str
     broker: str
@@ -21,13 +21,16 @@ class RecallHandle(NamedTuple):
     unique_key: str
 
     def text(self) -> str:
-        """Return the handle as a client keeps it."""
+        """Return the handle in the client's form."""
         text = f"{_VERSION} {self.topic} {self.broker} {self.deliver_ms} {self.unique_key}"
         return urlsafe_b64encode(text.encode()).decode()
 
 
 def parse_handle(text: str) -> RecallHandle:
-    """Read a handle; padding may be missing. Raises ILLEGAL_OPERATION. A time that is no number is -1, as in RocketMQ."""
+    """Parse a handle.
+
+    Padding may be missing. Raises ILLEGAL_OPERATION. A time that is not a number is -1, as in RocketMQ.
+    """
     try:
         padded = text + "=" * (-len(text) % 4)
         text = b64decode(padded.encode("ascii"), altchars=b"-_", validate=True).decode()

@@ -1,4 +1,4 @@
-"""Expressions to compiled filters, each compiled once however many pulls bring it. Pure."""
+"""Compiles expressions, each once however many pulls carry it. Pure."""
 
 from functools import lru_cache
 
@@ -18,7 +18,10 @@ def compiled(expression: str) -> SqlFilter:
 
 
 def compile_or_refuse(expression_type: str, expression: str) -> SqlFilter:
-    """Return the filter of a subscription that is not by tag. Raises RefusedRequest with the column and what was expected."""
+    """Return the filter of a subscription that is not by tag.
+
+    Raises RefusedRequest with the column and what was expected.
+    """
     refuse_unknown_type(expression_type)
     try:
         return compiled(expression)
@@ -29,13 +32,13 @@ def compile_or_refuse(expression_type: str, expression: str) -> SqlFilter:
 
 
 def refuse_unknown_type(expression_type: str) -> None:
-    """Raise SUBSCRIPTION_PARSE_FAILED for a type of expression that is neither TAG nor SQL92."""
+    """Raise SUBSCRIPTION_PARSE_FAILED for an expression type other than TAG and SQL92."""
     if expression_type not in {TAG, SQL92}:
         remark = f"expression type {expression_type[:64]!r} is not known: use {TAG} or {SQL92}"
         raise RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
 
 
 def refuse_class_filter() -> RefusedRequest:
-    """Return the refusal of a class filter: it would run a client's code in the broker."""
+    """Return the refusal of a class filter, which would run a client's code in the broker."""
     remark = f"filtering by class is not supported: subscribe by {TAG} or {SQL92} instead"
     return RefusedRequest(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)

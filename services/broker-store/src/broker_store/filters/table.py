@@ -1,8 +1,9 @@
-"""Which SQL92 expression a group has for a topic, as its heartbeats said. Pure: time is given, saving is the shell's.
+"""The SQL92 expression of each group and topic, from heartbeats. Pure: callers pass the time and save.
 
-Rules are those of RocketMQ's ConsumerFilterManager: a newer subscription version replaces an older one, a group that left is
-dead, and what has been dead for 24 h is forgotten. consumerFilter.json holds the table in RocketMQ's shape, without the bloom
-filters that nothing here uses (a RocketMQ broker then passes over the entry and takes it from the next heartbeat).
+The rules are those of RocketMQ's ConsumerFilterManager: a newer subscription version replaces an older one,
+a group that left is dead, and dead entries are removed after 24 h. consumerFilter.json holds the table in
+RocketMQ's format, without bloom filters, which nothing here uses. A RocketMQ broker then skips the entry
+and takes it from the next heartbeat.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,13 +18,13 @@ from gantry_wire.subscription import SQL92, TAG
 
 CLEAN_AFTER_MS = 24 * 3600 * 1000
 DEAD_BEFORE_LOAD_MS = 30_000
-"""Groups read from the file count as having left so long ago, until a heartbeat says otherwise."""
+"""Groups read from the file count as having left this long ago, until a heartbeat arrives."""
 ENTRIES_MAX = 20_000
-"""Filters kept at most: beyond it new ones are not noted, and pulls that need them are told so (27)."""
+"""Most filters kept. Beyond it new ones are not recorded, and pulls that need them get code 27."""
 
 
 class FilterData(msgspec.Struct, kw_only=True, rename="camel"):
-    """One group's expression for one topic. A dead time at or after the birth says that the group has left."""
+    """One group's expression for one topic. A dead time at or after the birth means that the group has left."""
 
     born_time: int
     client_version: int
@@ -40,7 +41,7 @@ class FilterData(msgspec.Struct, kw_only=True, rename="camel"):
 
     @property
     def compiled(self) -> SqlFilter:
-        """The filter; what stands in the table was compiled before."""
+        """The filter. Entries of the table compile."""
         return compiled(self.expression)
 
 
@@ -54,7 +55,7 @@ class _File(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class FilterTable:
-    """All filters by topic and group. `changes` grows with every change that belongs into the file."""
+    """All filters by topic and group. `changes` grows with every change that must be saved."""
 
     def __init__(self) -> None:
         self._topics: dict[str, dict[str, FilterData]] = {}
@@ -63,7 +64,7 @@ class FilterTable:
         self.changes = 0
 
     def find(self, topic: str, group: str) -> FilterData | None:
-        """Return what a group wants of a topic."""
+        """Return a group's filter of a topic."""
         of_topic = self._topics.get(topic)
         return None if of_topic is None else of_topic.get(group)
 
@@ -73,7 +74,7 @@ class FilterTable:
             yield from of_topic.values()
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
-        """Take the subscriptions of a heartbeat: all that the group has. Topics that are not among them are dead."""
+        """Record the subscriptions of a heartbeat, which are all the group has. Other topics' entries become dead."""
         named: set[str] = set()
         for subscription in subscriptions:
             named.add(subscription.topic)
@@ -83,19 +84,19 @@ class FilterTable:
             self._bury(self._topics[topic][group], now_ms)
 
     def leave(self, group: str, now_ms: int) -> None:
-        """Note that the last client of a group has gone."""
+        """Record that the last client of a group has left."""
         for topic in self._topics_of.get(group, ()):
             self._bury(self._topics[topic][group], now_ms)
 
     def clean(self, now_ms: int) -> int:
-        """Forget what has been dead for CLEAN_AFTER_MS; return how many entries that were."""
+        """Remove what has been dead for CLEAN_AFTER_MS. Returns how many entries."""
         late = [data for data in self.all() if data.is_dead and now_ms - data.dead_time >= CLEAN_AFTER_MS]
         for data in late:
             self._remove(data)
         return len(late)
 
     def forget_topic(self, topic: str) -> None:
-        """Forget a topic that was deleted."""
+        """Forget a deleted topic."""
         for data in list(self._topics.get(topic, {}).values()):
             self._remove(data)
 
@@ -111,7 +112,7 @@ class FilterTable:
         )
 
     def load(self, content: object, now_ms: int) -> bool:
-        """Take the content of a file; False when it is of another shape. What does not compile is passed over."""
+        """Load the content of a file. False when its format differs. Skips expressions that do not compile."""
         try:
             file = msgspec.convert(content, _File, strict=False, str_keys=True)
         except msgspec.ValidationError:
@@ -149,7 +150,7 @@ class FilterTable:
             )
         elif (
             known is not None
-        ):  # the pull is told that there is no filter: the old one is not what the group wants
+        ):  # the pull is answered that there is no filter: the old one is not the group's
             self._remove(known)
 
     def _put(self, data: FilterData) -> None:

@@ -1,6 +1,7 @@
-"""Who is connected: producers and consumers by group, as their heartbeats say. Pure: time is given, notices are returned.
+"""Connected producers and consumers by group, as their heartbeats report. Pure: callers pass the time and send the notices.
 
-A group's subscriptions belong to the group, not to a client: each heartbeat's set replaces the one before, as in RocketMQ.
+A group's subscriptions belong to the group, not to a client: each heartbeat's set replaces the previous
+one, as in RocketMQ.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from broker_store.ports import Peer
 from gantry_wire.bodies import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
 
 EXPIRY_MS = 120_000
-"""A client that sent no heartbeat for so long is gone, and its connection is closed."""
+"""A client without a heartbeat for this long is removed, and its connection is closed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,13 +24,13 @@ class Client:
     language: str
     version: int
     updated_ms: int
-    """Store time of its last heartbeat, as it is shown."""
+    """Store time of its last heartbeat, for display."""
     last_seen_ms: int
-    """The same by a steady clock: a step of the wall clock makes nobody fall silent."""
+    """The same by a monotonic clock, so that a wall clock step expires no client."""
 
 
 class Consumption(NamedTuple):
-    """How a group consumes, as its newest heartbeat says."""
+    """How a group consumes, by its newest heartbeat."""
 
     kind: ConsumeType = ConsumeType.CONSUME_PASSIVELY
     model: MessageModel = MessageModel.CLUSTERING
@@ -47,7 +48,7 @@ class ConsumerGroup:
     """By number of the connection."""
 
     def client_ids(self) -> list[str]:
-        """Return the ids of the clients, each once."""
+        """Return the distinct ids of the clients."""
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
     def find(self, client_id: str) -> Client | None:
@@ -56,12 +57,12 @@ class ConsumerGroup:
 
 
 class Gone(NamedTuple):
-    """What follows from clients having left."""
+    """Consequences of clients that left."""
 
     changed_groups: list[str]
-    """Consumer groups whose other members have to be told."""
+    """Consumer groups whose other members must be notified."""
     peers: list[Peer]
-    """Connections to close, because nothing was heard on them."""
+    """Silent connections to close."""
 
 
 class ClientTable:
@@ -74,16 +75,16 @@ class ClientTable:
         self._producer_ids: dict[str, Client] = {}
         self._produces: dict[int, set[str]] = {}
         self._consumes: dict[int, set[str]] = {}
-        # Groups by connection: a thousand connections that close must not each look through ten thousand groups.
+        # Groups by connection: a thousand connections that close must not each scan ten thousand groups.
 
     def register_producer(self, group: str, client: Client) -> None:
-        """Note a producer that is alive."""
+        """Record a live producer."""
         self._producer_ids[client.client_id] = client
         self.producers.setdefault(group, {})[client.peer.id] = client
         self._produces.setdefault(client.peer.id, set()).add(group)
 
     def find_producer(self, client_id: str) -> Client | None:
-        """Return the producer with this id, whatever its groups: the newest connection of it."""
+        """Return the producer with this id, in whatever group: on its newest connection."""
         return self._producer_ids.get(client_id)
 
     def register_consumer(
@@ -93,9 +94,9 @@ class ClientTable:
         consumption: Consumption,
         subscriptions: Iterable[SubscriptionData] | None,
     ) -> bool:
-        """Note a consumer that is alive; return whether the group's members have to be told.
+        """Record a live consumer. Returns whether the group's members must be notified.
 
-        `subscriptions` of None leaves those of the group as they are (a heartbeat without them).
+        With `subscriptions` of None (a heartbeat without them) the group's stay as they are.
         """
         entry = self.consumers.get(group)
         if entry is None:
@@ -110,12 +111,12 @@ class ClientTable:
         return _replace(entry.subscriptions, {each.topic: each for each in subscriptions}) or is_new
 
     def unregister(self, peer_id: int, producer_group: str, consumer_group: str) -> bool:
-        """Remove a client from the groups it names ("" is none); return whether the consumer group changed."""
+        """Remove a client from the named groups ("" is none). Returns whether the consumer group changed."""
         self._leave_producers(producer_group, peer_id)
         return self._leave_consumers(consumer_group, peer_id) is not None
 
     def close(self, peer_id: int) -> list[str]:
-        """Remove everything of a connection; return the consumer groups that changed."""
+        """Remove everything of a connection. Returns the consumer groups that changed."""
         for group in tuple(self._produces.get(peer_id, ())):
             self._leave_producers(group, peer_id)
         groups = sorted(self._consumes.get(peer_id, ()))
@@ -124,13 +125,13 @@ class ClientTable:
         return groups
 
     def consumer_name(self, peer: Peer, group: str) -> str:
-        """Return the client id of a group's member; of a connection without one its address."""
+        """Return the client id of a group's member, or its address if the connection has none."""
         entry = self.consumers.get(group)
         client = entry.clients.get(peer.id) if entry is not None else None
         return f"{peer.remote[0]}:{peer.remote[1]}" if client is None else client.client_id
 
     def expire(self, now_ms: int) -> Gone:
-        """Remove clients that were not heard of for EXPIRY_MS; `now_ms` is that of the steady clock."""
+        """Remove clients that were silent for EXPIRY_MS. `now_ms` is monotonic."""
         oldest = now_ms - EXPIRY_MS
         peers: dict[int, Peer] = {}
         changed: list[str] = []
@@ -148,7 +149,7 @@ class ClientTable:
         return Gone(changed, list(peers.values()))
 
     def listeners(self, group: str) -> list[Peer]:
-        """Return the connections to be told that the group changed; none for a broadcasting group."""
+        """Return the connections to notify of a change of the group. None for a broadcasting group."""
         entry = self.consumers.get(group)
         if entry is None or entry.consumption.model is MessageModel.BROADCASTING:
             return []
@@ -190,9 +191,9 @@ def _discard(groups_of: dict[int, set[str]], peer_id: int, group: str) -> None:
 
 
 def _replace(known: dict[str, SubscriptionData], given: dict[str, SubscriptionData]) -> bool:
-    """Make `known` what a heartbeat says; return whether topics came or went.
+    """Make `known` equal to a heartbeat's topics. Returns whether topics were added or removed.
 
-    A topic that stays is overwritten only by a newer version.
+    An existing topic is replaced only by a newer version.
     """
     changed = False
     for topic, subscription in given.items():

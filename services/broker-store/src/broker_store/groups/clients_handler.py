@@ -1,4 +1,4 @@
-"""34, 35, 38: clients say that they live, leave, and ask who else is in their group; 40 tells them when that changed."""
+"""Requests 34, 35 and 38: heartbeats, unregistration, members of a group. Sends 40 when a group changes."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ PERM_RW = 6
 
 
 class ClientHandlers:
-    """Keeps the registries of clients true."""
+    """Keeps the client registries up to date."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ClientHandlers:
         self._now_ms, self._steady_ms = now_ms, steady_ms
         self._changed: dict[str, None] = {}
         self.on_unregister: list[Callable[[str, str], None]] = []
-        """Called with group and client id when a client leaves a consumer group of its own will."""
+        """Callbacks with group and client id when a client leaves a consumer group by itself."""
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
@@ -56,7 +56,7 @@ class ClientHandlers:
         }
 
     def heartbeat(self, peer: Peer, command: Command) -> bytes:
-        """34: note everything the client says it is."""
+        """Handle 34: record everything the client reports."""
         data = decode_body(command.body, HeartbeatData)
         if not data.client_id:
             raise MissingField("clientID")
@@ -70,7 +70,7 @@ class ClientHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def unregister(self, peer: Peer, command: Command) -> bytes:
-        """35: the client leaves the groups it names."""
+        """Handle 35: the client leaves the named groups."""
         header = command.read(UnregisterClientHeader)
         group = header.consumer_group or ""
         if self._clients.unregister(peer.id, header.producer_group or "", group):
@@ -80,7 +80,7 @@ class ClientHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def members(self, _peer: Peer, command: Command) -> bytes:
-        """38: ids of a group's clients, over which each of them divides the queues."""
+        """Handle 38: ids of a group's clients, which divide the queues among themselves."""
         group = command.read(ConsumerGroupHeader).consumer_group
         entry = self._clients.consumers.get(group)
         if entry is None:
@@ -89,11 +89,11 @@ class ClientHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
     def close_peer(self, peer_id: int) -> None:
-        """Forget a connection that is gone, and tell the groups it was in."""
+        """Forget a closed connection, and notify its groups."""
         self._notify(self._clients.close(peer_id))
 
     def expire(self) -> None:
-        """Forget clients that fell silent, close their connections and tell their groups."""
+        """Forget silent clients, close their connections and notify their groups."""
         gone = self._clients.expire(self._steady_ms())
         for peer in gone.peers:
             peer.close()
@@ -104,7 +104,7 @@ class ClientHandlers:
     ) -> None:
         name = consumer.group_name
         group = self._groups.find_or_create(name)
-        if group is None:  # RocketMQ passes over groups it may not make
+        if group is None:  # RocketMQ skips groups it may not create
             return
         if group.retry_queue_nums > 0:
             self._topics.ensure(retry_topic(name), group.retry_queue_nums, PERM_RW)
@@ -118,7 +118,7 @@ class ClientHandlers:
             self._notify([name])
 
     def _notify(self, groups: Iterable[str]) -> None:
-        """Tell the members of groups that these changed, once a turn: a thousand clients may come at once."""
+        """Notify the members of changed groups, once per turn: a thousand clients may arrive at once."""
         for group in groups:
             if not self._changed:
                 asyncio.get_running_loop().call_soon(self._push_changes)

@@ -1,4 +1,7 @@
-"""353: takes a topic from a group, and gives it back. Pulls that heed the group's heartbeats are refused meanwhile (16)."""
+"""Request 353: forbids a group to read a topic, and allows it again.
+
+Pulls that use the group's heartbeats are refused meanwhile (16).
+"""
 
 from dataclasses import dataclass
 
@@ -14,18 +17,18 @@ from gantry_wire.frame import Command
 
 @dataclass(frozen=True, slots=True)
 class ForbiddenHandlers:
-    """Asks and changes what a group may not read."""
+    """Reads and changes what a group may not read."""
 
     groups: GroupTable
     saver: Saver
-    """Told of every change by the table."""
+    """The table reports every change to it."""
 
     def commands(self) -> Commands:
         """Return the entries of the command table."""
         return {RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: ("adminBroker", self.change)}
 
     def change(self, peer: Peer, command: Command) -> None:
-        """353: change it where `readable` is given; answered with what holds, once that is saved."""
+        """Handle 353: change it where `readable` is given. Answers with the current value once it is saved."""
         header = command.read(GroupForbiddenHeader)
         if header.readable is not None:
             self.groups.set_readable(header.group, header.topic, readable=header.readable)

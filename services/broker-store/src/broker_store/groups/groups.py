@@ -1,4 +1,4 @@
-"""Consumer groups of this broker: which exist, what each may do, and how a consumer may make one. Pure; saving is not done here."""
+"""Consumer groups of this broker: their permissions, and how a consumer may create one. Pure: never saves."""
 
 from collections.abc import Callable, Iterable
 
@@ -17,18 +17,18 @@ from gantry_wire.names import (
 )
 
 PERM_READ = 4
-"""Bit of `forbidden` that takes reading away (RocketMQ's)."""
+"""Bit of `forbidden` that forbids reading (RocketMQ's)."""
 GATEWAY = SubscriptionGroupConfig(group_name=GATEWAY_GROUP, notify_consumer_ids_changed_enable=False)
-"""Reads on behalf of HTTP clients; every store has it, no list shows it, no file holds it."""
+"""Reads for HTTP clients. Every store has it; it is in no list and no file."""
 
 
 class GroupTable:
-    """All subscription groups by name. Every change raises the data version and is told to `on_change`."""
+    """All subscription groups by name. Every change raises the data version and calls `on_change`."""
 
     def __init__(self, version: DataVersionCounter, known: Iterable[SubscriptionGroupConfig] = ()) -> None:
         self.version = version
         self.auto_create = True
-        """Whether naming a group makes it (autoCreateSubscriptionGroup)."""
+        """Whether using a group's name creates it (autoCreateSubscriptionGroup)."""
         self.on_change: list[Callable[[str], None]] = []
         """Called with the group's name after each change."""
         self.forbidden: dict[str, dict[str, int]] = {}
@@ -38,11 +38,11 @@ class GroupTable:
             self._groups.setdefault(name, SubscriptionGroupConfig(group_name=name))
 
     def find(self, name: str) -> SubscriptionGroupConfig | None:
-        """Return a group that exists."""
+        """Return an existing group."""
         return self._groups.get(name) or (GATEWAY if name == GATEWAY_GROUP else None)
 
     def find_or_create(self, name: str) -> SubscriptionGroupConfig | None:
-        """Return the group, made with defaults where that is allowed; None for an unknown group otherwise."""
+        """Return the group; create it with defaults where allowed. None for an unknown group otherwise."""
         group = self._groups.get(name)
         if group is not None:
             return group
@@ -59,11 +59,14 @@ class GroupTable:
         return group
 
     def names(self) -> list[str]:
-        """Return the names of all groups a client may know of."""
+        """Return the names of all groups that clients may see."""
         return list(self._groups)
 
     def put(self, group: SubscriptionGroupConfig) -> None:
-        """Make or replace a group; what it says of its attributes is a change to those it has. Raises IllegalName, IllegalPolicy."""
+        """Create or replace a group.
+
+        Its attributes are changes to the existing ones. Raises IllegalName, IllegalPolicy.
+        """
         check_group_to_put(group.group_name)
         present = self._groups.get(group.group_name)
         group.attributes = change_group_attributes(present.attributes if present else {}, group.attributes)
@@ -71,18 +74,18 @@ class GroupTable:
         self._changed(group.group_name)
 
     def set_consume_enable(self, name: str, enable: bool) -> None:
-        """Pause a group, or let it go on."""
+        """Pause or resume a group."""
         group = self._groups.get(name)
         if group is not None and group.consume_enable is not enable:
             group.consume_enable = enable
             self._changed(name)
 
     def may_read(self, name: str, topic: str) -> bool:
-        """Whether a topic was not taken from a group."""
+        """Whether a group may read a topic."""
         return not self.forbidden.get(name, {}).get(topic, 0) & PERM_READ
 
     def set_readable(self, name: str, topic: str, *, readable: bool) -> None:
-        """Take a topic from a group, or give it back."""
+        """Forbid or allow a group to read a topic."""
         bits = self.forbidden.get(name, {}).get(topic, 0)
         changed = bits & ~PERM_READ if readable else bits | PERM_READ
         if changed == bits:
@@ -96,7 +99,7 @@ class GroupTable:
         self._changed(name)
 
     def delete(self, name: str) -> bool:
-        """Forget a group; False when there was none."""
+        """Delete a group. False when it does not exist."""
         if self._groups.pop(name, None) is None:
             return False
         self.forbidden.pop(name, None)
@@ -104,7 +107,7 @@ class GroupTable:
         return True
 
     def wrapper(self) -> SubscriptionGroupWrapper:
-        """Return everything, as subscriptionGroup.json and code 201 hold it."""
+        """Return everything in the form of subscriptionGroup.json and code 201."""
         return SubscriptionGroupWrapper(
             data_version=self.version.value,
             forbidden_table=self.forbidden,
@@ -118,7 +121,10 @@ class GroupTable:
 
 
 def change_group_attributes(present: dict[str, str], given: dict[str, str]) -> dict[str, str]:
-    """Apply attributes as RocketMQ's tools send them: `+name` sets, `-name` removes; a plain name sets too. Raises IllegalPolicy."""
+    """Apply attributes as RocketMQ's tools send them: `+name` sets, `-name` removes, a plain name sets too.
+
+    Raises IllegalPolicy.
+    """
     attributes = dict(present)
     for key, value in given.items():
         name = key.lstrip("+-")
@@ -132,7 +138,7 @@ def change_group_attributes(present: dict[str, str], given: dict[str, str]) -> d
 
 
 def check_group_to_put(name: str) -> None:
-    """Raise IllegalName for a group that nobody may make or change, the broker's own included."""
+    """Raise IllegalName for a group that clients may not create or change, the broker's own included."""
     check_group(name)
     if name == GATEWAY_GROUP:
         raise IllegalName(f"the group {GATEWAY_GROUP} belongs to the gateways and cannot be changed")
@@ -143,7 +149,7 @@ def check_group_to_put(name: str) -> None:
 
 
 def groups_from(content: object, now_ms: Callable[[], int]) -> GroupTable:
-    """Return the table that subscriptionGroup.json holds; a new one for None. Raises MalformedBody."""
+    """Return the table of subscriptionGroup.json, a new one for None. Raises MalformedBody."""
     if content is None:
         return GroupTable(DataVersionCounter(now_ms))
     try:

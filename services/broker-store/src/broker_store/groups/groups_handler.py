@@ -1,4 +1,4 @@
-"""200, 201, 207, 225, 352: subscription groups made, listed, deleted. A change is answered once it is saved."""
+"""Requests 200, 201, 207, 225 and 352: create, list and delete subscription groups. Answers a change once it is saved."""
 
 import asyncio
 from dataclasses import dataclass
@@ -28,11 +28,11 @@ from gantry_wire.names import PRESET_GROUPS
 
 @dataclass(frozen=True, slots=True)
 class GroupHandlers:
-    """Answers the requests about groups."""
+    """Handles the requests about groups."""
 
     groups: GroupTable
     saver: Saver
-    """Told of every change by the table."""
+    """The table reports every change to it."""
     offsets: OffsetTable
     keeper: OffsetKeeper
     deferred: DeferredReplies
@@ -49,15 +49,15 @@ class GroupHandlers:
         }
 
     def put(self, peer: Peer, command: Command) -> None:
-        """200: make or change one group."""
+        """Handle 200: create or change one group."""
         self._put(peer, command, [decode_body(command.body, SubscriptionGroupConfig)])
 
     def put_list(self, peer: Peer, command: Command) -> None:
-        """225: make or change several groups."""
+        """Handle 225: create or change several groups."""
         self._put(peer, command, decode_body(command.body, SubscriptionGroupList).group_config_list)
 
     def all(self, _peer: Peer, command: Command) -> bytes:
-        """201: all groups, or those from `groupSeq` on."""
+        """Handle 201: all groups, or those from `groupSeq` on."""
         header = command.read(AllGroupConfigHeader)
         whole = self.groups.wrapper()
         table = whole.subscription_group_table
@@ -73,7 +73,7 @@ class GroupHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, total, encode_body(body))
 
     def one(self, _peer: Peer, command: Command) -> bytes:
-        """352: one group."""
+        """Handle 352: one group."""
         name = command.read(GroupHeader).group
         group = self.groups.find(name)
         if group is None:
@@ -82,7 +82,7 @@ class GroupHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(group))
 
     def delete(self, peer: Peer, command: Command) -> None:
-        """207: forget a group, and its offsets where that is asked for."""
+        """Handle 207: delete a group, and its offsets where requested."""
         header = command.read(DeleteGroupHeader)
         if header.group_name in PRESET_GROUPS:
             remark = f"the group {header.group_name} belongs to the system and cannot be deleted"
@@ -108,7 +108,7 @@ class GroupHandlers:
         self._answer_when_saved(peer, command.opaque)
 
     async def _when_offsets_are_gone(self, command: Command) -> bytes:
-        """Save the offsets too: a group made again after a crash must not find its old ones."""
+        """Save the offsets too: a group created again after a crash must not find its old ones."""
         await self.keeper.flush()
         saved: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
         self.saver.when_saved(saved.set_result)

@@ -1,8 +1,9 @@
 """Keeps committed offsets on disk: consumerOffset.json every few seconds, and a journal for commits that wait for an answer.
 
-Everything that touches the disk runs in one thread, in the order it was asked for. So the file, made from the table when its
-turn was asked for, contains every journal entry written before it, and the journal can be emptied after it. An entry carries
-a number and the file the number of the last one in it: a crash between the two steps replays nothing old over something new.
+All disk work runs in one thread, in the order of the calls. The file is encoded from the table when its
+turn comes, so it contains every journal entry written before, and the journal can be emptied after it.
+Entries are numbered, and the file holds the number of the last one in it: after a crash between the two
+steps, no old entry is replayed over a newer one.
 
     line of the journal: CRC32 of the rest (8 hex digits), space, JSON [number, topic, group, queue id, offset], newline
 """
@@ -24,17 +25,17 @@ from gantry_chassis.logs import get_logger
 from gantry_wire.bodies import DataVersion
 
 JOURNAL_BYTES_MAX = 8 * 1024 * 1024
-"""Beyond this the file is written at once, which empties the journal."""
+"""Beyond this size the file is written at once, which empties the journal."""
 _CRC_CHARS = 9
 
 Answer = Callable[[OSError | None], None]
-"""Told when a commit is durable, or why it is not known to be."""
+"""Called when a commit is durable, or with the reason why it may not be."""
 
 Resume = Answer
-"""Commits, or passes on why it may not."""
+"""Commits, or reports why it may not."""
 
 BeforeCommit = Callable[[str, str, int, int, Resume], bool]
-"""Told group, topic, queue id, offset and how to go on; True where it will go on by itself, later."""
+"""Called with group, topic, queue id, offset and the continuation. Returns True if it calls the continuation later."""
 
 _log = get_logger()
 
@@ -62,7 +63,7 @@ class OffsetKeeper:
     ) -> None:
         self._table = table
         self.before_commit: BeforeCommit | None = None
-        """Asked before each; given by the leases, whose own note of the offset goes first."""
+        """Called before each commit. Set by the leases, which log the offset first."""
         self._file = file
         self._version = version
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="offsets")
@@ -92,13 +93,13 @@ class OffsetKeeper:
         self._table.take_moved()
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, answer: Answer) -> None:
-        """Commit, and answer when it is durable. Commits that come while one is written are written together."""
+        """Commit, and answer when it is durable. Commits that arrive during a write are written together."""
         commit = partial(self._commit, group, topic, queue_id, offset, answer)
         if self.before_commit is None or not self.before_commit(group, topic, queue_id, offset, commit):
             commit(None)
 
     def commit_soon(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Commit; saved with the next flush. One that goes back is noted in the log first, as all are."""
+        """Commit; the next flush saves it. An offset that moves back is logged first, as always."""
 
         def commit(error: OSError | None) -> None:
             if error is None:
@@ -123,7 +124,7 @@ class OffsetKeeper:
             self._write_waiting()
 
     async def flush(self) -> None:
-        """Write the file if anything changed. A failure is logged, and tried again at the next call."""
+        """Write the file if anything changed. A failure is logged; the next call retries."""
         async with self._flush_lock:
             changes = self._table.changes
             if changes == self._saved_changes:
@@ -143,7 +144,7 @@ class OffsetKeeper:
             self._saved_changes = changes
 
     async def close(self) -> None:
-        """Write everything and end the thread."""
+        """Write everything and stop the thread."""
         await self.flush()
         await asyncio.get_running_loop().run_in_executor(self._thread, self._journal.close)
         self._is_closed = True
@@ -151,7 +152,7 @@ class OffsetKeeper:
 
     def _write_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        if self._is_closed:  # what a commit waited for first was flushed so late
+        if self._is_closed:  # what the commit waited for was flushed only now
             for _, answer in waiting:
                 answer(OSError("the store is closing"))
             return
@@ -180,7 +181,7 @@ class OffsetKeeper:
 
 
 class _Journal:
-    """The journal's file. Used by one thread at a time."""
+    """The journal's file. For one thread at a time."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -190,13 +191,13 @@ class _Journal:
         self.size = 0
 
     def open(self) -> list[Entry]:
-        """Return the whole entries, up to the first torn one; what follows it was never answered."""
+        """Return the intact entries, up to the first torn one. What follows it was never answered."""
         content = self._files.read_bytes(self._path) or b""
         entries, self.size = _read_lines(content)
         return entries
 
     def append(self, lines: bytes) -> None:
-        """Write lines; durable on return. After a failure nothing is written until the journal was emptied."""
+        """Write lines. Durable on return. After a failure nothing is written until the journal is emptied."""
         if self._has_failed:
             raise OSError("an earlier write of offsets failed; they are durable after the next full save")
         try:
@@ -209,8 +210,8 @@ class _Journal:
         self.size += len(lines)
 
     def empty(self) -> None:
-        """Forget all entries: the file of offsets has them."""
-        if self._has_failed:  # the descriptor may hide a failed write: start with a new file
+        """Remove all entries: the file of offsets holds them."""
+        if self._has_failed:  # the descriptor may hide a failed write: start a new file
             self.close()
             self._files.remove(self._path)
         elif self.size == 0:
@@ -236,7 +237,7 @@ class _Journal:
 
 
 def _read_version(content: object) -> DataVersion:
-    """Return the version a file says it has; a new one when it says nothing readable."""
+    """Return the version in a file, a new one when it has none that can be read."""
     try:
         return msgspec.convert(content, DataVersion, strict=False)
     except msgspec.ValidationError:
@@ -249,7 +250,7 @@ def _line(entry: Entry) -> bytes:
 
 
 def _read_lines(content: bytes) -> tuple[list[Entry], int]:
-    """Return the entries and the size of the whole lines they stand in."""
+    """Return the entries, and the size of their intact lines."""
     entries: list[Entry] = []
     size = 0
     for line in content.splitlines(keepends=True):
@@ -265,6 +266,6 @@ def _read_lines(content: bytes) -> tuple[list[Entry], int]:
 
 
 def _forget(task: "asyncio.Task[None]") -> None:
-    """Let a task's failure be seen by the loop's handler."""
+    """Report a task's failure to the loop's exception handler."""
     if not task.cancelled():
         task.result()

@@ -1,7 +1,7 @@
-"""Offset samples: once a second, how far each group that moved has come, as messages of GANTRY_SYS_OFFSETS.
+"""Offset samples: once a second, the progress of each group that moved, as messages of GANTRY_SYS_OFFSETS.
 
-Reports estimate from them when a message was consumed: between the sample before its offset was passed and the one after. One
-message per (topic, group) that moved, key = group, body JSON:
+Reports estimate when a message was consumed: between the samples before and after its offset was passed.
+One message per (topic, group) that moved, key = group, body JSON:
 
     {"group":"g","topic":"t","sampledAt":1700000000000,"queues":[[queue id, committed offset, max offset], …]}
 """
@@ -16,18 +16,18 @@ from broker_store.ports import QueueTable
 from gantry_wire.names import SYSTEM_GROUP_PREFIX
 
 QUEUES_PER_SAMPLE = 10_000
-"""Queues in one message: bounds its body to some 300 KB."""
+"""Queues per message: bounds its body to about 300 KB."""
 
 
 class Sample(NamedTuple):
-    """One message to be appended."""
+    """A message to append."""
 
     group: str
     body: bytes
 
 
 def samples(moved: list[Moved], queues: QueueTable, now_ms: int) -> Iterator[Sample]:
-    """Yield the messages for what moved. Groups of the system are not reported."""
+    """Yield the messages of what moved. System groups are not reported."""
     for topic, group, offsets in moved:
         if group.startswith(SYSTEM_GROUP_PREFIX):
             continue

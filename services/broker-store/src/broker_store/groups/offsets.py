@@ -1,7 +1,7 @@
-"""How far each group is in each queue: committed offsets, and the offsets last pulled. Pure; saving is offset_keeper's.
+"""Progress of each group in each queue: committed offsets, and the offsets last pulled. Pure; offset_keeper saves them.
 
-Offsets are never checked against a queue's bounds, as in RocketMQ: a pull corrects them. consumerOffset.json holds them as
-`{"offsetTable":{"topic@group":{0:12,1:9}}}` with bare integer keys.
+Offsets are never checked against a queue's bounds, as in RocketMQ: a pull corrects them.
+consumerOffset.json holds them as `{"offsetTable":{"topic@group":{0:12,1:9}}}` with bare integer keys.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ _SEPARATOR = "@"
 
 
 class Moved(NamedTuple):
-    """A group's progress in a topic since it was last asked for: only the queues that moved."""
+    """A group's progress in a topic since the last call: only the queues that moved."""
 
     topic: str
     group: str
@@ -32,12 +32,12 @@ class OffsetTable:
         self._pulled: dict[TopicGroup, OfQueues] = {}
         self._moved: dict[TopicGroup, set[int]] = {}
         self.changes = 0
-        """Grows with every change; equal numbers mean that nothing is to be saved."""
+        """Grows with every change. While it is equal there is nothing to save."""
         self.went_back = 0
-        """Commits below the offset that was known, for a figure."""
+        """Commits below the known offset, for metrics."""
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Set the offset of the next message the group wants. Negative ones are ignored, as old C++ clients send them."""
+        """Set the offset of the next message the group wants. Ignores negative ones, which old C++ clients send."""
         if offset < 0:
             return
         key = (topic, group)
@@ -58,12 +58,12 @@ class OffsetTable:
             moved.add(queue_id)
 
     def find(self, group: str, topic: str, queue_id: int) -> int | None:
-        """Return the committed offset, None when the group never committed one there."""
+        """Return the committed offset, None if the group never committed one there."""
         of_queues = self._committed.get((topic, group))
         return None if of_queues is None else of_queues.get(queue_id)
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Note where a group pulls; kept in memory only, for tools."""
+        """Record where a group pulls. In memory only, for tools."""
         key = (topic, group)
         of_queues = self._pulled.get(key)
         if of_queues is None:
@@ -112,7 +112,7 @@ class OffsetTable:
     def encode(self, version: bytes, journal_number: int = 0) -> bytes:
         """Return the file's content. `version` is its DataVersion as JSON.
 
-        `journal_number` is that of the last journal entry that is in it; RocketMQ ignores the field.
+        `journal_number` is that of the last included journal entry. RocketMQ ignores the field.
         """
         lines = ",\n\t\t".join(
             f"{_name(topic, group)}:{{{','.join([f'{queue_id}:{offset}' for queue_id, offset in of_queues.items()])}}}"
@@ -124,7 +124,7 @@ class OffsetTable:
         ).encode()
 
     def load(self, content: object) -> int:
-        """Take the content of a file; return its journal number. What cannot be an offset is passed over."""
+        """Load the content of a file. Returns its journal number. Skips invalid offsets."""
         if not isinstance(content, dict):
             return 0
         document = cast("dict[object, object]", content)

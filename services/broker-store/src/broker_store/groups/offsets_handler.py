@@ -1,4 +1,7 @@
-"""14, 15, 43: where a group goes on, and how far it says it is. A commit that wants an answer gets it once it is durable."""
+"""Requests 14, 15 and 43: query and commit a group's offsets.
+
+A commit that wants an answer gets it once it is durable.
+"""
 
 from dataclasses import dataclass
 
@@ -24,7 +27,7 @@ _NOT_ZERO = "Not found, do not set to zero, maybe this group boot first"
 
 @dataclass(frozen=True, slots=True)
 class OffsetHandlers:
-    """Answers the offset requests."""
+    """Handles the offset requests."""
 
     offsets: OffsetTable
     keeper: OffsetKeeper
@@ -44,7 +47,7 @@ class OffsetHandlers:
         }
 
     def query(self, _peer: Peer, command: Command) -> bytes:
-        """14: the committed offset, or where a group that has none starts (RocketMQ 5.x)."""
+        """Handle 14: the committed offset, or the start of a group that has none (RocketMQ 5.x)."""
         header = command.read(QueryConsumerOffsetHeader)
         offset = self.offsets.find(header.consumer_group, header.topic, header.queue_id)
         if offset is None:
@@ -56,7 +59,7 @@ class OffsetHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, {"offset": str(offset)})
 
     def update(self, peer: Peer, command: Command) -> None:
-        """15: commit an offset. One-way commits are saved with the next flush, others before their answer."""
+        """Handle 15: commit an offset. One-way commits are saved with the next flush, others before their answer."""
         header = command.read(UpdateConsumerOffsetHeader)
         group, topic = header.consumer_group, header.topic
         if self.groups.find(group) is None or group == GATEWAY_GROUP:
@@ -70,7 +73,7 @@ class OffsetHandlers:
             raise RefusedRequest(ResponseCode.INVALID_PARAMETER, remark)
         opaque = command.opaque
         if self.resets.is_pending(group, topic, header.queue_id):
-            if group in self.clients.consumers:  # it has not yet heard of the reset
+            if group in self.clients.consumers:  # it does not know of the reset yet
                 remark = "Offset has been previously reset"
                 if not command.is_oneway:
                     peer.send(encode_response(ResponseCode.SUCCESS, opaque, remark=remark))
@@ -90,16 +93,16 @@ class OffsetHandlers:
         self.keeper.commit(group, topic, header.queue_id, header.commit_offset, answer)
 
     def all(self, _peer: Peer, command: Command) -> bytes:
-        """43: the content of consumerOffset.json."""
+        """Handle 43: the content of consumerOffset.json."""
         table = {f"{topic}@{group}": dict(of_queues) for topic, group, of_queues in self.offsets.all()}
         body = ConsumerOffsetTable(data_version=self.keeper.version, offset_table=table)
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
     def _starts_at_zero(self, topic: str, queue_id: int) -> bool:
-        """Whether a new group reads the queue from its first message: all of it is there and the first is in memory.
+        """Whether a new group reads the queue from its first message: the queue is complete and that message is in memory.
 
-        One that never held a message begins at 0 too. RocketMQ answers 22 there, and a consumer that then asks for the end misses
-        what lands between its two questions.
+        A queue that never held a message starts at 0 too. RocketMQ answers 22 there, and a consumer that
+        then queries the end misses what arrives between its two queries.
         """
         queue = self.queues.find(topic, queue_id)
         if queue is None or queue.max_offset == 0:

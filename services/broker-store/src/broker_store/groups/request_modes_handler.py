@@ -1,4 +1,4 @@
-"""401: how a group is to get a topic's messages. Every group pulls; there is nothing else to set."""
+"""Request 401: how a group gets a topic's messages. Every group pulls; nothing else can be set."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ PULL = "PULL"
 
 @dataclass(frozen=True, slots=True)
 class RequestModeHandlers:
-    """Answers what tools order about modes."""
+    """Handles requests of tools about modes."""
 
     topics: TopicTable
     groups: GroupTable
@@ -26,7 +26,7 @@ class RequestModeHandlers:
         return {RequestCode.SET_MESSAGE_REQUEST_MODE: ("adminBroker", self.set)}
 
     def set(self, _peer: Peer, command: Command) -> bytes:
-        """401: PULL is what holds; POP is not served."""
+        """Handle 401: accepts PULL. POP is not served."""
         wanted = decode_body(command.body, SetMessageRequestMode)
         if wanted.topic.startswith(RETRY_PREFIX):
             raise RefusedRequest(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")

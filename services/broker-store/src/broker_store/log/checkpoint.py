@@ -1,6 +1,6 @@
-"""What survives between runs beside the log: checkpoint file, abort file, log id, and our note that ties them together.
+"""State kept between runs beside the log: checkpoint file, abort file, log id, and our note that ties them together.
 
-Decides at opening how much of them may be believed: a writer other than this program makes all of it void.
+Decides at opening how much of it is valid. A writer other than this program invalidates all of it.
 """
 
 import os
@@ -18,18 +18,18 @@ _LOG_ID = re.compile(rb"[0-9a-f]{32}\n?")
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """What the run before this one left behind, as far as it can be believed."""
+    """What the previous run left, as far as it is valid."""
 
     is_clean: bool
     """It stopped in order: queues and index are complete."""
     foreign: str
-    """Why the files were not (only) written by this program; empty when they were."""
+    """Why another program (also) wrote the files, empty when none did."""
     confirm: int
-    """Everything below was durable and complete: a bad record there is damage, not the end. 0 = unknown."""
+    """Everything below was durable and complete, so a bad record there is damage, not the end. 0 = unknown."""
     position: int | None
-    """Queues and index were durable below this position; None = unknown. Only a hint in a foreign log."""
+    """Queues and index were durable below this position, None = unknown. Only a hint in a foreign log."""
     end: int | None
-    """Where the log ended, known after a clean stop."""
+    """End of the log, known after a clean stop."""
     times: Times
 
 
@@ -41,7 +41,8 @@ def judge(note: LogNote | None, times: Times, confirm: int, abort: bytes | None,
     if foreign:
         return LastRun(abort is None, foreign, 0, note.checkpoint_position, None, times)
     is_clean = note.status is RunStatus.STOPPED_CLEANLY
-    # A crash may have come between the note and the times in the checkpoint file: the note's are those of its position.
+    # A crash may have come between the note and the times in the checkpoint file. The note's times belong
+    # to its position.
     return LastRun(
         is_clean, "", confirm, note.checkpoint_position, note.end if is_clean else None, note.times
     )
@@ -66,7 +67,7 @@ def _foreign_trace(note: LogNote, times: Times, confirm: int, abort: bytes | Non
 
 
 class Checkpoint:
-    """The files of one store directory. `last` is read before anything is changed."""
+    """The files of one store directory. `last` is read before anything changes."""
 
     def __init__(self, files: Files, store_directory: str) -> None:
         self._files = files
@@ -81,17 +82,17 @@ class Checkpoint:
         self._times = times
         self._confirm = 0
         self._confirm_lock = Lock()
-        """Flushes are noted in the loop, checkpoints in a thread."""
+        """The loop records flushes, a thread records checkpoints."""
 
     @property
     def position(self) -> int:
-        """What the last checkpoint covers: recovery after a crash would start here."""
+        """The position that the last checkpoint covers: recovery after a crash would start here."""
         return self._notes.note.checkpoint_position if self._notes.note else 0
 
     def begin(self, process_id: int) -> None:
-        """Mark the directory as in use by this run, before anything else is changed.
+        """Mark the directory as used by this run, before anything else changes.
 
-        On a full disk the ballast is given up for it: a store that cannot start could not even be read.
+        On a full disk this frees the ballast: a store that cannot start could not even be read.
         """
         try:
             self._begin(process_id)
@@ -115,27 +116,31 @@ class Checkpoint:
         self._notes.write(replace(note, status=RunStatus.RUNNING, confirm=last.confirm, token=token))
 
     def write_confirm(self, position: int) -> None:
-        """Note after a flush that everything below is durable and complete; itself synced by the next checkpoint.
+        """Record after a flush that everything below is durable and complete. The next checkpoint syncs it.
 
-        It never goes back: a checkpoint writes what it saw when it was queued, while later flushes are noted beside it.
+        It never goes back: a checkpoint writes the value from when it was queued, while later flushes are
+        recorded meanwhile.
         """
         with self._confirm_lock:
             self._confirm = max(position, self._confirm)
             self._file.write_confirm(self._confirm)
 
     def write(self, position: int, end: int, confirm: int, times: Times) -> None:
-        """Note that queues and index are durable below `position`, log and confirm as given; durable on return."""
+        """Record that queues and index are durable below `position`, with end of the log and confirm offset.
+
+        Durable on return.
+        """
         self._write(RunStatus.RUNNING, position, end, confirm, times)
 
     def close(self, end: int, times: Times) -> None:
-        """Note a stop in order: everything up to the end is durable, in the queues and in the index."""
+        """Record an orderly stop: everything up to the end is durable, in the queues and in the index."""
         self._write(RunStatus.STOPPED_CLEANLY, end, end, end, times)
         self._files.remove(self._abort_path)
         self._files.sync_dir(self._directory)
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the files without noting anything: the next run treats this one as crashed."""
+        """Close the files without a record: the next run treats this one as crashed."""
         self._file.close()
         self._notes.close()
 

@@ -12,7 +12,7 @@ _CONFIRM_AT = 32
 assert _CONFIRM_AT + _CONFIRM.size == CHECKPOINT.size
 
 RECOVERY_MARGIN_MS = 3000
-"""Recovery by times starts this much before the checkpoint, as RocketMQ's does."""
+"""Recovery by times starts this much before the checkpoint, as in RocketMQ."""
 
 
 class Times(NamedTuple):
@@ -43,11 +43,11 @@ class CheckpointFile:
         return Times(log_ms, queues_ms, index_ms), confirm
 
     def write_confirm(self, position: int) -> None:
-        """Note the confirm offset: a lower bound of what is durable and complete."""
+        """Write the confirm offset: a lower bound of what is durable and complete."""
         self._file.pwrite(_CONFIRM.pack(position), _CONFIRM_AT)
 
     def write_times(self, times: Times) -> None:
-        """Note up to which store time each part is flushed."""
+        """Write up to which store time each part is flushed."""
         self._file.pwrite(_TIMES.pack(*times), 0)
 
     def sync(self) -> None:
@@ -55,5 +55,5 @@ class CheckpointFile:
         self._file.sync()
 
     def close(self) -> None:
-        """Close the file; nothing is synced."""
+        """Close the file without a sync."""
         self._file.close()

@@ -1,7 +1,8 @@
-"""The CommitLog: one growing sequence of records, cut into segment files. It knows bytes and positions only.
+"""The CommitLog: one growing sequence of records, cut into segment files. Knows bytes and positions only.
 
-Writing has one owner (the event loop): reserve a position, put the bytes, write once per turn. `sync` runs in the
-thread that flushes. Nothing is ever mapped: an I/O error under a mapping would kill the process.
+Writing has one owner (the event loop): it reserves a position, puts the bytes, and writes once per turn.
+`sync` runs in the thread that flushes. Never maps a file: an I/O error under a mapping would kill the
+process.
 """
 
 import threading
@@ -20,7 +21,7 @@ from gantry_wire.record import build_blank
 
 
 class LogState(Enum):
-    """What the disk still allows. `STOPPED` is left only by a restart."""
+    """What the disk still allows. Only a restart leaves `STOPPED`."""
 
     RUNNING = "running"
     DISK_FULL = "disk_full"
@@ -28,18 +29,18 @@ class LogState(Enum):
 
 
 class ConfirmFile(Protocol):
-    """Where the confirm offset is noted after each flush."""
+    """Stores the confirm offset after each flush."""
 
     def write_confirm(self, position: int) -> None:
-        """Write the offset; durable with the next checkpoint."""
+        """Write the offset. The next checkpoint makes it durable."""
         ...
 
 
 class CommitLog(LogReader):
-    """Appends and reads records. `preamble(position)` gives the records a new segment begins with, back to back.
+    """Appends and reads records. `preamble(position)` returns the first records of a new segment, back to back.
 
-    `on_preamble(position, record)` reports each of them once it is placed in the open batch. When `write` raises
-    DiskFull, everything reserved since the last successful write is undone, preambles included.
+    `on_preamble(position, record)` is called for each of them once it is in the open batch. When `write`
+    raises DiskFull, everything reserved since the last successful write is undone, preambles included.
     """
 
     def __init__(
@@ -61,12 +62,12 @@ class CommitLog(LogReader):
         self.state = LogState.RUNNING
         self.stop_reason = ""
         self.end = self.min_position
-        """Where the next record will lie; what lies below may still be in the open batch."""
+        """Position of the next record. What lies below may still be in the open batch."""
         self.written_end = self.end
         self.durable_end = self.end
         self.confirm = 0
         self._names_checked_to = 0
-        self._limit = -1  # a record may end here at most; -1 sends every reservation the slow way
+        self._limit = -1  # a record may end here at most; -1 sends every reservation to the slow path
         self._tail: Segment | None = None
         self._written_tail: Segment | None = None
         self._runs: list[tuple[Segment, int, list[Data]]] = []
@@ -77,7 +78,7 @@ class CommitLog(LogReader):
         self._unsynced: set[Segment] = set()
         self._unsynced_names = False
         self.put: Callable[[Data], None] = self._batch.append
-        """Add bytes to the open batch: those of the last reservation, before the next one is made."""
+        """Adds bytes to the open batch: those of the last reservation, before the next one."""
         self.prezero = Prezero(
             files, directory, settings, self._stop_on, lambda: self.state is LogState.RUNNING
         )
@@ -85,21 +86,21 @@ class CommitLog(LogReader):
     # --- writing -------------------------------------------------------------------------------------------
 
     def show(self, end: int) -> None:
-        """During recovery: allow reads below this position, each checked unless recovery has checked it."""
+        """Allow reads below this position during recovery. Each is checked unless recovery has checked it."""
         self.end = self.written_end = self.visible_end = end
         self.first_read.end = max(self.first_read.end, end)
 
     def begin_at(self, position: int) -> None:
-        """During recovery: the log has no segment at all; it begins with the one that holds this position."""
+        """Begin a log without segments, during recovery, at the segment of this position."""
         assert not self.segments
         self.min_position = position - position % self.settings.segment_bytes
 
     def start_at(self, end: int, confirm: int) -> None:
-        """Begin to append at this position. Recovery has cut and synced everything up to it."""
+        """Start appends at this position. Recovery has cut and synced everything up to it."""
         if end % self.settings.segment_bytes and self.segment_at(end) is None:
             start = (
                 end - end % self.settings.segment_bytes
-            )  # its file was lost: the log goes on behind the loss
+            )  # its file was lost: the log continues behind the loss
             self.segments.append(
                 open_segment(self._files, self.directory, start, self.settings.segment_bytes)
             )
@@ -114,10 +115,10 @@ class CommitLog(LogReader):
             self.prezero.follow(self._tail, end)
 
     def reserve(self, size: int) -> int:
-        """Return the position at which the next `size` bytes will lie: one record, or a batch that stays together.
+        """Return the position of the next `size` bytes: one record, or a batch that stays together.
 
-        Raises LogStopped, RecordTooLarge, or DiskFull (NoDescriptorLeft) when the next segment cannot be made;
-        nothing is reserved then.
+        Raises LogStopped, RecordTooLarge, or DiskFull (NoDescriptorLeft) when the next segment cannot be
+        made. Reserves nothing then.
         """
         position = self.end
         end = position + size
@@ -127,7 +128,7 @@ class CommitLog(LogReader):
         return position
 
     def write(self) -> None:
-        """Write the open batch. Raises DiskFull (all of it taken back) or LogStopped."""
+        """Write the open batch. Raises DiskFull (and takes all of it back) or LogStopped."""
         batch = self._batch
         if not batch:
             return
@@ -154,12 +155,12 @@ class CommitLog(LogReader):
         self._run_start = end
 
     def sync(self) -> int:
-        """Make everything written durable; called in any thread. Returns the position it now reaches.
+        """Make everything written durable. Returns the position reached. May be called in any thread.
 
-        A failure raises LogStopped and stops the log for ever: what the device holds is unknown until a restart.
-        NoDescriptorLeft is none: call again.
-        Calls wait for each other: what another one has taken on is durable only when that one has ended, and a
-        failure that it met is noted before the next one asks the kernel, which would hear of none.
+        A failure raises LogStopped and stops the log for ever: what the device holds is unknown until a
+        restart. NoDescriptorLeft does not: call again. Calls wait for each other: what one has started is
+        durable only when it has ended, and the kernel reports a failure only once, so the next call must
+        see it recorded.
         """
         with self._syncing:
             return self._sync_written()
@@ -185,7 +186,10 @@ class CommitLog(LogReader):
         return end
 
     def _sync_names(self) -> None:
-        """Make the names of new segments durable; NoDescriptorLeft where the directory cannot be opened: nothing was tried."""
+        """Make the names of new segments durable.
+
+        NoDescriptorLeft when the directory cannot be opened; nothing was tried.
+        """
         try:
             self._files.sync_dir(self.directory)
         except OSError as error:
@@ -213,11 +217,12 @@ class CommitLog(LogReader):
             raise LogStopped(self.stop_reason) from error
 
     def check_names(self, position: int) -> None:
-        """Stop when a segment that was written below `position` since the last check has lost its name. Raises LogStopped.
+        """Stop if a segment written below `position` since the last check has lost its name. Raises LogStopped.
 
-        The device holds such a file only as long as this process has it open. Call it in the loop, not in the thread that flushes,
-        and not at each flush: it gives the interpreter away, and whoever waits for it takes it (60 us a flush under load).
-        Retention takes a segment out of `segments` before it removes the file.
+        The device holds such a file only as long as this process has it open. Call this in the loop, not in
+        the flush thread, and not at each flush: it releases the interpreter, and any waiting thread takes
+        it (60 us per flush under load). Retention takes a segment out of `segments` before it removes the
+        file.
         """
         for segment in reversed(self.segments):
             if segment.end <= self._names_checked_to:
@@ -231,7 +236,7 @@ class CommitLog(LogReader):
         self._names_checked_to = position
 
     def close(self) -> None:
-        """End the background work. What is written but not synced stays so."""
+        """Stop the background work. Does not sync what is written."""
         self.prezero.close()
         self._limit = -1
         for segment in self.segments:
@@ -290,7 +295,7 @@ class CommitLog(LogReader):
         raise DiskFull(f"no room for {self.directory}: the batch was taken back") from error
 
     def _take_back(self) -> None:
-        """Undo the open batch: memory and files look as after the last successful write."""
+        """Undo the open batch: memory and files are as after the last successful write."""
         made = [segment for segment in self.segments if segment.start >= self.written_end]
         with self._syncing:
             try:
@@ -306,17 +311,17 @@ class CommitLog(LogReader):
         self._limit = self._tail.end - BLANK_BYTES if self._tail is not None else -1
 
     def mark_disk_full(self, *, full: bool) -> None:
-        """Say that sends are to be refused for want of space, or may go on again; a stopped log stays stopped."""
+        """Set whether sends are refused for lack of space. A stopped log stays stopped."""
         with self._lock:
             if self.state is not LogState.STOPPED:
                 self.state = LogState.DISK_FULL if full else LogState.RUNNING
 
     def stop_on(self, error: OSError) -> None:
-        """Stop for ever: another file of this store met an error after which nobody knows what the disk holds."""
+        """Stop for ever: another file of this store met an error after which the content of the disk is unknown."""
         self._stop_on(error)
 
     def stop_for(self, reason: str) -> None:
-        """Stop for ever; the first reason is the one that is told."""
+        """Stop for ever. The first reason is the one reported."""
         with self._lock:
             self.state = LogState.STOPPED
             self.stop_reason = self.stop_reason or reason
@@ -328,9 +333,9 @@ class CommitLog(LogReader):
     # --- shrinking -----------------------------------------------------------------------------------------
 
     def drop_first_segment(self) -> str:
-        """Forget the oldest segment, never the tail; returns its path, to be unlinked where that may take its time.
+        """Forget the oldest segment, never the tail. Returns its path, to be removed where that may take time.
 
-        Readers of it finish undisturbed. A crash before the unlinking leaves it to be deleted again.
+        Its readers finish undisturbed. After a crash before the removal it is deleted again.
         """
         first = self.segments[0]
         assert first.end <= self.visible_end
@@ -340,7 +345,7 @@ class CommitLog(LogReader):
         return first.path
 
     def cut(self, end: int) -> None:
-        """Leave nothing at or above this position: used by recovery, before appends start."""
+        """Leave nothing at or above this position. For recovery, before appends start."""
         for segment in [segment for segment in self.segments if segment.start >= end]:
             segment.file.close()
             self._files.remove(segment.path)

@@ -1,7 +1,7 @@
-"""One ConsumeQueue: 20-byte units in files of fixed size, the newest ones in memory until they are flushed.
+"""One ConsumeQueue: 20-byte units in files of fixed size. The newest stay in memory until they are flushed.
 
-Unit n names the record of message n. Everything here is derived from the CommitLog and may be rebuilt from it.
-Used by one thread.
+Unit n points to the record of message n. Everything here derives from the CommitLog and can be rebuilt from
+it. For one thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from gantry_wire.record import RECORD_BYTES_MIN
 from gantry_wire.units import CONSUME_QUEUE_BLANK, CONSUME_QUEUE_UNIT
 
 LEFTOVER_UNITS_MAX = 1_000_000
-"""Units behind a checkpoint that are kept as proof during a recovery."""
+"""Units above a checkpoint that are kept as proof during a recovery."""
 _pack, _unpack, _unpack_from = (
     CONSUME_QUEUE_UNIT.pack,
     CONSUME_QUEUE_UNIT.unpack,
@@ -23,21 +23,21 @@ _pack, _unpack, _unpack_from = (
 )
 
 Proof = Callable[[int, int, int], bool]
-"""Whether the log holds a record at this position, of this size, with this queue offset."""
+"""Returns whether the log holds a record at this position, of this size, with this queue offset."""
 
 
 class ConsumeQueue(QueueFiles):
-    """Units [min_offset, max_offset). `append` is hot: it touches memory only."""
+    """Units [min_offset, max_offset). `append` is on the hot path and touches memory only."""
 
     __slots__ = ()
 
     # --- appending -----------------------------------------------------------------------------------------
 
     def append(self, offset: int, position: int, size: int, tags_code: int) -> int:
-        """Add the unit of message `offset`. One that is there already is left alone, so dispatch may be repeated.
+        """Add the unit of message `offset`. Ignores one that exists already, so dispatch may be repeated.
 
-        Returns how many holes are left: in front of it, or 1 if its offset cannot be true (no checksum covers that
-        field) and it is left out. 0 in any healthy log.
+        Returns the number of holes made: those before it, or 1 if its offset cannot be true (no checksum
+        covers that field), and the unit is then left out. 0 in any healthy log.
         """
         if offset != self.max_offset:
             return self._append_elsewhere(offset, position, _pack(position, size, tags_code))
@@ -48,7 +48,7 @@ class ConsumeQueue(QueueFiles):
     def append_all(
         self, first: int, positions: Sequence[int], sizes: Sequence[int], tags_codes: Sequence[int]
     ) -> None:
-        """Add the units of messages that follow each other, from offset `first` on; as `append`."""
+        """Add the units of consecutive messages from offset `first` on, as `append`."""
         if first != self.max_offset:
             for number, position in enumerate(positions):
                 self.append(first + number, position, sizes[number], tags_codes[number])
@@ -57,19 +57,19 @@ class ConsumeQueue(QueueFiles):
         self.max_offset = first + len(positions)
 
     def append_units(self, first: int, units: bytes) -> None:
-        """Add packed units of messages that follow each other, from offset `first` on, which is the next one."""
+        """Add packed units of consecutive messages from offset `first` on, which is the next one."""
         assert first == self.max_offset
         self._tail += units
         self.max_offset = first + len(units) // QUEUE_UNIT_BYTES
 
     def leave_hole(self, offset: int, position: int) -> int:
-        """Use up the offset of a damaged record, unless it cannot be true; returns how many holes that leaves."""
+        """Use up the offset of a damaged record, unless it cannot be true. Returns the number of holes made."""
         if offset < self.max_offset:
             return 0
         return self._append_elsewhere(offset, position, CONSUME_QUEUE_BLANK) + 1
 
     def start_at(self, offset: int) -> None:
-        """Let the next unit have this offset. What lies before it in an empty queue, or is skipped, names nothing."""
+        """Give the next unit this offset. What is skipped, or lies before it in an empty queue, becomes holes."""
         if offset <= self.max_offset:
             return
         if self.max_offset > self.min_offset:
@@ -95,7 +95,7 @@ class ConsumeQueue(QueueFiles):
         return holes
 
     def _is_plausible(self, offset: int, position: int) -> bool:
-        """Whether the messages skipped can lie between the previous record of this queue and this one."""
+        """Whether the skipped messages can lie between the previous record of this queue and this one."""
         real = self.max_offset
         while real > max(self.min_offset, self.max_offset - STEP_UNITS):
             real -= 1
@@ -106,7 +106,7 @@ class ConsumeQueue(QueueFiles):
         return skipped * RECORD_BYTES_MIN <= position
 
     def _fill_hole(self, offset: int, unit: bytes) -> None:
-        """Give a hole its unit after all: a damaged record had claimed a later offset than its own."""
+        """Fill a hole with its unit: a damaged record had claimed a later offset than its own."""
         if offset < self._first_file:
             return
         if offset < self._tail_first:
@@ -129,11 +129,11 @@ class ConsumeQueue(QueueFiles):
     # --- opening and shrinking -----------------------------------------------------------------------------
 
     def load(self, log_min: int, limit: int, proof: Proof | None = None) -> bytes:
-        """Find the units on disk that name records below `limit`.
+        """Find the units on disk that point to records below `limit`.
 
-        `proof` is given after a crash: it must confirm the last unit, so that torn ones are stepped over, and
-        what lies behind it is zeroed and returned: no truth any more, but proof of records it matches. After a
-        clean stop nothing lies there. Raises LogUnreadable for files of another configured size.
+        After a crash `proof` must confirm the last unit, so that torn ones are skipped. What follows it is
+        zeroed and returned: invalid, but proof of records it matches. After a clean stop nothing follows.
+        Raises LogUnreadable for files of another configured size.
         """
         starts = [
             start
@@ -146,7 +146,7 @@ class ConsumeQueue(QueueFiles):
         end = self._first_file
         for start in starts:
             if start // QUEUE_UNIT_BYTES != end:
-                break  # a file is missing: what lies behind the gap is rebuilt
+                break  # a file is missing: what follows the gap is rebuilt
             path = self._path(end)
             size = self._pool.files.size(path)
             if start % self._file_bytes or size > self._file_bytes:
@@ -157,7 +157,7 @@ class ConsumeQueue(QueueFiles):
             end += size // QUEUE_UNIT_BYTES
             if size < self._file_bytes:
                 self._pool.get(path).truncate(self._file_bytes)
-                break  # cut: what lay behind is rebuilt
+                break  # cut: what followed is rebuilt
         low, high = self._first_file, end
         while low < high:
             middle = (low + high) // 2
@@ -178,7 +178,7 @@ class ConsumeQueue(QueueFiles):
         return leftover
 
     def resume(self, first: int, units: bytes) -> bool:
-        """Take units that the journal kept, from offset `first` on. False when some before them are missing."""
+        """Add units that the journal kept, from offset `first` on. False when earlier ones are missing."""
         if first > self.max_offset:
             if self.max_offset > self.min_offset:
                 return False
@@ -194,7 +194,7 @@ class ConsumeQueue(QueueFiles):
         self._end_at(self.offset_at(position))
 
     def punch(self, start: int, end: int) -> int:
-        """Turn the units of records in [start, end) into holes; returns how many."""
+        """Turn the units of records in [start, end) into holes. Returns how many."""
         self.flush()
         first, last = self.offset_at(start), self.offset_at(end)
         for offset in range(first, last):
@@ -203,7 +203,7 @@ class ConsumeQueue(QueueFiles):
         return last - first
 
     def delete_before(self, position: int) -> None:
-        """Raise min_offset past the records below this position and remove files that hold no others."""
+        """Raise min_offset past the records below this position, and remove files that hold no others."""
         real, _ = self._next_real(self.offset_at(position), self.max_offset)
         self.min_offset = max(self.min_offset, real)
         keep = min(self.min_offset, max(self.max_offset - 1, 0))
@@ -212,7 +212,7 @@ class ConsumeQueue(QueueFiles):
             self._first_file += self._file_units
 
     def destroy(self) -> None:
-        """Remove all files of the queue. It is empty from now on: a walk or a pull that still holds it finds nothing."""
+        """Remove all files of the queue. It is empty from now on: a walk or pull that still holds it finds nothing."""
         for name in self._pool.files.listdir(self.directory):
             self._pool.drop(f"{self.directory}/{name}")
         self._pool.files.remove_dir(self.directory)

@@ -1,7 +1,7 @@
-"""Which contents a power cut may leave: every legal mixture of what was synced and what was written since.
+"""Contents that a power cut may leave: every legal mixture of what was synced and what was written since.
 
-Each sector of a file may be as synced, or as after any write since; so may the size; names are as after any change of
-their directory since it was synced. This is more than a journaling file system allows, never less.
+Each sector of a file may be as synced, or as after any later write; so may the size. Names are as after any
+change of their directory since its sync. This is more than a journaling file system allows, never less.
 """
 
 import itertools
@@ -14,7 +14,7 @@ SECTOR_BYTES = 512
 
 @dataclass(eq=False)
 class Inode:
-    """One file: its bytes as seen, and as they surely are on the device; versions a crash may leave between."""
+    """One file: its visible bytes, those certainly on the device, and the versions a crash may leave between."""
 
     seen: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
@@ -26,12 +26,12 @@ class Inode:
     modified_ms: int = 0
 
     def changed(self, start: int, end: int) -> None:
-        """Note a change of these bytes that the device may hold from now on."""
+        """Record a change of these bytes. The device may hold it from now on."""
         self.dirty.update(range(start // SECTOR_BYTES, -(-end // SECTOR_BYTES)))
         self.versions.append(bytes(self.seen))
 
     def synced(self) -> None:
-        """Note that the device holds everything that was dirty."""
+        """Record that the device holds everything that was dirty."""
         content = bytearray(self.durable[: len(self.seen)].ljust(len(self.seen), b"\0"))
         for sector in self.dirty:
             at = sector * SECTOR_BYTES
@@ -40,7 +40,7 @@ class Inode:
         self.forget_dirty()
 
     def forget_dirty(self) -> None:
-        """Count everything as clean, as a failed sync does, though the device holds only what it held."""
+        """Count everything as clean, as a failed sync does, though the device has not changed."""
         self.dirty.clear()
         self.versions.clear()
 
@@ -49,7 +49,7 @@ Names = dict[str, Inode]
 
 
 def crash_states(name_choices: Sequence[Names], states_max: int, seed: int) -> Iterator[dict[str, bytes]]:
-    """Yield {path: content} of every legal state if they are at most states_max, else a sample of that many."""
+    """Yield {path: content} of every legal state if there are at most states_max, else of a sample of that many."""
     inodes = list({id(inode): inode for names in name_choices for inode in names.values()}.values())
     sizes = [sorted({len(version) for version in (inode.durable, *inode.versions)}) for inode in inodes]
     sectors = [(inode, at, options) for inode in inodes for at, options in _sector_options(inode)]
@@ -81,7 +81,7 @@ def _picks(counts: Sequence[int], states_max: int, seed: int) -> Iterator[Sequen
 
 
 def _sector_options(inode: Inode) -> Iterator[tuple[int, list[bytes]]]:
-    """For each sector that differs between versions: where it lies and what it may hold."""
+    """Return where each sector lies that differs between versions, and what it may hold."""
     versions = [inode.durable, *inode.versions]
     for at in range(0, max(map(len, versions)), SECTOR_BYTES):
         options = [version[at : at + SECTOR_BYTES].ljust(SECTOR_BYTES, b"\0") for version in versions]

@@ -1,6 +1,6 @@
-"""Shows what a store directory holds, reading without a lock: `python -m broker_store.log.dump DIR [options]`.
+"""Shows the content of a store directory, without a lock: `python -m broker_store.log.dump DIR [options]`.
 
-Opens files read-only and changes nothing, so it may look at a running store, a broken one, or RocketMQ's.
+Opens files read-only and changes nothing, so it works on a running store, a broken one, or RocketMQ's.
 """
 
 import argparse
@@ -19,7 +19,7 @@ _UNITS_SHOWN = 20
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the summary, or the records or units asked for; returns the exit status."""
+    """Print the summary, or the requested records or units. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="broker_store.log.dump", description=__doc__)
     parser.add_argument("directory", type=Path, help="the store directory, which holds commitlog/")
     parser.add_argument("--records", type=int, default=0, metavar="N", help="print the first N records")
@@ -45,7 +45,7 @@ def _all_lines(options: argparse.Namespace) -> Iterator[str]:
 
 
 def checkpoint_lines(directory: Path) -> Iterator[str]:
-    """Say what the small files hold."""
+    """Describe the small files."""
     try:
         log_ms, queues_ms, index_ms, _, confirm = CHECKPOINT.unpack_from(
             (directory / "checkpoint").read_bytes()
@@ -57,7 +57,7 @@ def checkpoint_lines(directory: Path) -> Iterator[str]:
 
 
 def log_lines(directory: Path, start: int, records_max: int) -> Iterator[str]:
-    """Walk the segments; one line each, one per record asked for, and one per stretch that holds no record."""
+    """Walk the segments. One line each, one per requested record, and one per stretch without a record."""
     shown = 0
     for path in sorted((directory / "commitlog").iterdir()):
         base = parse_file_name(path.name)
@@ -77,7 +77,7 @@ def log_lines(directory: Path, start: int, records_max: int) -> Iterator[str]:
 
 
 def queue_lines(directory: Path, name: str) -> Iterator[str]:
-    """Show how many units each file of a queue holds, and the last of them."""
+    """Show the number of units in each file of a queue, and the last of them."""
     for path in sorted((directory / "consumequeue" / name).iterdir()):
         first = parse_file_name(path.name)
         if first is None:

@@ -7,9 +7,9 @@ from broker_store.log.spare_descriptors import NO_DESCRIPTOR
 
 
 class FilePool:
-    """At most `open_max` files; the one used longest ago is let go first.
+    """At most `open_max` files. The least recently used one is released first.
 
-    Used by one thread; what it hands out stays usable in others until they drop it.
+    For one thread. Files it returns stay usable in other threads until they drop them.
     """
 
     def __init__(self, files: Files, open_max: int = 256) -> None:
@@ -18,7 +18,7 @@ class FilePool:
         self._open: OrderedDict[str, File] = OrderedDict()
 
     def get(self, path: str, create_bytes: int | None = None) -> File:
-        """Return the file, opened if it is not; with create_bytes it is made if needed."""
+        """Return the file; open it if needed. With create_bytes, create it if missing."""
         file = self._open.get(path)
         if file is not None:
             self._open.move_to_end(path)
@@ -36,14 +36,14 @@ class FilePool:
         return file
 
     def _let_go_of_half(self) -> None:
-        """Give descriptors back to whoever needs them: the process has none left."""
+        """Release descriptors: the process has none left."""
         for _ in range(len(self._open) // 2 + 1):
             self._open.popitem(last=False)
 
     def drop(self, path: str) -> None:
-        """Forget a file, for instance because it was deleted."""
+        """Forget a file, for example because it was deleted."""
         self._open.pop(path, None)
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Release all files."""
         self._open.clear()

@@ -1,7 +1,7 @@
 # ruff: noqa: D102 - the Protocols say what the operations promise
 """The few file operations the store needs, as Protocols, and their implementation on the real disk.
 
-Nothing here knows a format. `simulated_files` is the same interface over a disk that can crash.
+Knows no format. `simulated_files` implements the same interface over a disk that can crash.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ Data: TypeAlias = bytes | bytearray | memoryview
 BUFFERS_PER_WRITE_MAX = 1024
 """IOV_MAX of Linux: more buffers need another call."""
 SPACE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Errors that mean no room, and nothing worse."""
+"""Errors that mean no space and nothing worse."""
 ZERO_BLOCK_BYTES = 1024 * 1024
 _libc = ctypes.CDLL(None, use_errno=True)
 _ZEROS = bytes(ZERO_BLOCK_BYTES)
@@ -31,7 +31,7 @@ class File(Protocol):
     path: str
 
     def pwritev(self, buffers: Sequence[Data], position: int) -> None:
-        """Write all buffers one behind the other, or raise with an unknown part of them written."""
+        """Write all buffers in order, or raise with an unknown part of them written."""
         ...
 
     def pwrite(self, data: Data, position: int) -> None:
@@ -39,15 +39,15 @@ class File(Protocol):
         ...
 
     def pread(self, size: int, position: int) -> bytes:
-        """Up to size bytes; fewer only at the end of the file."""
+        """Return up to size bytes. Fewer only at the end of the file."""
         ...
 
     def pread_nowait(self, size: int, position: int) -> bytes | None:
-        """Exactly size bytes if all lie in the page cache, else None: then read in a thread."""
+        """Return exactly size bytes if all are in the page cache, else None: then read in a thread."""
         ...
 
     def sync(self) -> None:
-        """Return once everything written so far is durable. A failure leaves it unknown for ever."""
+        """Return once everything written so far is durable. After a failure its state is unknown for ever."""
         ...
 
     def zero(self, start: int, size: int) -> None:
@@ -59,11 +59,11 @@ class File(Protocol):
         ...
 
     def next_data(self, position: int) -> int | None:
-        """First position at or after this one that may hold other bytes than zeros; None = no more."""
+        """Return the first position at or after this one that may hold other bytes than zeros, None if there is none."""
         ...
 
     def drop_cached(self, start: int, size: int) -> None:
-        """Ask that the next read of the range comes from the device. Only synced bytes can be dropped."""
+        """Request that the next read of the range comes from the device. Only synced bytes can be dropped."""
         ...
 
     def size(self) -> int:
@@ -71,39 +71,39 @@ class File(Protocol):
         ...
 
     def lies_at(self, path: str) -> bool:
-        """Whether this path still names this file: nobody has removed, moved or replaced it."""
+        """Whether this path still names this file: it was not removed, moved or replaced."""
         ...
 
     def close(self) -> None:
-        """Give the descriptor back; nothing is synced by it. Also done when the last reference goes."""
+        """Release the descriptor without a sync. Also done when the last reference is dropped."""
         ...
 
 
 class Files(Protocol):
-    """A directory tree. Names become durable by `sync_dir` of their directory."""
+    """A directory tree. `sync_dir` of a directory makes its names durable."""
 
     def open(self, path: str, create_bytes: int | None = None) -> File:
-        """Open for reading and writing. With create_bytes it is made, or extended to that size, if needed."""
+        """Open for reading and writing. With create_bytes, create it or extend it to that size if needed."""
         ...
 
     def exists(self, path: str) -> bool: ...
     def size(self, path: str) -> int: ...
     def modified_ms(self, path: str) -> int: ...
     def listdir(self, path: str) -> list[str]:
-        """Sorted names in the directory; empty if there is none."""
+        """Return the sorted names in the directory, none if it is missing."""
         ...
 
     def make_dirs(self, path: str) -> None:
-        """Make the directory and its parents; each entry is durable after `sync_dir` of its parent."""
+        """Make the directory and its parents. Each entry is durable after `sync_dir` of its parent."""
         ...
 
     def rename(self, path: str, new_path: str) -> None: ...
     def remove(self, path: str) -> None:
-        """Unlink; a missing file is no error."""
+        """Remove a file. A missing one is no error."""
         ...
 
     def remove_dir(self, path: str) -> None:
-        """Remove a directory with everything in it; a missing one is no error."""
+        """Remove a directory with all its content. A missing one is no error."""
         ...
 
     def link(self, path: str, new_path: str) -> None: ...
@@ -117,17 +117,17 @@ class Files(Protocol):
         ...
 
     def replace_atomically(self, path: str, content: bytes) -> None:
-        """After a crash the file holds the old content or the new one, whole; durable on return."""
+        """Replace the content. After a crash the file holds the old or the new content in full. Durable on return."""
         ...
 
     def free_bytes(self, path: str) -> int: ...
     def total_bytes(self, path: str) -> int:
-        """Return what is used and what this process may still use: blocks kept for others are no disk of ours (as df)."""
+        """Return the used bytes, and those this process may still use, without blocks reserved for others (as df)."""
         ...
 
 
 class RealFile:
-    """A descriptor of the operating system. Threads may use one object together: no shared file position."""
+    """A descriptor of the operating system. Threads may share an object: it has no file position."""
 
     __slots__ = ("_fd", "_identity", "path")
 
@@ -221,12 +221,12 @@ class RealFile:
             os.close(fd)
 
     def __del__(self) -> None:
-        """Close with the last reference: a thread may still read a file that its owner has let go."""
+        """Close with the last reference: a thread may still read a file that its owner has released."""
         self.close()
 
 
 class RealFiles:
-    """The disk of this machine. A few descriptors are kept in reserve, for when the process has no other left."""
+    """The disk of this machine. Reserves a few descriptors for when the process has no other left."""
 
     def __init__(self) -> None:
         self._spares = SpareDescriptors()
@@ -276,7 +276,7 @@ class RealFiles:
         except OSError as error:
             if error.errno != errno.ENOTEMPTY:
                 raise
-            self.remove_dir(path)  # another thread made something in it meanwhile
+            self.remove_dir(path)  # another thread has created something in it
 
     def link(self, path: str, new_path: str) -> None:
         os.link(path, new_path)
@@ -327,7 +327,7 @@ class RealFiles:
 
 
 def make_durable_dirs(files: Files, path: str) -> None:
-    """Make a directory whose entry, and those of the parents it needed, survive a power cut."""
+    """Make a directory whose entry, and those of its new parents, survive a power cut."""
     missing = [parent for parent in (Path(path), *Path(path).parents) if not files.exists(str(parent))]
     files.make_dirs(path)
     for directory in missing:

@@ -1,6 +1,6 @@
-"""Checks what an earlier run wrote the first time it is read, and remembers what was checked.
+"""Checks data of earlier runs when it is first read, and remembers what was checked.
 
-What this run wrote came from memory and is trusted; what lay on the disk before may have decayed.
+Data of this run came from memory and is trusted. Older data on the disk may have decayed.
 """
 
 import threading
@@ -10,11 +10,11 @@ from broker_store.log.errors import DamagedRecord
 from broker_store.log.scan import ScannedRecord, Stop, scan_records
 
 INTERVALS_MAX = 65_536
-"""Checked stretches remembered; beyond that all are forgotten and checked again."""
+"""Checked stretches remembered. Beyond that all are forgotten and checked again."""
 
 
 class FirstReadCheck:
-    """Everything below `end` was there at opening. Threads may call `check` together."""
+    """Everything below `end` existed at opening. Threads may call `check` concurrently."""
 
     def __init__(self, end: int) -> None:
         self.end = end
@@ -23,7 +23,7 @@ class FirstReadCheck:
         self._lock = threading.Lock()
 
     def check(self, position: int, data: bytes) -> None:
-        """Raise DamagedRecord for the first bad record of these, which must be whole records."""
+        """Raise DamagedRecord for the first bad record. The bytes must be whole records."""
         with self._lock:
             end = position + len(data)
             place = bisect_right(self._starts, position) - 1
@@ -33,11 +33,11 @@ class FirstReadCheck:
             found: list[ScannedRecord] = []
             at, stop, fault = scan_records(data, position, max(known_end - position, 0), found)
             self._add(position, position + at)
-        if at < len(data) and stop is not Stop.BLANK:  # behind a blank lies nothing anybody could mean
+        if at < len(data) and stop is not Stop.BLANK:  # nothing valid follows a blank
             raise DamagedRecord(position + at, fault or "it is cut short")
 
     def trust(self, start: int, end: int) -> None:
-        """Note that a stretch of whole records was checked."""
+        """Record that a stretch of whole records was checked."""
         with self._lock:
             self._add(start, end)
 

@@ -14,11 +14,11 @@ _NAME_DIGITS = 17
 PENDING_BYTES_MAX = 64 * 1024
 """Entries kept in memory before they are written."""
 _PAGES_PER_SLICE = 64
-"""A quarter of a megabyte of slots per slice of a checkpoint: flushes of the log do not wait long for its sync."""
+"""A quarter of a megabyte of slots per slice of a checkpoint, so that log flushes do not wait long for its sync."""
 
 
 class IndexFiles:
-    """Puts and finds keys by hash. Used by one thread; only the jobs of `checkpoint` run in another."""
+    """Adds and finds keys by hash. For one thread; only the jobs of `checkpoint` run in another."""
 
     def __init__(self, files: Files, directory: str, settings: LogSettings) -> None:
         self._files = files
@@ -27,18 +27,21 @@ class IndexFiles:
         self._full: list[tuple[str, IndexFile]] = []
         self._live: tuple[str, LiveIndexFile] | None = None
         self._unsaved: list[tuple[str, LiveIndexFile]] = []  # full, in memory until the next checkpoint
-        self._waiting: list[tuple[int, int, int]] = []  # entries for which no file could be made
+        self._waiting: list[tuple[int, int, int]] = []  # entries for which no file could be created
         self._there_to = -1
-        """Records below this position are indexed already, and of the one there `_keys_there` are: putting them adds nothing."""
+        """Records below this position are indexed already, and of the record there the keys `_keys_there`.
+
+        Adding them again has no effect.
+        """
         self._keys_there: list[int] = []
         self.write_failures = 0
-        """Times that entries could not be written; they stay in memory and are tried again."""
+        """Failed writes of entries. The entries stay in memory and are retried."""
 
     def load(self, newest_ms_max: int | None = None) -> bool:
-        """Open the files. Tells whether any was dropped that the walk over the tail of the log does not replace.
+        """Open the files. Returns whether any was dropped that the walk over the tail of the log does not replace.
 
-        That is one of another layout (the settings changed: its slots would lead nowhere), and after a crash of a
-        foreign writer one newer than its checkpoint.
+        Drops a file of another layout (the settings changed, so its slots are wrong), and, after a crash of
+        a foreign writer, one newer than its checkpoint.
         """
         names = [name for name in self._files.listdir(self._directory) if _is_index_name(name)]
         opened: list[tuple[str, IndexFile]] = []
@@ -53,7 +56,7 @@ class IndexFiles:
                 is_dropped = is_dropped or file.count > 1
                 continue
             if not file.is_plausible:
-                self._files.remove(path)  # entries that are missing are noticed, and the index is rebuilt
+                self._files.remove(path)  # missing entries are detected, and the index is rebuilt
                 continue
             if newest_ms_max is not None and file.end_ms > newest_ms_max:
                 self._files.remove(path)
@@ -62,7 +65,8 @@ class IndexFiles:
                 opened.append((name, file))
         for _, file in opened[:-1]:
             if file.count < self._settings.index_entries:
-                # It had filled, and a crash came before its last checkpoint: slots may lead to what the header does not count.
+                # It was full, and a crash preceded its last checkpoint: slots may lead to entries that the
+                # header does not count.
                 LiveIndexFile(file.file, self._settings)
         if opened and opened[-1][1].count < self._settings.index_entries:
             name, file = opened.pop()
@@ -73,7 +77,7 @@ class IndexFiles:
 
     @property
     def end_position(self) -> int:
-        """Records up to here are indexed, -1 if none is."""
+        """Records up to here are indexed. -1 if none is."""
         return max((file.end_position for file in self._all() if file.count > 1), default=-1)
 
     @property
@@ -84,7 +88,8 @@ class IndexFiles:
     def put(self, entries: Sequence[tuple[int, int, int]]) -> None:
         """Add (key hash, position, store time in ms) entries in log order.
 
-        Entries for which no file can be made wait in memory for the next call; no checkpoint is taken meanwhile.
+        Entries for which no file can be created wait in memory for the next call. No checkpoint is taken
+        meanwhile.
         """
         if self._there_to >= 0 and entries:
             entries = self._not_there(entries)
@@ -105,23 +110,25 @@ class IndexFiles:
                 self._flush(live[1])
 
     def lookup(self, key_hash: int, begin_ms: int, end_ms: int, count_max: int) -> list[int]:
-        """Return positions of records with that hash and store time, newest first; other keys may share the hash."""
+        """Return positions of records with that hash and store time, newest first. Other keys may share the hash."""
         found: list[int] = []
         for file in reversed(self._all()):
             file.lookup(key_hash, begin_ms, end_ms, found, count_max)
         return found
 
     def checkpoint(self) -> Iterator[Callable[[], None]]:
-        """Make everything put so far durable, in slices: each job yielded runs in the thread that syncs.
+        """Make everything added so far durable, in slices: each yielded job runs in the sync thread.
 
-        Entries are synced before slots that lead to them are written, and the header comes last. Raises OSError, at
-        once while entries wait for a file.
+        Entries are synced before the slots that lead to them are written, and the header comes last. Raises
+        OSError, at once while entries wait for a file.
         """
         self.put(())
         if self._waiting:
             raise OSError(errno.ENOSPC, "no file could be made for index entries", self._directory)
         for name, live in [*self._unsaved, *([self._live] if self._live else [])]:
-            takes_more = self._live is not None and live is self._live[1]  # and may fill while this writes it
+            takes_more = (
+                self._live is not None and live is self._live[1]
+            )  # and may become full during this write
             header = live.header()
             pages = live.dirty_pages()
             for first in range(0, len(pages), _PAGES_PER_SLICE):
@@ -135,7 +142,7 @@ class IndexFiles:
                 self._full.append((name, IndexFile(live.file, self._settings)))
 
     def delete_before(self, position: int) -> int:
-        """Remove files whose newest record lies below this position, never the one being filled; returns how many."""
+        """Remove files whose newest record is below this position, never the one being filled. Returns how many."""
         gone = [(name, file) for name, file in self._full if file.end_position < position]
         for name, _ in gone:
             self._files.remove(f"{self._directory}/{name}")
@@ -143,9 +150,10 @@ class IndexFiles:
         return len(gone)
 
     def drop_from(self, position: int) -> None:
-        """Take out the entries of records at or above this position, durably: a power cut took the records, other ones come there.
+        """Durably remove the entries of records at or above this position: a power cut took the records, and others will come there.
 
-        Asked once recovery has ended: entries lie in log order, so where some lie there the walk has added none. Raises OSError.
+        Call it after recovery. Entries lie in log order, so where some lie there the walk has added none.
+        Raises OSError.
         """
         if self.end_position < position:
             return
@@ -169,7 +177,10 @@ class IndexFiles:
         self._note_what_is_there()
 
     def _note_what_is_there(self) -> None:
-        """Remember how far the files go. The keys of the newest record may lie in two files or more, or only some of them there."""
+        """Record how far the files go.
+
+        The keys of the newest record may be spread over several files, or only partly there.
+        """
         self._there_to = self.end_position
         self._keys_there = []
         for file in reversed(self._all()):
@@ -177,7 +188,7 @@ class IndexFiles:
                 self._keys_there += file.last_keys()
 
     def _not_there(self, entries: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
-        """Return the entries that no file holds yet. Log order: once one lies behind all files, all later ones do."""
+        """Return the entries that no file holds yet. By log order, once one is beyond all files, all later ones are."""
         new: list[tuple[int, int, int]] = []
         for number, entry in enumerate(entries):
             key_hash, position, _ = entry
@@ -243,7 +254,7 @@ def _page_job(live: LiveIndexFile, numbers: list[int], pages: list[tuple[int, by
 def _sync(live: LiveIndexFile) -> None:
     try:
         live.file.sync()
-    except OSError as error:  # also for want of space: the kernel forgets what it could not write, and does not say so again
+    except OSError as error:  # also when space runs out: the kernel drops what it could not write, and does not report it again
         raise WritesLost(error.errno, f"sync failed: {error.strerror}", live.file.path) from error
 
 
@@ -252,6 +263,6 @@ def _is_index_name(name: str) -> bool:
 
 
 def _index_name(store_ms: int) -> str:
-    """Name RocketMQ gives a file made at this time: local time to the millisecond."""
+    """Return the name RocketMQ gives a file made at this time: local time to the millisecond."""
     moment = datetime.fromtimestamp(store_ms / 1000).astimezone()
     return f"{moment:%Y%m%d%H%M%S}{store_ms % 1000:03d}"

@@ -1,7 +1,7 @@
 """One index file: hash slots that lead to chains of entries (key hash, position, seconds). RocketMQ's layout.
 
-The file being filled keeps its slots in memory and writes entries in large pieces; slots and header reach the disk
-at checkpoints only, always behind the entries they lead to, so a crash leaves chains that are whole.
+The file being filled keeps its slots in memory and writes entries in large pieces. Slots and header reach
+the disk only at checkpoints, always after the entries they lead to, so a crash leaves complete chains.
 """
 
 import mmap
@@ -18,9 +18,9 @@ _PAGE_SHIFT = 10
 PAGE_SLOTS = 1 << _PAGE_SHIFT
 """Slots are written in pages of 4 KiB."""
 CHAIN_STEPS_MAX = 65_536
-"""Entries of one slot that a lookup follows: keys made to collide must not stall the store."""
+"""Entries of one slot that a lookup follows: colliding keys must not stall the store."""
 ENTRIES_PROBED = 16
-"""Entries whose slots show whether a file has the layout of the settings: slots of another layout do not lead to all of them."""
+"""Entries whose slots show whether a file has the configured layout: slots of another layout do not lead to all of them."""
 _MS = 1000
 _DIFF_MAX = 2**31 - 1
 _READ_SLOTS = 256 * PAGE_SLOTS
@@ -28,7 +28,7 @@ _pack = INDEX_ENTRY.pack
 
 
 class IndexFile:
-    """An index file that is only read: full, or older than the newest."""
+    """An index file for reading only: full, or older than the newest."""
 
     def __init__(self, file: File, settings: LogSettings) -> None:
         self.file = file
@@ -40,11 +40,11 @@ class IndexFile:
             INDEX_HEADER.unpack(file.pread(INDEX_HEADER.size, 0))
         )
         self.count = max(count, 1)
-        """Number of the next entry; number 0 is never used."""
+        """Number of the next entry. Number 0 is never used."""
 
     @property
     def is_plausible(self) -> bool:
-        """Whether the header can be one that was written: a damaged one would lead nowhere."""
+        """Whether the header can be a written one: a damaged one would lead nowhere."""
         return (
             1 <= self.count <= self.entries_max
             and 0 <= self.begin_position <= self.end_position
@@ -53,7 +53,7 @@ class IndexFile:
 
     @property
     def leads_to_newest(self) -> bool:
-        """Whether the slots of the newest entries lead to them or past them: with other numbers of slots and entries they do not.
+        """Whether the slots of the newest entries lead to them or past them. With another layout they do not.
 
         Slots are durable before the header that counts their entries, so this holds after any crash.
         """
@@ -66,7 +66,7 @@ class IndexFile:
 
     @staticmethod
     def file_bytes(settings: LogSettings) -> int:
-        """Size of an index file."""
+        """Return the size of an index file."""
         return (
             INDEX_HEADER.size
             + settings.index_slots * INDEX_SLOT.size
@@ -82,7 +82,7 @@ class IndexFile:
             if not 0 < number < self.count or len(found) >= count_max:
                 return
             entry_hash, position, seconds, previous = INDEX_ENTRY.unpack(self._entry(number))
-            latest_ms = self.begin_ms + seconds * _MS + _MS - 1  # the entry keeps whole seconds
+            latest_ms = self.begin_ms + seconds * _MS + _MS - 1  # the entry holds whole seconds
             if latest_ms < begin_ms or previous >= number:
                 previous = 0
             if (
@@ -105,7 +105,10 @@ class IndexFile:
         return keys
 
     def end_below(self, position: int) -> None:
-        """Leave entries at or above this position uncounted, durably. Opened again, the file has no slot that leads to them."""
+        """Durably exclude entries at or above this position from the count.
+
+        When the file is opened again, no slot leads to them.
+        """
         while self.count > 1:
             _, at, seconds, previous = INDEX_ENTRY.unpack(self._entry(self.count - 1))
             if at < position:
@@ -117,7 +120,7 @@ class IndexFile:
         self.file.sync()
 
     def header(self) -> bytes:
-        """Return the header as it stands: write it once all entries and slots it counts are durable."""
+        """Return the current header. Write it once all entries and slots it counts are durable."""
         return INDEX_HEADER.pack(
             self.begin_ms, self.end_ms, self.begin_position, self.end_position, self.used_slots, self.count
         )
@@ -136,7 +139,7 @@ class LiveIndexFile(IndexFile):
 
     def __init__(self, file: File, settings: LogSettings) -> None:
         super().__init__(file, settings)
-        # Anonymous memory that stays unused until touched: an idle store pays nothing for five million slots.
+        # Anonymous memory stays unused until touched: an idle store pays nothing for five million slots.
         pages = -(-self.slots // PAGE_SLOTS)
         self._bytes = memoryview(mmap.mmap(-1, pages * PAGE_SLOTS * INDEX_SLOT.size))
         self._memory = self._bytes.cast("i")
@@ -151,7 +154,7 @@ class LiveIndexFile(IndexFile):
         return self.count >= self.entries_max
 
     def put(self, entries: Sequence[tuple[int, int, int]]) -> int:
-        """Add (key hash, position, store time ms) entries until the file is full; returns how many were taken."""
+        """Add (key hash, position, store time ms) entries until the file is full. Returns how many were added."""
         first, slots, memory, dirty = self.count, self.slots, self._memory, self._dirty
         if len(entries) > self.entries_max - first:
             entries = entries[: self.entries_max - first]
@@ -169,7 +172,7 @@ class LiveIndexFile(IndexFile):
             memory[slot] = count
             dirty[slot >> _PAGE_SHIFT] = 1
             count += 1
-        if times.count(times[0]) == len(times):  # the entries of one batch, nearly always
+        if times.count(times[0]) == len(times):  # nearly always: the entries of one batch
             seconds = repeat(_clamp((times[0] - begin_ms) // _MS))
         else:
             seconds = [_clamp((store_ms - begin_ms) // _MS) for store_ms in times]
@@ -184,7 +187,7 @@ class LiveIndexFile(IndexFile):
         return len(self._pending)
 
     def flush_entries(self) -> None:
-        """Write the entries that are only in memory. OSError leaves them there."""
+        """Write the entries that are only in memory. On OSError they stay there."""
         if self._pending:
             self.file.pwrite(self._pending, self.entries_start + self._pending_first * INDEX_ENTRY.size)
             self._pending_first = self.count
@@ -195,7 +198,7 @@ class LiveIndexFile(IndexFile):
         return [page for page, changed in enumerate(self._dirty) if changed]
 
     def take_pages(self, pages: list[int]) -> list[tuple[int, bytes]]:
-        """Return (byte in the file, content) of these slot pages, now no longer dirty."""
+        """Return (byte in the file, content) of these slot pages, which are no longer dirty."""
         taken: list[tuple[int, bytes]] = []
         for page in pages:
             first = page * PAGE_SLOTS
@@ -209,15 +212,15 @@ class LiveIndexFile(IndexFile):
         return taken
 
     def mark_dirty(self, pages: list[int]) -> None:
-        """Put pages back that could not be written."""
+        """Mark pages that could not be written as dirty again."""
         for page in pages:
             self._dirty[page] = 1
 
     def _load_slots(self) -> None:
         """Read the slots, and repair those that lead to entries the header does not count.
 
-        A crash between writing slots and header leaves such slots. Their entries were durable before, so the chain
-        is followed back to the first entry that counts: nothing older is lost. What was repaired is written before
+        A crash between writing slots and header leaves such slots. Their entries were durable before, so
+        following the chain back to the first counted entry loses nothing older. Repairs are written before
         those entries are overwritten: a second crash must not follow them.
         """
         if self.count <= 1:

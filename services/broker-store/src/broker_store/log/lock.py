@@ -1,4 +1,4 @@
-"""Keeps a second process out of a store directory, ours and RocketMQ's alike, for as long as this one lives."""
+"""Keeps other processes out of a store directory, Gantry's and RocketMQ's, as long as this one lives."""
 
 import fcntl
 import os
@@ -12,11 +12,11 @@ _CONTENT = b"lock"
 class StoreLock:
     """Holds `<store>/lock`: flock, and the POSIX lock of its first byte that RocketMQ takes.
 
-    Both end with the process, however it dies. Only the real disk has locks, so this does not go through Files.
+    Both end with the process, however it dies. Only the real disk has locks, so this does not use Files.
     """
 
     def __init__(self, store_directory: str) -> None:
-        """Take the lock or raise StoreInUse at once."""
+        """Take the lock, or raise StoreInUse at once."""
         Path(store_directory).mkdir(parents=True, exist_ok=True)
         path = f"{store_directory}/lock"
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -31,5 +31,5 @@ class StoreLock:
         os.pwrite(self._fd, _CONTENT, 0)
 
     def release(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         os.close(self._fd)

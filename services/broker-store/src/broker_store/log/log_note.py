@@ -1,6 +1,7 @@
-"""Our own note about the log, `gantry/log.note`: what the last run left, to be compared with RocketMQ's files.
+"""Our own note about the log, `gantry/log.note`: what the last run left, for comparison with RocketMQ's files.
 
-Two slots of one sector each, written in turn, so that a torn write leaves the previous one. Layout of a slot:
+Two slots of one sector each, written in turn, so that a torn write leaves the previous one. Layout of a
+slot:
 
     magic 4 | status 4 | generation 8 | log id 16 | token 16 | end 8 | confirm 8 | checkpoint position 8
     | times at the last checkpoint 3 x 8 | times before it 3 x 8 | CRC32 of all that 4
@@ -17,24 +18,24 @@ from broker_store.log.files import Files
 _SLOT = Struct(">4siq16s16sqqqqqqqqq")
 _CRC = Struct(">I")
 _MAGIC = b"GLN1"
-"""Format version 1. To raise it: read both, write the new one, keep a golden file of each in the tests."""
+"""Format version 1. For a new version: read both, write the new one, keep a golden file of each in the tests."""
 _SLOT_DISTANCE = 4096
 NOTE_FILE_BYTES = 2 * _SLOT_DISTANCE
 ID_BYTES = 16
 
 
 class RunStatus(IntEnum):
-    """How far the run that wrote the note had come."""
+    """Progress of the run that wrote the note."""
 
     STARTING = 1
-    """The abort file is being replaced: it may be of this run, of the one before, or missing."""
+    """The abort file is being replaced: it may be of this run, of the previous one, or missing."""
     RUNNING = 2
     STOPPED_CLEANLY = 3
 
 
 @dataclass(frozen=True, slots=True)
 class LogNote:
-    """What a run knew last. `token` is the one it wrote into the abort file."""
+    """State of a run. `token` is the one it wrote into the abort file."""
 
     status: RunStatus
     log_id: bytes
@@ -49,7 +50,7 @@ class LogNote:
 
 
 class LogNoteFile:
-    """Reads the newer whole slot, writes the other one."""
+    """Reads the newer intact slot, writes the other one."""
 
     def __init__(self, files: Files, path: str) -> None:
         self._file = files.open(path, create_bytes=NOTE_FILE_BYTES)
@@ -57,11 +58,11 @@ class LogNoteFile:
 
     @property
     def note(self) -> LogNote | None:
-        """The last note written, None in a directory that never was ours."""
+        """The last note written, None in a directory that was never ours."""
         return self._newest
 
     def write(self, note: LogNote) -> None:
-        """Replace the note; durable on return. Raises OSError."""
+        """Replace the note. Durable on return. Raises OSError."""
         generation = self._newest.generation + 1 if self._newest else 1
         note = replace(note, generation=generation)
         slot = _SLOT.pack(

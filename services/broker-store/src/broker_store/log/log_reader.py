@@ -1,4 +1,4 @@
-"""Reading the log: whole records by position, never above the visible end, checked when an earlier run wrote them."""
+"""Reads whole records by position, never above the visible end, and checks those of earlier runs."""
 
 from bisect import bisect_right
 from operator import attrgetter
@@ -13,7 +13,7 @@ start_of = attrgetter("start")
 
 
 class LogReader:
-    """What readers may do, from any thread. Its owner changes `segments` by replacing or extending the list."""
+    """Reads from any thread. Its owner changes `segments` by replacing or extending the list."""
 
     def __init__(self, segments: list[Segment]) -> None:
         self.segments = segments
@@ -22,7 +22,7 @@ class LogReader:
         self.first_read = FirstReadCheck(self.min_position)
 
     def read(self, position: int, size: int) -> bytes:
-        """Return whole records as they lie. Raises PositionRemoved, PositionNotVisible, DamagedRecord; OSError."""
+        """Return whole records as stored. Raises PositionRemoved, PositionNotVisible, DamagedRecord; OSError."""
         segment = self._segment_to_read(position, size)
         if position + size > segment.end:
             first = segment.end - position
@@ -33,7 +33,7 @@ class LogReader:
         return data
 
     def read_nowait(self, position: int, size: int) -> bytes | None:
-        """Like read, but None when the bytes are not in the page cache: then read in a thread."""
+        """As `read`, but None when the bytes are not in the page cache: then read in a thread."""
         segment = self._segment_to_read(position, size)
         if position + size > segment.end:
             return None
@@ -43,7 +43,7 @@ class LogReader:
         return data
 
     def read_record(self, position: int) -> bytes:
-        """Return the record at this position, whose size is not known. Raises what read raises."""
+        """Return the record at this position, of unknown size. Raises as `read`."""
         head = self.read_unchecked(position, _RECORD_HEAD_BYTES)
         size = record_size_at(head)
         if size == 0:
@@ -53,7 +53,7 @@ class LogReader:
         return self.read(position, size)
 
     def read_unchecked(self, position: int, size: int) -> bytes:
-        """Return visible bytes of one segment without checking what they are."""
+        """Return visible bytes of one segment without checks."""
         segment = self._segment_to_read(position, size)
         return segment.file.pread(size, position - segment.start)
 

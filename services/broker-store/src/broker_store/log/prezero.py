@@ -1,7 +1,7 @@
-"""Writes zeros over the blocks ahead of the tail, so that a flush finds them allocated (about a third faster).
+"""Writes zeros ahead of the tail, so that a flush finds allocated blocks (about a third faster).
 
-One background thread works in slices. It never touches a byte the writer has claimed: both sides take the lock
-to say what they are about to write, and the writer waits in the rare case that the two meet.
+One background thread works in slices. It never touches a byte that the writer has claimed: both sides take
+the lock to announce what they write, and the writer waits in the rare case that they meet.
 """
 
 import threading
@@ -13,11 +13,11 @@ from broker_store.log.settings import LogSettings
 from broker_store.log.spare_descriptors import NO_DESCRIPTOR
 
 _NOBODY = 1 << 62
-"""Start of the stretch in work when there is none: above every position."""
+"""Start of the current stretch when there is none: above every position."""
 
 
 class Prezero:
-    """Zeroes [claimed end, claimed end + prezero_bytes) in the tail and prepares the next segment."""
+    """Zeroes [claimed end, claimed end + prezero_bytes) in the tail, and prepares the next segment."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Prezero:
         self._thread: threading.Thread | None = None
 
     def start_thread(self) -> None:
-        """Begin to work in the background; does nothing when switched off."""
+        """Start the background thread. Does nothing when switched off."""
         if self._settings.prezero_bytes and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="prezero", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """End the background thread; the slice in work is finished first."""
+        """Stop the background thread after its current slice."""
         self._closing = True
         self._wake.set()
         if self._thread is not None:
@@ -63,7 +63,7 @@ class Prezero:
             self._own = None
 
     def follow(self, segment: Segment, end: int) -> None:
-        """Work ahead of a tail in this segment that ends here; nothing ahead is known to be zeroed."""
+        """Work ahead of a tail that ends here in this segment. Nothing ahead is known to be zeroed."""
         with self._lock:
             self._await_idle(0)
             self._segment = segment
@@ -76,7 +76,7 @@ class Prezero:
         self._wake.set()
 
     def claim(self, end: int) -> None:
-        """Say that bytes up to here are about to be written; waits until no zero can land below."""
+        """Announce that bytes up to here will be written. Waits until no zero can land below."""
         with self._lock:
             if self._busy_start < end:
                 self._await_idle(end)
@@ -86,7 +86,7 @@ class Prezero:
             self._wake.set()
 
     def take_spare(self, start: int) -> Segment:
-        """Return the segment at this position, prepared ahead or made now; the tail moves into it."""
+        """Return the segment at this position, prepared ahead or made now. The tail moves into it."""
         with self._lock:
             self._await_idle(0)
             spare, self._spare = self._spare, None
@@ -98,10 +98,10 @@ class Prezero:
         return spare
 
     def take_back(self, segment: Segment | None, end: int, unused: list[Segment]) -> None:
-        """Cut what a failed batch left behind: the tail ends here again, segments made for the batch are empty.
+        """Remove what a failed batch left: the tail ends here again, and segments made for the batch are empty.
 
-        Truncating and extending needs no space on a full disk and leaves zeros, whatever part was written. It is
-        synced, so that no crash brings back what was refused.
+        Truncating and extending needs no space on a full disk and leaves zeros, whatever was written. The
+        result is synced, so that no crash brings back what was refused.
         """
         with self._lock:
             self._await_idle(0)
@@ -116,7 +116,7 @@ class Prezero:
             self._claimed = self._zeroed_end = self._full_at = end
 
     def zero_slice(self) -> bool:
-        """Do one slice of work; False when there is nothing to do."""
+        """Do one slice of work. False when there is nothing to do."""
         with self._lock:
             work = self._next_slice()
             if work is None:
@@ -138,7 +138,7 @@ class Prezero:
                 self._zeroed_end = max(self._zeroed_end, end)
                 self._lock.notify_all()
         try:
-            file.sync()  # allocates the blocks now instead of in the next flush of a batch
+            file.sync()  # allocate the blocks now, not in the next flush of a batch
         except OSError as error:
             self._on_failure(error)
             return False
@@ -162,8 +162,8 @@ class Prezero:
     def _own_file(self, segment: Segment) -> File:
         """Return a descriptor of this thread's own.
 
-        The kernel reports a failed write-back once to each descriptor. A sync here on the one that flushes use would
-        take the report away from the flush that must not be answered.
+        The kernel reports a failed write-back once per descriptor. A sync here on the descriptor of flushes
+        would take the report away from the flush that must fail.
         """
         if self._own is None or self._own[0] != segment.path:
             if self._own is not None:
@@ -180,9 +180,7 @@ class Prezero:
 
     def _stop_zeroing(self, error: OSError, start: int) -> None:
         if error.errno in SPACE_ERRORS | NO_DESCRIPTOR:
-            self._full_at = (
-                self._claimed
-            )  # tried again when the tail has moved; the writer meets the end itself
+            self._full_at = self._claimed  # retried when the tail has moved; the writer meets the end itself
             self._wake_at = start
         else:
             self._on_failure(error)

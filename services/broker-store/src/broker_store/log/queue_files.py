@@ -1,6 +1,6 @@
-"""The files of a ConsumeQueue: writes its units, and knows which files and names must still be synced.
+"""The files of a ConsumeQueue: writes its units, and tracks which files and names must still be synced.
 
-Used by one thread; only what `take_unsynced` hands out is synced elsewhere.
+For one thread. Only what `take_unsynced` returns is synced elsewhere.
 """
 
 from broker_store.log.files import File
@@ -8,11 +8,14 @@ from broker_store.log.queue_units import QueueUnits
 from broker_store.log.settings import QUEUE_UNIT_BYTES
 
 TAIL_UNITS_KEPT = 32
-"""Newest units that stay in memory after a flush: pulls at the end of the queue need no file."""
+"""Newest units that stay in memory after a flush, so that pulls at the end of the queue need no file."""
 
 
 class QueueFiles(QueueUnits):
-    """Units in memory reach their files by `flush`, and the device when what `take_unsynced` returns was synced."""
+    """`flush` writes units from memory to their files.
+
+    They are on the device when what `take_unsynced` returns is synced.
+    """
 
     __slots__ = ()
 
@@ -23,7 +26,7 @@ class QueueFiles(QueueUnits):
 
     @property
     def is_durable(self) -> bool:
-        """Whether the files hold all units, and nothing of them waits for a sync."""
+        """Whether the files hold all units, and none waits for a sync."""
         return (
             self._flushed == self.max_offset
             and not self._unsynced
@@ -33,7 +36,7 @@ class QueueFiles(QueueUnits):
         )
 
     def flush(self) -> None:
-        """Write what is only in memory to the files; nothing is synced. OSError leaves it all in memory."""
+        """Write what is only in memory to the files, without a sync. On OSError it stays in memory."""
         while self._flushed < self.max_offset:
             first = self._flushed
             file_first = first - first % self._file_units
@@ -54,9 +57,9 @@ class QueueFiles(QueueUnits):
             self._tail_first += surplus
 
     def take_unsynced(self) -> tuple[list[File], list[str]]:
-        """Hand over the files, and the directories, that must be synced for all flushed units to be durable.
+        """Return the files and directories that must be synced to make all flushed units durable.
 
-        They stay owed until `synced`; `not_synced` takes them back.
+        They stay due until `synced`; `not_synced` takes them back.
         """
         files = [self._pool.get(path) for path in sorted(self._unsynced)]
         names, self._new_file = self._new_file, False
@@ -67,21 +70,21 @@ class QueueFiles(QueueUnits):
         return files, [self.directory, topic_directory, topic_directory.rpartition("/")[0]] if names else []
 
     def synced(self) -> None:
-        """Note that what was handed over is durable."""
+        """Record that the returned files are durable."""
         self._owed, self._owed_names = (), False
 
     def not_synced(self) -> None:
-        """Take back what was handed over and is not known to be durable: it is handed over again next time."""
+        """Take back files that are not known to be durable. They are returned again next time."""
         self._unsynced.update(self._owed)
         self._new_file |= self._owed_names
         self.synced()
 
     def note_new_directory(self) -> None:
-        """Somebody made our directory and first file: their names must be synced."""
+        """Record that our directory and first file were created: their names must be synced."""
         self._new_file = True
 
     def file_parts(self) -> list[tuple[str, str, int | None]]:
-        """Return (path, name, bytes in use) of the files with flushed units in reach; None in use = full."""
+        """Return (path, name, bytes in use) of the files with flushed readable units. None in use = full."""
         parts: list[tuple[str, str, int | None]] = []
         for first in range(self._first_file, self._flushed, self._file_units):
             path = self._path(first)

@@ -1,4 +1,4 @@
-"""The units of a ConsumeQueue as readers see them: in files of fixed size, the newest ones in memory."""
+"""The units of a ConsumeQueue as readers see them: in files of fixed size, the newest in memory."""
 
 from broker_store.log.errors import LogUnreadable
 from broker_store.log.file_pool import FilePool
@@ -7,13 +7,13 @@ from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
 from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 HOLE_SIZE = 0x7FFFFFFF
-"""Size field of a unit that names no record: its message is gone or was never there."""
+"""Size field of a unit that points to no record: its message is gone or never existed."""
 STEP_UNITS = 4096
-"""Units looked at per read when many are walked."""
+"""Units read at once when many are walked."""
 
 
 class QueueUnits:
-    """Units [min_offset, max_offset), to be read and searched."""
+    """Units [min_offset, max_offset), for reading and searching."""
 
     __slots__ = (
         "_file_bytes", "_file_units", "_first_file", "_flushed", "_new_file", "_owed", "_owed_names", "_pool", "_tail", "_tail_first",
@@ -25,7 +25,7 @@ class QueueUnits:
         self.min_offset = 0
         self.max_offset = 0
         self.covered_end = 0
-        """Units below this offset are covered by the last checkpoint, in the files or in the unit journal."""
+        """The last checkpoint covers units below this offset, in the files or in the unit journal."""
         self._pool = pool
         self._file_units = settings.queue_file_units
         self._file_bytes = settings.queue_file_bytes
@@ -39,13 +39,13 @@ class QueueUnits:
         self._owed_names = False
 
     def read(self, offset: int, count: int) -> bytes:
-        """Return up to count units from this offset on, never beyond the end; none for an offset outside."""
+        """Return up to count units from this offset on, never beyond the end. None for an offset outside."""
         units = self._read(offset, count, nowait=False)
         assert units is not None
         return units
 
     def read_nowait(self, offset: int, count: int) -> bytes | None:
-        """Like read, but None when they are not in the page cache."""
+        """As `read`, but None when they are not in the page cache."""
         return self._read(offset, count, nowait=True)
 
     def _read(self, offset: int, count: int, *, nowait: bool) -> bytes | None:
@@ -74,9 +74,9 @@ class QueueUnits:
         return file.pread_nowait(size, at) if nowait else file.pread(size, at)
 
     def offset_at(self, position: int) -> int:
-        """Return the first offset whose record lies at or above this position; max_offset if none does.
+        """Return the first offset whose record is at or above this position, max_offset if there is none.
 
-        Units that are holes take no part: they belong to the next real one.
+        Holes do not count: they belong to the next real unit.
         """
         low, high = self.min_offset, self.max_offset
         while low < high:
@@ -89,7 +89,7 @@ class QueueUnits:
         return low
 
     def end_below(self, position: int) -> int:
-        """Return one above the last offset whose record lies below this position; max_offset where all do."""
+        """Return one above the last offset whose record is below this position, max_offset where all are."""
         last = self.max_offset - 1
         if last < self.min_offset:
             return self.max_offset
@@ -97,7 +97,7 @@ class QueueUnits:
         return self.max_offset if size != HOLE_SIZE and at < position else self.offset_at(position)
 
     def position_after(self, position: int) -> int | None:
-        """Return the lowest position above this one that a unit names, None if none does."""
+        """Return the lowest position above this one that a unit points to, None if there is none."""
         real, found = self._next_real(self.offset_at(position + 1), self.max_offset)
         return found if real < self.max_offset else None
 
@@ -105,7 +105,7 @@ class QueueUnits:
         step = 1
         while offset < end:
             units = self.read(offset, min(step, end - offset))
-            if len(units) < QUEUE_UNIT_BYTES:  # without this the walk would never end
+            if len(units) < QUEUE_UNIT_BYTES:  # otherwise the walk would never end
                 raise LogUnreadable(
                     f"{self.directory} has no unit {offset}, though its queue reaches to {self.max_offset}: "
                     "a queue file was cut or removed by another program; restart the store to rebuild it"

@@ -1,8 +1,8 @@
-"""Opens a log after any kind of end: checks what is there, finds where it ends, cuts the rest, says what it saw.
+"""Opens a log after any kind of end: checks its content, finds its end, cuts the rest, and reports what it found.
 
-A generator in slices: reads of what was already checked may be served between them. It hands every record from the
-starting point on to the layer above, which fills queues and index; doing so twice changes nothing. Below the confirm
-offset a bad record is damage, reported as a hole; above it the first bad record is the end of the log.
+A generator in slices: checked data may be read between them. It passes every record from the starting point
+on to the caller, which fills queues and index; doing so twice changes nothing. Below the confirm offset a
+bad record is damage, reported as a hole. Above it the first bad record is the end of the log.
 """
 
 from bisect import bisect_left
@@ -21,14 +21,14 @@ from broker_store.log.segment import Segment
 from gantry_wire.record import BLANK
 
 CHUNK_BYTES = 256 * 1024
-"""Read and checked per slice: about a thousand records, a few milliseconds with what the layer above does."""
+"""Read and checked per slice: about a thousand records, a few milliseconds with the caller's work."""
 _EVERYTHING = 1 << 62
 _position_of = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Whole, undamaged records in log order; `end` is where the last one ends."""
+    """Whole, undamaged records in log order. `end` is where the last one ends."""
 
     records: list[ScannedRecord]
     end: int
@@ -36,20 +36,20 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Bytes below the confirm offset that hold no readable record: messages were lost to damage."""
+    """Bytes below the confirm offset without a readable record: damage has destroyed messages."""
 
     start: int
     end: int
     fault: str
     units: int
-    """Units of queues that named records there and are holes now."""
+    """Queue units that pointed to records there and are holes now."""
     suspect: ScannedRecord | None
-    """What the first record there says of itself, if only its body is damaged: leave a hole at its queue offset."""
+    """The first record's own fields, if only its body is damaged: leave a hole at its queue offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What lay above the end of the log: unacknowledged leftovers of a crash, now zeroed."""
+    """What followed the end of the log: unacknowledged leftovers of a crash, now zeroed."""
 
     position: int
     size: int
@@ -58,7 +58,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The log is open for appends; everything below `end` is durable."""
+    """The log is open for appends. Everything below `end` is durable."""
 
     start: int
     end: int
@@ -69,13 +69,14 @@ Event: TypeAlias = Found | Hole | Cut | Recovered
 
 
 class Recovery:
-    """One opening of a log. `start` is fixed at construction; load the queues with `load_queue`, then `run`.
+    """One opening of a log. `start` is fixed at construction; load the queues with `load_queue`, then call `run`.
 
-    With `rebuild` everything is walked from the first record on, and all units are made again. `is_preamble` knows
-    the records a segment begins with: an unconfirmed segment that holds no others may lack some of them and goes.
-    `records_together` says by the properties of a record how many, from it on, were written as one: an unconfirmed tail
-    that lacks some of them is cut in front of the first. `units_from` is the position below which the files of the queues
-    are whole, where that is not all below the start: the caller has the rest, and gives it after `load_queue`.
+    With `rebuild` everything is walked from the first record on, and all units are made again.
+    `is_preamble` recognizes the first records of a segment: an unconfirmed segment that holds no others may
+    lack some of them and is dropped. `records_together` returns from a record's properties how many
+    records, from it on, were written as one: an unconfirmed tail that lacks some of them is cut before the
+    first. The queue files are complete below `units_from`, if that is not the start: the caller has the
+    rest and adds it after `load_queue`.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Recovery:
 
     @property
     def target(self) -> int:
-        """At least how far the walk will go, for showing progress."""
+        """Lowest end of the walk, to show progress."""
         return max(self.confirm, self.start)
 
     def load_queue(self, queue: ConsumeQueue) -> None:
@@ -120,11 +121,11 @@ class Recovery:
         self._queues.append(queue)
 
     def know(self, queue: ConsumeQueue) -> None:
-        """Let a queue that has no files yet take part: damage makes holes in it too."""
+        """Include a queue that has no files yet: damage makes holes in it too."""
         self._queues.append(queue)
 
     def run(self) -> Generator[Event, None, None]:
-        """Walk, cut, sync, and leave the log ready. Raises LogUnreadable when the disk refuses."""
+        """Walk, cut, sync, and leave the log ready. Raises LogUnreadable when the disk fails."""
         log = self._log
         if self.is_crash:
             self._reread()
@@ -161,7 +162,7 @@ class Recovery:
         return start
 
     def _start_by_times(self) -> int:
-        """As RocketMQ: the newest segment whose first record is older than the checkpoint."""
+        """Return the start as RocketMQ does: the newest segment whose first record is older than the checkpoint."""
         safe_ms = self._last.times.safe_ms
         for segment in reversed(self._log.segments):
             first = scan_one(segment, segment.start)
@@ -177,7 +178,7 @@ class Recovery:
         return found is not None and found[1] == size and found[3] == offset
 
     def _missing_below_start(self) -> list[tuple[int, int]]:
-        """Return the stretches below the start whose segments are gone though retention did not take them."""
+        """Return the stretches below the start whose segments are missing though retention did not remove them."""
         segments = [segment for segment in self._log.segments if segment.start < self.start]
         ends = [segment.end for segment in segments] or [self._log.min_position]
         starts = [segment.start for segment in segments[1:]] + [self.start]
@@ -186,13 +187,13 @@ class Recovery:
     # --- walking -------------------------------------------------------------------------------------------
 
     def _reread(self) -> None:
-        """Make sure that what is about to be checked is what the device holds, not what memory remembers.
+        """Make sure that the check reads what the device holds, not the page cache.
 
-        After a failed flush the page cache shows bytes the device never took.
+        After a failed flush the page cache holds bytes that the device does not.
         """
         reread_from = max(
             self.confirm, self.start
-        )  # what is confirmed was checked to be durable by the run that noted it
+        )  # what is confirmed was durable when the earlier run recorded it
         for segment in self._log.segments:
             if segment.end > min(self.confirm, self.start):
                 try:
@@ -205,10 +206,11 @@ class Recovery:
                     segment.file.drop_cached(within, segment.end - segment.start - within)
 
     def _walk(self) -> Generator[Event, None, tuple[int, str]]:
-        """Yield what is found from the start on; return where the log ends and what is wrong there."""
+        """Yield what is found from the start on. Returns where the log ends and what is wrong there."""
         log, position = self._log, self.start
         resume = Resume(log, self.confirm, self._queues, self._leftovers)
-        # What may still prove incomplete: nothing but the preamble of a segment, or records that belong together.
+        # What may still be incomplete: the preamble of a segment without more, or records that belong
+        # together.
         held: list[ScannedRecord] = []
         held_fault = ""
         while True:
@@ -241,7 +243,7 @@ class Recovery:
         )
 
     def _whole(self, found: list[ScannedRecord]) -> int:
-        """Return how many of these records are whole with all that belong to them; above the confirm offset only."""
+        """Return how many of these records are complete with all that belong to them. Above the confirm offset only."""
         if found[-1][0] < self.confirm:
             return len(found)
         at = bisect_left(found, self.confirm, key=_position_of)
@@ -268,7 +270,7 @@ class Recovery:
     # --- the end -------------------------------------------------------------------------------------------
 
     def _drop_above(self, end: int) -> int:
-        """Zero what lies at or above the end; returns how many bytes of something were there."""
+        """Zero what lies at or above the end. Returns how many nonzero bytes there were."""
         above = [segment for segment in self._log.segments if segment.end > end]
         dropped = sum(_used_bytes(segment, max(end, segment.start)) for segment in above)
         if dropped or any(segment.start >= end for segment in above):
@@ -282,7 +284,7 @@ class Recovery:
 
 
 def _walk_slice(segment: Segment, position: int, found: list[ScannedRecord]) -> tuple[int, Stop, str]:
-    """Check about one chunk; returns the new position, which lies in the next segment behind a blank."""
+    """Check about one chunk. Returns the new position, which is in the next segment after a blank."""
     left = segment.end - position
     chunk = _read(segment, position, min(CHUNK_BYTES, left))
     at, stop, fault = scan_records(chunk, position, 0, found)
@@ -309,7 +311,7 @@ def _read(segment: Segment, position: int, size: int) -> bytes:
 
 
 def _used_bytes(segment: Segment, start: int) -> int:
-    """How far above the start other bytes than zeros lie in this segment."""
+    """Return how far above the start this segment holds other bytes than zeros."""
     used = start
     at = segment.file.next_data(start - segment.start)
     while at is not None and segment.start + at < segment.end:

@@ -1,8 +1,8 @@
-"""Finds where to go on behind damage: the next record that something proves.
+"""Finds where to continue after damage: the next record with a proof.
 
-Proofs, strongest first: the damaged record's own size, if a record starts right behind it; a queue's unit, also one
-that lay on the disk above the last checkpoint; a chain of records that link. A record forged inside a body passes
-none of the first two.
+Proofs, strongest first: the damaged record's own size, if a record starts right after it; a queue's unit,
+even one on disk above the last checkpoint; a chain of linked records. A record forged inside a body passes
+neither of the first two.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,14 @@ from gantry_wire.record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_re
 from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 LINKS_MIN = 8
-"""Records that must follow each other before a chain without another proof is believed."""
+"""Records that must follow each other before a chain without other proof is trusted."""
 _SEARCH_BYTES = 1024 * 1024
 _MAGIC_AT = 4
 _MAGICS = tuple(Struct(">I").pack(magic) for magic in (MAGIC_V1, MAGIC_V2))
 
 
 class Leftovers:
-    """Units that lay on the disk above the starting point of a recovery: no truth, but proof of records they match."""
+    """Units on disk above the starting point of a recovery: invalid, but proof of records they match."""
 
     def __init__(self) -> None:
         self._units: list[tuple[ConsumeQueue, int, bytes]] = []
@@ -36,7 +36,7 @@ class Leftovers:
             self._units.append((queue, first_offset, units))
 
     def sizes_at(self, position: int) -> list[int]:
-        """Return the sizes that units give to the record at this position."""
+        """Return the sizes that units give for the record at this position."""
         return [
             size
             for _, _, units in self._units
@@ -45,7 +45,7 @@ class Leftovers:
         ]
 
     def position_after(self, position: int) -> int | None:
-        """Return the lowest position above this one that a unit names."""
+        """Return the lowest position above this one that a unit points to."""
         return min(
             (
                 at
@@ -57,7 +57,7 @@ class Leftovers:
         )
 
     def offsets_used(self, start: int, end: int) -> dict[ConsumeQueue, int]:
-        """Return, by queue, one above the highest offset of a record in [start, end): it must not be used again."""
+        """Return, by queue, one above the highest offset of a record in [start, end), which must not be used again."""
         used: dict[ConsumeQueue, int] = {}
         for queue, first, units in self._units:
             for place, (at, size, _) in enumerate(CONSUME_QUEUE_UNIT.iter_unpack(units)):
@@ -67,7 +67,7 @@ class Leftovers:
 
 
 class Resume:
-    """Looks for the next proven record below the confirm offset."""
+    """Finds the next proven record below the confirm offset."""
 
     def __init__(
         self, log: CommitLog, confirm: int, queues: Sequence[ConsumeQueue], leftovers: Leftovers
@@ -78,7 +78,7 @@ class Resume:
         self._leftovers = leftovers
 
     def after(self, bad: int) -> int:
-        """Return where to go on behind the bad record at this position: at most the confirm offset."""
+        """Return where to continue after the bad record at this position: at most the confirm offset."""
         sizes = [*([suspect[1]] if (suspect := self.suspect(bad)) else []), *self._leftovers.sizes_at(bad)]
         for size in sizes:
             if size > 0 and bad + size <= self._confirm and self._starts_something(bad + size):
@@ -87,7 +87,7 @@ class Resume:
         return self._find_chain(bad + 1, min(limit, self._confirm))
 
     def suspect(self, bad: int) -> ScannedRecord | None:
-        """Return what the bad record says of itself, if all but its body is in order."""
+        """Return the bad record's own fields, if all but its body is intact."""
         segment = self._log.segment_at(bad)
         if segment is None:
             return None
@@ -164,7 +164,7 @@ class Resume:
 
 
 def scan_one(segment: Segment, position: int) -> ScannedRecord | None:
-    """Return the whole, undamaged record at this position, if one is there."""
+    """Return the whole, undamaged record at this position, None if there is none."""
     head = _read(segment, position, BLANK.size)
     size = record_size_at(head) if len(head) == BLANK.size else 0
     if size == 0 or position + size > segment.end:
@@ -185,7 +185,7 @@ def _magic_places(data: bytes) -> list[int]:
 
 
 def _read(segment: Segment, position: int, size: int) -> bytes:
-    """Read bytes of a damaged stretch; what the device cannot read reads as nothing."""
+    """Read bytes of a damaged stretch. What the device cannot read counts as nothing."""
     try:
         return segment.file.pread(max(min(size, segment.end - position), 0), position - segment.start)
     except OSError:

@@ -1,4 +1,4 @@
-"""Which segment may be deleted, and why. Pure: ages, hours and free space come in, one decision goes out."""
+"""Which segment may be deleted, and why. Pure: takes ages, hours and free space, returns one decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ class SegmentAge(NamedTuple):
 
 
 class DiskUse(NamedTuple):
-    """Space of the file system the log lies on."""
+    """Space of the file system that holds the log."""
 
     total_bytes: int
     free_bytes: int
 
     @property
     def used_ratio(self) -> float:
-        """Used part, 0 to 1."""
+        """Used share, 0 to 1."""
         return 1 - self.free_bytes / self.total_bytes if self.total_bytes else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """When segments go. Ratios are parts of 1."""
+    """When segments are deleted. Ratios are shares of 1."""
 
     keep_ms: int = 72 * _HOUR_MS
     delete_hours: frozenset[int] = frozenset({4})
@@ -38,9 +38,9 @@ class RetentionSettings:
     full_ratio: float = 0.75
     """Above this use, expired segments are deleted at any hour."""
     forced_ratio: float = 1.0
-    """Above this use, segments are deleted whatever their age. RocketMQ has 0.85; here only free bytes force."""
+    """Above this use, segments are deleted at any age. RocketMQ has 0.85; here only free bytes force it."""
     forced_free_bytes: int = 448 * 1024 * 1024
-    """Below this much free space, segments are deleted whatever their age: before sends would be refused."""
+    """Below this much free space, segments are deleted at any age, before sends would be refused."""
 
     def __post_init__(self) -> None:
         """Refuse limits outside their range."""
@@ -51,13 +51,13 @@ class RetentionSettings:
 
 
 class Verdict(Enum):
-    """What is to happen to the oldest segment."""
+    """Decision about the oldest segment."""
 
     KEEP = "keep"
     DELETE_EXPIRED = "expired"
     DELETE_FORCED = "forced"
     HELD = "held"
-    """It is expired but holds an undecided item: its owner is to roll that forward."""
+    """Expired, but it holds an undecided item: the owner must roll it forward."""
     HELD_BUT_NEEDED = "held but needed"
     """Its space is needed too: refuse sends rather than drop the item."""
 
@@ -70,7 +70,7 @@ def judge_oldest(
     local_hour: int,
     held_from: int | None = None,
 ) -> Verdict:
-    """Judge the oldest segment; ask again after each deletion. The newest is never deleted.
+    """Judge the oldest segment. Call again after each deletion. The newest is never deleted.
 
     `held_from` is the lowest position of an undecided item of a system queue, None if there is none.
     """

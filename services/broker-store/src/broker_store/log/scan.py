@@ -1,6 +1,7 @@
-"""Walks over records that lie back to back and checks each: the one loop that recovery and first reads depend on.
+"""Walks adjacent records and checks each: the one loop that recovery and first reads depend on.
 
-About a microsecond per record, so a gigabyte of small messages takes seconds. Knows bytes only, no file.
+Takes about a microsecond per record, so a gigabyte of small messages takes seconds. Knows bytes only, no
+file.
 """
 
 from enum import Enum
@@ -23,18 +24,18 @@ ScannedRecord: TypeAlias = tuple[int, int, int, int, int, int, int, bytes, bytes
 """Position, size, queue id, queue offset, system flag, store time (ms), body CRC, topic, properties."""
 
 _FIXED_V4 = Struct(">iIii4xqqi16xq20xi")
-"""The fixed part of a V1 record with IPv4 hosts without the fields nobody needs here; see gantry_wire.record."""
+"""The fixed part of a V1 record with IPv4 hosts, without the fields not needed here; see gantry_wire.record."""
 _FIXED_BYTES = RECORD_BYTES_MIN - 3
 assert _FIXED_V4.size == _FIXED_BYTES
 _HOST_V6_BITS = 0x30
 COPIED_BYTES = 512
-"""A body below this size is copied to be checked: cheaper than a view of it."""
+"""A smaller body is copied for its check, which is cheaper than a view."""
 RECORD_BYTES_LIMIT = 64 * 1024 * 1024
-"""No record is longer, whatever its first four bytes claim: bounds what damage can make a reader allocate."""
+"""No record is longer, whatever its first four bytes claim. Bounds what damage can make a reader allocate."""
 
 
 TORN_BYTES = 512
-"""The least a disk writes whole. What a crash kept from being written reads as zeros, in steps of this."""
+"""The smallest unit that a disk writes whole. What a crash kept from being written reads as zeros, in steps of this."""
 ZERO_SECTOR = bytes(TORN_BYTES)
 TORN_REASON = "its topic or properties were not written whole"
 
@@ -43,7 +44,7 @@ class Stop(Enum):
     """Why a walk ended."""
 
     MORE = "more"
-    """The bytes end inside a record that looks whole so far."""
+    """The bytes end inside a record that is intact so far."""
     BLANK = "blank"
     """The rest of the segment is unused."""
     ZERO = "zero"
@@ -55,9 +56,9 @@ class Stop(Enum):
 def scan_records(  # noqa: C901, PLR0911 - one loop without calls: it runs once per record of a rebuild
     buffer: bytes, base: int, at: int, found: list[ScannedRecord]
 ) -> tuple[int, Stop, str]:
-    """Append the whole, undamaged records from `at` on; `base` is the position of the first byte of the buffer.
+    """Append the whole, undamaged records from `at` on. `base` is the position of the buffer's first byte.
 
-    Returns where it stopped, why, and in words what is wrong there.
+    Returns where it stopped, why, and a message about the fault.
     """
     view = memoryview(buffer)
     available = len(buffer)
@@ -107,15 +108,15 @@ def scan_records(  # noqa: C901, PLR0911 - one loop without calls: it runs once 
 
 
 def is_torn(topic: bytes, properties: bytes) -> bool:
-    """Whether the end of a record, which no CRC covers, was not written whole before a power cut.
+    """Whether the end of a record, which no CRC covers, was not fully written before a power cut.
 
-    Nothing ends in a zero byte, and no send may hold a sector of them, so zeros there are what was never written.
+    Nothing ends in a zero byte, and no send may hold a sector of them, so zeros there were never written.
     """
     return (properties or topic)[-1:] == b"\0" or ZERO_SECTOR in properties
 
 
 def record_size_at(head: bytes) -> int:
-    """Return the size named by the first eight bytes of a record, 0 if they begin none."""
+    """Return the size in a record's first eight bytes, 0 if they begin none."""
     size, magic = BLANK.unpack_from(head)
     return size if magic in (MAGIC_V1, MAGIC_V2) and RECORD_BYTES_MIN <= size <= RECORD_BYTES_LIMIT else 0
 
@@ -138,7 +139,7 @@ def _no_record(size: int, magic: int) -> tuple[Stop, str]:
 
 
 def _scan_uncommon(buffer: bytes, base: int, at: int, found: list[ScannedRecord]) -> tuple[Stop, str] | None:
-    """Take a record with a long topic or an IPv6 host."""
+    """Read a record with a long topic or an IPv6 host."""
     size = record_size_at(buffer[at : at + BLANK.size])
     if size == 0:
         return Stop.BAD, "its size is impossible"

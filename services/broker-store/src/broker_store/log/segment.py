@@ -10,7 +10,7 @@ _NAME_DIGITS = 20
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """One open CommitLog file: positions start ≤ p < end lie in it."""
+    """One open CommitLog file with positions start ≤ p < end."""
 
     start: int
     end: int
@@ -19,26 +19,26 @@ class Segment:
 
 
 def file_name(position: int) -> str:
-    """Name of the file that starts at this position: 20 digits."""
+    """Return the name of the file that starts at this position: 20 digits."""
     return f"{position:0{_NAME_DIGITS}d}"
 
 
 def parse_file_name(name: str) -> int | None:
-    """Position named by a file name, None for a foreign file."""
+    """Return the position in a file name, None for a foreign file."""
     return int(name) if len(name) == _NAME_DIGITS and name.isdecimal() else None
 
 
 def open_segment(files: Files, directory: str, start: int, segment_bytes: int) -> Segment:
-    """Open the segment at this position; it is made, or extended to full size, if needed."""
+    """Open the segment at this position; create it or extend it to full size if needed."""
     path = f"{directory}/{file_name(start)}"
     return Segment(start, start + segment_bytes, path, files.open(path, create_bytes=segment_bytes))
 
 
 def load_segments(files: Files, directory: str, segment_bytes: int) -> list[Segment]:
-    """Open all segments in order. Gaps between them are left for recovery to report.
+    """Open all segments in order. Recovery reports gaps between them.
 
-    A last file that is too short (a crash while it was made) is extended; any other size refuses the start, as
-    in RocketMQ: the segment size of a log cannot be changed.
+    A last file that is too short (a crash during its creation) is extended. Any other size refuses the
+    start, as in RocketMQ: the segment size of a log cannot be changed.
     """
     starts = [start for name in files.listdir(directory) if (start := parse_file_name(name)) is not None]
     segments: list[Segment] = []

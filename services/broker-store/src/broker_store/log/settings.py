@@ -1,33 +1,33 @@
-"""Sizes of the log's files and the pace of its background work. Defaults are RocketMQ's file sizes."""
+"""Sizes of the log's files and the pace of its background work. The default file sizes are RocketMQ's."""
 
 from dataclasses import dataclass
 
 from gantry_wire.limits import RECORD_BYTES_MAX
 
 BLANK_BYTES = 8
-"""The end-of-file mark that must still fit behind the last record of a segment."""
+"""The end-of-file mark that must still fit after the last record of a segment."""
 QUEUE_UNIT_BYTES = 20
 RESERVE_BYTES = 64 * 1024 * 1024
-"""Size of the ballast file that keeps acks and offsets going on a full disk."""
+"""Size of the ballast file that keeps acks and offsets working on a full disk."""
 RESERVE_FILE = "gantry/reserve"
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Everything the log lets be chosen; sizes of existing files must not be changed afterwards."""
+    """Settings of the log. Sizes of existing files must not be changed."""
 
     segment_bytes: int = 1 << 30
     queue_file_units: int = 300_000
     index_slots: int = 5_000_000
     index_entries: int = 20_000_000
     prezero_bytes: int = 16 * 1024 * 1024
-    """How far ahead of the tail blocks are written with zeros; 0 switches it off."""
+    """How far ahead of the tail blocks are zeroed. 0 switches it off."""
     prezero_slice_bytes: int = 1024 * 1024
     free_bytes_min: int = 192 * 1024 * 1024
     """Below this much free space sends are refused."""
     reserve_bytes: int = RESERVE_BYTES
     checkpoint_bytes: int = 64 * 1024 * 1024
-    """Log written since the last checkpoint that makes the next one due: bounds what a crash re-reads."""
+    """Log bytes since the last checkpoint that make the next one due. Bounds what a start reads after a crash."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that contradict each other."""
@@ -40,7 +40,7 @@ class LogSettings:
 
     @property
     def queue_file_bytes(self) -> int:
-        """Size of one ConsumeQueue file."""
+        """Return the size of a ConsumeQueue file."""
         return self.queue_file_units * QUEUE_UNIT_BYTES
 
 

@@ -1,8 +1,9 @@
 # ruff: noqa: ARG002, D102 - the Protocols in `files` say what the operations promise
-"""A disk in memory that can crash, fill up and fail: the `Files` interface for tests and for proofs.
+"""A disk in memory that can crash, fill up and fail: the `Files` interface for tests and proofs.
 
-It keeps what programs see (the page cache) apart from what the device is known to hold, and enumerates every state a
-power cut may leave: each sector old, new, or as of any write between; names as of any point since their last sync.
+It separates what programs see (the page cache) from what the device certainly holds, and enumerates every
+state a power cut may leave: each sector old, new, or as of any write between; names as of any point since
+their last sync.
 """
 
 import errno
@@ -100,7 +101,7 @@ class SimulatedFile:
 
 
 class SimulatedFiles:
-    """A disk of its own. `trace` lists every operation; `faults` are met once each; `capacity` bytes may be used."""
+    """A simulated disk. `trace` lists every operation, each of `faults` occurs once, and `capacity` bytes may be used."""
 
     def __init__(self, capacity: int = 1 << 40) -> None:
         self.capacity = capacity
@@ -116,7 +117,7 @@ class SimulatedFiles:
         self._durable_names: dict[str, Inode] = {}
         self._name_versions: dict[str, list[dict[str, Inode]]] = {}
         self._syncing = threading.Lock()
-        """Directories are synced by several threads of a store."""
+        """Several threads of a store sync directories."""
 
     # --- the interface -------------------------------------------------------------------------------------
 
@@ -190,7 +191,7 @@ class SimulatedFiles:
         prefix = path.rstrip("/") + "/"
         with self._syncing:
             kept = {name: inode for name, inode in self._durable_names.items() if not _is_in(name, prefix)}
-            # copied first: while a tuple is made of it another thread may come to its turn, and add a name
+            # copied first: another thread may add a name meanwhile
             kept.update({name: inode for name, inode in self._names.copy().items() if _is_in(name, prefix)})
             self._durable_names = kept
             self._name_versions.pop(prefix, None)
@@ -216,7 +217,7 @@ class SimulatedFiles:
     # --- faults --------------------------------------------------------------------------------------------
 
     def step(self, operation: str, path: str) -> None:
-        """Record an operation, or fail it as told."""
+        """Record an operation, or fail it as configured."""
         if self.crash_after is not None:
             if self.crash_after == 0:
                 raise Crashed(operation, path)
@@ -231,7 +232,7 @@ class SimulatedFiles:
         self.trace.append((operation, path))
 
     def allocate(self, inode: Inode, position: int, size: int) -> int:
-        """Take blocks for a write; returns how many of its bytes have room."""
+        """Take blocks for a write. Returns how many of its bytes have room."""
         free = (self.capacity - self._used_bytes()) // _BLOCK_BYTES
         for block in range(position // _BLOCK_BYTES, -(-(position + size) // _BLOCK_BYTES)):
             if block not in inode.blocks:
@@ -249,7 +250,7 @@ class SimulatedFiles:
         inode.synced()
 
     def write_at(self, path: str, position: int, data: bytes) -> None:
-        """Put bytes onto the device past every rule."""
+        """Put bytes onto the device, bypassing every rule."""
         inode = self._inode(path)
         inode.seen[position : position + len(data)] = data
         inode.changed(position, position + len(data))
@@ -262,7 +263,7 @@ class SimulatedFiles:
         return self._copy({name: bytes(inode.seen) for name, inode in self._names.copy().items()})
 
     def crash_states(self, states_max: int, seed: int = 0) -> Iterator["SimulatedFiles"]:
-        """Yield disks that a power cut may leave now: all of them if they are at most states_max, else a sample.
+        """Yield disks that a power cut may leave now: all of them if there are at most states_max, else a sample.
 
         The sample holds the extremes (nothing unsynced survived, all of it did) and random mixtures.
         """
@@ -319,7 +320,7 @@ class SimulatedFiles:
 
 
 class Crashed(BaseException):
-    """The simulated machine lost power: nothing may catch this but the test."""
+    """The simulated machine lost power. Only the test may catch this."""
 
 
 def _has_data(content: Data, at: int) -> bool:

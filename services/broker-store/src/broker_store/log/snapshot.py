@@ -1,7 +1,7 @@
-"""Snapshots for readers of the files: hard links of segments and full queue files, copies of the rest, a manifest.
+"""Snapshots for programs that read the files: hard links of segments and full queue files, copies of the rest, a manifest.
 
-Everything below the manifest's end is immutable, so whoever reads a snapshot twice reads the same bytes. Retention
-unlinks and never truncates, so links keep what it deletes until the snapshot goes.
+Everything below the manifest's end is immutable, so reading a snapshot twice returns the same bytes.
+Retention unlinks and never truncates, so links keep what it deletes until the snapshot is dropped.
 """
 
 import os
@@ -20,11 +20,11 @@ _COPY_BYTES = 1024 * 1024
 
 
 class SnapshotUnknown(LogError):
-    """No snapshot has this id, or its time to live is over: make a new one."""
+    """No snapshot has this id, or it has expired. Make a new one."""
 
 
 class QueueRange(msgspec.Struct, frozen=True, rename="camel"):
-    """One queue of a snapshot: its units lie in `directory`, below the snapshot's."""
+    """One queue of a snapshot. Its units are in `directory`, below the snapshot's."""
 
     directory: str
     min_offset: int
@@ -32,7 +32,7 @@ class QueueRange(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Manifest(msgspec.Struct, frozen=True, rename="camel"):
-    """What a snapshot holds. Positions at or above `end_position`, units at or above `max_offset` mean nothing."""
+    """Content of a snapshot. Positions at or above `end_position` and units at or above `max_offset` are invalid."""
 
     id: str
     directory: str
@@ -49,14 +49,14 @@ class Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is still to be copied for a manifest: (source, target, bytes); None = link it."""
+    """What must still be copied for a manifest: (source, target, bytes). None = link it."""
 
     manifest: Manifest
     copies: list[tuple[str, str, int | None]]
 
 
 class Snapshots:
-    """Makes and drops snapshots below `gantry/snapshots` of a store."""
+    """Makes and drops snapshots in `gantry/snapshots` of a store."""
 
     def __init__(self, files: Files, store_directory: str, log_id: bytes) -> None:
         self._files = files
@@ -64,12 +64,13 @@ class Snapshots:
         self._root = f"{store_directory}/gantry/snapshots"
         self._log_id = log_id.hex()
         self._making: set[str] = set()
-        """Those that are not whole yet: `expire`, which runs beside the loop, leaves them alone."""
+        """Incomplete snapshots. `expire`, which runs in a thread, skips them."""
 
     def plan(self, log: CommitLog, queues: Iterable[ConsumeQueue], now_ms: int, ttl_ms: int) -> Plan:
-        """Fix what the snapshot holds and link the segments; called in the loop, which owns log and queues. `finish` must follow.
+        """Fix the content of the snapshot and link the segments. Call it in the loop, which owns log and queues. `finish` must follow.
 
-        Consumer offsets are copied before queues are measured, queues before the end: lag is never negative.
+        Consumer offsets are copied before queues are measured, and queues before the end, so lag is never
+        negative.
         """
         snapshot_id = os.urandom(8).hex()
         self._making.add(snapshot_id)
@@ -121,7 +122,7 @@ class Snapshots:
         return Plan(manifest, copies)
 
     def finish(self, plan: Plan) -> Manifest:
-        """Copy the queues; called in a thread. OSError: the snapshot is incomplete, drop it."""
+        """Copy the queues. Call it in a thread. On OSError the snapshot is incomplete: drop it."""
         try:
             for source, target, size in plan.copies:
                 self._files.make_dirs(target.rpartition("/")[0])
@@ -140,7 +141,7 @@ class Snapshots:
         self._files.remove_dir(f"{self._root}/{snapshot_id}")
 
     def expire(self, now_ms: int) -> list[str]:
-        """Remove snapshots whose time is over, and incomplete ones of an earlier run; returns their ids."""
+        """Remove expired snapshots, and incomplete ones of an earlier run. Returns their ids."""
         gone = [
             snapshot_id
             for snapshot_id in self._files.listdir(self._root)
@@ -152,7 +153,7 @@ class Snapshots:
         return gone
 
     def find(self, snapshot_id: str) -> Manifest | None:
-        """Return the manifest of a snapshot, None if there is none that can be read."""
+        """Return the manifest of a snapshot, None if it cannot be read."""
         content = self._files.read_bytes(f"{self._root}/{snapshot_id}/manifest.json")
         try:
             return msgspec.json.decode(content, type=Manifest) if content else None
@@ -173,5 +174,5 @@ class Snapshots:
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest as plain values, for an answer over HTTP."""
+    """Return the manifest as plain values for an HTTP answer."""
     return msgspec.to_builtins(manifest)

@@ -1,4 +1,4 @@
-"""Free space: when sends are refused, the ballast that keeps acks and offsets going meanwhile, and how it heals."""
+"""Free space: when sends are refused, the ballast that keeps acks and offsets working meanwhile, and recovery from a full disk."""
 
 from broker_store.log.commit_log import CommitLog, LogState
 from broker_store.log.files import Files
@@ -9,7 +9,7 @@ HEALED_MARGIN_BYTES = 16 * 1024 * 1024
 
 
 class Space:
-    """Keeps `gantry/reserve` as long as there is room, gives it up when the disk fills. Called in one thread."""
+    """Keeps `gantry/reserve` while there is room, and frees it when the disk fills. Called in one thread."""
 
     def __init__(self, files: Files, store_directory: str, log: CommitLog) -> None:
         self._files = files
@@ -21,13 +21,13 @@ class Space:
 
     @property
     def has_ballast(self) -> bool:
-        """Whether the reserve is whole."""
+        """Whether the reserve has its full size."""
         return self._files.exists(self._path) and self._files.size(self._path) == self._reserve_bytes
 
     def check(self) -> LogState:
-        """Compare free space with the limits, about once a second and after every DiskFull; returns the state.
+        """Compare free space with the limits, about once a second and after every DiskFull. Returns the state.
 
-        May take as long as writing the ballast takes.
+        May take as long as writing the ballast.
         """
         free = self._files.free_bytes(self._directory)
         if self._log.state is LogState.RUNNING:
@@ -54,7 +54,7 @@ class Space:
         try:
             file.zero(0, self._reserve_bytes)
             file.sync()
-        except OSError:  # the space went elsewhere meanwhile; the next check decides anew
+        except OSError:  # the space was used meanwhile; the next check decides again
             self._files.remove(self._path)
             return False
         finally:

@@ -1,6 +1,6 @@
-"""Descriptors held open for nothing: given up, one at a time, so that a file can be opened when the process has no other left.
+"""Spare descriptors, released one at a time so that a file can be opened when the process has no other left.
 
-Connections of clients have a limit below that of the process; these are for what goes over it all the same.
+Client connections have a lower limit than the process. The spares are for what exceeds it all the same.
 """
 
 import errno
@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
-"""Errors that mean that this process, or the machine, has too many files open."""
+"""Errors that mean that this process, or the machine, has too many open files."""
 SPARES = 16
 """As many as threads may open files at once, and a few segments."""
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class SpareDescriptors:
-    """Used by any thread."""
+    """For any thread."""
 
     def __init__(self, count: int = SPARES) -> None:
         self._count = count
@@ -28,7 +28,7 @@ class SpareDescriptors:
         self._fill()
 
     def open(self, opening: Callable[[], T]) -> T:
-        """Return what `opening` returns; where it finds no descriptor it is tried again with a spare one, to the last."""
+        """Return what `opening` returns. While it finds no descriptor, retry with a spare one, down to the last."""
         while True:
             try:
                 opened = opening()
@@ -41,7 +41,7 @@ class SpareDescriptors:
                 return opened
 
     def close(self) -> None:
-        """Give all of them back."""
+        """Release all of them."""
         self._count = 0
         while self._release_one():
             pass
@@ -54,7 +54,7 @@ class SpareDescriptors:
             return True
 
     def _fill(self) -> None:
-        """Open as many as are missing, as far as there are any."""
+        """Open as many as are missing and available."""
         with self._lock, suppress(OSError):
             while len(self._spares) < self._count:
                 self._spares.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

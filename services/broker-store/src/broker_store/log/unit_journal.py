@@ -1,9 +1,10 @@
-"""The unit journal: units of all queues that their files do not hold durably yet, in one file that grows.
+"""The unit journal: units of all queues that are not durable in their files yet, in one growing file.
 
-With ten thousand queues a checkpoint would sync ten thousand files for a few units each. It writes one chunk here
-instead, and the files are written out a part at a time. `gantry/units/<20 digits>` is named by the position its first
-chunk begins at; a chunk holds the units of all records in [from, to), and begins where the one before ends.
-Derived from the CommitLog: when a chunk is missing or damaged, the queues are rebuilt.
+With ten thousand queues a checkpoint would sync ten thousand files for a few units each. Instead it writes
+one chunk here, and the files are written a part at a time. The name of `gantry/units/<20 digits>` is the
+position where its first chunk begins. A chunk holds the units of all records in [from, to), and begins
+where the previous one ends. Derived from the CommitLog: when a chunk is missing or damaged, the queues are
+rebuilt.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,7 @@ _CHUNK = Struct(">4sIIqq")
 """Magic, length of the payload, CRC32 of both positions and the payload, from, to."""
 _POSITIONS = Struct(">qq")
 _MAGIC = b"GUJ1"
-"""Format version 1. A raise needs a new magic: unknown chunks end the journal, and the queues are rebuilt."""
+"""Format version 1. A new version needs a new magic: unknown chunks end the journal, and the queues are rebuilt."""
 _RUN = Struct(">Hiqi")
 """Length of the topic, queue id, offset of the first unit, number of units; topic and units follow."""
 _NAME_DIGITS = 20
@@ -26,7 +27,7 @@ NOT_USED = -1
 
 
 class Run(NamedTuple):
-    """Units of one queue that follow each other."""
+    """Consecutive units of one queue."""
 
     topic: str
     queue_id: int
@@ -35,7 +36,7 @@ class Run(NamedTuple):
 
 
 def pack_run(topic: bytes, queue_id: int, first: int, units: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the parts of a run; `first` is the offset of the first of these units."""
+    """Return the parts of a run. `first` is the offset of the first of these units."""
     return _RUN.pack(len(topic), queue_id, first, len(units) // QUEUE_UNIT_BYTES), topic, units
 
 
@@ -49,15 +50,15 @@ class UnitJournal:
         self._confirmed_bytes = 0
         self._written_bytes = 0
         self.start = NOT_USED
-        """The queue files hold every unit of records below this position; NOT_USED: all that a checkpoint covers."""
+        """The queue files hold every unit of records below this position. NOT_USED: all that a checkpoint covers."""
 
     def begin(self, position: int) -> None:
-        """Let the next chunk, which begins at this position, begin a file."""
+        """Start a new file with the next chunk, which begins at this position."""
         self._path = self._path_of(position)
         self._confirmed_bytes = self._written_bytes = 0
 
     def append(self, start: int, end: int, parts: Sequence[bytes]) -> None:
-        """Write the chunk of records in [start, end); durable on return. It replaces one that was not confirmed."""
+        """Write the chunk of records in [start, end). Durable on return. It replaces one that was not confirmed."""
         payload = b"".join(parts)
         head = _CHUNK.pack(_MAGIC, len(payload), _crc(start, end, payload), start, end)
         is_new = not self._confirmed_bytes
@@ -76,19 +77,20 @@ class UnitJournal:
         self._written_bytes = self._confirmed_bytes + len(head) + len(payload)
 
     def confirm(self) -> None:
-        """Keep the chunk written last: its checkpoint counts."""
+        """Keep the chunk written last: its checkpoint is complete."""
         self._confirmed_bytes = self._written_bytes
 
     def drop(self) -> None:
-        """Remove the files that nobody needs since `start` moved on."""
+        """Remove the files that are not needed since `start` moved."""
         for name in self._files.listdir(self._directory):
             if self.start == NOT_USED or not name.isdecimal() or int(name) < self.start:
                 self._files.remove(f"{self._directory}/{name}")
 
     def replay(self, start: int, end: int, take: Callable[[Run], bool]) -> str:
-        """Hand over the runs of all chunks from position `start` to `end`, in order. `take` says whether one fits.
+        """Pass the runs of all chunks from position `start` to `end` to `take`, in order. `take` returns whether one fits.
 
-        Returns in words what is missing, empty when nothing is; then all units below `end` were handed over.
+        Returns a message about what is missing, empty when nothing is: then all units below `end` were
+        passed.
         """
         begins = {int(name) for name in self._files.listdir(self._directory) if name.isdecimal()}
         chunks: Iterator[tuple[int, bytes]] = iter(())

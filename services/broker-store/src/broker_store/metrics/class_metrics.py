@@ -1,4 +1,4 @@
-"""Figures of the request classes: how many requests of each are under way, wait, were refused. Read when asked."""
+"""Metrics of the request classes: requests in flight, waiting, refused. Read on demand."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ _NAME = ("class",)
 
 
 def watch_classes(metrics: Metrics, classes: dict[str, RequestClass], now_ms: Callable[[], int]) -> None:
-    """Show every class by its name. `now_ms` is the clock that requests are entered with."""
+    """Register every class by its name. `now_ms` is the clock that requests are entered with."""
 
     def each(read: Callable[[RequestClass], float]) -> Callable[[], Readings]:
         def readings() -> dict[Labels, float]:

@@ -1,4 +1,4 @@
-"""What is counted of one topic, of one group in it, and whose messages these are. Plain numbers; figures.py makes rates of them."""
+"""Counts of a topic, and of a group in it, by kind of topic. Plain numbers; metrics.py makes rates of them."""
 
 from collections.abc import Callable, Hashable, Mapping
 from enum import IntEnum
@@ -11,20 +11,20 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class TopicKind(IntEnum):
-    """Whose messages a topic holds."""
+    """Kind of a topic's messages."""
 
     USER = 0
     SYSTEM = 1
-    """RocketMQ's own: counted in rates, not in the totals of a day."""
+    """RocketMQ's own: counted in rates, not in the daily totals."""
     INTERNAL = 2
-    """Gantry's own, which no tool is told of."""
+    """Gantry's own, hidden from tools."""
 
 
 KindOf = Callable[[str], TopicKind]
 
 
 class Sums(NamedTuple):
-    """Messages since the start."""
+    """Numbers of messages since the start."""
 
     shown: int
     """All but Gantry's own."""
@@ -33,7 +33,7 @@ class Sums(NamedTuple):
 
 
 class SentBack:
-    """What one group sent back of one topic."""
+    """Messages of one topic that one group sent back."""
 
     __slots__ = ("count", "meter")
 
@@ -43,7 +43,7 @@ class SentBack:
 
 
 class TopicMetrics:
-    """What came into one topic."""
+    """Messages stored in one topic."""
 
     __slots__ = ("bytes", "kind", "messages", "messages_meter", "size_meter")
 
@@ -56,7 +56,7 @@ class TopicMetrics:
 
 
 class GroupMetrics:
-    """What one group read of one topic."""
+    """Messages of one topic that one group read."""
 
     __slots__ = (
         "behind_bytes", "bytes", "kind", "messages", "messages_meter", "pulls", "pulls_meter", "size_meter",
@@ -72,32 +72,32 @@ class GroupMetrics:
         self.size_meter = Meter()
         self.pulls_meter = Meter()
         self.behind_bytes = 0
-        """Log bytes between what it read last and the end."""
+        """Log bytes between its last read and the end."""
 
 
 class Totals(Generic[Key]):
-    """Messages of all keys by whose they are; they never fall, whatever is deleted."""
+    """Messages of all keys by kind. The totals never fall, whatever is deleted."""
 
     __slots__ = ("_counted", "_forgotten", "_others")
 
     def __init__(self, counted: Mapping[Key, "TopicMetrics | GroupMetrics"]) -> None:
         self._counted = counted
         self._others: dict[Key, TopicMetrics | GroupMetrics] = {}
-        """Those of no user's topic: few, so that a sum over ten thousand topics looks at a kind only here."""
+        """Keys of topics other than users': few, so that a sum over ten thousand topics checks the kind only here."""
         self._forgotten = [0, 0, 0]
 
     def add(self, key: Key, counts: "TopicMetrics | GroupMetrics") -> None:
-        """Know of a key that is counted from now on."""
+        """Count a key from now on."""
         if counts.kind is not TopicKind.USER:
             self._others[key] = counts
 
     def forget(self, key: Key, counts: "TopicMetrics | GroupMetrics") -> None:
-        """Keep the count of a key that is not counted any more."""
+        """Keep the count of a key that is no longer counted."""
         self._others.pop(key, None)
         self._forgotten[counts.kind] += int(counts.messages.value)
 
     def sums(self) -> Sums:
-        """Return how many messages were counted since the start."""
+        """Return the messages counted since the start."""
         by_kind = [*self._forgotten]
         for counts in self._others.values():
             by_kind[counts.kind] += int(counts.messages.value)

@@ -1,6 +1,6 @@
-"""What the store counts. The hot path adds to plain numbers; rates, totals and Prometheus' text are made from them when asked.
+"""Metrics of the store. The hot path adds to plain numbers; rates, totals and Prometheus' text are computed on demand.
 
-Names of metrics begin with gantry_store_. RocketMQ's own names for the same figures stand in runtime_info and stats.
+Metric names begin with gantry_store_. runtime_info and stats have RocketMQ's names for the same numbers.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,12 +34,12 @@ PUT_SECONDS = (
 """Bounds of put latency: fine where sends usually are, RocketMQ's own beyond 10 ms."""
 FLUSH_SECONDS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 LAG_ROWS_MAX = 2000
-"""Queues shown one by one: ten thousand rows would hold the loop up at every scrape."""
+"""Most queues shown singly: ten thousand rows would block the loop at every scrape."""
 BATCH_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096)
 
 
 class Lag(NamedTuple):
-    """How far a group is behind in one queue."""
+    """Lag of a group in one queue."""
 
     group: str
     topic: str
@@ -48,7 +48,7 @@ class Lag(NamedTuple):
 
 
 class StoreMetrics:
-    """All counters of one store."""
+    """All metrics of one store."""
 
     def __init__(
         self, metrics: Metrics, local_s: int, kind_of: KindOf = lambda _topic: TopicKind.USER
@@ -84,14 +84,14 @@ class StoreMetrics:
         self.put_rate, self.get_rate = Triple(), Triple()
         self.found_rate, self.miss_rate = Triple(), Triple()
         self.timer_rate = Triple()
-        """Timed messages delivered or taken back; this and what follows is set by who knows of them."""
+        """Rate of timed messages delivered or recalled. This and the following are set by the parts that know them."""
         self.timers_waiting = 0
         self.levels: dict[int, tuple[int, int]] = {}
-        """By delay level: lowest offset of its queue that is not delivered, and the queue's end."""
+        """By delay level: lowest undelivered offset of its queue, and the queue's end."""
         self.put_meter, self.get_meter = Meter(), Meter()
         self.put_mornings, self.get_mornings = Mornings(local_s), Mornings(local_s)
         self.sampled_s = 0
-        """When the rates were last sampled."""
+        """Time of the last samples, s."""
         self._show()
 
     def _show(self) -> None:
@@ -137,16 +137,16 @@ class StoreMetrics:
         ):
             metrics.gauge(name, help_text, read)
 
-    # The hot path
+    # --- hot path ---
 
     def on_put(self, topic: str, count: int, size: int) -> None:
-        """Count messages stored in a topic; `size` is that of their records."""
+        """Count messages stored in a topic. `size` is the size of their records."""
         counts = self.topics.get(topic) or self._add_topic(topic)
         counts.messages.value += count
         counts.bytes.value += size
 
     def put_took_us(self, us: int, count: int) -> None:
-        """Count `count` messages answered `us` after the first of them arrived."""
+        """Count `count` messages that were answered `us` after the first of them arrived."""
         self.put_latency.observe(us / 1e6, count)
         self.put_latency_max_us = max(us, self.put_latency_max_us)
 
@@ -156,7 +156,11 @@ class StoreMetrics:
         self.flush_batch.observe(batch_count)
 
     def on_get(self, topic: str, group: str, count: int, size: int, behind_bytes: int | None) -> None:
-        """Count messages read by a group; `behind_bytes` lie between the last of them and the log's end, None: they are not its reading on."""
+        """Count messages read by a group.
+
+        `behind_bytes` is the distance from the last of them to the log's end, None if the read does not
+        advance the group.
+        """
         counts = self.groups.get((topic, group)) or self._add_group(topic, group)
         counts.messages.value += count
         counts.bytes.value += size
@@ -173,10 +177,10 @@ class StoreMetrics:
             self._begin(known.meter)
         known.count += 1
 
-    # Once a second
+    # --- once a second ---
 
     def sample(self, now_s: int, local_s: int) -> None:
-        """Take the rates' samples. `local_s` is local time in seconds, for midnights."""
+        """Sample the rates. `local_s` is local time in seconds, for midnights."""
         put_sums, get_sums = self.puts(), self.gets()
         puts, gets = put_sums.shown, get_sums.shown
         self.put_rate.sample(now_s, puts)
@@ -200,28 +204,28 @@ class StoreMetrics:
         for sent_back in self.sent_back.values():
             sent_back.meter.sample(now_s, sent_back.count)
 
-    # Readings
+    # --- readings ---
 
     def puts(self) -> Sums:
-        """Return how many messages were stored since the start."""
+        """Return the messages stored since the start."""
         return self._puts.sums()
 
     def gets(self) -> Sums:
-        """Return how many messages were read since the start."""
+        """Return the messages read since the start."""
         return self._gets.sums()
 
     @property
     def put_bytes_total(self) -> int:
-        """Record bytes stored since the start, those of Gantry's own topics left out."""
+        """Return the record bytes stored since the start, without Gantry's own topics."""
         shown = (counts for counts in self.topics.values() if counts.kind is not TopicKind.INTERNAL)
         return self._forgotten_bytes + int(sum(counts.bytes.value for counts in shown))
 
     def put_latency_us(self, share: float) -> int:
-        """Return the upper bound, in µs, under which this share of the puts was answered."""
+        """Return the upper bound, in µs, within which this share of the puts was answered."""
         return int(quantile(self.put_latency, share) * 1e6)
 
     def watch_lag(self, lags: Callable[[], Iterable[Lag]]) -> None:
-        """Show the lag of groups, read when asked: by topic, and by queue for the queues that lag most."""
+        """Register the lag of groups, read on demand: by topic, and by queue for the queues with the largest lag."""
         self._metrics.gauge(
             "gantry_store_group_lag_messages",
             f"Messages in a queue that a group has not committed; the {LAG_ROWS_MAX} largest.",
@@ -243,15 +247,15 @@ class StoreMetrics:
         self._metrics.gauge("gantry_store_group_topic_lag_messages", help_text, by_topic, ("group", "topic"))
 
     def watch(self, name: str, help_text: str, read: Callable[[], float]) -> None:
-        """Show one number, read when asked."""
+        """Register a number, read on demand."""
         self._metrics.gauge(name, help_text, read)
 
     def counted(self, name: str, help_text: str, read: Callable[[], float]) -> None:
-        """Show one number that only grows, read when asked."""
+        """Register a number that only grows, read on demand."""
         self._metrics.counted(name, help_text, read)
 
     def forget_topic(self, topic: str) -> None:
-        """Drop the figures of a topic that was deleted."""
+        """Drop the metrics of a deleted topic."""
         counts = self.topics.pop(topic, None)
         if counts is not None:
             self._puts.forget(topic, counts)
@@ -264,7 +268,7 @@ class StoreMetrics:
             del self.sent_back[key]
 
     def forget_group(self, group: str) -> None:
-        """Drop the figures of a group that was deleted."""
+        """Drop the metrics of a deleted group."""
         for key in [key for key in self.groups if key[1] == group]:
             self._forget_group(key)
         for key in [key for key in self.sent_back if key[1] == group]:
@@ -317,7 +321,7 @@ def _messages(lag: Lag) -> int:
 
 
 def quantile(histogram: Histogram, share: float) -> float:
-    """Return the bound of the bucket in which this share of the observations is reached; 0 without any."""
+    """Return the bound of the bucket that holds this share of the observations, 0 without any."""
     wanted = sum(histogram.counts) * share
     if wanted == 0:
         return 0.0

@@ -1,7 +1,7 @@
-"""Rates over time from counts that only grow: the last 10 seconds, minute, 10 minutes, hour, day. Pure: time is given.
+"""Rates of growing counts over the last 10 seconds, minute, 10 minutes, hour and day. Pure: callers pass the time.
 
-RocketMQ's tools show three kinds: "10s 1min 10min" triples of the whole broker, sums and rates per minute, hour and day of one
-name, and totals since midnight.
+RocketMQ's tools show three kinds: "10s 1min 10min" triples of the whole broker; sums and rates per minute,
+hour and day of one name; and totals since midnight.
 """
 
 from array import array
@@ -14,7 +14,7 @@ DAY_S = 86_400
 
 
 class Rate(NamedTuple):
-    """What happened within a span of time."""
+    """Growth within a span of time."""
 
     sum: int
     per_second: float
@@ -24,7 +24,7 @@ NOTHING = Rate(0, 0.0)
 
 
 class Series:
-    """Samples of one count at steps of time, as far back as is kept. A count that rests costs nothing."""
+    """Samples of one count at intervals. A constant count costs nothing."""
 
     __slots__ = ("_counts", "_keep_s", "_times")
 
@@ -34,10 +34,10 @@ class Series:
         self._counts = array("q")
 
     def sample(self, now_s: int, count: int) -> None:
-        """Note the count at a time."""
+        """Record the count at a time."""
         times, counts = self._times, self._counts
         if len(counts) >= 2 and counts[-1] == counts[-2] == count:
-            times[-1] = now_s  # a plateau needs its two ends only
+            times[-1] = now_s  # a plateau needs only its two ends
         else:
             times.append(now_s)
             counts.append(count)
@@ -49,7 +49,7 @@ class Series:
             del times[:drop], counts[:drop]
 
     def rate(self, now_s: int, span_s: int) -> Rate:
-        """Return what was counted in the last `span_s` seconds up to the newest sample."""
+        """Return the growth in the last `span_s` seconds up to the newest sample."""
         if len(self._times) < 2:
             return NOTHING
         start = now_s - span_s
@@ -73,7 +73,7 @@ class Meter:
         self._day = Series(DAY_KEEP_S)
 
     def sample(self, now_s: int, count: int) -> None:
-        """Note the count; call it every MINUTE_STEP_S, at whole multiples of it."""
+        """Record the count. Call it every MINUTE_STEP_S, at whole multiples of it."""
         self._minute.sample(now_s, count)
         if now_s % HOUR_STEP_S < MINUTE_STEP_S:
             self._hour.sample(now_s, count)
@@ -81,7 +81,7 @@ class Meter:
             self._day.sample(now_s, count)
 
     def begin(self, now_s: int) -> None:
-        """Note that nothing was counted before: what is counted until the first sample belongs to it."""
+        """Record a count of 0: what is counted until the first sample then belongs to it."""
         for series in (self._minute, self._hour, self._day):
             series.sample(now_s, 0)
 
@@ -107,11 +107,11 @@ class Triple:
         self._series = Series(600)
 
     def sample(self, now_s: int, count: int) -> None:
-        """Note the count."""
+        """Record the count."""
         self._series.sample(now_s, count)
 
     def text(self, now_s: int) -> str:
-        """Return the three rates as RocketMQ's tools split them: separated by spaces."""
+        """Return the three rates in the form of RocketMQ's tools: separated by spaces."""
         return " ".join(f"{self._series.rate(now_s, span).per_second:.3f}" for span in (10, 60, 600))
 
     def per_second(self, now_s: int) -> float:
@@ -120,19 +120,19 @@ class Triple:
 
 
 class Mornings:
-    """A total at the last two midnights, so that tools can show what today and yesterday brought."""
+    """A total at the last two midnights, from which tools compute today's and yesterday's growth."""
 
     __slots__ = ("_day", "today", "yesterday")
 
     def __init__(self, local_s: int) -> None:
         self._day = local_s // DAY_S
         self.today = 0
-        """Total at the midnight before now; 0 when the store started later."""
+        """Total at the last midnight, 0 when the store started later."""
         self.yesterday = 0
-        """Total at the midnight before that."""
+        """Total at the midnight before."""
 
     def pass_time(self, local_s: int, total: int) -> None:
-        """Note midnight, if it has passed. `local_s` is local time in seconds."""
+        """Record a midnight if it has passed. `local_s` is local time in seconds."""
         day = local_s // DAY_S
         if day > self._day:
             self.yesterday = self.today if day == self._day + 1 else total

@@ -1,4 +1,4 @@
-"""What code 28 answers: the figures under the names RocketMQ's tools look for. Text by text."""
+"""The answer to code 28: metrics under the names that RocketMQ's tools expect, all as text."""
 
 import platform
 from typing import NamedTuple
@@ -26,14 +26,14 @@ _DISTRIBUTION = (
 
 
 class RuntimeState(NamedTuple):
-    """What the figures do not know by themselves."""
+    """What the metrics do not hold."""
 
     now_ms: int
     boot_ms: int
     log_min: int
     log_max: int
     earliest_ms: int
-    """Store time of the oldest message, or now when there is none."""
+    """Store time of the oldest message, or now if there is none."""
     disk_total: int
     disk_free: int
     store_dir: str
@@ -43,7 +43,7 @@ class RuntimeState(NamedTuple):
 
 
 def runtime_info(metrics: StoreMetrics, state: RuntimeState) -> dict[str, str]:
-    """Return the table; `extra` entries of other parts are added by the caller."""
+    """Return the table. The caller adds the `extra` entries of other parts."""
     info: dict[str, str | int | float] = {
         **_rates(metrics),
         **_totals(metrics),
@@ -85,7 +85,7 @@ def _rates(metrics: StoreMetrics) -> dict[str, str]:
 
 
 def _timers(metrics: StoreMetrics) -> dict[str, str | int]:
-    """Return what waits for its time. Who delivers it, the scheduler, has the figures of being late."""
+    """Return the numbers of waiting messages. The scheduler, which delivers them, has the metrics of lateness."""
     waiting = metrics.topics.get(TIMER_TOPIC)
     taken = 0.0 if waiting is None else waiting.messages_meter.minute(metrics.sampled_s).per_second
     levels = {
@@ -153,7 +153,7 @@ def distribution(latency: Histogram) -> str:
 
 
 def _duration(elapsed_ms: int) -> str:
-    """Return a time span as RocketMQ prints it."""
+    """Return a time span in RocketMQ's form."""
     seconds = max(elapsed_ms, 0) // 1000
     days, hours, minutes = seconds // 86_400, seconds // 3600 % 24, seconds // 60 % 60
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"

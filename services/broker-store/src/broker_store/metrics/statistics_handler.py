@@ -1,4 +1,4 @@
-"""315: one counter by RocketMQ's name, over the last minute, hour and day. Nothing is counted for it that is not counted anyway."""
+"""Request 315: one counter by RocketMQ's name, over the last minute, hour and day. Adds no counting of its own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from gantry_wire.errors import RefusedRequest
 from gantry_wire.frame import Command
 
 Meters = tuple[Meter, Meter | None]
-"""What is counted, and how often it was counted: their quotient is RocketMQ's `avgpt`."""
+"""The sum, and the number of events. Their quotient is RocketMQ's `avgpt`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsHandlers:
-    """Answers questions about counters."""
+    """Handles queries about counters."""
 
     metrics: StoreMetrics
     cluster_name: str
@@ -29,7 +29,7 @@ class StatisticsHandlers:
         return {RequestCode.VIEW_BROKER_STATS_DATA: ("adminBroker", self.view)}
 
     def view(self, _peer: Peer, command: Command) -> bytes:
-        """315: sums and rates of one name and key."""
+        """Handle 315: sums and rates of one name and key."""
         header = command.read(StatsHeader)
         find = self._names().get(header.stats_name)
         meters = None if find is None else find(header.stats_key)
@@ -46,7 +46,7 @@ class StatisticsHandlers:
         return encode_response(ResponseCode.SUCCESS, command.opaque, body=encode_body(body))
 
     def _names(self) -> dict[str, Callable[[str], Meters | None]]:
-        """Return who finds the counter of a key, by name. Keys: topic, `topic@group`, name of the cluster."""
+        """Return a function per name that finds the counter of a key: topic, `topic@group`, or name of the cluster."""
         return {
             "TOPIC_PUT_NUMS": self._put_messages,
             "TOPIC_PUT_SIZE": self._put_bytes,

@@ -1,6 +1,6 @@
-"""Checkpoints: make queues, index and key window durable, then note up to which log position they are. Bounds what a crash re-reads.
+"""Checkpoints: make queues, index and key window durable, then record the log position they cover. Bounds what a start reads after a crash.
 
-Works in slices beside the sends: memory is taken in the loop a little at a time, files are synced in a thread.
+Runs in slices between sends: the loop copies memory a little at a time, and a thread syncs files.
 """
 
 import asyncio
@@ -32,26 +32,32 @@ from broker_store.settling.copies import KEPT_FILE
 from gantry_chassis.logs import get_logger
 
 HARMLESS_ERRORS = SPACE_ERRORS | NO_DESCRIPTOR | {errno.ENOMEM, errno.EAGAIN}
-"""No room, no descriptor, or topics that are not saved yet: nothing was lost by it, and the next checkpoint may do better."""
+"""No space, no descriptor, or topics that are not saved yet: nothing is lost, and the next checkpoint may succeed."""
 
 CALM_BYTES = 8 * 1024 * 1024
-"""With so little log behind the last checkpoint the next one may take its time."""
+"""With less log than this since the last checkpoint, the next one may run slowly."""
 REST_SHARE, REST_SECONDS_MAX = 4.0, 0.1
-"""How long it then rests after each slice of the index, in times of what the slice took: the disk is the log's meanwhile. At a
-thousand messages a second nearly every page of the index is written anew every time; without rests, and in slices of a megabyte,
-flushes beside that took 1.6 ms (p99 9.9) instead of 0.5 (3.3), and messages were late by as much."""
+"""Pause after each slice of the index, as a multiple of the slice's duration: meanwhile the log has the disk.
+
+At a thousand messages per second nearly every page of the index is rewritten each time. Without pauses, and
+in slices of a megabyte, concurrent flushes took 1.6 ms (p99 9.9) instead of 0.5 (3.3), and messages were
+late by as much.
+"""
 REST_INTERVALS_MAX = 0.5
-"""All rests of one checkpoint together, in intervals between checkpoints: without a bound one took 7 s where it was due every 5, so
-that a store killed more often than that never began at a newer one."""
+"""All pauses of one checkpoint, as a share of the checkpoint interval.
+
+Without a bound a checkpoint took 7 s at an interval of 5 s, so a store that was killed more often never
+started from a newer one.
+"""
 SLICE_SECONDS = 0.005
-"""How long the snapshots hold the loop before everything else has its turn."""
+"""How long the snapshots hold the loop at once."""
 
 _log = get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointParts:
-    """What a checkpoint brings together."""
+    """What a checkpoint works on."""
 
     files: Files
     log: CommitLog
@@ -68,15 +74,18 @@ class CheckpointParts:
     note: QueueNote | None
     """What `note_file` holds."""
     save_topics: Callable[[], Awaitable[None]]
-    """Returns once every change of topics is durable, or raises OSError: the next start reads no record below the checkpoint that names one."""
+    """Returns once every change of topics is durable, or raises OSError.
+
+    The next start reads no record below the checkpoint that names a topic.
+    """
     checkpoint: Checkpoint
     thread: Executor
     ago_ms: Callable[[int], int]
-    """Store time so many milliseconds ago."""
+    """Returns the store time `ms` ago."""
     is_whole: bool
-    """All units were in the files of their queues at the opening."""
+    """All units were in their queue files at the opening."""
     interval_s: float
-    """Most time between two checkpoints."""
+    """Most time between two checkpoints, s."""
 
 
 class Checkpoints:
@@ -92,27 +101,28 @@ class Checkpoints:
             self.position, is_whole=parts.is_whole,
         )  # fmt: skip
         self.note = parts.note
-        """The note of the last checkpoint, from when its turn to be written comes."""
+        """The note of the last checkpoint, from the moment it is to be written."""
         self.count = 0
         self._broken = ""
         self._under_way: set[asyncio.Future[int]] = set()
         self._hurry = asyncio.Event()
-        """Set once the store stops."""
+        """Set when the store stops."""
 
     @property
     def behind_bytes(self) -> int:
-        """Log bytes a crash of this moment would have recovery read."""
+        """Log bytes that recovery would read after a crash now."""
         return self._parts.log.written_end - self.position
 
     @property
     def longest_turn_s(self) -> float:
-        """The longest a checkpoint of this run held the loop, in seconds."""
+        """Longest time a checkpoint of this run held the loop, in seconds."""
         return self._yielding.longest_turn_s
 
     async def take(self) -> int:
-        """Take one; returns the position it covers. Raises OSError or LogStopped: then the last one stays in force.
+        """Take a checkpoint. Returns the position it covers. Raises OSError or LogStopped and then keeps the last one.
 
-        Who is cancelled waits no longer, but the checkpoint goes on: it has noted as written what lies with the thread.
+        A cancelled caller stops waiting, but the checkpoint continues: it has marked as written what its
+        thread is writing.
         """
         taking = asyncio.ensure_future(self._take_alone())
         self._under_way.add(taking)
@@ -124,7 +134,7 @@ class Checkpoints:
             return await self._take_unless_broken()
 
     async def close(self) -> None:
-        """Take the last one of a stop in order. Everything must be written and answered before."""
+        """Take the last checkpoint of an orderly stop. Everything must be written and answered before."""
         parts = self._parts
         self._hurry.set()
         if self._under_way:
@@ -140,7 +150,7 @@ class Checkpoints:
             parts.checkpoint.abandon()
 
     async def _take_unless_broken(self, *, with_files: bool = False) -> int:
-        """Take one, unless an earlier sync failed: what the disk then forgot, no later sync would tell."""
+        """Take one, unless an earlier sync failed: no later sync would report what the disk lost then."""
         if self._broken:
             raise OSError(
                 errno.EIO, f"no checkpoint after a failed sync ({self._broken}); restart to have it replayed"
@@ -163,7 +173,8 @@ class Checkpoints:
     async def _take(self, *, with_files: bool) -> int:
         parts, in_thread = self._parts, self._yielding.in_thread
         self._yielding.begin()
-        # One moment of all parts: what is visible now is in the queues, the index and the window, and nothing later matters.
+        # One moment for all parts: what is visible now is in the queues, the index and the window; later
+        # records do not matter.
         position, newest_ms = parts.appends.visible_end, parts.appends.visible_ms
         ends = QueueEnds(position, is_all=parts.log.visible_end <= position)
         plan = self._saving.plan(ends, with_files=with_files)
@@ -184,7 +195,7 @@ class Checkpoints:
         content = encode_note(note)
         self.note = note
         await in_thread(lambda: save_note(parts.note_file, content, self.position))
-        await in_thread(lambda: parts.journal.drop_before(oldest_ms))  # the note asks for none of them
+        await in_thread(lambda: parts.journal.drop_before(oldest_ms))  # the note needs none of them
         confirm, end = parts.log.confirm, parts.log.written_end
         files_ms = self._saving.files_ms
         times = Times(newest_ms, newest_ms if files_ms is None else files_ms, newest_ms)
@@ -211,7 +222,7 @@ class Checkpoints:
                 await self._yielding.rest(rest_s, self._hurry)
 
     async def _snapshots(self, position: int) -> list[Snapshot]:
-        """Take the snapshots, a few milliseconds at a time; all that is in them is in the log, which is synced next."""
+        """Take the snapshots, a few milliseconds at a time. Everything in them is in the log, which is synced next."""
         snapshots: list[Snapshot] = []
         for state in self._parts.states.all():
             made: list[bytes] = []
@@ -228,7 +239,7 @@ class Checkpoints:
     def _note(self, position: int, end: int, confirm: int, times: Times) -> None:
         parts = self._parts
         parts.checkpoint.write(position, end, confirm, times)
-        parts.files.remove(f"{parts.snapshots.directory}/{KEPT_FILE}")  # the snapshots have what it says
+        parts.files.remove(f"{parts.snapshots.directory}/{KEPT_FILE}")  # the snapshots include its content
 
     def _times(self) -> Times:
         newest_ms = self._parts.appends.visible_ms

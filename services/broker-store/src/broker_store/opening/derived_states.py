@@ -1,4 +1,4 @@
-"""The derived states of a store, by name: made anew at every opening, and again when a rebuild begins. See derived.py."""
+"""The derived states of a store, by name. Created at every opening, and again when a rebuild begins. See derived.py."""
 
 from dataclasses import dataclass
 
@@ -11,18 +11,18 @@ from broker_store.transactions.half_copies import HalfCopies
 
 @dataclass(slots=True)
 class DerivedStates:
-    """One field for each."""
+    """One field for each state."""
 
     settled: SettledTable
     leases: Subscriptions
     transactions: HalfCopies
 
     def all(self) -> list[Derived]:
-        """Return every state, in the order in which records are replayed to them."""
+        """Return every state, in replay order."""
         return [self.settled, self.leases, self.transactions]
 
     def topic_deleted(self, topic: str) -> None:
-        """Have every state forget a topic: its queues are gone."""
+        """Make every state forget a topic whose queues were removed."""
         for state in self.all():
             state.topic_deleted(topic)
 

@@ -1,4 +1,4 @@
-"""The parts of a store directory that was opened: what the sending and the reading side are built on."""
+"""The parts of an opened store directory, on which the sending and the reading side are built."""
 
 from dataclasses import dataclass
 
@@ -49,20 +49,20 @@ class OpenedStore:
     """Store time of the newest record, 0 in an empty log."""
     holes: int = 0
     rebuild_reason: Reason | None = None
-    """Why queues, index and tables were made again from the whole log; None when they were taken over."""
+    """Why queues, index and tables were rebuilt from the whole log. None when they were loaded."""
     recovery_start: int = 0
     """Log position from which recovery read."""
     note: QueueNote | None = None
-    """The note that was found; None for a directory that has none, or was written by another broker."""
+    """The note that was found. None for a directory without one, or written by another broker."""
     is_whole: bool = False
-    """Nothing had to be recovered: all units are in the files of their queues."""
+    """Nothing had to be recovered: all units are in their queue files."""
 
     @property
     def directory(self) -> str:
-        """Where it lies."""
+        """The store directory."""
         return str(self.settings.store_dir)
 
     @property
     def config_dir(self) -> str:
-        """Where the tables of topics, groups and offsets lie."""
+        """The directory of the tables of topics, groups and offsets."""
         return f"{self.directory}/config"

@@ -1,6 +1,6 @@
-"""Opens a store directory: lock, configuration, log, queues, index, key window; recovers them; rebuilds what was lost.
+"""Opens a store directory: lock, configuration, log, queues, index, key window. Recovers them, and rebuilds what was lost.
 
-In slices, so that the loop serves reads meanwhile. Nothing here accepts a send.
+Works in slices, so that the loop can serve reads meanwhile. Never accepts a send.
 """
 
 import os
@@ -48,7 +48,7 @@ _PREAMBLE_TOPIC = SEGMENT_TOPIC.encode()
 
 
 class Opening:
-    """One start of a store. `run` yields between slices; `store` is complete when it has ended."""
+    """One start of a store. `run` yields between slices. `store` is complete when it has ended."""
 
     def __init__(self, settings: Settings, files: Files, clock: StoreClock, store_host: bytes) -> None:
         self._settings = settings
@@ -62,9 +62,9 @@ class Opening:
         self.is_rebuild = False
         self._boot_count = 0
         self.rebuild_reason: Reason | None = None
-        """Why everything derived is made again from the log; None when it is not."""
+        """Why all derived data is rebuilt from the log, None when it is not."""
         self.began_at = 0
-        """Log position from which the walk of this start began."""
+        """Log position where the walk of this start began."""
         self._losses: list[Loss] = []
         """What derived files lost since the last checkpoint."""
         self.store = self._open()
@@ -78,7 +78,10 @@ class Opening:
         return not self._checkpoint.last.foreign
 
     def run(self) -> Slices:
-        """Recover; rebuild what the note of the last checkpoint misses. Raises LogError when the log cannot be opened."""
+        """Recover, and rebuild what the note of the last checkpoint misses.
+
+        Raises LogError when the log cannot be opened.
+        """
         note = load_note(self.store.note_file, self._checkpoint.last.position) if self._is_ours else None
         has_log = bool(self.store.log.segments)
         if not self._is_ours:
@@ -94,7 +97,7 @@ class Opening:
         if note is not None and not self.is_rebuild and not self._losses:
             self._losses = self._missed(note)
         if self._losses:
-            if self._is_ours:  # elsewhere a queue whose first files retention took has no record that says so
+            if self._is_ours:  # in a foreign log no record says that retention removed a queue's first files
                 self._drop_late_queues(note)
             self._rebuild_all(self._losses[0])
             yield from self._recover(note)
@@ -105,7 +108,7 @@ class Opening:
         self._keep_clock()
 
     def _keep_clock(self) -> None:
-        """Write down where store time goes on: the next start need not believe the wall clock."""
+        """Save the point where store time continues, so that the next start need not trust the wall clock."""
         file = clock_file(self._files, self._directory)
         try:
             store_clock_note(file, self._clock.note())
@@ -113,12 +116,12 @@ class Opening:
             _log.warning("what is known of the clocks cannot be kept", path=file.path, error=str(error))
 
     def abandon(self) -> None:
-        """Close everything in the middle of it: the next start begins like this one."""
+        """Close everything halfway. The next start begins like this one."""
         self.store.log.close()
         self._checkpoint.abandon()
 
     def _drop_late_queues(self, note: QueueNote | None) -> None:
-        """Remove what is left of queues whose first file is gone: units cannot be put in front of them."""
+        """Remove what is left of queues without their first file: units cannot be inserted before the rest."""
         for queue in list(self.store.queues.all()):
             first = 0 if note is None else note.first_offsets.get(queue.topic, {}).get(queue.queue_id, 0)
             if queue.min_offset > first:
@@ -209,7 +212,8 @@ class Opening:
         if self._losses:
             return
         store.is_whole = not store.log.segments or (self._is_ours and not recovery.is_crash)
-        # A note taken between two checkpoints counts records that are still to be walked: it is asked afterwards.
+        # A note taken between two checkpoints counts records that are yet to be walked: it is checked
+        # afterwards.
         losses: list[Loss] = []
         if note is not None and not self.is_rebuild and note.position == recovery.start:
             losses = self._what_is_missing(note)
@@ -234,7 +238,7 @@ class Opening:
         return restore
 
     def _take_stock(self, restore: Restore, states: list[Covered], losses: list[Loss]) -> None:
-        """Note what the walk found; `losses` were seen before it."""
+        """Record what the walk found. `losses` were known before it."""
         store = self.store
         for queue in store.queues.all():
             queue.next_offset = max(queue.next_offset, queue.units.max_offset)
@@ -259,7 +263,7 @@ class Opening:
             raise LogUnreadable(remark) from error
 
     def _load(self, recovery: Recovery, note: QueueNote | None) -> bool:
-        """Load queues, index and keys. False: index files were dropped that the walk alone does not replace."""
+        """Load queues, index and keys. False when index files were dropped that the walk alone does not replay."""
         store, is_index_whole = self.store, True
         self._load_queues(recovery)
         if note is not None:
@@ -273,13 +277,13 @@ class Opening:
         return is_index_whole
 
     def _retire(self, note: QueueNote) -> None:
-        """Take up the next offsets of deleted topics. The unlink of their files is not synced: a power cut brings them back."""
+        """Load the next offsets of deleted topics. Their files' removal is not synced: a power cut brings them back."""
         queues = self.store.queues
         for topic, of_topic in note.retired.items():
             for queue_id, offset in of_topic.items():
                 queue = queues.find(topic, queue_id)
                 if queue is not None and queue.min_offset < offset >= queue.max_offset:
-                    queues.remove_queue(queue, offset)  # also where the topic was made again
+                    queues.remove_queue(queue, offset)  # also if the topic was created again
                 else:
                     queues.continue_at(topic, queue_id, offset)
         for topic in [name for name in queues.topics() if name in note.retired]:
@@ -287,7 +291,10 @@ class Opening:
                 queues.remove(topic)
 
     def _load_states(self, recovery: Recovery, note: QueueNote | None) -> list[Covered]:
-        """Give the derived states their snapshots; none in a rebuild, or before the first checkpoint: the whole log is replayed to them."""
+        """Load the snapshots of the derived states.
+
+        In a rebuild, or before the first checkpoint, the whole log is replayed instead.
+        """
         store = self.store
         if self.is_rebuild or (self._is_ours and note is None):
             states, missing = [Covered(state, 0) for state in store.states.all() if state.load(None, 0)], ""
@@ -316,13 +323,13 @@ class Opening:
                     queue.has_directory = self._is_ours and not recovery.is_crash  # and that is durable
 
     def _replay_units(self, recovery: Recovery, note: QueueNote | None) -> str:
-        """Take back the units that the last checkpoint left to the journal; returns in words what is missing."""
+        """Load the units that the last checkpoint left in the journal. Returns what is missing, in words."""
         if note is None or note.units_from == NOT_USED or not recovery.is_crash or self.is_rebuild:
             return ""
         journal, queues = self.store.unit_journal, self.store.queues
 
         def take(run: Run) -> bool:
-            # What lies below the offset noted at the deletion of a topic went with it.
+            # The deletion of a topic removed what lies below the offset recorded then.
             gone = note.retired.get(run.topic, {}).get(run.queue_id, 0) - run.first
             units = run.units[max(gone, 0) * QUEUE_UNIT_BYTES :]
             if not units:
@@ -334,13 +341,14 @@ class Opening:
             return queue.units.resume(run.first + max(gone, 0), units)
 
         journal.start = note.units_from
-        # Where retention took the log beyond the checkpoint, the walk begins there: units of what is gone are not missing.
+        # Where retention cut the log above the checkpoint, the walk begins there: units of removed records
+        # are not missing.
         return journal.replay(note.units_from, min(recovery.start, note.position), take)
 
     def _what_is_missing(self, note: QueueNote) -> list[Loss]:
         store = self.store
         losses = what_is_missing(note, store.queues, store.index, store.log.min_position)
-        # What the walk brought says nothing of the keys below its start: only the files do.
+        # The walk cannot confirm the keys below its start: only the files can.
         is_walked_whole = self.is_rebuild or not self._is_ours
         newest_ms = store.window.newest_ms if is_walked_whole else store.journal.newest_ms
         if newest_ms < note.newest_key_ms:
@@ -351,7 +359,7 @@ class Opening:
         return self._not_deleted(self._what_is_missing(note))
 
     def _not_deleted(self, losses: list[Loss]) -> list[Loss]:
-        """Return the losses that no deletion met by the walk explains: it removes the files before any note can say so."""
+        """Return the losses that no deletion met by the walk explains: it removes the files before any note can record it."""
         return [loss for loss in losses if loss.topic not in self._deleted_topics]
 
     def _read_system(self, position: int, size: int) -> SegmentOffsets | TopicDeleted | None:
@@ -362,24 +370,24 @@ class Opening:
             return None
 
     def _forget_topic(self, topic: str, deleted_ms: int) -> None:
-        """Repeat a deletion that topics.json does not know of. One that it knows may be of a topic made again since."""
+        """Repeat a deletion that topics.json does not hold. One that it holds may precede a topic created again."""
         topics = self.store.topics
         if topics.loaded_ms < deleted_ms and topics.find(topic) is not None and not topics.is_system(topic):
             topics.delete(topic)
 
     def _open_again(self) -> None:
-        """Open the queues of topics that were deleted and made again, also those without a message since."""
+        """Open the queues of topics that were deleted and created again, with or without a message since."""
         for topic, config in self.store.topics.all().items():
             self.store.queues.open_again(topic, queue_count(config))
 
     def _adopt_topics(self) -> None:
-        """Make the configuration of topics that only the log knows: topics.json was lost, or a crash came before it."""
+        """Create the configuration of topics that only the log knows: topics.json was lost, or a crash preceded its save."""
         queues, counts = self.store.queues, dict[str, int]()
         for topic in queues.topics():
             of_topic = list(queues.of_topic(topic))
             if any(queue.max_offset > queue.min_offset for queue in of_topic):
                 counts[topic] = max(queue.queue_id for queue in of_topic) + 1
-        if self._is_ours:  # RocketMQ deletes a topic without a word in the log
+        if self._is_ours:  # RocketMQ does not log the deletion of a topic
             for topic, count in self._awaited.items():
                 counts[topic] = max(count, counts.get(topic, 0))
         for topic, count in counts.items():
@@ -387,9 +395,7 @@ class Opening:
 
     def _adopt(self, topic: str, count: int) -> None:
         if topic == SCHEDULE_TOPIC:
-            self.store.topics.keep_delay_queues(
-                count
-            )  # levels that are no more: their messages still wait there
+            self.store.topics.keep_delay_queues(count)  # removed levels whose messages still wait
         elif self.store.topics.find(topic) is None:
             self.store.topics.ensure(topic, count)
             _log.warning("topic known to the log only: configuration made again", topic=topic, queues=count)

@@ -1,6 +1,6 @@
-"""`gantry/queues.json`: how far every queue and the index had come at the last checkpoint, and the offsets of deleted topics.
+"""`gantry/queues.json`: the ends of every queue and the index at the last checkpoint, and the offsets of deleted topics.
 
-Derived files may be lost or deleted at any time; compared with this note, that is seen at the start and they are rebuilt.
+Derived files may be lost or deleted at any time. A start detects that by this note and rebuilds them.
 """
 
 from enum import StrEnum
@@ -16,7 +16,7 @@ Offsets = dict[str, dict[int, int]]
 
 
 class Reason(StrEnum):
-    """Why a start rebuilds the derived files from the log; a label of the metric."""
+    """Why a start rebuilds the derived files from the log. A label of the metric."""
 
     NOTE = "note"
     QUEUES = "queues"
@@ -31,29 +31,33 @@ class QueueNote(msgspec.Struct, rename="camel"):
     """Content of the file."""
 
     position: int = 0
-    """What the checkpoint covers."""
+    """The position that the checkpoint covers."""
     index_end: int = -1
     """Position of the newest record in the index, -1 for none."""
     newest_key_ms: int = 0
     """Store time of the newest key in the idempotency window, 0 for none."""
     index_entries: int = -1
-    """Number of entries in the index, -1 where the note does not say."""
+    """Number of entries in the index, -1 if not recorded."""
     min_position: int = -1
-    """Where queues and index began: the position to which retention had cut them all."""
+    """Where queues and index began: the position to which retention had cut all of them."""
     units_from: int = -1
-    """Queue files hold every unit of records below this position, the unit journal those up to the checkpoint. -1: the files hold all."""
+    """Queue files hold every unit of records below this position. The unit journal holds the rest up to the checkpoint.
+
+    -1: the files hold all.
+    """
     next_offsets: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
     """Readable end of every queue, {topic: {queue id: offset}}."""
     first_offsets: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
-    """Where queues begin that do not begin at 0."""
+    """Beginnings of queues that do not begin at 0."""
     retired: Offsets = msgspec.field(default_factory=dict[str, dict[int, int]])
     """Next offsets of topics at their deletion."""
 
 
 def load_note(file: ConfigFile, covered: int | None) -> QueueNote | None:
-    """Return the note of the checkpoint that covers `covered`; the newest one where there is none; None when none can be read.
+    """Return the note of the checkpoint that covers `covered`, else the newest note. None when none can be read.
 
-    A note is written before its checkpoint. Where a crash came between the two, the backup has the note of the checkpoint in force.
+    A note is written before its checkpoint. After a crash between the two, the backup has the note of the
+    valid checkpoint.
     """
     newest = _convert(file.load())
     if newest is None or newest.position == covered:
@@ -61,7 +65,7 @@ def load_note(file: ConfigFile, covered: int | None) -> QueueNote | None:
     before = _convert(file.load_backup())
     if before is None or before.position != covered:
         return newest
-    # What the newest note says of deletions and of files holds already: those were made durable before it.
+    # The newest note's deletions and files count already: they were durable before it.
     return msgspec.structs.replace(
         before,
         retired=newest.retired,
@@ -71,7 +75,10 @@ def load_note(file: ConfigFile, covered: int | None) -> QueueNote | None:
 
 
 def save_note(file: ConfigFile, note: bytes, covered: int) -> None:
-    """Write an encoded note. The backup keeps that of the checkpoint in force, which covers `covered`. Blocks; raises OSError."""
+    """Write an encoded note.
+
+    The backup keeps the note of the valid checkpoint, which covers `covered`. Blocks; raises OSError.
+    """
 
     def is_in_force(content: bytes) -> bool:
         try:
@@ -96,24 +103,24 @@ def _convert(content: object | None) -> QueueNote | None:
 
 
 class Loss(NamedTuple):
-    """Something that a derived file held when the note was taken, and does not any more."""
+    """Something that a derived file held when the note was taken, and has lost."""
 
     reason: Reason
     remark: str
     topic: str = ""
-    """Whose queue it was: none is missed where the log says that the topic was deleted since."""
+    """The topic of the queue. It is no loss where the log holds the topic's later deletion."""
 
 
 def take_note(queues: QueueTable, index: IndexFiles | None, ends: QueueEnds, newest_key_ms: int) -> QueueNote:
-    """Return the note of this moment: everything below `ends.position` is in queues and index.
+    """Return the current note: everything below `ends.position` is in queues and index.
 
-    `newest_key_ms` is 0 where all keys are older than the window: their files go.
+    `newest_key_ms` is 0 when all keys are older than the window: their files are removed.
     """
     note = QueueNote(ends.position, newest_key_ms=newest_key_ms, min_position=queues.cut_to)
     note.retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
     if index is not None:
         note.index_end, note.index_entries = index.end_position, index.entries
-    for topic in queues.topics():  # one moment of ten thousand queues: a few milliseconds
+    for topic in queues.topics():  # at one moment for ten thousand queues: a few milliseconds
         of_topic = queues.of_topic(topic)
         note.next_offsets[topic] = {queue.queue_id: ends.of(queue) for queue in of_topic}
         firsts = {queue.queue_id: first for queue in of_topic if (first := queue.units.min_offset)}
@@ -123,12 +130,15 @@ def take_note(queues: QueueTable, index: IndexFiles | None, ends: QueueEnds, new
 
 
 def encode_note(note: QueueNote) -> bytes:
-    """Return a note as it is saved."""
+    """Return the saved form of a note."""
     return msgspec.json.encode(note)
 
 
 def with_retired(note: QueueNote, queues: QueueTable) -> QueueNote:
-    """Return a note that knows of the topics deleted since. It counts no more than it did: the files may not hold what came later."""
+    """Return a note that includes the topics deleted since.
+
+    It covers no more than before: the files may lack what came later.
+    """
     retired = {topic: dict(offsets) for topic, offsets in queues.retired.items()}
     return msgspec.structs.replace(note, retired=retired)
 
@@ -136,10 +146,10 @@ def with_retired(note: QueueNote, queues: QueueTable) -> QueueNote:
 def what_is_missing(
     note: QueueNote, queues: QueueTable, index: IndexFiles | None, min_position: int
 ) -> list[Loss]:
-    """Return what derived files lost since the note was taken: at most one loss for each topic, and one for the index.
+    """Return what derived files lost since the note was taken: at most one loss per topic, and one for the index.
 
-    Where the log still begins as noted, also what is missing at a queue's begin or within the index is seen.
-    Asked before the walk above the note's position, which would hide a loss behind what it appends.
+    If the log still begins as recorded, this also finds losses at a queue's beginning or within the index.
+    Call it before the walk above the note's position, which would hide a loss behind what it appends.
     """
     began_there = min_position == note.min_position
     losses = [_queue_loss(note, topic, queues, began_there=began_there) for topic in note.next_offsets]
@@ -151,7 +161,7 @@ def _queue_loss(note: QueueNote, topic: str, queues: QueueTable, *, began_there:
     firsts, retired = note.first_offsets.get(topic, {}), note.retired.get(topic, {})
     for queue_id, offset in note.next_offsets[topic].items():
         queue = queues.find(topic, queue_id)
-        # A queue of a topic made again has no file before its first message.
+        # A queue of a topic created again has no file before its first message.
         end = retired.get(queue_id, 0) if queue is None else queue.max_offset
         if end < offset:
             remark = f"queue {queue_id} of topic {topic} ends at {end}, it had reached {offset}"

@@ -1,8 +1,8 @@
 """Makes the units of all queues durable for a checkpoint, a slice at a time.
 
-Few changed queues: their files are written and synced. Many: what came since the last checkpoint goes into the unit
-journal, one sequential write, and the files are written out in rounds, a part at each checkpoint. A file is synced by
-the descriptor that wrote it, so its errors are seen on every kernel.
+With few changed queues, their files are written and synced. With many, the units since the last checkpoint
+go into the unit journal in one sequential write, and the files are written in rounds, a part at each
+checkpoint. A file is synced through the descriptor that wrote it, so its errors are seen on every kernel.
 """
 
 import errno
@@ -20,28 +20,34 @@ from broker_store.log.settings import QUEUE_UNIT_BYTES, LogSettings
 from broker_store.log.unit_journal import NOT_USED, UnitJournal, pack_run
 
 QUEUES_PER_SLICE = 16
-"""Queues whose tails are written between two looks at the sockets: a millisecond, where their files are new some more."""
+"""Queues whose tails are written before the loop is free again: about a millisecond, more if their files are new."""
 RUNS_PER_SLICE = 256
-"""Queues whose new units are copied for the journal between two looks: half a millisecond."""
+"""Queues whose new units are copied for the journal before the loop is free again: half a millisecond."""
 QUEUES_WITHOUT_JOURNAL_MAX = 256
-"""Up to so many changed queues, their files are synced at each checkpoint."""
+"""With up to this many changed queues, their files are synced at each checkpoint."""
 CHECKPOINTS_PER_ROUND = 8
-"""In how many full checkpoints every file is written out once. The journal holds two rounds: at 48 MiB of 250 B messages 64 MB."""
+"""Full checkpoints per round in which every file is written once.
+
+The journal holds two rounds: 64 MB at 48 MiB of 250 B messages.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SavePlan:
-    """What one checkpoint covers of the queues."""
+    """The units that one checkpoint covers."""
 
     ends: list[tuple[Queue, int]]
     """Queues with new units, and the offset below which they are covered."""
     unwritten: list[Queue]
-    """Queues whose files lack something, or may lose it in a power cut."""
+    """Queues whose files lack units, or may lose some in a power cut."""
     uses_journal: bool
 
 
 class QueueSaving:
-    """Saves queues for the checkpoints of one run. `is_whole`: an opening left units that only the log or the journal holds."""
+    """Saves queues for the checkpoints of one run.
+
+    Without `is_whole` an opening left units that only the log or the journal holds.
+    """
 
     def __init__(
         self,
@@ -69,10 +75,10 @@ class QueueSaving:
         self._round_ms = 0
         self._round_queues = 0
         self.files_ms: int | None = None
-        """Store time up to which the files themselves are whole; None: all that the checkpoint covers."""
+        """Store time up to which the files alone are complete. None: all that the checkpoint covers."""
 
     def plan(self, ends: QueueEnds, *, with_files: bool = False) -> SavePlan:
-        """Fix what is to be covered: the units below `ends` of this moment. `with_files`: without help of the journal."""
+        """Fix what is covered: the units below `ends` now. With `with_files` the files alone must hold them."""
         queues = self._queues.all()
         unwritten = [queue for queue in queues if not queue.units.is_durable]
         uses_journal = (
@@ -82,7 +88,7 @@ class QueueSaving:
         return SavePlan(changed, unwritten, uses_journal)
 
     async def save(self, plan: SavePlan, position: int) -> None:
-        """Make durable what is planned. OSError: the last checkpoint stays in force."""
+        """Make the plan durable. On OSError the last checkpoint stays valid."""
         if not plan.uses_journal:
             await self._write_out_all(plan.unwritten)
             self._round.clear()
@@ -97,7 +103,7 @@ class QueueSaving:
             self._journal.start, self.files_ms = self._round_position, self._round_ms
 
     async def done(self, plan: SavePlan, position: int, newest_ms: int) -> None:
-        """Note that the checkpoint counts."""
+        """Record that the checkpoint is complete."""
         for queue, end in plan.ends:
             queue.units.covered_end = end
         self._position, self._newest_ms = position, newest_ms
@@ -127,7 +133,7 @@ class QueueSaving:
         await self._yielding.in_thread(partial(self._journal.append, self._position, position, parts))
 
     async def _continue_round(self, log_bytes: int) -> None:
-        """Write out files, the more of them the more log this checkpoint covers: so the journal is bounded in bytes."""
+        """Write files, more of them the more log this checkpoint covers, which bounds the journal in bytes."""
         due = self._round_queues * log_bytes // (CHECKPOINTS_PER_ROUND * self._settings.checkpoint_bytes) + 1
         left = min(max(due, QUEUES_WITHOUT_JOURNAL_MAX), len(self._round))
         while left > 0:
@@ -140,7 +146,7 @@ class QueueSaving:
     # --- the files -----------------------------------------------------------------------------------------
 
     async def _write_out_all(self, queues: Sequence[Queue]) -> None:
-        """Write and sync all these files. Many are given to the disk at once first: then each sync finds little to do."""
+        """Write and sync all these files. Starts the writes of many first, so that each sync finds little to do."""
         if len(queues) > QUEUES_WITHOUT_JOURNAL_MAX:
             for first in range(0, len(queues), QUEUES_PER_SLICE):
                 await self._write_slice(queues[first : first + QUEUES_PER_SLICE])
@@ -161,14 +167,14 @@ class QueueSaving:
                 directories.update(names)
             await self._yielding.in_thread(partial(self._sync, files, sorted(directories)))
         except BaseException:
-            for queue in there:  # of the next checkpoint, whatever stopped this one
+            for queue in there:  # the next checkpoint syncs them, whatever stopped this one
                 queue.units.not_synced()
             raise
         for queue in there:
             queue.units.synced()
 
     async def _write_slice(self, queues: Sequence[Queue]) -> list[Queue]:
-        """Write the tails of these queues; returns those whose topic was not deleted meanwhile."""
+        """Write the tails of these queues. Returns those whose topic was not deleted meanwhile."""
         new = [queue for queue in queues if not queue.has_directory and self._is_there(queue)]
         if new:
             await self._yielding.in_thread(partial(self._make_files, new))
@@ -181,7 +187,7 @@ class QueueSaving:
         return there
 
     def _make_files(self, queues: Sequence[Queue]) -> None:
-        """Make directory and first file of new queues: the disk may take its time for that, the loop may not."""
+        """Make directory and first file of new queues, in a thread: the disk may be slow, the loop must not be."""
         for queue in queues:
             directory, first = queue.units.directory, queue.units.min_offset
             first -= first % self._settings.queue_file_units
@@ -190,14 +196,14 @@ class QueueSaving:
                 self._files.make_dirs(directory)
                 self._files.open(path, create_bytes=self._settings.queue_file_bytes).close()
             except FileNotFoundError:
-                if self._is_there(queue):  # else its topic was deleted between the two
+                if self._is_there(queue):  # else its topic was deleted meanwhile
                     raise
 
     def _sync(self, files: Sequence[File], directories: Sequence[str]) -> None:
         for file in files:
             try:
                 file.sync()
-            except OSError as error:  # also for want of space: the kernel forgets what it could not write
+            except OSError as error:  # also when space runs out: the kernel drops what it could not write
                 raise OSError(errno.EIO, f"sync failed: {error.strerror}", file.path) from error
         for directory in directories:
             with suppress(FileNotFoundError):  # a topic may have been deleted meanwhile

@@ -1,11 +1,11 @@
-"""How long a message that failed waits before its group gets it again: RocketMQ's levels, or a policy of the group's own. Pure.
+"""How long a failed message waits before its group gets it again: RocketMQ's levels, or the group's own policy. Pure.
 
 The policy is the group's attribute `gantry.retryPolicy`:
 
-    list:1s,5s,30s                                              the waits, one after the other; the last one again and again
+    list:1s,5s,30s                                              the waits in order; the last one repeats
     exponential:initial=1s,multiplier=2,max=1h,jitter=0.2       grows up to `max`; each varies by up to a fifth either way
 
-How many tries there are is the group's `retryMaxTimes`.
+The group's `retryMaxTimes` limits the number of tries.
 """
 
 import re
@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 RETRY_ATTRIBUTE = "gantry.retryPolicy"
 FIRST_LEVEL = 3
-"""Level of the first retry; each further one is a level higher."""
+"""Level of the first retry. Each further one is a level higher."""
 LIST_MAX = 64
 WAIT_MS_MAX = 40 * 86_400_000
 MULTIPLIER_MAX = 100.0
 _DOUBLINGS_MAX = 150
-"""Times that a multiplier is applied: more can no longer change anything, and a float holds the result."""
+"""Most applications of the multiplier. More cannot change the result, and a float can hold it."""
 
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)")
@@ -29,11 +29,11 @@ _KEYS = ("initial", "multiplier", "max", "jitter")
 
 
 class IllegalPolicy(ValueError):
-    """A policy that cannot be read; the words say what to write."""
+    """A policy cannot be parsed. The message says what to write."""
 
 
 class RetryPolicy(NamedTuple):
-    """A list of waits, or (where it is empty) exponential ones. All in ms."""
+    """A list of waits in ms, or exponential ones if it is empty."""
 
     waits_ms: tuple[int, ...] = ()
     initial_ms: int = 0
@@ -42,7 +42,7 @@ class RetryPolicy(NamedTuple):
     jitter: float = 0.0
 
     def wait_ms(self, reconsume_times: int, random: Callable[[], float]) -> int:
-        """Return how long a message waits that failed so many times before this one. `random` gives numbers from 0 to 1."""
+        """Return how long a message waits after this many earlier failures. `random` returns numbers from 0 to 1."""
         times = max(reconsume_times, 0)
         if self.waits_ms:
             return self.waits_ms[min(times, len(self.waits_ms) - 1)]
@@ -53,7 +53,7 @@ class RetryPolicy(NamedTuple):
 
 
 def policy_of(attributes: Mapping[str, str]) -> RetryPolicy | None:
-    """Return a group's own policy, None for RocketMQ's levels. One that cannot be read (from a foreign file) is none."""
+    """Return a group's own policy, None for RocketMQ's levels. An invalid one (from a foreign file) counts as none."""
     text = attributes.get(RETRY_ATTRIBUTE)
     if not text:
         return None
@@ -65,7 +65,7 @@ def policy_of(attributes: Mapping[str, str]) -> RetryPolicy | None:
 
 @lru_cache(maxsize=1024)
 def parse_policy(text: str) -> RetryPolicy:
-    """Read a policy. Raises IllegalPolicy."""
+    """Parse a policy. Raises IllegalPolicy."""
     kind, colon, rest = text.strip().partition(":")
     if not colon or kind not in {"list", "exponential"}:
         raise IllegalPolicy(

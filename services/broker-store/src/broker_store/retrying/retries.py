@@ -1,4 +1,4 @@
-"""How often a message may come again, and where it goes when its tries are used up: one rule for sends to %RETRY% and for send-backs."""
+"""How often a message is retried, and where it goes afterwards: one rule for sends to %RETRY% and for send-backs."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from gantry_wire.properties import (
 )
 
 OWN_LIMIT_VERSION = 121
-"""V3_4_9: clients from this version on say themselves how often they want a message again."""
+"""V3_4_9: clients from this version on set their own number of tries."""
 REASON_CHARS_MAX = 512
 
 Routed = tuple[Target, int, str, dict[str, str]]
@@ -26,15 +26,15 @@ Routed = tuple[Target, int, str, dict[str, str]]
 
 
 class Retries:
-    """Decides where a message goes that failed."""
+    """Decides where a failed message goes."""
 
     def __init__(self, topics: TopicTable, targets: Targets) -> None:
         self._topics = topics
         self._targets = targets
         self.find_group: Callable[[str], SubscriptionGroupConfig | None] = _no_groups
-        """Looks a consumer group up; given by the reading side once it is there."""
+        """Finds a consumer group. Set by the reading side once it exists."""
         self.is_orderly: Callable[[str], bool] = _never
-        """Whether some member of a group holds a queue's lock; given by the locks."""
+        """Whether a member of a group holds a queue lock. Set by the locks."""
 
     def group(self, name: str) -> SubscriptionGroupConfig:
         """Return a group. Raises SUBSCRIPTION_GROUP_NOT_EXIST."""
@@ -47,9 +47,9 @@ class Retries:
     def route(
         self, header: SendHeader, version: int, target: Target, text: str, properties: dict[str, str]
     ) -> Routed:
-        """Return the target of a send to %RETRY%, or the dead-letter queue of the group when its tries are used up.
+        """Return the target of a send to %RETRY%, or the group's dead-letter queue when the tries are used up.
 
-        What an orderly consumer sends there has been tried often enough on its own side (RocketMQ 5).
+        An orderly consumer has made all its tries on its own side before it sends there (RocketMQ 5).
         """
         name = header.topic.removeprefix(RETRY_PREFIX)
         group = self.group(name)
@@ -66,22 +66,22 @@ class Retries:
         return self.dead_letters(name), 0, format_properties(properties).decode(), properties
 
     def dead_letters(self, group: str) -> Target:
-        """Return the dead-letter queue of a group, made if need be."""
+        """Return the dead-letter queue of a group; create it if missing."""
         return self._targets.internal(self._topics.ensure(dlq_topic(group), 1, PERM_RW))
 
 
 def tries_of(group: SubscriptionGroupConfig, asked: int | None, version: int) -> int:
-    """Return after how many tries a message is dead: what the client says, where it is of a version that may, else the group."""
+    """Return the number of tries: the client's, if its version may set it, else the group's."""
     return asked if asked is not None and version >= OWN_LIMIT_VERSION else group.retry_max_times
 
 
 def used_up(tries_max: int) -> str:
-    """Why a message died that came back too often, in words."""
+    """Return why a message that came back too often became a dead letter."""
     return f"its {tries_max} tries are used up"
 
 
 def readable_reason(text: str) -> str:
-    """Return what a client gave as its error as a property can hold it."""
+    """Return the client's error in a form that a property can hold."""
     kept = "".join(max(character, " ") for character in text[:REASON_CHARS_MAX])
     return kept.strip()
 

@@ -1,6 +1,7 @@
-"""What becomes of a message that a consumer sends back: the same message for its %RETRY% topic, or for its dead letters. Pure.
+"""The copy of a message that a consumer sends back: for its %RETRY% topic or its dead letters. Pure.
 
-RocketMQ's rules: semantics of CONSUMER_SEND_MSG_BACK in docs/protocol.md. Beyond them a dead letter keeps why it died.
+RocketMQ's rules: semantics of CONSUMER_SEND_MSG_BACK in docs/protocol.md. In addition a dead letter holds
+its reason.
 """
 
 from typing import NamedTuple
@@ -33,32 +34,32 @@ from gantry_wire.properties import (
 from gantry_wire.record import Record
 
 _NOT_TAKEN_ALONG = (*TIMERS, TIMER_OUT_MS, REAL_TOPIC, REAL_QUEUE_ID, GANTRY_SETTLED, GANTRY_KEY)
-"""They speak of how this copy came here, not of the message."""
+"""They describe how this copy came here, not the message."""
 _OF_THE_DEAD = (GANTRY_DLQ_REASON, GANTRY_DLQ_ATTEMPTS, GANTRY_DLQ_CONSUMER)
 
 
 class SentBack(NamedTuple):
-    """A request to have a message again, with what the group's settings say of it."""
+    """A send-back request, with the group's settings for it."""
 
     tries_max: int
     delay_level: int
-    """-1 to the dead letters, 0 as the group's policy says, else this level."""
+    """-1 for dead letters, 0 for the group's policy, else this level."""
     consumer: str
     reason: str
-    """The error the consumer gives, "" for none."""
+    """The consumer's error, "" for none."""
 
 
 class Decision(NamedTuple):
-    """What is decided."""
+    """The result for a sent-back message."""
 
     is_dead: bool
     level: int
-    """Delay level of a retry; 0 where the group's own policy says how long it waits."""
+    """Delay level of a retry. 0 where the group's own policy sets the wait."""
     reason: str
 
 
 def decide(record: Record, asked: SentBack, *, has_policy: bool) -> Decision:
-    """Decide whether a message is dead, and how long it waits if not."""
+    """Decide whether a message is dead, else how long it waits."""
     times = record.reconsume_times
     if asked.delay_level < 0:
         return Decision(True, 0, "the consumer gave it up")
@@ -70,7 +71,7 @@ def decide(record: Record, asked: SentBack, *, has_policy: bool) -> Decision:
 
 
 def copy_of(record: Record, decision: Decision, asked: SentBack, queue: Queue, mode: Mode) -> Message:
-    """Return the message to be stored for one that was sent back. Born time and host, flag, body stay its own."""
+    """Return the copy to store for a message that was sent back. Keeps born time, born host, flag and body."""
     properties = record.property_map()
     topic = record.topic.decode(errors="replace")
     put = {

@@ -1,7 +1,8 @@
 # ruff: noqa: D102 - the Protocols say what these methods promise
-"""36: a consumer could not handle a message and wants it again later. RocketMQ 5.3.3's checks in their order.
+"""Request 36: a consumer failed to process a message and wants it again later. RocketMQ 5.3.3's checks in their order.
 
-The answer waits for the flush, also though the copy says WAIT=false: the consumer forgets the message when it has the answer.
+The answer waits for the flush, even if the copy says WAIT=false: with the answer the consumer forgets the
+message.
 """
 
 import asyncio
@@ -35,14 +36,14 @@ from gantry_wire.record import Record, decode_record
 
 
 class ReadRecord(Protocol):
-    """Reads a whole record; may wait for the disk. Raises LogError."""
+    """Reads a whole record. May wait for the disk. Raises LogError."""
 
     def __call__(self, position: int) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
 class RetryingParts:
-    """What sending back needs."""
+    """Dependencies of send-backs."""
 
     read_record: ReadRecord
     topics: TopicTable
@@ -53,10 +54,10 @@ class RetryingParts:
     retries: Retries
     deferred: DeferredReplies
     consumer_of: Callable[[Peer, str], str]
-    """Name of the group's member behind a connection."""
+    """Returns the name of the group's member on a connection."""
     broker_ip: str
     on_sent_back: Callable[[str, str], None]
-    """Told of each copy that is taken: topic the message was first in, group."""
+    """Called for each stored copy with the message's first topic and the group."""
     rng: Callable[[], float] = random.random
     pick_below: Callable[[int], int] = random.randrange
 
@@ -72,18 +73,18 @@ class Retrying:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: ("send", self.send_back)}
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Nothing runs beside the requests."""
+        """Return nothing: it has no loop."""
         return {}
 
     def closed(self, peer: object) -> None:
-        """Nothing is kept for a connection."""
+        """Do nothing: no state depends on a connection."""
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for running requests."""
         await self._parts.deferred.close()
 
     def send_back(self, peer: Peer, command: Command) -> bytes | None:
-        """36: store a copy for another try, or among the dead letters; answered when it is durable."""
+        """Handle 36: store a copy for another try or as a dead letter. Answers when it is durable."""
         header = command.read(ConsumerSendBackHeader)
         parts = self._parts
         group = parts.retries.group(header.group)
@@ -91,7 +92,7 @@ class Retrying:
             remark = f"the broker[{parts.broker_ip}] sending message is forbidden"
             raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
         if group.retry_queue_nums <= 0:
-            return encode_response(ResponseCode.SUCCESS, command.opaque)  # the group wants none again
+            return encode_response(ResponseCode.SUCCESS, command.opaque)  # the group wants no retries
         self._retry_target(group, header)
         consumer = parts.consumer_of(peer, header.group)
         parts.deferred.answer(peer, command, self._send_back(command, header, group, consumer))
@@ -132,7 +133,7 @@ class Retrying:
         return await entry.answered
 
     def _retry_target(self, group: SubscriptionGroupConfig, header: ConsumerSendBackHeader) -> Target:
-        """Return the group's %RETRY% topic, made if need be."""
+        """Return the group's %RETRY% topic; create it if missing."""
         parts = self._parts
         name = retry_topic(group.group_name)
         sys_flag = UNIT_SUB_FLAG if header.unit_mode else 0
@@ -144,7 +145,7 @@ class Retrying:
         return parts.targets.internal(config)
 
     async def _record(self, position: int) -> Record:
-        """Return the message at a position, wherever in the log it lies. Raises what RocketMQ answers when there is none."""
+        """Return the message at a position anywhere in the log. Raises RocketMQ's answer when there is none."""
         try:
             data = await asyncio.to_thread(self._parts.read_record, position)
             record = decode_record(data)
@@ -158,7 +159,7 @@ class Retrying:
 
 
 class _SendBack:
-    """The copy in the group commit. Its answer says only whether it is stored as promised."""
+    """The copy in the group commit. Its answer reports only whether it is stored as promised."""
 
     __slots__ = ("_message", "_opaque", "answered", "mode", "place", "take_back")
 

@@ -1,4 +1,4 @@
-"""Asks a connected client something and waits for its answer; what goes wrong on the way becomes RocketMQ's codes."""
+"""Sends a request to a connected client and waits for its answer. Maps failures to RocketMQ's codes."""
 
 from broker_store.groups.clients import Client
 from gantry_link.errors import LinkError, RequestTimedOut
@@ -8,13 +8,13 @@ from gantry_wire.frame import Command
 
 Fields = dict[str, str]
 RELAY_SECONDS = 10.0
-"""How long a client may take for an answer (RocketMQ's broker: 10 s)."""
+"""Longest wait for a client's answer (RocketMQ's broker: 10 s)."""
 
 
 async def ask_client(
     client: Client, code: int, fields: Fields, body: bytes = b"", seconds: float = RELAY_SECONDS
 ) -> Command:
-    """Return the client's answer. Raises CONSUME_MSG_TIMEOUT, or SYSTEM_ERROR when its connection ended meanwhile."""
+    """Return the client's answer. Raises CONSUME_MSG_TIMEOUT, or SYSTEM_ERROR when its connection ends meanwhile."""
     try:
         return await client.peer.request(code, fields, body, seconds)
     except RequestTimedOut as error:

@@ -1,6 +1,7 @@
-"""223, 307, 309: a tool asks a consumer through the store. The client gets the tool's fields and body, the tool its answer.
+"""Requests 223, 307 and 309: relays a tool's request to a consumer. The client gets the tool's fields and body, the tool its answer.
 
-RocketMQ refuses clients below 3.1.8 at once; here they are asked too, and one that does not know the question times out.
+RocketMQ refuses clients below 3.1.8 at once. Here the request is sent to them too, and times out if they do
+not know it.
 """
 
 import asyncio
@@ -22,13 +23,13 @@ from gantry_wire.ids import parse_offset_message_id
 from gantry_wire.record import decode_record
 
 STATUS_SECONDS = 5.0
-"""How long each client of a group may take to tell its offsets."""
+"""Longest wait for each client of a group to send its offsets."""
 
 InThread = Callable[..., Awaitable[Any]]
 
 
 class RelayParts(NamedTuple):
-    """What relays need."""
+    """Dependencies of relays."""
 
     clients: ClientTable
     topics: TopicTable
@@ -39,7 +40,7 @@ class RelayParts(NamedTuple):
 
 
 class Relays:
-    """Passes questions on. Every one of them waits in the class of the admin requests, which bounds them."""
+    """Relays requests. Each waits in the class of admin requests, which bounds them."""
 
     def __init__(self, parts: RelayParts) -> None:
         self._parts = parts
@@ -54,19 +55,19 @@ class Relays:
         }
 
     def running_info(self, peer: Peer, command: Command) -> None:
-        """307: what a client is doing."""
+        """Handle 307: a client's running info."""
         header = command.read(ConsumerRunningInfoHeader)
         client = self._client(header.consumer_group, header.client_id)
         self._parts.deferred.answer(peer, command, self._relay(client, command, command.ext, b""))
 
     def consume_directly(self, peer: Peer, command: Command) -> None:
-        """309: has one client consume one message now, whatever its offsets say."""
+        """Handle 309: let one client consume one message now, whatever its offsets are."""
         header = command.read(ConsumeDirectlyHeader)
         client = self._client(header.consumer_group, header.client_id or "")
         self._parts.deferred.answer(peer, command, self._consume(client, command, header))
 
     def status(self, peer: Peer, command: Command) -> None:
-        """223: the offsets that a group's clients have in a topic (221 to each of them)."""
+        """Handle 223: the offsets of a group's clients in a topic (221 to each of them)."""
         header = command.read(ConsumerStatusHeader)
         entry = self._clients.consumers.get(header.group)
         if entry is None:
@@ -105,7 +106,7 @@ class Relays:
             raise RefusedRequest(ResponseCode.SYSTEM_ERROR, remark) from error
 
     async def _status(self, clients: list[Client], header: ConsumerStatusHeader, opaque: int) -> bytes:
-        """Ask all of them at once; who does not answer is left out, as in RocketMQ."""
+        """Query all clients at once. A client that does not answer is left out, as in RocketMQ."""
         fields = {"topic": header.topic, "group": header.group, "clientAddr": header.client_addr or ""}
         answers = await asyncio.gather(*(self._offsets(client, fields) for client in clients))
         table = {

@@ -1,7 +1,8 @@
-"""324, 325: a reply to a request message goes to the client that asked (326), and into the cluster's reply topic.
+"""Requests 324 and 325: sends a reply to the client that made the request (326), and stores it in the cluster's reply topic.
 
-The client's answer decides the code; whether the reply could be stored does not, as in RocketMQ, but where it lies is told. The request itself was a plain
-message: only its properties (CORRELATION_ID, REPLY_TO_CLIENT, TTL) say what it is.
+As in RocketMQ, the client's answer decides the code, not the storing. The answer names where the reply is
+stored. The request itself was a plain message: only its properties (CORRELATION_ID, REPLY_TO_CLIENT, TTL)
+mark it.
 """
 
 import asyncio
@@ -40,20 +41,20 @@ from gantry_wire.properties import (
 
 _log = get_logger()
 _ECHOED = (MSG_REGION, TRACE_ON)
-"""Added to a reply, and told to who sent it."""
+"""Added to a reply, and returned to its sender."""
 
 
 class ReplySettings(Protocol):
-    """What is set for replies."""
+    """Settings of replies."""
 
     @property
     def store_replies(self) -> bool:
-        """Whether replies are kept in the reply topic."""
+        """Whether replies are stored in the reply topic."""
         ...
 
 
 class ReplyParts(NamedTuple):
-    """What replies need."""
+    """Dependencies of replies."""
 
     clients: ClientTable
     targets: Targets
@@ -66,7 +67,7 @@ class ReplyParts(NamedTuple):
 
 
 class _Reply(NamedTuple):
-    """One reply on its way."""
+    """A reply in flight."""
 
     header: SendHeader
     target: Target
@@ -76,17 +77,17 @@ class _Reply(NamedTuple):
 
 
 class _KeptReply(Message):
-    """A reply on its way into the reply topic."""
+    """A reply on the way into the reply topic."""
 
     __slots__ = ("lies",)
 
     def __init__(self, *fields: Any) -> None:
         super().__init__(*fields)
         self.lies: asyncio.Future[dict[str, str] | None] = asyncio.get_running_loop().create_future()
-        """Where it came to lie, as its sender is told; None when it was refused."""
+        """Its place, for its sender. None when it was refused."""
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
-        del code  # a flush that took too long changes nothing for one who has delivered its reply
+        del code  # a late flush does not matter: the reply is delivered
         place = {"msgId": offset_message_id(at.store_host, self.position)}
         place |= {"queueId": str(self.queue.queue_id), "queueOffset": str(self.offset)}
         self._finish(place)
@@ -101,7 +102,7 @@ class _KeptReply(Message):
 
 
 class Replies:
-    """Handles replies. Those on their way wait in the class of replies, which bounds them."""
+    """Handles replies. Those in flight wait in the class of replies, which bounds them."""
 
     def __init__(self, parts: ReplyParts) -> None:
         self._parts = parts
@@ -114,7 +115,7 @@ class Replies:
         }
 
     def reply(self, peer: Peer, command: Command) -> None:
-        """324, 325: push a reply; answered when the client that asked has taken it, or has not."""
+        """Handle 324 and 325: push a reply. Answers when the client has accepted it, or has not."""
         parts = self._parts
         is_short = command.code == RequestCode.SEND_REPLY_MESSAGE_V2
         header = command.read(SendHeaderV2 if is_short else SendHeader)
@@ -140,7 +141,7 @@ class Replies:
         return encode_response(ResponseCode.SUCCESS, opaque, fields)
 
     async def _push(self, peer: Peer, reply: _Reply) -> None:
-        """Hand the reply to the client that asked. Raises SYSTEM_ERROR when it did not take it."""
+        """Push the reply to the client that made the request. Raises SYSTEM_ERROR when it did not accept it."""
         client_id = reply.properties.get(REPLY_TO_CLIENT)
         if client_id is None:
             raise _failed(f"reply message properties[{REPLY_TO_CLIENT}] is null")
@@ -181,7 +182,7 @@ class Replies:
         )
 
     def _store(self, peer: Peer, reply: _Reply) -> _KeptReply | None:
-        """Keep the reply in its topic; the result tells where. Nobody is told when there is no room."""
+        """Store the reply in its topic. The result is its place. A full disk is not reported."""
         parts, header = self._parts, reply.header
         if not parts.settings.store_replies:
             return None
@@ -204,7 +205,7 @@ class Replies:
 
 
 def _check_reply_topic(topic: str) -> None:
-    """Raise NO_PERMISSION for a topic that holds no replies: the send commands check more than this one does."""
+    """Raise NO_PERMISSION for a topic that holds no replies: send requests check more than this one."""
     if not topic.endswith(f"_{REPLY_TOPIC_SUFFIX}"):
         remark = f"a reply goes to a topic named <cluster>_{REPLY_TOPIC_SUFFIX}, not to {topic}: use a send request"
         raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)

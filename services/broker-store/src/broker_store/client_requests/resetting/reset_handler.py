@@ -1,8 +1,9 @@
-"""222: sets a group's offsets in a topic, or in one queue of it, and has the group's clients go on there.
+"""Request 222: sets a group's offsets in a topic, or in one of its queues, and makes its clients continue there.
 
-By default as RocketMQ 5.x does it: the store's own offsets change, durably, and each client hears of it with its next pull. With
-useServerSideResetOffset=false as before 5.x: the clients are told (220) and commit the new offsets themselves. Ours: `dryRun=true`
-answers what would be set and changes nothing; `givenAgain` counts what receivers on lease are given again beyond their offset.
+By default as in RocketMQ 5.x: the store's own offsets change, durably, and each client gets the new one
+with its next pull. With useServerSideResetOffset=false as before 5.x: the clients are notified (220) and
+commit the new offsets themselves. Gantry adds `dryRun=true`, which returns the offsets and changes nothing,
+and `givenAgain`, the number of messages that receivers with leases get again beyond their offset.
 """
 
 import asyncio
@@ -31,13 +32,13 @@ from gantry_wire.names import GATEWAY_GROUP
 LATEST_MS = -1
 """A timestamp below 0 means the end of each queue."""
 LANGUAGE_CPP = "CPP"
-"""Clients that cannot read objects as keys and get a list."""
+"""Clients that cannot parse objects as keys, and get a list."""
 
 _log = get_logger()
 
 
 class ResettingParts(NamedTuple):
-    """What resets change and ask."""
+    """Dependencies of resets."""
 
     topics: TopicTable
     groups: GroupTable
@@ -52,11 +53,11 @@ class ResettingParts(NamedTuple):
     deferred: DeferredReplies
     broker_name: str
     delivered_from: Callable[[str, str, int, int], int]
-    """How many messages a group is given again in a queue from an offset on, though it is not behind with them."""
+    """Returns how many messages a group gets again in a queue from an offset on, beyond its lag."""
 
 
 class Resetting:
-    """Handles resets. Who keeps more of a group's place than its offsets hears of them from the keeper of offsets."""
+    """Handles resets. Parts that keep more of a group's position than its offsets are notified by the offset keeper."""
 
     def __init__(self, parts: ResettingParts) -> None:
         self._parts = parts
@@ -66,7 +67,7 @@ class Resetting:
         return {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: ("adminBroker", self.reset)}
 
     def reset(self, peer: Peer, command: Command) -> None:
-        """222: reset offsets; answered when they are durable."""
+        """Handle 222: reset offsets. Answers when they are durable."""
         header = command.read(ResetOffsetHeader)
         self._check(header)
         self._parts.deferred.answer(peer, command, self._reset(header, command))
@@ -98,7 +99,7 @@ class Resetting:
         return self._answer(header, command, targets, again)
 
     async def _targets(self, header: ResetOffsetHeader) -> dict[int, int]:
-        """Return the new offset by queue. Raises RefusedRequest for one that the queue does not have."""
+        """Return the new offset by queue. Raises RefusedRequest for an offset outside the queue."""
         parts, topic, queue_id = self._parts, header.topic, header.queue_id
         if queue_id >= 0 and header.offset is not None and header.offset != -1:
             queue = parts.queues.find(topic, queue_id)
@@ -121,7 +122,7 @@ class Resetting:
         return await self._parts.searching.offset_at(queue, time_ms, upper=False)
 
     async def _assign(self, group: str, topic: str, targets: dict[int, int]) -> None:
-        """Set the offsets. Clients that are there hear of it with their next pull; one that is held is answered now."""
+        """Set the offsets. Connected clients get them with their next pull; held pulls are answered now."""
         parts = self._parts
         is_online = group in parts.clients.consumers
         durable = [self._commit(group, topic, queue_id, offset) for queue_id, offset in targets.items()]
@@ -148,7 +149,7 @@ class Resetting:
         return done
 
     def _push(self, header: ResetOffsetHeader, targets: dict[int, int]) -> dict[int, int]:
-        """Tell the group's clients (220); without force no queue goes forward. Returns what they were told."""
+        """Notify the group's clients (220). Without force no queue moves forward. Returns the offsets sent."""
         parts, group, topic = self._parts, header.group, header.topic
         new_offsets: dict[int, int] = {}
         for queue_id, offset in targets.items():

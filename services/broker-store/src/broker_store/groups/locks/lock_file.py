@@ -1,7 +1,7 @@
-"""Keeps a small content on disk in two files written by turns, so that saving it costs one flush of the disk.
+"""Keeps a small content on disk in two files written in turn, so that saving it costs one disk flush.
 
-`<path>.0` and `<path>.1`: magic 4 | length 4 | CRC 4 | number 8 | content. The whole one with the higher number counts. A crash in
-the middle of a write leaves the other one, which is the content before.
+`<path>.0` and `<path>.1`: magic 4 | length 4 | CRC 4 | number 8 | content. The intact one with the higher
+number counts. A crash during a write leaves the other one with the previous content.
 """
 
 from pathlib import PurePath
@@ -12,11 +12,11 @@ from broker_store.log.files import File, Files
 
 _HEAD = Struct(">4sIIq")
 _MAGIC = b"GLK1"
-"""Format version 1: a file of another magic is none."""
+"""Format version 1. A file with another magic is ignored."""
 
 
 class LockFile:
-    """The two files. Used by one thread at a time; everything blocks."""
+    """The two files. For one thread at a time; every call blocks."""
 
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
@@ -25,7 +25,7 @@ class LockFile:
         self._number = 0
 
     def load(self) -> bytes | None:
-        """Return what was saved last, None for nothing."""
+        """Return the content saved last, None if there is none."""
         newest: bytes | None = None
         for turn in (0, 1):
             number, content = self._read(turn)
@@ -34,7 +34,7 @@ class LockFile:
         return newest
 
     def save(self, content: bytes) -> None:
-        """Replace the content; durable on return. Raises OSError: then the content before is still there."""
+        """Replace the content. Durable on return. Raises OSError and then keeps the previous content."""
         number = self._number + 1
         turn = number % 2
         try:
@@ -42,7 +42,7 @@ class LockFile:
             file.pwrite(_HEAD.pack(_MAGIC, len(content), _crc(number, content), number) + content, 0)
             file.sync()
         except OSError:
-            # The descriptor may hide that pages of it are lost: the next write of this turn starts with a new file.
+            # The descriptor may hide lost pages: the next write to this file creates it again.
             if turn in self._open:
                 self._open.pop(turn).close()
                 self._files.remove(f"{self.path}.{turn}")

@@ -1,6 +1,6 @@
-"""41, 42: lock and unlock queues. A new holder is answered once it is saved: a restart of the store must not forget it.
+"""Requests 41 and 42: lock and unlock queues. A new holder is answered once it is saved: a restart must not forget it.
 
-`gantry/locks` says who holds what, not since when: after a restart every holder counts as refreshed just now.
+`gantry/locks` holds the holders, not the times: after a restart every lock counts as just refreshed.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from gantry_wire.frame import Command
 
 EXPIRE_SECONDS = 30.0
 QUEUES_MAX = 65_536
-"""Queues of one request."""
+"""Most queues per request."""
 LOCKS_MAX = 1_000_000
-"""Locks held at a time; each is some 300 bytes."""
+"""Most locks held. Each takes about 300 bytes."""
 
 
 class ClosedPeer(Protocol):
-    """A connection that is gone: which one, and whether the store ended it."""
+    """A closed connection, and whether the store closed it."""
 
     @property
     def id(self) -> int: ...  # noqa: D102
@@ -44,7 +44,7 @@ class ClosedPeer(Protocol):
 
 
 class QueueLocks:
-    """Keeps the locks and their file true."""
+    """Keeps the locks and their file consistent."""
 
     def __init__(self, file: LockFile, now_ms: Callable[[], int]) -> None:
         """`now_ms` is monotonic."""
@@ -63,11 +63,11 @@ class QueueLocks:
         }
 
     def loops(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return what runs beside the requests."""
+        """Return the background loops."""
         return {"locks": self._forget_ended}
 
     def lock(self, peer: Peer, command: Command) -> None:
-        """41: lock queues; the answer names those that the client holds now."""
+        """Handle 41: lock queues. The answer lists those that the client now holds."""
         body = _read(command)
         if self.table.size + len(body.mq_set) > LOCKS_MAX:
             self.table.expire(self._now_ms())
@@ -80,28 +80,28 @@ class QueueLocks:
         )
         if changed:
             self._saver.changed()
-        # Also a refresh waits where something is still to be saved: it may be of the lock itself.
+        # A refresh also waits for a pending save, because that may be the save of the lock itself.
         self._saver.when_saved(partial(self._saved, peer, command, body, held, changed))
 
     def unlock(self, _peer: Peer, command: Command) -> bytes:
-        """42: give queues back. Saved soon: a crash before that only keeps them held for a minute."""
+        """Handle 42: unlock queues. Saved soon: a crash before that only keeps them locked for a minute."""
         body = _read(command)
         if self.table.unlock(body.consumer_group, body.client_id, _names(body)):
             self._saver.changed()
         return encode_response(ResponseCode.SUCCESS, command.opaque)
 
     def unregistered(self, group: str, client_id: str) -> None:
-        """Give back what a client holds that leaves its group."""
+        """Release the locks of a client that leaves its group."""
         if self.table.unregister(group, client_id):
             self._saver.changed()
 
     def closed(self, peer: ClosedPeer) -> None:
-        """Give back what a connection refreshed last that its client closed, or that died with its client."""
+        """Release the locks last refreshed over a connection that its client closed or whose client died."""
         if self.table.closed(peer.id, by_client=not peer.closed_here):
             self._saver.changed()
 
     def is_orderly(self, group: str) -> bool:
-        """Whether some member of a group holds a queue: then it consumes in order."""
+        """Whether a member of a group holds a queue: the group then consumes in order."""
         return self.table.is_locked(group, self._now_ms())
 
     async def close(self) -> None:
@@ -142,7 +142,7 @@ class QueueLocks:
 
 
 def _holders(content: bytes | None) -> object:
-    """Return saved holders; none for what cannot be read."""
+    """Return the saved holders, none if they cannot be read."""
     try:
         return None if content is None else fastjson.loads(content)
     except (WireError, ValueError):

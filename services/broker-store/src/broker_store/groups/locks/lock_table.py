@@ -1,7 +1,8 @@
-"""Who holds which queue of a group: at most one client at a time, for 60 s after it last said so. Pure: told `now`.
+"""Holders of a group's queues: at most one client per queue, until 60 s after its last refresh. Pure: callers pass `now`.
 
-A lock is known by group and queue. It ends when it is given back, 60 s after its last refresh, or when the connection it was last
-refreshed over is closed by its client. Times are monotonic: no step of the wall clock lengthens or shortens a lock.
+A lock belongs to a group and queue. It ends when it is released, 60 s after its last refresh, or when its
+client closes the connection that refreshed it last. Times are monotonic: no step of the wall clock changes
+a lock's duration.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ QueueName = tuple[str, str, int]
 
 @dataclass(slots=True)
 class Lock:
-    """One held queue."""
+    """A locked queue."""
 
     client_id: str
     refreshed_ms: int
@@ -32,14 +33,14 @@ class LockTable:
     def __init__(self) -> None:
         self._groups: dict[str, dict[QueueName, Lock]] = {}
         self._of_peer: dict[int, set[str]] = {}
-        # Groups by connection: a thousand connections that close must not each look through ten thousand groups.
+        # Groups by connection: a thousand connections that close must not each scan ten thousand groups.
         self.size = 0
-        """How many locks there are, ended ones not yet forgotten included."""
+        """Number of locks, including ended ones that are not removed yet."""
 
     def lock(
         self, group: str, client_id: str, queues: Iterable[QueueName], now_ms: int, peer_id: int
     ) -> tuple[list[QueueName], list[QueueName]]:
-        """Lock queues for a client; returns those it holds now, and those of them that changed their holder."""
+        """Lock queues for a client. Returns those it now holds, and those of them that changed their holder."""
         locks = self._groups.setdefault(group, {})
         held: list[QueueName] = []
         changed: list[QueueName] = []
@@ -70,16 +71,16 @@ class LockTable:
         ]
 
     def unlock(self, group: str, client_id: str, queues: Iterable[QueueName]) -> bool:
-        """Give queues back; those of another holder stay. Returns whether anything changed."""
+        """Unlock queues. Those of another holder stay. Returns whether anything changed."""
         return self._drop(group, self.held_by(group, client_id, queues))
 
     def unregister(self, group: str, client_id: str) -> bool:
-        """Give back whatever a client holds that leaves its group."""
+        """Release all locks of a client that leaves its group."""
         locks = self._groups.get(group, {})
         return self._drop(group, [queue for queue, lock in locks.items() if lock.client_id == client_id])
 
     def closed(self, peer_id: int, *, by_client: bool) -> bool:
-        """Forget a connection; give back what was last refreshed over it, if its client closed it."""
+        """Forget a connection. Releases the locks last refreshed over it if its client closed it."""
         groups = self._of_peer.pop(peer_id, set())
         found = [
             (group, [queue for queue, lock in self._groups.get(group, {}).items() if lock.peer_id == peer_id])
@@ -89,7 +90,7 @@ class LockTable:
         return any([self._drop(group, queues) for group, queues in found])  # noqa: C419 - all of them, not up to the first
 
     def expire(self, now_ms: int) -> bool:
-        """Forget locks that ended."""
+        """Remove ended locks."""
         found = [
             (group, [queue for queue, lock in locks.items() if now_ms - lock.refreshed_ms > LOCK_MS])
             for group, locks in self._groups.items()
@@ -97,7 +98,7 @@ class LockTable:
         return any([self._drop(group, queues) for group, queues in found])  # noqa: C419 - all of them
 
     def is_locked(self, group: str, now_ms: int) -> bool:
-        """Whether some client holds a queue of the group."""
+        """Whether a client holds a queue of the group."""
         locks = self._groups.get(group)
         return locks is not None and any(now_ms - lock.refreshed_ms <= LOCK_MS for lock in locks.values())
 
@@ -109,7 +110,7 @@ class LockTable:
         }
 
     def load(self, content: object, now_ms: int) -> None:
-        """Take saved holders in, as refreshed now; nothing of a content that is of another shape."""
+        """Load saved holders as refreshed now. Ignores content of another format."""
         try:
             saved = msgspec.convert(content, dict[str, list[tuple[str, str, int, str]]])
         except msgspec.ValidationError:
