@@ -157,6 +157,8 @@ def test_hints_continue_after_any_subject_and_payload(
     subject: bytes, payload: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nats_hints, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(nats_hints, "ANSWER_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(nats_hints, "RECONNECT_SECONDS", 0.1)
 
     async def scenario() -> None:
         port, got = free_port(), list[str]()
@@ -199,6 +201,8 @@ def test_hints_use_the_token_from_a_file(tmp_path: Path) -> None:
 def test_a_bad_token_is_logged_once_and_the_right_one_works_without_a_restart(
     tmp_path: Path, content: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(nats_hints, "RECONNECT_SECONDS", 0.1)
+
     async def scenario() -> None:
         port, token = free_port(), tmp_path / "token"
         (tmp_path / "nats.conf").write_text('authorization { token: "s3cret" }')
@@ -208,7 +212,7 @@ def test_a_bad_token_is_logged_once_and_the_right_one_works_without_a_restart(
         with nats_server(port, "-c", str(tmp_path / "nats.conf")):
             async with running(hints):
                 await until(lambda: warnings)
-                await asyncio.sleep(3)  # several attempts
+                await asyncio.sleep(1)  # several attempts
                 assert not hints.is_connected
                 token.write_text("s3cret")
                 await until(lambda: hints.is_connected)

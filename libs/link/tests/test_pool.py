@@ -98,7 +98,7 @@ async def test_an_idle_connection_is_closed_by_us_and_a_waiting_one_is_kept(monk
     async with serving() as (server, port):
         pool = ConnectionPool(limits=LinkLimits(client_idle_seconds=0.1))
         idle, waiting = await pool.get(f"127.0.0.1:{port}"), await pool.get(f"127.0.0.1:{port}", "bulk")
-        held = waiting.request(SILENT, timeout=8)
+        held = waiting.request(SILENT, timeout=2)
         await eventually(lambda: not idle.is_open)
         assert waiting.is_open
         held.cancel()
