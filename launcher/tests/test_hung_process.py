@@ -45,7 +45,7 @@ async def main(life):
 configure("trial")
 run(main, service="trial")
 """
-HUNG_SECONDS = 2.5
+HUNG_SECONDS = 1.5
 
 
 class System:
@@ -97,7 +97,7 @@ class System:
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(watch, "ASK_SECONDS", 0.2)
     monkeypatch.setattr(watch, "STOOD_STILL_SECONDS", 5.0)
-    monkeypatch.setattr(supervisor, "DUMP_SECONDS", 2.0)
+    monkeypatch.setattr(supervisor, "DUMP_SECONDS", 1.0)
     ports = Ports(("127.0.0.1",))
     system = System(tmp_path, ports.free())
     try:
@@ -161,8 +161,8 @@ def test_a_process_that_answers_again_before_it_is_killed_is_left_alone(system: 
 def test_a_launcher_that_was_stopped_kills_no_process(system: System) -> None:
     watch.STOOD_STILL_SECONDS = 0.5
     pid = system.child.pid
-    for _ in range(3):
-        time.sleep(2 * HUNG_SECONDS)
+    for _ in range(2):
+        time.sleep(1.3 * HUNG_SECONDS)
         system.supervisor._turn()
     system.turn_for(HUNG_SECONDS)
     assert (system.child.restarts, system.child.pid, system.child.kill_at) == (0, pid, None)
