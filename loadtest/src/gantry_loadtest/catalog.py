@@ -29,7 +29,7 @@ PROFILES = {
         ),
         Entry(
             "receive", "receive",
-            "Do slow and failing consumers lose or double messages, and what do they cost the others?", "delivery", rate=50,
+            "Do slow and failing consumers lose or duplicate messages, and what do they cost the others?", "delivery", rate=50,
         ),
         Entry("delay", "delay", "How late are delayed messages under load, and is one ever early?", "lateness", rate=50),
         Entry(
