@@ -34,23 +34,23 @@ PROFILES = {
         Entry("delay", "delay", "How late are delayed messages under load, and is one ever early?", "lateness", rate=50),
         Entry(
             "transactions", "transactions",
-            "What does a transaction cost, and what becomes of those whose producer is lost?", "transaction", rate=30,
+            "What does a transaction cost, and what happens to those whose producer is lost?", "transaction", rate=30,
         ),
         Entry(
             "burst", "burst", "What does a burst of ten times the load do, and how soon is it over?", "send", rate=40,
             shape="burst",
         ),
         Entry(
-            "fan-out", "fan_out", "How does delivery hold when many groups want every message?", "delivery", rate=20, count=20
+            "fan-out", "fan_out", "How does delivery perform when many groups want every message?", "delivery", rate=20, count=20
         ),
-        Entry("large", "large", "How fast do large messages go through, and do they come out whole?", "delivery", 4, 4),
+        Entry("large", "large", "How fast are large messages, and do they arrive intact?", "delivery", 4, 4),
         Entry(
             "topics", "topics", "Does it matter that messages are spread over many topics?", "delivery", rate=50, count=100
         ),
-        Entry("ramp", "ramp", "At which rate does the latency's knee lie?", "send", 50, 1000, shape="ramp"),
+        Entry("ramp", "ramp", "At which rate is the knee of the latency?", "send", 50, 1000, shape="ramp"),
         Entry("spike", "spike", "Is each short spike over before the next one?", "send", rate=50, shape="spike"),
         Entry(
-            "soak", "soak", "Is it as fast and as right at the end of a long mixed load as at its beginning?", "delivery",
+            "soak", "soak", "Is it as fast and as correct at the end of a long mixed load as at its beginning?", "delivery",
             rate=50, seconds=600, shape="soak",
         ),
     )
