@@ -47,6 +47,20 @@ async def test_the_description_names_when_to_come_back(client):
                 assert "Retry-After" in operation["responses"][status]["headers"]
 
 
+async def test_names_of_a_pattern_are_described_as_the_only_ones(client):
+    """A schema with `patternProperties` alone allows every other name as well, with any value."""
+    schemas = (await client.get("/openapi.json")).json()["components"]["schemas"]
+    named = [
+        (name, field)
+        for name, schema in schemas.items()
+        for field, of in schema.get("properties", {}).items()
+        if "patternProperties" in of
+    ]
+    assert ("SettingsBody", "settings") in named
+    for name, field in named:
+        assert schemas[name]["properties"][field]["additionalProperties"] is False, name
+
+
 LITERAL = re.compile(r'pattern=r"([^"]+)"')
 
 

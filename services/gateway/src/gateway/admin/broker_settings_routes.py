@@ -26,7 +26,12 @@ Value = Annotated[str, Field(pattern=VALUE_PATTERN, max_length=4096)]
 class SettingsBody(Body):
     """Settings to change; all of them are, or none."""
 
-    settings: Annotated[dict[Key, Value], Field(min_length=1, max_length=SETTINGS_MAX)]
+    settings: Annotated[
+        dict[Key, Value],
+        Field(
+            min_length=1, max_length=SETTINGS_MAX, json_schema_extra={"additionalProperties": False}
+        ),  # pydantic writes the pattern of keys as `patternProperties`, which allows any other key
+    ]
 
 
 class SettingsShown(Shown):
