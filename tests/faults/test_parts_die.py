@@ -247,7 +247,7 @@ def test_sends_go_on_while_a_part_without_messages_hangs(
     pid = pid_of(pair, part)
     os.kill(pid, signal.SIGSTOP)
     try:
-        time.sleep(3)  # what had left before is answered, or has met the silence
+        time.sleep(2)  # what had left before is answered, or has met the silence
         before = traffic.acknowledged()
         until(
             lambda: all(

@@ -16,6 +16,9 @@ from .settings_tables import GUIDE, SERVICES, section, table
 ROOT = Path(__file__).parents[2]
 FILE_LINES_MAX = 500  # where a file is cut is decided by its subject; past this it has two
 FUNCTION_LINES_MAX = 60
+SLEEP_SECONDS_MAX = 2
+SLEEP_WITHOUT_END = 3600
+"""Stands for a task that ends only when it is cancelled."""
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -64,6 +67,19 @@ def test_a_method_without_a_body_is_abstract(path: Path) -> None:
             assert "NotImplementedError" not in {
                 part.id for part in ast.walk(node.exc) if isinstance(part, ast.Name)
             }, f"line {node.lineno}: make it an abstractmethod of an ABC"
+
+
+@pytest.mark.parametrize("path", [p for p in PYTHON if "tests" in p.parts], ids=named)
+def test_no_test_sleeps_for_long(path: Path) -> None:
+    """It waits for a condition, or gives a shorter setting or a clock of its own."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="sleep"), args=[ast.Constant(value=int() | float() as seconds), *_]
+            ):
+                assert seconds <= SLEEP_SECONDS_MAX or seconds >= SLEEP_WITHOUT_END, f"line {node.lineno}"
+            case _:
+                pass
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
