@@ -27,6 +27,7 @@ from uvicorn.server import ServerState
 
 from broker_store.sending.send_batch import ItemResult
 from gantry_chassis.budget import Budget
+from gantry_chassis.environment import machine
 from gantry_link.connection import Connection
 from gantry_wire.batch import decode_columns
 from gantry_wire.codes import GantryCode, RequestCode
@@ -199,11 +200,11 @@ class Gateway:
 
     def __init__(self) -> None:
         self.store = ScriptedStore()
-        pool, clocks = cast("Any", self.store), SystemClocks()
+        pool, clocks = cast("Any", self.store), SystemClocks(machine())
         nobody: Any = SimpleNamespace(holder=None)
         ports = Ports(
-            cast("Any", OneTopic()), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, unique_ids("127.0.0.1"),
-            RequestIds().next, nobody, LinkLeaseStores(pool, 3.0), nobody, nobody,
+            cast("Any", OneTopic()), LinkStores(pool, clocks.wall_ms, 3.0), nobody, None, clocks, unique_ids("127.0.0.1", machine()),
+            RequestIds(machine().secret_bytes).next, nobody, LinkLeaseStores(pool, 3.0), nobody, nobody,
         )  # fmt: skip
         self.app = assemble(GatewaySettings(), ports, fast_paths=True).app
         assert self.app.short_way is not None

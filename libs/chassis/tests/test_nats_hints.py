@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 import socket
 import subprocess
 import sys
@@ -54,7 +55,10 @@ def test_a_hint_reaches_its_subscribers_and_duplicates_of_a_turn_are_merged() ->
     async def scenario() -> None:
         port = free_port()
         got: list[tuple[str, bytes]] = []
-        sender, receiver = Hints(f"nats://127.0.0.1:{port}", "a"), Hints(f"nats://127.0.0.1:{port}", "b")
+        sender, receiver = (
+            Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1)),
+            Hints(f"nats://127.0.0.1:{port}", "b", random.Random(1)),
+        )
         receiver.subscribe("gantry.route.*", lambda subject, payload: got.append((subject, payload)))
         with nats_server(port):
             async with running(sender, receiver):
@@ -72,7 +76,7 @@ def test_a_hint_reaches_its_subscribers_and_duplicates_of_a_turn_are_merged() ->
 
 def test_without_a_server_hints_are_dropped_and_nothing_raises() -> None:
     async def scenario() -> None:
-        hints = Hints(f"nats://127.0.0.1:{free_port()}", "a")
+        hints = Hints(f"nats://127.0.0.1:{free_port()}", "a", random.Random(1))
         async with running(hints):
             await asyncio.sleep(0.05)
             hints.publish("gantry.data", b"x")
@@ -84,7 +88,7 @@ def test_without_a_server_hints_are_dropped_and_nothing_raises() -> None:
 
 def test_no_address_means_no_hints() -> None:
     async def scenario() -> None:
-        hints = Hints("", "a")
+        hints = Hints("", "a", random.Random(1))
         await hints.run()
         hints.publish("gantry.data", b"x")
         assert hints.dropped == 1
@@ -96,7 +100,7 @@ def test_it_recovers_when_the_server_starts_late_or_returns() -> None:
     async def scenario() -> None:
         port = free_port()
         got: list[bytes] = []
-        hints = Hints(f"nats://127.0.0.1:{port}", "a")
+        hints = Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1))
         hints.subscribe("gantry.data", lambda _subject, payload: got.append(payload))
 
         async def arrives(payload: bytes) -> None:
@@ -134,7 +138,7 @@ def test_it_recovers_after_the_server_refused_a_connection_with_an_error() -> No
             writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        hints = Hints(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", "a")
+        hints = Hints(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", "a", random.Random(1))
         hints.subscribe("gantry.data", lambda _subject, _payload: None)
         async with running(hints):
             await until(lambda: greeted > 1 and hints.is_connected)
@@ -162,7 +166,10 @@ def test_hints_continue_after_any_subject_and_payload(
 
     async def scenario() -> None:
         port, got = free_port(), list[str]()
-        hints, sender = Hints(f"nats://127.0.0.1:{port}", "a"), Hints(f"nats://127.0.0.1:{port}", "b")
+        hints, sender = (
+            Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1)),
+            Hints(f"nats://127.0.0.1:{port}", "b", random.Random(1)),
+        )
         hints.subscribe("gantry.route.*", lambda subject, _payload: got.append(subject))
         with nats_server(port):
             async with running(hints, sender):
@@ -187,7 +194,10 @@ def test_hints_use_the_token_from_a_file(tmp_path: Path) -> None:
         (tmp_path / "nats.conf").write_text('authorization { token: "s3cret" }')
         (tmp_path / "token").write_text("s3cret\n")
         url = f"nats://127.0.0.1:{port}"
-        knows, does_not = Hints(url, "a", str(tmp_path / "token")), Hints(url, "b")
+        knows, does_not = (
+            Hints(url, "a", random.Random(1), str(tmp_path / "token")),
+            Hints(url, "b", random.Random(1)),
+        )
         with nats_server(port, "-c", str(tmp_path / "nats.conf")):
             async with running(knows, does_not):
                 await until(lambda: knows.is_connected)
@@ -208,7 +218,7 @@ def test_a_bad_token_is_logged_once_and_the_right_one_works_without_a_restart(
         (tmp_path / "nats.conf").write_text('authorization { token: "s3cret" }')
         if content is not None:
             token.write_text(content)
-        hints = Hints(f"nats://127.0.0.1:{port}", "a", str(token))
+        hints = Hints(f"nats://127.0.0.1:{port}", "a", random.Random(1), str(token))
         with nats_server(port, "-c", str(tmp_path / "nats.conf")):
             async with running(hints):
                 await until(lambda: warnings)

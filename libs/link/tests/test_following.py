@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 
 import pytest
 from scripted_link import eventually
@@ -35,7 +36,7 @@ def found(following, end, records=b"r"):
 
 @contextlib.asynccontextmanager
 async def followed(store, take, offset=0, **more):
-    follower = Follower(store, "T", 3, "G", take, **more)
+    follower = Follower(store, "T", 3, "G", take, rng=random.Random(1), **more)
     task = asyncio.get_running_loop().create_task(follower.run(offset))
     try:
         yield follower

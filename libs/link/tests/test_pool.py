@@ -51,7 +51,7 @@ async def test_a_lost_connection_is_made_anew():
 async def test_a_refused_address_is_left_alone_for_a_moment_and_then_tried_again():
     async with serving() as (_, port):
         pass
-    pool = ConnectionPool(jitter=random.Random(1))
+    pool = ConnectionPool(rng=random.Random(1))
     address = f"127.0.0.1:{port}"
     with pytest.raises(NotConnected, match="cannot connect"):
         await pool.get(address)

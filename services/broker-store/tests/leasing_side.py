@@ -1,5 +1,6 @@
 """A whole store without a network over a simulated disk, and a client of receive and acknowledge that moves it by hand."""
 
+import random
 from typing import Any, NamedTuple
 
 from sending_side import DIRECTORY, ScriptedPeer, SendingSide
@@ -52,7 +53,7 @@ class LeasingSide(SendingSide):
             self.classes,
             Metrics(),
             self.clock.now_ms,
-            Hints("", "broker-store"),
+            Hints("", "broker-store", random.Random(1)),
             ConnectionPool(),
             "127.0.0.1:10911",
             lambda: None,

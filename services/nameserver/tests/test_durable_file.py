@@ -1,10 +1,10 @@
 import contextlib
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from gantry_chassis.environment import machine
 from nameserver.durable_file import DurableFile
 
 pytestmark = pytest.mark.anyio
@@ -12,8 +12,9 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def file(tmp_path):
-    with ThreadPoolExecutor(1) as writer:
-        yield DurableFile(tmp_path / "sub" / "kv.json", writer)
+    writer = machine().workers(1, "writer")
+    yield DurableFile(tmp_path / "sub" / "kv.json", writer)
+    writer.close()
 
 
 def read(file):

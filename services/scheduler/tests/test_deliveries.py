@@ -6,6 +6,7 @@ from time import monotonic
 
 import pytest
 
+from gantry_chassis.environment import machine
 from gantry_chassis.metrics import Metrics
 from gantry_link.errors import ConnectionLost
 from gantry_wire.names import TIMER_TOPIC
@@ -52,7 +53,7 @@ class Parts:
     def __init__(self, path, park_after_ms=1000):
         self.clock = StoreClock()
         self.clock.heard(NOW_MS, monotonic(), NOW_MS)
-        self.due_queues = DueQueues(SqliteIndex(path), self.clock)
+        self.due_queues = DueQueues(SqliteIndex(path, machine().workers), self.clock, monotonic)
         self.settler, self.metrics = ScriptedSettler(), SchedulerMetrics(Metrics())
         self.deliveries = Deliveries(
             self.due_queues, self.settler, self.clock, self.metrics, Pace(park_after_ms=park_after_ms)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 
 import pytest
 from schedule_records import record
@@ -82,7 +83,7 @@ def redrive():
 async def test_a_checkpoint_read_after_the_end_does_not_restart_the_task():
     queue, writing, work = SlowQueue(), Writing(), Work()
     held = Held(TASKS_TOPIC, 0, 1, 0, 0, 0)
-    desk = Desk("broker-a", queue, held, writing, {"redrive": work}, lambda: 1000)
+    desk = Desk("broker-a", queue, held, writing, {"redrive": work}, lambda: 1000, random.Random(1))
     running = asyncio.ensure_future(desk.run())
     queue.show(encode_json(TaskRecord(view=redrive())))
     await until(lambda: desk.views and not desk.running and len(writing.bodies) == 2)
@@ -115,7 +116,9 @@ class AwayStore:
 async def test_a_waiting_cancel_is_refused_when_the_term_ends(is_read):
     queue = SlowQueue()
     held = Held(TASKS_TOPIC, 0, 1, 0, 0, 0)
-    desk = Desk("broker-a", queue, held, AwayStore(), {"redrive": EndlessWork()}, lambda: 1000)
+    desk = Desk(
+        "broker-a", queue, held, AwayStore(), {"redrive": EndlessWork()}, lambda: 1000, random.Random(1)
+    )
     running = asyncio.ensure_future(desk.run())
     if is_read:
         queue.show(encode_json(TaskRecord(view=redrive())))

@@ -4,6 +4,7 @@ from time import monotonic
 
 import pytest
 
+from gantry_chassis.environment import machine
 from scheduler import due_queues as due_queues_module
 from scheduler.due_index import HORIZON_MS
 from scheduler.due_queue_names import DELAYS, PARKED_MESSAGES
@@ -24,7 +25,7 @@ def entry(offset, source=0, due_ms=NOW_MS + 1):
 async def due_queues(tmp_path):
     clock = StoreClock()
     clock.heard(NOW_MS, monotonic(), NOW_MS)
-    made = DueQueues(SqliteIndex(tmp_path / "a.sqlite"), clock)
+    made = DueQueues(SqliteIndex(tmp_path / "a.sqlite", machine().workers), clock, monotonic)
     yield made
     await made.far.close()
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from gantry_chassis.environment import machine
 from gantry_wire.scheduler_bodies import ListSchedules
 from scheduler import far_rows
 from scheduler.due_index import HORIZON_MS
@@ -26,7 +27,7 @@ FAR_MS = NOW_MS + 2 * HORIZON_MS
 async def due_queues(tmp_path):
     clock = StoreClock()
     clock.heard(NOW_MS, monotonic(), NOW_MS)
-    made = DueQueues(SqliteIndex(tmp_path / "a.sqlite"), clock)
+    made = DueQueues(SqliteIndex(tmp_path / "a.sqlite", machine().workers), clock, monotonic)
     made.arm([one := entry()], DELAYS)
     assert made.due[DELAYS].far_count == 1
     assert one.key not in made.due[DELAYS].near

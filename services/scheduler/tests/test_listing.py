@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from schedule_records import HOST, V6, record
 
+from gantry_chassis.environment import machine
 from gantry_link.errors import NotConnected
 from gantry_wire.ids import offset_message_id
 from gantry_wire.names import TIMER_TOPIC
@@ -39,7 +40,7 @@ class Store:
 async def listed(tmp_path):
     clock = StoreClock()
     clock.heard(NOW_MS, monotonic(), NOW_MS)
-    due_queues = DueQueues(SqliteIndex(tmp_path / "a.sqlite"), clock)
+    due_queues = DueQueues(SqliteIndex(tmp_path / "a.sqlite", machine().workers), clock, monotonic)
     named = Entry(NOW_MS + 60_000, key_of(TIMER, 1), 100, "t", 0, b"u1", b"")
     without_key = Entry(NOW_MS + 60_000, key_of(TIMER, 2), POSITION, "t", 0, b"", b"")
     due_queues.arm([named, without_key], INSTANTS)

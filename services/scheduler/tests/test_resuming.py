@@ -1,11 +1,13 @@
 """A term continues with the rows of an earlier one if the store's log confirms them; otherwise it rebuilds them."""
 
+import os
 import sqlite3
 from time import monotonic
 
 import pytest
 from schedule_records import record
 
+from gantry_chassis.environment import machine
 from gantry_link.store_client import Pulled
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from scheduler import kept_rows
@@ -21,7 +23,7 @@ from scheduler.store_clock import StoreClock
 pytestmark = pytest.mark.anyio
 NOW_MS = 1_700_000_000_000
 LEVEL_MS = (3_600_000,)
-FOR = made_for("broker-a", LEVEL_MS)
+FOR = made_for("broker-a", LEVEL_MS, os.urandom)
 
 
 class Store:
@@ -62,7 +64,9 @@ async def parts(tmp_path):
     def begin(made_for=FOR):
         clock = StoreClock()
         clock.heard(NOW_MS, monotonic(), NOW_MS)
-        due_queues = DueQueues(SqliteIndex(tmp_path / "a.due.sqlite", made_for), clock)
+        due_queues = DueQueues(
+            SqliteIndex(tmp_path / "a.due.sqlite", machine().workers, made_for), clock, monotonic
+        )
         opened.append(due_queues)
         return due_queues
 
@@ -196,7 +200,7 @@ async def test_a_damaged_or_foreign_file_is_rebuilt(parts, tmp_path, is_old):
         with sqlite3.connect(tmp_path / "a.due.sqlite") as database:
             database.execute("DROP TABLE cancels")
         database.close()
-    due_queues = begin(FOR if is_old else made_for("broker-a", (5000,)))
+    due_queues = begin(FOR if is_old else made_for("broker-a", (5000,), os.urandom))
     assert due_queues.far.is_old is is_old
     known = await resume("broker-a", store, due_queues, store.states(), LEVEL_MS)
     assert left_over(known[0], 6) == list(range(6))
@@ -216,7 +220,16 @@ async def test_an_orderly_stop_also_keeps_unwritten_rows(parts):
 
 
 def test_a_file_is_valid_for_one_boot_and_one_list_of_levels(monkeypatch, tmp_path):
-    assert made_for("b", (1, 2)) == made_for("b", (1, 2))
-    assert len({made_for("b", (1, 2)), made_for("c", (1, 2)), made_for("b", (1, 3))}) == 3
+    assert made_for("b", (1, 2), os.urandom) == made_for("b", (1, 2), os.urandom)
+    assert (
+        len(
+            {
+                made_for("b", (1, 2), os.urandom),
+                made_for("c", (1, 2), os.urandom),
+                made_for("b", (1, 3), os.urandom),
+            }
+        )
+        == 3
+    )
     monkeypatch.setattr(kept_rows, "_BOOT_ID", tmp_path / "none")
-    assert made_for("b", (1, 2)) != made_for("b", (1, 2))
+    assert made_for("b", (1, 2), os.urandom) != made_for("b", (1, 2), os.urandom)

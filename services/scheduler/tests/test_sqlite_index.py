@@ -8,6 +8,7 @@ import sqlite3
 import msgspec
 import pytest
 
+from gantry_chassis.environment import machine
 from scheduler.entries import Entry, key_of
 from scheduler.far_rows import Place, Wanted
 from scheduler.sqlite_index import BATCH_ROWS, SqliteIndex
@@ -22,7 +23,7 @@ def entry(offset, due_ms, topic="t", keys=b"", uniq=None, source=0):
 
 @pytest.fixture
 async def index(tmp_path):
-    made = SqliteIndex(tmp_path / "d" / "a.due.sqlite")
+    made = SqliteIndex(tmp_path / "d" / "a.due.sqlite", machine().workers)
     yield made
     await made.close()
     assert list((tmp_path / "d").iterdir()) == []
@@ -129,7 +130,7 @@ async def test_many_rows_are_written_in_batches_until_there_is_room(index):
 async def test_an_old_file_is_not_taken_over(tmp_path):
     path = tmp_path / "a.due.sqlite"
     path.write_bytes(b"not a database at all, and long enough to be seen as one" * 100)
-    index = SqliteIndex(path)
+    index = SqliteIndex(path, machine().workers)
     index.add(0, 1, entry(1, 1))
     assert len(await index.load(0, 1, 1)) == 1
     await index.close()
@@ -198,7 +199,7 @@ def sqlite_bytes():
 
 async def test_sqlite_memory_does_not_grow_with_the_rows(tmp_path):
     before = sqlite_bytes()
-    index = SqliteIndex(tmp_path / "a.due.sqlite", "this")
+    index = SqliteIndex(tmp_path / "a.due.sqlite", machine().workers, "this")
     for offset in range(200_000):
         index.add(0, offset * 40, entry(offset, offset * 40))
     assert len(await index.page(Wanted((0,)), None, 200_000)) == 200_000

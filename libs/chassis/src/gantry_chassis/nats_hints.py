@@ -32,9 +32,10 @@ _log = get_logger()
 class Hints:
     """A self-healing connection to NATS. Hints published while it is down are dropped."""
 
-    def __init__(self, url: str, service: str, token_file: str = "") -> None:
+    def __init__(self, url: str, service: str, rng: random.Random, token_file: str = "") -> None:
         """Take the server's `url`. With an empty one there are no hints, and the slow polls do the work."""
         self._url, self._service, self._token_file = url, service, token_file
+        self._rng = rng
         self._client: Client | None = None
         self._subscriptions: list[tuple[str, Receive]] = []
         self._waiting: dict[tuple[str, bytes], None] = {}
@@ -73,7 +74,7 @@ class Hints:
                 self._client = None
                 with contextlib.suppress(Exception):
                     await client.close()
-            await _pause()
+            await _pause(self._rng)
 
     async def _serve(self, client: "Client") -> None:
         """Receive and send until the client closes. After a server error it never reconnects by itself."""
@@ -128,7 +129,7 @@ class Hints:
                     )
             except Exception as error:  # noqa: BLE001 - nats-py raises many kinds
                 _log.debug("no hints yet: NATS is unreachable", error=str(error))
-                await _pause()
+                await _pause(self._rng)
             else:
                 self._refusal = ""
                 return client
@@ -185,5 +186,5 @@ class _Echo(NamedTuple):
         self.came.set()
 
 
-async def _pause() -> None:
-    await asyncio.sleep(RECONNECT_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+async def _pause(rng: random.Random) -> None:
+    await asyncio.sleep(RECONNECT_SECONDS * rng.uniform(0.5, 1.0))

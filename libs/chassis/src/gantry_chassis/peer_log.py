@@ -1,6 +1,5 @@
 """Logs why connections were refused or closed: a few lines a second, and how many more there were."""
 
-import time
 from collections.abc import Callable
 
 from gantry_chassis.logs import get_logger
@@ -13,7 +12,7 @@ _log = get_logger()
 class PeerLog:
     """Logs `peer` and `reason` as warnings."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._second = 0
         self._lines = 0

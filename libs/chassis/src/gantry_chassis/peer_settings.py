@@ -1,5 +1,6 @@
 """Settings of processes that accept connections: the most they hold for their peers."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -31,7 +32,7 @@ class PeerSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 320 * MIB
 
-    def make_budget(self) -> Budget:
+    def make_budget(self, steady: Callable[[], float]) -> Budget:
         """Return the budget of this process. It logs refusals and returns the memory of abandoned bytes."""
         limits = BudgetLimits(self.peer_bytes_max, self.address_bytes_max, for_connections())
-        return Budget(limits, PeerLog(), LargeThings().had)
+        return Budget(limits, PeerLog(steady), LargeThings().had)

@@ -17,6 +17,7 @@ from typing import NoReturn
 import uvloop
 
 from gantry_chassis.descriptors import raise_limit
+from gantry_chassis.environment import Environment, machine
 from gantry_chassis.logs import flush, get_logger
 from gantry_chassis.private_files import make_private
 from gantry_chassis.settings import EXIT_REFUSED
@@ -36,9 +37,10 @@ class StartRefused(Exception):
 
 
 class Life:
-    """What `run` gives a service: the stop signal, and supervision of its loops."""
+    """What `run` gives a service: its environment, the stop signal, and supervision of its loops."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
         self.stopping = asyncio.Event()
         self.restarts: dict[str, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -123,7 +125,7 @@ def die_with_parent(parent: int) -> None:
 
 
 async def _live(main: Callable[[Life], Awaitable[None]]) -> None:
-    life = Life()
+    life = Life(machine())
     asyncio.get_running_loop().set_exception_handler(_report)
     _listen_for_signals(life)
     gc.freeze()  # imported objects live as long as the process: no later collection scans them

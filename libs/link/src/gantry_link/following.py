@@ -56,9 +56,9 @@ class Follower:
         group: str,
         take: Take,
         *,
+        rng: random.Random,
         failed: Callable[[str], None] | None = None,
         pause_seconds: Callable[[], float] | None = None,
-        hold_seconds: float = HOLD_SECONDS,
     ) -> None:
         """`failed` is told in words of pulls that did not work; they are repeated with a growing pause.
 
@@ -68,9 +68,10 @@ class Follower:
         self.figures = FollowFigures()
         self._store, self._topic, self._queue_id, self._group = store, topic, queue_id, group
         self._take = take
+        self._rng = rng
         self._failed = failed
         self._pause_seconds = pause_seconds
-        self._hold_ms = int(hold_seconds * 1000)
+        self._hold_ms = int(HOLD_SECONDS * 1000)
         self.piece: Callable[[int], tuple[int, int]] = _all
         """Says for an offset where to go on in fact, and how many messages to ask for there: what is known needs not be read."""
 
@@ -88,7 +89,7 @@ class Follower:
                     figures.failures += 1
                     if self._failed is not None:
                         self._failed(str(error))
-                    await asyncio.sleep(backoff_seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, no secret
+                    await asyncio.sleep(backoff_seconds * self._rng.uniform(0.5, 1.0))
                     backoff_seconds = min(backoff_seconds * 2, BACKOFF_SECONDS_MAX)
                     asked = self._ask(figures.next_offset)
                     continue

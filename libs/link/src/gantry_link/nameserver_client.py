@@ -7,7 +7,6 @@ know, the next is asked.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -81,7 +80,7 @@ class NameserverClient:
         self._pool = pool
         self.addresses: Addresses = addresses if isinstance(addresses, Addresses) else Addresses(addresses)
         self._timeout_seconds = timeout_seconds
-        self._first = random.randrange(1 << 16)  # noqa: S311 - spreads clients over nameservers
+        self._first = pool.rng.randrange(1 << 16)  # spreads clients over nameservers
 
     # To one nameserver, the next one if it fails
 

@@ -45,10 +45,10 @@ class ConnectionPool:
         on_push: PushHandler | None = None,
         limits: LinkLimits | None = None,
         connect_seconds: float = CONNECT_SECONDS,
-        jitter: random.Random | None = None,
+        rng: random.Random | None = None,
         sign: Signer | None = None,
     ) -> None:
-        """`sign` proves to every server who sends a request."""
+        """`sign` proves to every server who sends a request. `rng` spreads retries and the choice of nameservers; it guards nothing."""
         self.on_connected: Callable[[Connection, str], None] | None = None
         """Told of each new connection and its lane, before it carries anything."""
         self.on_lost: Callable[[Connection, str], None] | None = None
@@ -59,7 +59,7 @@ class ConnectionPool:
         self.failed_connects: int = 0
         self._on_push = on_push
         self._connect_seconds = connect_seconds
-        self._jitter = jitter or random.Random()  # noqa: S311 - spreads reconnects, guards nothing
+        self.rng: random.Random = rng or random.Random()  # noqa: S311 - see above
         self._slots: dict[tuple[str, str], _Slot] = {}
         self._retired: list[Connection] = []
         self._sweeper: asyncio.TimerHandle | None = None
@@ -153,7 +153,7 @@ class ConnectionPool:
     def _back_off(self, slot: _Slot, reason: str) -> None:
         slot.reason = reason
         slot.backoff_seconds = min(max(slot.backoff_seconds * 2, BACKOFF_SECONDS_MIN), BACKOFF_SECONDS_MAX)
-        wait_seconds = slot.backoff_seconds * self._jitter.uniform(0.5, 1.0)
+        wait_seconds = slot.backoff_seconds * self.rng.uniform(0.5, 1.0)
         slot.retry_at = asyncio.get_running_loop().time() + wait_seconds
 
     def _sweep(self) -> None:

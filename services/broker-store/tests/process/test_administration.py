@@ -1,6 +1,7 @@
 """A whole store answers every code that tools of RocketMQ 5.3.3 ask a master with file queues."""
 
 import asyncio
+import random
 
 import pytest
 from disk_care_side import care_of
@@ -34,7 +35,7 @@ class WholeStore(SendingSide):
         config = BrokerConfig({}, DataVersionCounter(self.clock.now_ms))
         around = Surroundings(
             self.settings, self.files, self.classes, Metrics(), self.clock.now_ms,
-            Hints("", "broker-store"), ConnectionPool(), "127.0.0.1:10911", lambda: None,
+            Hints("", "broker-store", random.Random(1)), ConnectionPool(), "127.0.0.1:10911", lambda: None,
         )  # fmt: skip
         self.consuming = build_consuming(around, self.store, self.sending, config)
         kept = RuntimeConfigFile(config, self.files, self.store.config_dir, self.thread)

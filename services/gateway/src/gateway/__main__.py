@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gantry_chassis.addresses import joined
 from gantry_chassis.budget import show_budget
+from gantry_chassis.environment import Environment
 from gantry_chassis.logs import configure, get_logger
 from gantry_chassis.nats_hints import Hints
 from gantry_chassis.private_files import read_secret
@@ -48,13 +49,14 @@ def main() -> None:
 
 async def _serve(settings: GatewaySettings, life: Life, *, fast_paths: bool) -> None:
     timeout_seconds = settings.request_timeout_ms / 1000
-    clocks = SystemClocks()
-    pool = ConnectionPool()
+    environment = life.environment
+    clocks = SystemClocks(environment)
+    pool = ConnectionPool(rng=environment.rng)
     names = LinkNames(pool, NameserverClient(pool, settings.nameservers, timeout_seconds), timeout_seconds)
     stores = LinkStores(pool, clocks.wall_ms, timeout_seconds)
-    hints = Hints(settings.nats_url, "gateway", settings.nats_token_file)
-    limits = _limits(settings)
-    ids = unique_ids(settings.listen)
+    hints = Hints(settings.nats_url, "gateway", environment.rng, settings.nats_token_file)
+    limits = _limits(settings, environment)
+    ids = unique_ids(settings.listen, environment)
     schedulers = LinkSchedulers(pool, timeout_seconds)
     leases = LinkLeaseStores(pool, timeout_seconds)
     histories = LinkHistories(pool, timeout_seconds)
@@ -62,7 +64,7 @@ async def _serve(settings: GatewaySettings, life: Life, *, fast_paths: bool) -> 
     gateway = assemble(
         settings,
         Ports(
-            names, stores, hints, limits, clocks, ids, RequestIds().next, schedulers, leases, transactions, histories,
+            names, stores, hints, limits, clocks, ids, RequestIds(environment.secret_bytes).next, schedulers, leases, transactions, histories,
         ),
         fast_paths=fast_paths,
     )  # fmt: skip
@@ -76,7 +78,7 @@ async def _serve(settings: GatewaySettings, life: Life, *, fast_paths: bool) -> 
             await gateway.routes.refresh(ROUTE_IDLE_SECONDS)
 
     life.supervise("route poll", poll_routes)
-    server = _server(settings, gateway)
+    server = _server(settings, gateway, environment)
     close_own_health = await serve_own_health(settings.health_port, server.budget, gateway.workers.answer)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # the routes live as long as the process
@@ -100,13 +102,13 @@ async def _serve(settings: GatewaySettings, life: Life, *, fast_paths: bool) -> 
         await limits.close()
 
 
-def _server(settings: GatewaySettings, gateway: Gateway) -> HttpServer:
-    budget = settings.make_budget()
+def _server(settings: GatewaySettings, gateway: Gateway, environment: Environment) -> HttpServer:
+    budget = settings.make_budget(environment.steady)
     show_budget(gateway.metrics, "gateway", budget)
     return HttpServer(gateway.app, budget, drain_seconds=settings.drain_seconds)
 
 
-def _limits(settings: GatewaySettings) -> "RedisLimits | None":
+def _limits(settings: GatewaySettings, environment: Environment) -> "RedisLimits | None":
     client_rate, topic_rate = settings.client_messages_per_second, settings.topic_messages_per_second
     if not settings.redis_url or not (client_rate or topic_rate):
         return None
@@ -121,6 +123,7 @@ def _limits(settings: GatewaySettings) -> "RedisLimits | None":
         ) from error
     return RedisLimits(
         settings.redis_url,
+        environment.steady,
         password=password,
         client_rate=client_rate,
         topic_rate=topic_rate,

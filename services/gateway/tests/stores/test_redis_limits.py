@@ -78,6 +78,7 @@ async def limits(server, anyio_backend):
     def make(client_rate=0, topic_rate=0, burst_seconds=1.0, answer_seconds=5.0) -> RedisLimits:
         one = RedisLimits(
             server.url,
+            time.monotonic,
             client_rate=client_rate,
             topic_rate=topic_rate,
             burst_seconds=burst_seconds,
@@ -145,6 +146,7 @@ async def test_a_server_that_hangs_holds_no_call_up(anyio_backend, capfd):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         one = RedisLimits(
             f"redis://127.0.0.1:{silent.getsockname()[1]}",
+            time.monotonic,
             client_rate=1,
             topic_rate=0,
             burst_seconds=1,

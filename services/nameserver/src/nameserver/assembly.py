@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-from concurrent.futures import ThreadPoolExecutor
 from typing import IO
 
 from gantry_chassis.addresses import joined
 from gantry_chassis.budget import Budget, show_budget
+from gantry_chassis.environment import Workers
 from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -39,12 +39,12 @@ _log = get_logger()
 async def serve(settings: NameserverSettings, life: Life) -> None:
     """Run until `life.stopping`. Raises StartRefused when the directory or a port is unavailable."""
     lock = _take_directory(settings)
-    writer = ThreadPoolExecutor(1, "durable-file")
-    pool, metrics, tables = ConnectionPool(), Metrics(), Tables()
-    hints = Hints(settings.nats_url, "nameserver", settings.nats_token_file)
+    writer = life.environment.workers(1, "durable-file")
+    pool, metrics, tables = ConnectionPool(rng=life.environment.rng), Metrics(), Tables()
+    hints = Hints(settings.nats_url, "nameserver", life.environment.rng, settings.nats_token_file)
     outside = Outside(hints, pool)
     parts = make_parts(settings, tables, outside, writer)
-    budget = settings.make_budget()
+    budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, "nameserver", budget)
     server = make_server(settings, parts, Remoting(Commands(parts), metrics), budget)
     outside.server = server
@@ -67,13 +67,11 @@ async def serve(settings: NameserverSettings, life: Life) -> None:
     await server.close(settings.drain_seconds)
     await http.close()
     await pool.close()
-    writer.shutdown()
+    writer.close()
     lock.close()
 
 
-def make_parts(
-    settings: NameserverSettings, tables: Tables, outside: Outside, writer: ThreadPoolExecutor
-) -> Parts:
+def make_parts(settings: NameserverSettings, tables: Tables, outside: Outside, writer: Workers) -> Parts:
     """Return what the commands work on, with the state earlier runs saved."""
     config = RunConfig(settings, settings.switches())
     config_file = DurableFile(settings.data_dir / CONFIG_FILE, writer)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
+
+from gantry_chassis.environment import Workers
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 class DurableFile:
     """One file and its `.bak`."""
 
-    def __init__(self, path: Path, writer: ThreadPoolExecutor) -> None:
+    def __init__(self, path: Path, writer: Workers) -> None:
         self.path = path
         self._writer = writer
         self._current: asyncio.Future[None] | None = None
@@ -57,7 +58,7 @@ class DurableFile:
         return self._next
 
     def _begin(self, content: Callable[[], bytes]) -> asyncio.Future[None]:
-        current = asyncio.get_running_loop().run_in_executor(self._writer, self.write_now, content())
+        current = self._writer.run(self.write_now, content())
         current.add_done_callback(self._end)
         return current
 

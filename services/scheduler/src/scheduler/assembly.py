@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import gc
-import os
-import secrets
 import sys
-import time
 from typing import IO
 
 from gantry_chassis.addresses import joined
 from gantry_chassis.budget import show_budget
+from gantry_chassis.environment import Environment
 from gantry_chassis.http import HttpServer, health_routes
 from gantry_chassis.logs import get_logger
 from gantry_chassis.metrics import Metrics
@@ -51,10 +49,10 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
     gc.set_threshold(*GC_THRESHOLDS)
     sys.setswitchinterval(SWITCH_SECONDS)
     metrics = Metrics()
-    scheduler_metrics, pool = SchedulerMetrics(metrics), ConnectionPool()
-    hints = Hints(settings.nats_url, "scheduler", settings.nats_token_file)
+    scheduler_metrics, pool = SchedulerMetrics(metrics), ConnectionPool(rng=life.environment.rng)
+    hints = Hints(settings.nats_url, "scheduler", life.environment.rng, settings.nats_token_file)
     keepers = Keepers(pool)
-    budget = settings.make_budget()
+    budget = settings.make_budget(life.environment.steady)
     show_budget(metrics, "scheduler", budget)
     door = ServiceDoor(
         routes_of(Orders(keepers.terms, scheduler_metrics), TaskOrders(keepers.terms)),
@@ -63,7 +61,7 @@ async def serve(settings: SchedulerSettings, life: Life) -> None:
         budget=budget,
     )
     port = await _listen(settings, door)
-    keepers.identity = _identity(settings, port, scheduler_metrics, keepers)
+    keepers.identity = _identity(settings, life.environment, port, scheduler_metrics, keepers)
     fleet = Fleet(
         NameserverClient(pool, settings.nameservers),
         keepers.joined,
@@ -136,11 +134,15 @@ def add_gauges(metrics: Metrics, keepers: Keepers) -> None:
 
 
 def _identity(
-    settings: SchedulerSettings, port: int, scheduler_metrics: SchedulerMetrics, keepers: Keepers
+    settings: SchedulerSettings,
+    environment: Environment,
+    port: int,
+    scheduler_metrics: SchedulerMetrics,
+    keepers: Keepers,
 ) -> Identity:
     host = settings.advertised_host
     address = joined(host, port)
-    owner = f"scheduler@{address}#{os.getpid()}-{secrets.token_hex(16)}"
+    owner = f"scheduler@{address}#{environment.process_id}-{environment.secret_bytes(16).hex()}"
     pace = Pace(
         settings.settle_batch,
         settings.settles_in_flight,
@@ -153,13 +155,8 @@ def _identity(
         "bulkMove": bulk,
         "bulkCancel": bulk,
     }
-    around = TermContext(scheduler_metrics, pace, work, wall_ms)
+    around = TermContext(scheduler_metrics, pace, work, environment)
     return Identity(owner, address, settings.claim_ttl_ms, settings.data_dir, around)
-
-
-def wall_ms() -> int:
-    """Return the wall clock in ms. Tasks display it; no decision depends on it."""
-    return time.time_ns() // 1_000_000
 
 
 def _unready(life: Life, fleet: Fleet, keepers: Keepers) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from gantry_chassis.logs import get_logger
@@ -47,10 +48,12 @@ class CatchingUp:
         due_queues: DueQueues,
         armed: Callable[[], None],
         cancels: CancelRecords,
+        rng: random.Random,
     ) -> None:
         """Call `armed` after each batch."""
         self._broker, self._store, self._held, self._level_ms = broker, store, held, level_ms
         self._due_queues, self._armed, self._cancels = due_queues, armed, cancels
+        self._rng = rng
         self.followers: dict[int, Follower] = {}
         self._targets = {
             source: held[queue_of(source)].max_offset for source in (*range(len(level_ms)), TIMER, PARKED)
@@ -141,7 +144,13 @@ class CatchingUp:
             return None if self._has_room() else self._room()
 
         follower = self.followers[source] = Follower(
-            self._store, topic, queue_id, SCHEDULER_GROUP, take, pause_seconds=lambda: pause.seconds
+            self._store,
+            topic,
+            queue_id,
+            SCHEDULER_GROUP,
+            take,
+            rng=self._rng,
+            pause_seconds=lambda: pause.seconds,
         )
         follower.piece = known.piece
         await follower.run(self._firsts[source])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from math import ceil
-from time import monotonic
 from typing import NamedTuple
 
 from gantry_chassis.logs import get_logger
@@ -63,6 +62,7 @@ class Deliveries:
             metrics,
             pace,
         )
+        self._steady = due_queues.steady
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = FOREVER
@@ -89,7 +89,7 @@ class Deliveries:
         """Send what is due, load what is due soon, and set the timer for the next. Call it after arming anything."""
         if self._broken.done() or not self._clock.is_known:
             return
-        may_begin = self._rounds.begin(monotonic(), self._next_due())
+        may_begin = self._rounds.begin(self._steady(), self._next_due())
         for number in list(self._order):
             due_queue = self._due_queues.due[number]
             self._send_due(number, due_queue, may_begin=may_begin)
@@ -101,7 +101,7 @@ class Deliveries:
     def _send_due(self, number: int, due_queue: DueIndex, *, may_begin: bool) -> None:
         """Send what is due in one due queue, as part of a round that may begin now, or as the next batch of a burst."""
         in_burst = number in self._burst.due_queues
-        while self._burst.free_at() <= monotonic() if in_burst else may_begin:
+        while self._burst.free_at() <= self._steady() if in_burst else may_begin:
             now_ms = self._due_queues.now_ms(number)
             batch = due_queue.take_due(now_ms if in_burst else now_ms + AHEAD_MS, self._pace.batch_items)
             is_full = len(batch) >= self._pace.batch_items
@@ -115,7 +115,7 @@ class Deliveries:
             in_burst = in_burst or is_full
             for source, entries in by_source.items():
                 if in_burst:
-                    self._burst.sent(monotonic(), len(entries))
+                    self._burst.sent(self._steady(), len(entries))
                 of = None if in_burst else self._rounds.sent()
                 self._start(self._deliver(number, source, entries, of))
             if not is_full:
@@ -123,7 +123,7 @@ class Deliveries:
 
     def _next_due(self, *, in_burst: bool = False) -> float:
         """Return when the next message is due, of the due queues with a burst or of the others; infinity when none is."""
-        at, steady = FOREVER, monotonic()
+        at, steady = FOREVER, self._steady()
         for number, due_queue in self._due_queues.due.items():
             next_ms = due_queue.next_ms if (number in self._burst.due_queues) is in_burst else None
             if next_ms is not None:
@@ -131,7 +131,7 @@ class Deliveries:
         return at
 
     def _set_timer(self) -> None:
-        steady = monotonic()
+        steady = self._steady()
         at = self._rounds.opens_at(self._next_due())
         if self._burst.due_queues:
             at = min(at, max(self._next_due(in_burst=True), self._burst.free_at()))
@@ -169,7 +169,7 @@ class Deliveries:
             if of is not None:
                 self._rounds.answered(of)
             else:
-                self._burst.answered(monotonic())
+                self._burst.answered(self._steady())
 
     def _judge_all(
         self, due_queue: int, entries: Sequence[Entry], reply: SettleReplyBody

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from time import monotonic
 
 from scheduler.due_index import DueIndex
 from scheduler.due_queue_names import DELAYS, INSTANTS, PARKED_MESSAGES, due_queue_of
@@ -20,7 +19,7 @@ DECIDED_UNREAD_MAX = 1000
 class DueQueues:
     """The place of every waiting message."""
 
-    def __init__(self, far: SqliteIndex, clock: StoreClock) -> None:
+    def __init__(self, far: SqliteIndex, clock: StoreClock, steady: Callable[[], float]) -> None:
         self.due = {DELAYS: DueIndex(), INSTANTS: DueIndex()}
         self.far = far
         self.parked_count = 0
@@ -29,6 +28,7 @@ class DueQueues:
         self._decided_unread: set[int] = set()
         """Messages decided before they were read: an order may find them in the log."""
         self._clock = clock
+        self.steady = steady
 
     @property
     def pending(self) -> int:
@@ -42,7 +42,7 @@ class DueQueues:
 
     def now_ms(self, due_queue: int) -> float:
         """Return the current time of a due queue's clock."""
-        steady = monotonic()
+        steady = self.steady()
         return self._clock.wall_ms(steady) if due_queue == INSTANTS else self._clock.now_ms(steady)
 
     def behind_ms(self, due_queue: int) -> float:

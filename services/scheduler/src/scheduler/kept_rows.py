@@ -7,9 +7,8 @@ its rows against the log. Runs in the writer thread.
 from __future__ import annotations
 
 import json
-import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -35,12 +34,12 @@ class Kept(NamedTuple):
     """The first and the last row of each source. If the log has both unchanged, it has all rows between them."""
 
 
-def made_for(broker: str, level_ms: Sequence[int]) -> str:
+def made_for(broker: str, level_ms: Sequence[int], secret_bytes: Callable[[int], bytes]) -> str:
     """Return the identity of a file created now. It matches no other file where the boot id is unknown."""
     try:
         run = _BOOT_ID.read_text().strip()
     except OSError:
-        run = secrets.token_hex(16)
+        run = secret_bytes(16).hex()
     return json.dumps([LAYOUT, run, broker, list(level_ms)])
 
 

@@ -13,10 +13,10 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gantry_chassis.environment import Workers
 from gantry_chassis.logs import get_logger
 from gantry_chassis.memory import give_back
 from scheduler import far_rows, kept_rows
@@ -60,7 +60,7 @@ class Unwritten:
 class SqliteIndex:
     """Far messages of one store, each in a due queue with the time to try it."""
 
-    def __init__(self, path: Path, made_for: str = "") -> None:
+    def __init__(self, path: Path, workers: Callable[[int, str], Workers], made_for: str = "") -> None:
         """Open the file at `path` if it matches `made_for`, else create an empty one. Raises OSError or sqlite3.Error.
 
         Call `keep` or `reset` before using an old file.
@@ -71,9 +71,9 @@ class SqliteIndex:
         if old is None:
             self._remove_file()
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = ThreadPoolExecutor(1, "index-writer")
-        self._lister = ThreadPoolExecutor(1, "index-lister")
-        self._finder = ThreadPoolExecutor(1, "index-finder")
+        self._writer = workers(1, "index-writer")
+        self._lister = workers(1, "index-lister")
+        self._finder = workers(1, "index-finder")
         self._write_to = old or far_rows.create(path, made_for)
         self._list_from = far_rows.open_to_read(path)
         self._find_in = far_rows.open_to_read(path)
@@ -133,7 +133,7 @@ class SqliteIndex:
     def read_all(self) -> None:
         """Record that the log was read to its end. Lookups by id become fast soon after."""
         self._write()
-        made = asyncio.get_running_loop().run_in_executor(self._writer, self._index_ids)
+        made = self._writer.run(self._index_ids)
         made.add_done_callback(self._noted)
 
     async def room(self) -> None:
@@ -172,8 +172,7 @@ class SqliteIndex:
         """Return the messages with a unique key, except those being loaded; see `arrived`."""
         unwritten, removing = (*self._writing, self._open), frozenset(self._removing)
         found = {entry.key: entry for batch in unwritten for entry in batch.find(uniq)}
-        loop = asyncio.get_running_loop()
-        for entry in await loop.run_in_executor(self._finder, far_rows.find, self._find_in, uniq):
+        for entry in await self._finder.run(far_rows.find, self._find_in, uniq):
             found[entry.key] = entry
         return [entry for key, entry in found.items() if key not in removing]
 
@@ -215,10 +214,10 @@ class SqliteIndex:
             (self._finder, self._find_in), (self._lister, self._list_from), (self._writer, self._write_to),
         ):  # fmt: skip
             with contextlib.suppress(sqlite3.Error, RuntimeError):
-                await asyncio.get_running_loop().run_in_executor(pool, database.close)
+                await pool.run(database.close)
                 if pool is self._writer:
                     await self._in_writer(give_back)
-            pool.shutdown(wait=False)
+            pool.close(wait=False)
         if not keep:
             self._remove_file()
 
@@ -235,9 +234,7 @@ class SqliteIndex:
             return
         self._open = Unwritten()
         self._writing.append(batch)
-        done = asyncio.get_running_loop().run_in_executor(
-            self._writer, far_rows.insert, self._write_to, batch.rows
-        )
+        done = self._writer.run(far_rows.insert, self._write_to, batch.rows)
         done.add_done_callback(lambda future: self._written(batch, future.exception()))
 
     def _remove(self) -> None:
@@ -249,9 +246,7 @@ class SqliteIndex:
             return
         self._write()
         in_file = [(due_queue, entries) for due_queue, entries, _removed in wishes]
-        removing = asyncio.get_running_loop().run_in_executor(
-            self._writer, far_rows.remove, self._write_to, in_file
-        )
+        removing = self._writer.run(far_rows.remove, self._write_to, in_file)
 
         def on_removed(done: asyncio.Future[list[int]]) -> None:
             failure = None if done.cancelled() else done.exception()
@@ -307,9 +302,7 @@ class SqliteIndex:
                 _log.info("the due index can be written again", path=str(self._path))
 
     async def _take_out(self, due_queue: int, until_ms: int, count: int) -> list[tuple[int, Entry]]:
-        taking = asyncio.get_running_loop().run_in_executor(
-            self._writer, far_rows.take_out, self._write_to, due_queue, until_ms, count
-        )
+        taking = self._writer.run(far_rows.take_out, self._write_to, due_queue, until_ms, count)
         self._taking.add(taking)
         try:
             return await taking
@@ -317,10 +310,10 @@ class SqliteIndex:
             self._taking.discard(taking)
 
     async def _in_writer(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._writer, work)
+        return await self._writer.run(work)
 
     async def _in_lister(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._lister, work)
+        return await self._lister.run(work)
 
     def _remove_file(self) -> None:
         for suffix in ("", "-wal", "-shm", "-journal"):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import monotonic
 from typing import NamedTuple
 
+from gantry_chassis.environment import Environment
 from gantry_link.claims import Held, QueueKey
 from gantry_link.errors import BrokerRefused, LinkError
 from gantry_link.store_client import StoreClient
@@ -56,7 +56,7 @@ class TermContext(NamedTuple):
     pace: Pace
     work: dict[str, Work]
     """The work of each kind of task."""
-    wall_ms: Callable[[], int]
+    environment: Environment
 
 
 class Term:
@@ -70,16 +70,23 @@ class Term:
         around: TermContext,
         fenced: Callable[[str], None],
     ) -> None:
-        metrics = around.metrics
+        metrics, environment = around.metrics, around.environment
+        self._steady = environment.steady
         self.broker, self.client = store.broker, store.client
         self.level_ms = store.level_ms
         self.held = held
         self.clock = StoreClock()
         for claim in held.values():
-            self.clock.heard(claim.store_time_ms, monotonic())
-        self.settler = Settler(store.client, held, self.clock, monotonic, fenced)
+            self.clock.heard(claim.store_time_ms, self._steady())
+        self.settler = Settler(store.client, held, self.clock, self._steady, fenced)
         self.due_queues = DueQueues(
-            SqliteIndex(index_file, made_for(store.broker, store.level_ms)), self.clock
+            SqliteIndex(
+                index_file,
+                environment.workers,
+                made_for(store.broker, store.level_ms, environment.secret_bytes),
+            ),
+            self.clock,
+            self._steady,
         )
         self.deliveries = Deliveries(self.due_queues, self.settler, self.clock, metrics, around.pace)
         self.cancel_records = CancelRecords(self.due_queues, self.settler, metrics)
@@ -93,9 +100,12 @@ class Term:
             self.due_queues,
             self.deliveries.wake,
             self.cancel_records,
+            environment.rng,
         )
         tasks = held[TASKS_TOPIC, 0]
-        self.desk = Desk(store.broker, store.client, tasks, self.settler, around.work, around.wall_ms)
+        self.desk = Desk(
+            store.broker, store.client, tasks, self.settler, around.work, environment.wall_ms, environment.rng
+        )
 
     async def run(self) -> None:
         """Work until cancelled. Raises fatal errors, and then deletes the index unless the store was away."""
@@ -124,7 +134,7 @@ class Term:
                 pass  # a store that is away reports no time, so nothing becomes due meanwhile
             else:
                 times = answer.read(StoreTimeReplyHeader)
-                self.clock.heard(times.store_time_ms, monotonic(), times.wall_time_ms)
+                self.clock.heard(times.store_time_ms, self._steady(), times.wall_time_ms)
                 if times.roll_below:
                     self.rolling.ask(times.roll_below)
                 self.deliveries.wake()

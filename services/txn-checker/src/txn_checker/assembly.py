@@ -1,8 +1,6 @@
 """Builds a txn-checker from its settings: a claim, a watch and two loops per store, and one request port."""
 
 import asyncio
-import os
-import secrets
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -36,8 +34,8 @@ class CheckerProcess:
 
     def __init__(self, settings: CheckerSettings, life: Life) -> None:
         self._settings, self._life = settings, life
-        self._pool = ConnectionPool()
-        self._hints = Hints(settings.nats_url, "txn-checker", settings.nats_token_file)
+        self._pool = ConnectionPool(rng=life.environment.rng)
+        self._hints = Hints(settings.nats_url, "txn-checker", life.environment.rng, settings.nats_token_file)
         names = NameserverClient(self._pool, settings.nameservers)
         self._fleet = Fleet(names, self._joined, self._left, poll_seconds=settings.poll_seconds)
         self._watches: dict[str, StoreWatch] = {}
@@ -47,7 +45,7 @@ class CheckerProcess:
         self._answers = Answers(self._watches.values)
         self._metrics = Metrics()
         self._address = ""
-        self._budget = settings.make_budget()
+        self._budget = settings.make_budget(life.environment.steady)
         self._door = ServiceDoor(self._routes(), failed=_failed, budget=self._budget)
 
     async def run(self) -> None:
@@ -95,7 +93,7 @@ class CheckerProcess:
     # Stores that come and go
 
     def _joined(self, at: StoreAt) -> None:
-        settings = self._settings
+        settings, environment = self._settings, self._life.environment
         store = LinkStore(self._pool, at.broker, at.address)
         watch = StoreWatch(
             store,
@@ -108,7 +106,7 @@ class CheckerProcess:
         claims = Claims(
             store.calls,
             [HALF_QUEUE],
-            owner=f"txn-checker {self._address} {os.getpid()}-{secrets.token_hex(16)}",
+            owner=f"txn-checker {self._address} {environment.process_id}-{environment.secret_bytes(16).hex()}",
             address=self._address,
             acquired=partial(_acquired, watch),
             lost=partial(_lost, watch),

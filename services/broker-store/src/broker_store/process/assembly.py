@@ -72,11 +72,11 @@ class StoreProcess:
         self._known_headers = KnownHeaders() if fast_paths else None
         self._snapshot_routes = SnapshotRoutes(self._thread, self._clock.now_ms)
         routes = {**health_routes(self._not_ready, self._metrics), **self._snapshot_routes.routes()}
-        budget = settings.make_budget()
+        budget = settings.make_budget(life.environment.steady)
         show_budget(self._metrics, "gantry_store", budget)
         self._listeners = Listeners(settings, routes, budget, self._closed)
         self._pool = ConnectionPool()
-        self._hints = Hints(settings.nats_url, "broker-store", settings.nats_token_file)
+        self._hints = Hints(settings.nats_url, "broker-store", life.environment.rng, settings.nats_token_file)
         self._opening: Opening | None = None
         self._sending: Sending | None = None
         self._consuming: Consuming | None = None

@@ -1,6 +1,7 @@
 """One HTTP call: its headers, its body (read within limits), its answer. Knows ASGI, and nothing of messages."""
 
 import asyncio
+import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
@@ -26,7 +27,7 @@ REQUEST_ID_CHARS_MAX = 128
 
 JSON = "application/json"
 _encode = msgspec.json.encode
-_date = HttpDate()
+_date = HttpDate(lambda: time.time_ns() // 1_000_000)
 _OK_HEAD = b"HTTP/1.1 200 OK\r\ndate: %s\r\ncontent-type: application/json\r\nx-request-id: %s\r\n%scontent-length: %d\r\n%s\r\n"
 _ID_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~-")
 _QUIET = frozenset({204, 304})

@@ -4,7 +4,6 @@ Without Redis everything passes: a limit may be forgotten, a message may not.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -54,6 +53,7 @@ class RedisLimits:
     def __init__(
         self,
         url: str,
+        steady: Callable[[], float],
         *,
         client_rate: int,
         topic_rate: int,
@@ -71,6 +71,7 @@ class RedisLimits:
         self._take = cast("Callable[..., Awaitable[Any]]", self._redis.register_script(_TAKE))
         self._rates = {"client": client_rate, "topic": topic_rate}
         self._burst_seconds, self._answer_seconds = burst_seconds, answer_seconds
+        self._steady = steady
         self._away_until = 0.0
         self.refused = 0
         self.passed_unseen = 0
@@ -87,7 +88,7 @@ class RedisLimits:
                 arguments += [rate, max(1.0, rate * self._burst_seconds)]
         if not keys:
             return 0
-        if time.monotonic() < self._away_until:
+        if self._steady() < self._away_until:
             self.passed_unseen += 1
             return 0
         try:
@@ -96,7 +97,7 @@ class RedisLimits:
         except (RedisError, OSError, TimeoutError) as error:
             if not self._away_until:
                 _log.warning("no rate limits: Redis is away", error=str(error) or "no answer in time")
-            self._away_until = time.monotonic() + AWAY_SECONDS
+            self._away_until = self._steady() + AWAY_SECONDS
             self.passed_unseen += 1
             return 0
         if self._away_until:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import Protocol
 
@@ -56,13 +57,14 @@ class Desk:
         settler: Settler,
         work: dict[str, Work],
         wall_ms: Callable[[], int],
+        rng: random.Random,
     ) -> None:
         self.views: dict[str, TaskView] = {}
         self.running: dict[str, RunningTask] = {}
         self._broker, self._store, self._held, self._settler = broker, store, held, settler
         self._work, self._wall_ms = work, wall_ms
         self._newest: dict[str, tuple[TaskRecord, int, int]] = {}
-        self._follower = Follower(store, TASKS_TOPIC, 0, SCHEDULER_GROUP, self._take)
+        self._follower = Follower(store, TASKS_TOPIC, 0, SCHEDULER_GROUP, self._take, rng=rng)
         self._group: asyncio.TaskGroup | None = None
         self._is_over = False
 

@@ -1,0 +1,99 @@
+"""What a service takes from its machine besides files and the network: clocks, randomness, threads, the process id.
+
+A service gets one `Environment` from `Life` and hands its fields on; nothing else in a service looks at the time, draws a random
+number or starts a thread. So a whole system can run in one process under another environment.
+"""
+
+import asyncio
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class Workers(Protocol):
+    """A few threads that share one queue of calls."""
+
+    def run(self, function: Callable[[*Ts], T], *arguments: *Ts) -> asyncio.Future[T]:
+        """Call `function` in one of the threads; calls begin in the order of `run`. Use it in the loop."""
+        ...
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the threads once their calls have ended; with `wait`, return after that."""
+        ...
+
+
+class Thread(Protocol):
+    """A started thread."""
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end, at most `timeout` seconds."""
+        ...
+
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The machine, as a service sees it."""
+
+    wall_ns: Callable[[], int]
+    """Nanoseconds since 1970. Somebody may set this clock."""
+    steady: Callable[[], float]
+    """Seconds that never go back; where they begin means nothing."""
+    rng: random.Random
+    """Spreads retries and choices; anybody may predict it."""
+    secret_bytes: Callable[[int], bytes]
+    """So many bytes nobody can predict: ids that no other process has."""
+    process_id: int
+    workers: Callable[[int, str], Workers]
+    """Make this many threads with this name."""
+    start_thread: Callable[[Callable[[], None], str], Thread]
+    """Start a thread with this name that does not keep the process alive."""
+
+    def wall(self) -> float:
+        """Return the wall clock in seconds since 1970."""
+        return self.wall_ns() / 1e9
+
+    def wall_ms(self) -> int:
+        """Return the wall clock in milliseconds since 1970."""
+        return self.wall_ns() // 1_000_000
+
+
+def machine() -> Environment:
+    """Return this machine and this process."""
+    return Environment(
+        wall_ns=time.time_ns,
+        steady=time.monotonic,
+        rng=random.Random(),  # noqa: S311 - see Environment.rng
+        secret_bytes=os.urandom,
+        process_id=os.getpid(),
+        workers=_ThreadWorkers,
+        start_thread=_start_thread,
+    )
+
+
+class _ThreadWorkers:
+    def __init__(self, count: int, name: str) -> None:
+        self._executor = ThreadPoolExecutor(count, thread_name_prefix=name)
+
+    def run(self, function: Callable[[*Ts], T], *arguments: *Ts) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._executor, function, *arguments)
+
+    def close(self, *, wait: bool = True) -> None:
+        self._executor.shutdown(wait=wait)
+
+
+def _start_thread(run: Callable[[], None], name: str) -> Thread:
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    return thread

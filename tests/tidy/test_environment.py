@@ -1,0 +1,117 @@
+"""Services take clocks, randomness and threads from their `Environment`, so that a whole system can run under another one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .test_tidy import named, tracked
+
+MODULES = frozenset({"time", "random", "secrets"})
+NAMES = frozenset(
+    {
+        "os.urandom",
+        "os.getpid",
+        "datetime.now",
+        "datetime.datetime.now",
+        "threading.Thread",
+        "uuid.uuid1",
+        "uuid.uuid4",
+    }
+)
+METHODS = frozenset({"run_in_executor"})
+CLASSES = frozenset({"ThreadPoolExecutor", "ProcessPoolExecutor"})
+TYPES = frozenset({"random.Random"})
+"""May be named as the type of what was passed in, and not called."""
+FREE = {
+    "libs/chassis/src/gantry_chassis/environment.py": "makes the Environment of this machine",
+    "libs/chassis/src/gantry_chassis/fine_timer.py": "is a timer of the kernel; other loops have their own",
+    "libs/chassis/src/gantry_chassis/log_writer.py": "writes the process's log, whatever runs in the process",
+    "libs/chassis/src/gantry_chassis/process.py": "signals its own process",
+    "libs/link/src/gantry_link/pool.py": "a program that uses the SDK passes no random numbers",
+    "services/broker-store/src/broker_store/log/crash_states.py": "draws crash states by a seed; no part of a running store",
+}
+NOT_YET = (
+    "services/broker-store/src/broker_store/clocks/clock_note.py",
+    "services/broker-store/src/broker_store/clocks/opening.py",
+    "services/broker-store/src/broker_store/clocks/clock_care.py",
+    "services/broker-store/src/broker_store/commit/loop_yielding.py",
+    "services/broker-store/src/broker_store/commit/sync_thread.py",
+    "services/broker-store/src/broker_store/config/saver.py",
+    "services/broker-store/src/broker_store/groups/locks/lock_handler.py",
+    "services/broker-store/src/broker_store/groups/offset_keeper.py",
+    "services/broker-store/src/broker_store/log/checkpoint.py",
+    "services/broker-store/src/broker_store/log/prezero.py",
+    "services/broker-store/src/broker_store/log/snapshot.py",
+    "services/broker-store/src/broker_store/opening/checkpoints.py",
+    "services/broker-store/src/broker_store/opening/opening.py",
+    "services/broker-store/src/broker_store/process/assembly.py",
+    "services/broker-store/src/broker_store/process/building.py",
+    "services/broker-store/src/broker_store/process/disk_care.py",
+    "services/broker-store/src/broker_store/process/http_routes.py",
+    "services/broker-store/src/broker_store/process/leases.py",
+    "services/broker-store/src/broker_store/process/reading.py",
+    "services/broker-store/src/broker_store/process/sending.py",
+    "services/broker-store/src/broker_store/process/transactions.py",
+    "services/broker-store/src/broker_store/reading/filter_keeping.py",
+    "services/broker-store/src/broker_store/retrying/send_back_handler.py",
+    "services/broker-store/src/broker_store/settling/claims.py",
+    "services/broker-store/src/broker_store/settling/settling.py",
+    "services/gateway/src/gateway/connection/quick_answer.py",
+    "services/gateway/src/gateway/http/call.py",
+    "services/gateway/src/gateway/process/app.py",
+)
+"""Files that still look at the machine by themselves. Remove an entry when it does not; add none."""
+SOURCES = tracked("services/*/src/**/*.py", "libs/*/src/**/*.py")
+
+
+def _found(text: str) -> Iterator[str]:
+    """Yield the line and the name of each look at the machine."""
+    tree = ast.parse(text)
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            yield f"{node.lineno}: from {node.module} import {', '.join(name.name for name in node.names)}"
+        elif isinstance(node, ast.Attribute):
+            name = ast.unparse(node)
+            is_of_machine = name in NAMES or (isinstance(node.value, ast.Name) and node.value.id in MODULES)
+            if node.attr in METHODS or (is_of_machine and (name not in TYPES or id(node) in called)):
+                yield f"{node.lineno}: {name}"
+        elif isinstance(node, ast.Name) and node.id in CLASSES:
+            yield f"{node.lineno}: {node.id}"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in SOURCES if named(path) not in {*FREE, *NOT_YET}], ids=named
+)
+def test_a_service_looks_at_its_machine_through_its_environment(path: Path) -> None:
+    found = list(_found(path.read_text()))
+    assert not found, f"{named(path)}: take these from gantry_chassis.environment.Environment: {found}"
+
+
+@pytest.mark.parametrize("name", [*FREE, *NOT_YET])
+def test_an_exception_that_needs_none_leaves_the_list(name: str) -> None:
+    path = next((path for path in SOURCES if named(path) == name), None)
+    assert path is not None, f"{name} does not exist"
+    assert list(_found(path.read_text())), f"{name} takes nothing from the machine: remove it"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("import time\nnow = time.time()\n", 1),
+        ("from time import monotonic\n", 1),
+        ("import random\ndef f(rng: random.Random) -> float: return rng.random()\n", 0),
+        ("import random\nrng = random.Random()\n", 1),
+        ("import os, secrets\nclock = (os.urandom, secrets.token_hex)\n", 2),
+        ("from datetime import datetime\nhour = datetime.now().hour\n", 1),
+        ("import threading\nthreading.Thread(target=print).start()\n", 1),
+        ("async def f(loop): await loop.run_in_executor(None, print)\n", 1),
+        ("async def f(self): return self.loop.time()\n", 0),
+    ],
+)
+def test_a_look_at_the_machine_is_found(text: str, count: int) -> None:
+    assert len(list(_found(text))) == count
