@@ -1,4 +1,4 @@
-"""Lets the tests of this package import their shared in-memory ports by name; async tests run on uvloop."""
+"""Lets tests import the shared in-memory ports by name. Async tests run on uvloop."""
 
 import sys
 from pathlib import Path

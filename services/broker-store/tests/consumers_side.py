@@ -1,4 +1,4 @@
-"""A sending side that takes messages back from one consumer group."""
+"""A sending side that accepts send-backs of one consumer group."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ WAIT_TURNS = 6000
 
 
 class Consumers:
-    """A sending side that takes messages back, and one consumer."""
+    """A sending side that accepts send-backs, and one consumer."""
 
     def __init__(self, side: SendingSide | None = None) -> None:
         self.side = side or SendingSide()
@@ -49,7 +49,7 @@ class Consumers:
     async def back(
         self, position: int, *, version: int = 479, group: str = "g", level: int = 0, **more: object
     ) -> Command:
-        """Send one back and let the flush happen; returns the answer."""
+        """Send one back and flush. Returns the answer."""
         header = ConsumerSendBackHeader(offset=position, group=group, delay_level=level, **more)  # type: ignore[arg-type]
         before = len(self.peer.answers)
         frame = encode_request(RequestCode.CONSUMER_SEND_MSG_BACK, before + 1, header)

@@ -1,4 +1,4 @@
-"""The care of the disk over a store in memory, and a way to run one of its loops."""
+"""Disk care over an in-memory store, and a way to run one of its loops."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The heartbeat of a client that consumes one topic and produces, as the official client writes it."""
+"""The heartbeat of a client that consumes one topic and produces, as the official client encodes it."""
 
 HEARTBEAT = (
     b'{"clientID":"c1","consumerDataSet":[{"groupName":"readers","consumeType":"CONSUME_PASSIVELY","messageModel":'

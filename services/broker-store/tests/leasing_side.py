@@ -1,4 +1,4 @@
-"""A whole store without a network over a simulated disk, and a client of receive and acknowledge that moves it by hand."""
+"""A whole store without a network over a simulated disk, and a client that receives and acknowledges step by step."""
 
 import random
 from typing import Any, NamedTuple
@@ -71,14 +71,14 @@ class LeasingSide(SendingSide):
         self.consuming.groups.put(SubscriptionGroupConfig(group_name=group, **changes))
 
     def put(self, *bodies: str, topic: str = "orders", queue_id: int = 0, **properties: str) -> None:
-        """Send messages, flushed."""
+        """Send messages, and flush."""
         for body in bodies:
             named = {"UNIQ_KEY": f"U{body[:20]}", **properties}
             self.send(ScriptedPeer(), topic, body.encode(), queue_id, properties=named)
         self.flush()
 
     def asked(self, code: int, header: Any, body: bytes = b"") -> Command | None:
-        """Hand a request over; its answer, if there is one yet."""
+        """Submit a request. Returns its answer, if there is one yet."""
         opaque = self.ask(self.client, code, header, body)
         return self.answer_to(opaque)
 
@@ -91,7 +91,7 @@ class LeasingSide(SendingSide):
         return self.asked(GantryCode.RECEIVE, ReceiveHeader(**header))
 
     def lease(self, **fields: Any) -> list[Given]:
-        """Receive; flushed where a filter or a start has to be in the log first."""
+        """Receive. Flushes where a filter or a start must be in the log first."""
         answer = self.lease_raw(**fields)
         if answer is None:
             self.flush()
@@ -101,7 +101,7 @@ class LeasingSide(SendingSide):
         return given(answer, fields.get("topic", "orders"))
 
     def settle(self, *items: LeaseItem, group: str = "g", topic: str = "orders", **fields: Any) -> list[int]:
-        """Acknowledge or give back, flushed; the statuses."""
+        """Acknowledge or give back, and flush. Returns the statuses."""
         header = LeaseItemsHeader(group=group, topic=topic, **fields)
         opaque = self.ask(self.client, GantryCode.ACK, header, pack_items(items))
         self.flush()
@@ -133,7 +133,7 @@ class LeasingSide(SendingSide):
         self.leasing.tick()
 
     def note_failures(self) -> None:
-        """What happens every second."""
+        """Do what the store does every second."""
         for _ in range(20):
             self.leasing.tick()
         self.flush()

@@ -1,9 +1,9 @@
-"""All that a sender may legally write: names of topics, and text of keys, tags and properties, whatever separates or looks like something else."""
+"""Everything a sender may legally write: topic names, and text of keys, tags and properties, including separators and look-alikes."""
 
 from hypothesis import strategies as st
 
 LIKE_NUMBERS = ("1000000000001", "0", "-1", "7FFFFFFF", "00000000000000000000")
-"""What stands in frames, replies and file names beside a topic."""
+"""Values that frames, replies and file names hold beside a topic."""
 _letters = st.text(
     st.characters(codec="ascii", categories=("Lu", "Ll", "Nd"), include_characters="%|-_"),
     min_size=1,
@@ -12,14 +12,14 @@ _letters = st.text(
 topic_names = st.builds(
     "".join, st.lists(st.one_of(_letters, st.sampled_from(LIKE_NUMBERS)), min_size=1, max_size=3)
 )
-"""Legal names: of these characters only, and up to 127 of them."""
+"""Legal names: only these characters, up to 127 of them."""
 texts = st.one_of(
     st.text(
         st.characters(exclude_categories=("Cs",), exclude_characters="\x00\x01\x02"), min_size=1, max_size=12
     ),
     st.sampled_from((*LIKE_NUMBERS, "\U0001f600" * 4, '"', "\\", "a:b", "{}", "é", "\x7f", "\r\n", " ")),
 )
-"""Values of properties: anything but what separates them."""
+"""Values of properties: anything but the separators."""
 names_of_keys = st.text(st.characters(codec="ascii", categories=("Lu", "Ll", "Nd")), min_size=1, max_size=40)
 """Unique keys as clients make them."""
 bodies = st.one_of(st.binary(max_size=20), st.binary(max_size=300), st.just(b"z" * 70_000))
@@ -27,13 +27,13 @@ _int32 = st.integers(-(2**31), 2**31 - 1)
 
 
 def _mostly(usual, others):
-    """Mostly what is usual, so that many sends are alike."""
+    """Choose the usual values most of the time, so that many sends are alike."""
     return st.one_of(*[st.just(usual)] * 6, others)
 
 
 @st.composite
 def sends(draw, names, text_of):
-    """One send into a topic of `names`, with properties that `text_of(draw)` writes."""
+    """Generate a send into a topic of `names`, with properties from `text_of(draw)`."""
     return draw(st.sampled_from([0, 0, 0, 1])), {
         "topic": draw(st.sampled_from(names)),
         "queue_id": draw(st.sampled_from([0, 0, 0, 1])),
@@ -50,7 +50,10 @@ def sends(draw, names, text_of):
 
 @st.composite
 def scripts(draw, text_of):
-    """A script of sends into one or two topics, with ends of turns and flushes between: so many meet in a queue and take the short way."""
+    """Generate a script of sends into one or two topics, with turn ends and flushes between.
+
+    Many sends share a queue and take the fast path.
+    """
     names = draw(st.lists(topic_names, min_size=1, max_size=2, unique=True))
     step = st.one_of(*[sends(names, text_of)] * 4, st.sampled_from(["end_turn", "flush"]))
     return draw(st.lists(step, min_size=4, max_size=12))

@@ -1,4 +1,4 @@
-"""In-memory log, queues and peers for tests of the reading side: the ports, with nothing behind them but lists."""
+"""In-memory log, queues and peers for tests of the reading side."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ UNIT = CONSUME_QUEUE_UNIT.size
 
 
 class MemoryLog:
-    """A log that is one buffer. `cold` makes nowait reads fail; `damaged` holds positions of bad records."""
+    """A log that is one buffer. With `cold`, nowait reads fail. `damaged` holds positions of bad records."""
 
     def __init__(self):
         self.data = bytearray()
@@ -81,7 +81,7 @@ class MemoryQueue:
 
 
 class MemoryStore:
-    """A log with its queues, topics and index: `put` is what a send would have done."""
+    """A log with its queues, topics and index. `put` does what a send would do."""
 
     def __init__(self):
         self.log = MemoryLog()
@@ -173,7 +173,7 @@ class MemoryIndex:
 
 
 class MemoryPeer:
-    """Collects frames; `answers` decodes them. What it is asked waits in `asked` until the test completes it."""
+    """Collects frames, which `answers` decodes. Requests to it wait in `asked` until the test completes them."""
 
     next_id = 1
 

@@ -1,4 +1,4 @@
-"""A whole reading side on in-memory ports, and requests to it as clients write them."""
+"""A whole reading side on in-memory ports, and requests in the clients' form."""
 
 import asyncio
 from functools import partial
@@ -23,7 +23,7 @@ SUSPEND, WITH_SUBSCRIPTION, COMMIT = 2, 4, 1
 
 
 class ReadingSide:
-    """Consuming, and a table of its commands that answers as the store's does."""
+    """The reading side, and a table of its commands that answers as the store's does."""
 
     def __init__(self, directory, **settings):
         self.store = MemoryStore()
@@ -69,7 +69,7 @@ class ReadingSide:
         return RuntimeState(self.clock_ms, 0, 0, self.store.log.end, self.clock_ms, 100, 60, "/s", 0, 0)
 
     def send(self, code, fields=None, body=b"", *, peer=None, oneway=False):
-        """Hand a request over; whatever is answered at once or later goes to the peer."""
+        """Submit a request. Its answers, at once or later, go to the peer."""
         peer = peer or self.peer
         self._opaque += 1
         frame = encode_request(code, self._opaque, fields, body, oneway=oneway)
@@ -95,7 +95,7 @@ class ReadingSide:
                 await asyncio.sleep(0.005)
 
     def put(self, *args, topic="orders", queue_id=0, **kwargs):
-        """Store a message and tell the reading side, as the group commit does."""
+        """Store a message and report it to the reading side, as the group commit does."""
         queue = self.store.find(topic, queue_id)
         first = 0 if queue is None else queue.max_offset
         code = self.store.put(*args, topic=topic, queue_id=queue_id, **kwargs)

@@ -1,4 +1,4 @@
-"""A sending side over a simulated disk, moved by hand: a turn ends, a flush happens, time passes when a test says so."""
+"""A sending side over a simulated disk, moved by the test: turns end, flushes happen and time passes on demand."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,7 +33,7 @@ SMALL = {
     "queue_file_units": 1000,
     "index_slots": 64,
     "index_entries": 4096,
-    "idempotency_keys_max": 10_000,  # a store takes the memory of all its keys at once
+    "idempotency_keys_max": 10_000,  # a store allocates the memory of all its keys at once
 }
 
 
@@ -59,7 +59,7 @@ class ScriptedPeer:
 
 
 class SendingSide:
-    """An open store. Build it inside a running loop; nothing happens by itself."""
+    """An open store. Build it inside a running loop. Nothing happens by itself."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class SendingSide:
         fast_paths: bool = True,
         **settings: Any,
     ) -> None:
-        """`monotonic_s` is as far as the wall clock where nothing else is given: no clock has stepped."""
+        """`monotonic_s` equals the wall clock by default: no clock has stepped."""
         self.files = files or SimulatedFiles()
         self.wall_s = wall_s
         self.monotonic_s = wall_s - START_S if monotonic_s is None else monotonic_s
@@ -119,18 +119,18 @@ class SendingSide:
             callback()
 
     def flush(self) -> None:
-        """End the turn, then do what the sync thread does, also for what waited for the flush under way."""
+        """End the turn, then do what the sync thread does, also for what waited for the running flush."""
         self.end_turn()
         self.appends.synced(self.log.sync())
         while self._work:
             self.end_turn()
-            self.appends.flush()  # the clock stands still here: a batch that waits for more would wait for ever
+            self.appends.flush()  # time does not pass here: a batch that waits for more would wait for ever
             self.appends.synced(self.log.sync())
 
     def ask(
         self, peer: ScriptedPeer, code: int, header: Any = None, body: bytes = b"", *, oneway: bool = False
     ) -> int:
-        """Hand a request to the table as the server would, refusals answered; returns its opaque."""
+        """Submit a request to the table as the server would, with refusals answered. Returns its opaque."""
         self._opaque += 1
         frame = encode_request(code, self._opaque, header, body, oneway=oneway)
         raw = FrameDecoder().receive(frame)[0]
@@ -170,7 +170,7 @@ class SendingSide:
         return self.ask(peer, RequestCode.SEND_BATCH_MESSAGE, header, batch)
 
     def records(self, topic: str = "orders", queue_id: int = 0) -> list[Record]:
-        """Read back what readers can see of a queue; holes are left out."""
+        """Read back what readers can see of a queue, without holes."""
         queue = self.queues.find(topic, queue_id)
         if queue is None:
             return []
@@ -184,7 +184,7 @@ class SendingSide:
         return records
 
     def reopen(self, **settings: Any) -> Self:
-        """Open the same disk again, as after a kill: nothing was closed."""
+        """Open the same disk again as after a kill: nothing was closed."""
         chosen = {"segment_bytes": self.settings.segment_bytes, "flush": self.settings.flush, **settings}
         moment = (self.wall_s + 1, self.monotonic_s + 1, self.boot)
         return type(self)(self.files, *moment, fast_paths=self.fast_paths, **chosen)

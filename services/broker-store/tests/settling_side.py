@@ -1,4 +1,4 @@
-"""A sending side with items to settle: delayed, half and plain messages, and the questions tests ask about their outcome."""
+"""A sending side with items to settle: delayed, half and plain messages, and queries about their outcome."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from gantry_wire.units import CONSUME_QUEUE_UNIT
 
 
 class ScriptedTimer:
-    """Goes off when time passes, by hand."""
+    """Fires when the test lets time pass."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -53,7 +53,7 @@ class SettlingSide(SendingSide):
         self.settling.ahead.release()
 
     def delayed(self, peer: ScriptedPeer, body: bytes = b"later", level: int = 1, **more: Any) -> None:
-        """Send a message with a level; flushed."""
+        """Send a message with a level, and flush."""
         properties = {"DELAY": str(level), "UNIQ_KEY": f"D{body[:20].decode()}", **more.pop("properties", {})}
         self.send(peer, body=body, properties=properties, **more)
         self.flush()
@@ -76,7 +76,7 @@ class SettlingSide(SendingSide):
         group: str = "",
         epoch: int | None = None,
     ) -> list[list[SettleResult] | RefusedRequest]:
-        """Hand items in; what is returned fills when they are answered."""
+        """Submit items. The returned list fills when they are answered."""
         answers: list[list[SettleResult] | RefusedRequest] = []
         self.settling.settle(topic, queue_id, group, epoch, items, answers.append)
         return answers
@@ -97,7 +97,7 @@ class SettlingSide(SendingSide):
         owner: str = "s1",
         ttl_ms: int = 3000,
     ) -> Any:
-        """Claim a queue; returns the typed reply, or the refusing answer."""
+        """Claim a queue. Returns the typed reply, or the refusing answer."""
         self.ask(
             peer,
             GantryCode.CLAIM_QUEUE,
@@ -115,7 +115,7 @@ class SettlingSide(SendingSide):
         return decode_json(peer.answers[-1].body, SettledStateBody)
 
     def outcomes(self, topic: str = "orders", queue_id: int = 0) -> list[tuple[bytes, int]]:
-        """Return (body, offset of the item it came from, -1 for none) of what readers see."""
+        """Return (body, offset of its item, -1 for none) of what readers see."""
         return [
             (record.body, mark.offset if (mark := read_mark(record.properties)) else -1)
             for record in self.records(topic, queue_id)
@@ -123,5 +123,5 @@ class SettlingSide(SendingSide):
 
 
 def deliver(topic: str = "orders", queue_id: int = 0, **more: Any) -> SettleOutput:
-    """The output of a delayed message that is due."""
+    """Return the output of a due delayed message."""
     return SettleOutput(topic, queue_id, drop=more.pop("drop", LEVEL_DROP), **more)

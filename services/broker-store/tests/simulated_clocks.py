@@ -1,4 +1,4 @@
-"""Two clocks moved by hand, and the lives of a store's clock over them: the wall clock steps and drifts, time just passes."""
+"""Two clocks moved by the test, and random lives of a store's clock: the wall clock steps and drifts while time passes."""
 
 from broker_store.clocks.clock_care import ClockKeeping
 from broker_store.clocks.clock_note import ClockNote
@@ -8,7 +8,7 @@ EPOCH_S = 1_700_000_000.0
 
 
 class Clocks:
-    """`true_s` is what passed; the wall clock errs by `error_s`. `run` names the run of the machine."""
+    """`true_s` is the time passed. The wall clock is off by `error_s`. `run` names the run of the machine."""
 
     def __init__(self, error_s: float = 0.0) -> None:
         self.true_s = 0.0
@@ -24,14 +24,14 @@ class Clocks:
         return self.true_s - self.started_s
 
     def open(self) -> StoreClock:
-        """Start the store's clock; what it goes on from is kept at once."""
+        """Start the store's clock, and save its note at once."""
         clock = StoreClock(self.wall, self.steady, f"run {self.run}", self.kept)
         self.kept = clock.note()
         self.keeping = ClockKeeping(clock)
         return clock
 
     def look(self, clock: StoreClock) -> None:
-        """Do what the loop beside it does once a second."""
+        """Do what the clock loop does once a second."""
         clock.now_ms()
         note = self.keeping.due()
         if note is not None:
@@ -39,7 +39,7 @@ class Clocks:
             self.keeping.written()
 
     def pass_time(self, clock: StoreClock, seconds: float, ticks_max: int = 40) -> None:
-        """Let time pass, looked at now and then."""
+        """Let time pass, with a look now and then."""
         ticks = max(1, min(ticks_max, int(seconds)))
         for _ in range(ticks):
             self.true_s += seconds / ticks

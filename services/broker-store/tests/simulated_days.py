@@ -1,6 +1,6 @@
-"""Days in a store's life on a simulated disk, lived to their end or up to any step: what the tests of power cuts are made of.
+"""Days of a store on a simulated disk, run to their end or up to any step: the base of power cut tests.
 
-A run crashes at a sample of the steps of a day, which its seed chooses; `-m soak` crashes at every step.
+A run crashes at a sample of a day's steps, chosen by its seed. `-m soak` crashes at every step.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ from broker_store.log.simulated_files import Crashed, SimulatedFiles
 
 
 class SimulatedDay(Protocol):
-    """What a store does in a day, and what it acknowledged on the way."""
+    """The acts of a store in a day, and its acknowledgements."""
 
     files: SimulatedFiles
 
     async def live(self) -> None:
-        """Live it, until `files` crash."""
+        """Run it, until `files` crash."""
         ...
 
 
@@ -28,14 +28,14 @@ Day = TypeVar("Day", bound=SimulatedDay)
 
 
 async def steps_of(new_day: Callable[[], SimulatedDay]) -> int:
-    """Return how many steps of the disk a day has."""
+    """Return how many disk steps a day has."""
     day = new_day()
     await day.live()
     return len(day.files.trace)
 
 
 async def day_until(new_day: Callable[[], Day], step: int) -> Day:
-    """Return a day that ended at a step of the disk."""
+    """Return a day that ended at a disk step."""
     day = new_day()
     day.files.crash_after = step
     with contextlib.suppress(Crashed):
@@ -45,13 +45,13 @@ async def day_until(new_day: Callable[[], Day], step: int) -> Day:
 
 
 def crashes(*, sampled: int) -> pytest.MarkDecorator:
-    """Run a test with `crashes_max`: with the size of a sample, and by `-m soak` without a limit."""
+    """Parametrize a test with `crashes_max`: a sample of this size, and with `-m soak` no limit."""
     everywhere = pytest.param(None, id="everywhere", marks=[pytest.mark.soak, pytest.mark.timeout(0)])
     return pytest.mark.parametrize("crashes_max", [pytest.param(sampled, id="sample"), everywhere])
 
 
 def chosen_steps(steps: range, crashes_max: int | None, seed: int) -> list[int]:
-    """Return at most so many of the steps, in order; where many are asked for, they lie in all parts of the range."""
+    """Return at most this many of the steps, in order. Many of them are spread over all parts of the range."""
     if crashes_max is None or len(steps) <= crashes_max:
         return list(steps)
     rng = random.Random(seed)

@@ -1,4 +1,4 @@
-"""The real process on free ports, spoken to with real frames."""
+"""The real process on free ports, with real frames."""
 
 import contextlib
 import json
@@ -35,12 +35,15 @@ class Store:
     """A store process in a directory."""
 
     def __init__(self, directory: Path, *settings: str) -> None:
-        # The fast refusal of what waited 200 ms would only tell how busy the machine is.
+        # The fast refusal after 200 ms would only measure the load of the machine.
         chosen = [f"store_dir={directory}", "port=0", "send_wait_ms_max=60000", *settings]
-        words = [word for setting in chosen for word in ("--set", setting)]
+        arguments = [word for setting in chosen for word in ("--set", setting)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "broker_store", *words], stderr=subprocess.PIPE, text=True, env=environment
+            [sys.executable, "-m", "broker_store", *arguments],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
         self.lines: list[str] = []
         for line in self.process.stderr:
@@ -184,10 +187,10 @@ def test_sigterm_stops_in_order_and_the_next_start_recovers_nothing(start):
 
 def test_a_second_process_on_the_same_directory_is_refused_in_one_line(start, tmp_path):
     start()
-    words = ["--set", f"store_dir={tmp_path / 'store'}", "--set", "port=0"]
+    arguments = ["--set", f"store_dir={tmp_path / 'store'}", "--set", "port=0"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
     ran = subprocess.run(
-        [sys.executable, "-m", "broker_store", *words, "--set", "log_level=error"],
+        [sys.executable, "-m", "broker_store", *arguments, "--set", "log_level=error"],
         check=False, capture_output=True, text=True, env=environment, timeout=120,
     )  # fmt: skip
     assert ran.returncode == 2
@@ -197,10 +200,10 @@ def test_a_second_process_on_the_same_directory_is_refused_in_one_line(start, tm
 
 def test_a_port_that_is_taken_is_refused_in_one_line(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        words = ["--set", f"store_dir={tmp_path / 'store'}", "--set", f"port={taken.getsockname()[1]}"]
+        arguments = ["--set", f"store_dir={tmp_path / 'store'}", "--set", f"port={taken.getsockname()[1]}"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
         ran = subprocess.run(
-            [sys.executable, "-m", "broker_store", *words, "--set", "log_level=error", "--set", "http_port=0"],
+            [sys.executable, "-m", "broker_store", *arguments, "--set", "log_level=error", "--set", "http_port=0"],
             check=False, capture_output=True, text=True, env=environment, timeout=120,
         )  # fmt: skip
     assert ran.returncode == 2
@@ -227,7 +230,7 @@ def test_health_metrics_and_snapshots_answer_over_http(start):
 
 
 def three_free_ports() -> int:
-    """Return a port whose neighbours two below and two above are free as well."""
+    """Return a port whose neighbours two below and two above are free too."""
     for _ in range(100):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
@@ -273,7 +276,7 @@ def test_settings_can_be_changed_while_it_runs(start):
     assert client.ask(25, None, b"flushDiskType=ASYNC_FLUSH\n").code == 16
 
 
-def test_the_printed_settings_are_the_ones_in_force(tmp_path):
+def test_the_printed_settings_are_the_current_ones(tmp_path):
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerName = b7\nflushDiskType=ASYNC_FLUSH\nuseEpollNativeSelector=true\n")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}

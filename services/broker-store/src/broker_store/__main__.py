@@ -50,7 +50,7 @@ def main(argv: list[str]) -> None:
         return
     configure(SERVICE, settings.log_level, json=settings.log_json, file=settings.log_file)
     for key in ignored:
-        get_logger().warning("key of the settings file has no meaning here and is ignored", key=key)
+        get_logger().warning("unknown key of the settings file ignored", key=key)
 
     fast_paths = has_fast_paths(SERVICE)
 
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> None:
         get_logger().debug("settings", **masked(settings))
         if settings.listen not in {"127.0.0.1", "localhost", "::1"}:
             get_logger().warning(
-                "there is no access control: everybody who reaches this port may send and read"
+                "there is no access control: anybody who reaches this port can send and read"
             )
         await StoreProcess(settings, life, fast_paths=fast_paths).run()
 

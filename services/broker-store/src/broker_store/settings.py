@@ -41,7 +41,7 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
     advertise: Annotated[
         str,
         _help(
-            "Address told to nameservers and written into message ids; empty: the one listened on, or if that is all, the one packets leave from."
+            "Address for nameservers and message ids; empty: the listen address, or the one that packets leave from if it listens on all."
         ),
     ] = ""
     cluster_name: Annotated[
@@ -58,10 +58,10 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
         str, _help("File that holds the token of NATS; empty: none is needed, or it stands in nats_url.")
     ] = ""
     register_seconds: Annotated[
-        float, Meta(ge=0.05, le=60), _help("Between registrations with the nameservers.")
+        float, Meta(ge=0.05, le=60), _help("Interval of registrations with the nameservers.")
     ] = 30.0
     log_level: Annotated[
-        Literal["debug", "info", "warning", "error"], _help("Least level that is logged.")
+        Literal["debug", "info", "warning", "error"], _help("Lowest level that is logged.")
     ] = "info"
     log_json: Annotated[Switch, _help("Log as JSON lines.")] = False
     log_file: Annotated[
@@ -69,10 +69,10 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
         _help("File to log into, with all of stdout and stderr; moved aside to .1 at 8 MiB. Empty: stderr."),
     ] = ""
     idle_seconds: Annotated[
-        float, Meta(gt=0, le=86400), _help("A connection silent for so long is closed.")
+        float, Meta(gt=0, le=86400), _help("A connection silent for this long is closed.")
     ] = 120.0
     drain_seconds: Annotated[
-        float, Meta(ge=0, le=60), _help("How long a shutdown waits for requests under way.")
+        float, Meta(ge=0, le=60), _help("How long a shutdown waits for requests in flight.")
     ] = 5.0
 
     extensions: Annotated[
@@ -123,10 +123,10 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
     delete_when: Annotated[
         str,
         Meta(pattern=r"^\d{1,2}(;\d{1,2})*$"),
-        _help("Hours of the day at which old files go, as 04;13."),
+        _help("Hours of the day at which old files are deleted, as 04;13."),
     ] = "04"
     disk_ratio_max: Annotated[
-        int, Meta(ge=10, le=95), _help("Percent of disk use above which old files go at any hour.")
+        int, Meta(ge=10, le=95), _help("Percent of disk use above which old files are deleted at any hour.")
     ] = 75
     free_bytes_min: Annotated[int, Meta(ge=0), _help("Sends are refused below this much free disk.")] = (
         192 * MIB
@@ -150,7 +150,7 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
     broker_topic_enable: Annotated[Switch, _help("A topic named as the broker may be used as template.")] = (
         True
     )
-    trace_topic_enable: Annotated[Switch, _help("Make RMQ_SYS_TRACE_TOPIC at start.")] = True
+    trace_topic_enable: Annotated[Switch, _help("Create RMQ_SYS_TRACE_TOPIC at start.")] = True
     region: Annotated[
         str, Meta(min_length=1, max_length=127), _help("MSG_REGION of stored messages and replies.")
     ] = "DefaultRegion"
@@ -158,7 +158,7 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
 
     # protection
     send_pending_max: Annotated[
-        int, Meta(ge=1, le=1_000_000), _help("Sends under way before SYSTEM_BUSY.")
+        int, Meta(ge=1, le=1_000_000), _help("Most sends in flight; more get SYSTEM_BUSY.")
     ] = 10_000
     send_wait_ms_max: Annotated[
         int, Meta(ge=1, le=60_000), _help("A send that waited longer unwritten is refused.")
@@ -183,18 +183,16 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
         str,
         Meta(max_length=8192),
         _help(
-            "Durations of the delay levels, as 1s 5s 1m 2h 1d, from level 1 on. What waits at a change is delivered when it was due."
+            "Durations of the delay levels, as 1s 5s 1m 2h 1d, from level 1 on. After a change, waiting messages keep their due time."
         ),
     ] = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     delay_horizon_seconds: Annotated[
         int, Meta(ge=1, le=10 * 365 * 86400), _help("How far ahead the instant of a timed message may lie.")
     ] = 40 * 86400
-    recall_enable: Annotated[Switch, _help("A timed message may be taken back with its recall handle.")] = (
-        True
-    )
+    recall_enable: Annotated[Switch, _help("A timed message may be recalled with its recall handle.")] = True
 
     store_replies: Annotated[
-        Switch, _help("Keep replies to request messages in the cluster's reply topic.")
+        Switch, _help("Store replies to request messages in the cluster's reply topic.")
     ] = True
 
     # pulls
@@ -208,13 +206,14 @@ class Settings(PeerSettings, frozen=True, kw_only=True):
         Switch, _help("Serve SQL92 filters; off: subscriptions with one are refused.")
     ] = True
     server_side_reset: Annotated[
-        Switch, _help("Resets change the store's offsets; off: only tell the clients, as before RocketMQ 5.")
+        Switch,
+        _help("Resets change the store's offsets; off: they only notify the clients, as before RocketMQ 5."),
     ] = True
     protect_broker: Annotated[
         Switch, _help("Refuse pulls of groups that fell behind fallbehind_bytes_max.")
     ] = False
     fallbehind_bytes_max: Annotated[
-        int, Meta(ge=MIB), _help("Log bytes behind which a group counts as too slow.")
+        int, Meta(ge=MIB), _help("Log bytes behind from which a group counts as too slow.")
     ] = 16 * 1024 * MIB
 
     @property

@@ -1,4 +1,4 @@
-"""28, 305: runtime info, system topics."""
+"""Requests 28 and 305: runtime info, system topics."""
 
 import pytest
 from reading_side import ReadingSide, pull_fields

@@ -1,4 +1,4 @@
-"""306, 316, 329, 353, 401, 907: orders of tools to the broker as a whole, and who copies it."""
+"""Requests 306, 316, 329, 353, 401 and 907: commands of tools to the whole broker, and replication state."""
 
 import json
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class MemoryCleaner:
-    """Counts its orders."""
+    """Counts its calls."""
 
     def __init__(self):
         self.done = []
@@ -55,13 +55,13 @@ async def test_cleaning_is_answered_when_it_is_done(side):
     assert side.cleaner.done == ["deleted", "expired"]
 
 
-async def test_a_broker_says_that_nobody_copies_it(side):
+async def test_a_broker_reports_that_it_has_no_slave(side):
     body = decode_body((await side.ask(907)).body, HARuntimeInfo)
     assert (body.is_master, body.master_commit_log_max_offset, body.in_sync_slave_nums) == (True, 4711, 0)
     assert body.ha_connection_info == []
 
 
-async def test_a_topic_is_taken_from_a_group_and_given_back_and_that_is_saved(side):
+async def test_a_topic_is_forbidden_to_a_group_and_allowed_again_and_that_is_saved(side):
     await side.ask(34, body=HEARTBEAT)
     pull = pull_fields(sysFlag=0)
     fields = {"group": "readers", "topic": "orders"}
@@ -89,7 +89,7 @@ async def test_a_topic_is_taken_from_a_group_and_given_back_and_that_is_saved(si
         ("%RETRY%readers", "readers", "PULL", ResponseCode.NO_PERMISSION),
     ],
 )
-async def test_every_group_pulls_and_no_other_mode_is_taken(side, topic, group, mode, code):
+async def test_every_group_pulls_and_no_other_mode_is_accepted(side, topic, group, mode, code):
     side.consuming.groups.find_or_create("readers")
     body = json.dumps({"consumerGroup": group, "mode": mode, "popShareQueueNum": 0, "topic": topic}).encode()
     assert (await side.ask(401, body=body)).code == code

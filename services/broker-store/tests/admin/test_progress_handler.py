@@ -1,4 +1,4 @@
-"""303, 308, 314: ages of a group's next messages, where groups may meet, one group's offsets for another."""
+"""Requests 303, 308 and 314: ages of a group's next messages, lowest offsets of groups, copies of a group's offsets."""
 
 import pytest
 from heartbeat_bytes import HEARTBEAT
@@ -28,7 +28,7 @@ async def side(tmp_path):
     await consuming.stop()
 
 
-async def test_time_spans_tell_first_last_consumed_and_the_age_of_the_next(side):
+async def test_time_spans_hold_first_last_consumed_and_the_age_of_the_next(side):
     for time_ms in (100, 200, 300):
         side.put(b"m", store_ms=time_ms)
     side.consuming.offsets.commit("g", "orders", 0, 2)

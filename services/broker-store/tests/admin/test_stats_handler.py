@@ -1,4 +1,4 @@
-"""202, 208, 317, 300, 343, 345, 203, 204, 328: what tools ask about topics, groups and clients."""
+"""Requests 202, 208, 317, 300, 343, 345, 203, 204 and 328: queries of tools about topics, groups and clients."""
 
 import pytest
 from heartbeat_bytes import HEARTBEAT
@@ -46,7 +46,7 @@ async def test_topic_stats_have_an_entry_for_every_queue(side):
     assert (await side.ask(202, {"topic": "nowhere"})).code == ResponseCode.TOPIC_NOT_EXIST
 
 
-async def test_consume_stats_tell_broker_commit_and_pull_offsets(side):
+async def test_consume_stats_hold_broker_commit_and_pull_offsets(side):
     for time_ms in (100, 200, 300):
         side.put(b"m", store_ms=time_ms)
     await side.ask(11, pull_fields(2))
@@ -69,7 +69,7 @@ async def test_consume_stats_of_one_topic_need_no_commit(side):
     assert decode_body(body, ConsumeStats).offset_table == {}
 
 
-async def test_topics_a_connected_group_left_are_not_told(side):
+async def test_topics_a_connected_group_left_are_not_listed(side):
     side.store.topics.ensure("left", 1, 6)
     side.consuming.offsets.commit("readers", "left", 0, 1)
     await side.ask(34, body=HEARTBEAT)
@@ -94,7 +94,7 @@ async def test_progress_of_every_group_at_once(side):
     assert [list(each) for each in body.consume_stats_list] == [["g"]]
 
 
-async def test_clients_of_groups_are_told_with_what_they_subscribe_to(side):
+async def test_clients_of_groups_are_listed_with_their_subscriptions(side):
     await side.ask(34, body=HEARTBEAT, peer=MemoryPeer(port=4321))
     body = decode_body((await side.ask(203, {"consumerGroup": "readers"})).body, ConsumerConnection)
     assert [(each.client_id, each.client_addr, each.version) for each in body.connection_set] == [
@@ -108,14 +108,14 @@ async def test_clients_of_groups_are_told_with_what_they_subscribe_to(side):
     assert everybody.data["p"][0].remote_ip == "/127.0.0.1:4321"
 
 
-async def test_a_language_nobody_knows_is_told_as_other(side):
+async def test_an_unknown_language_is_reported_as_other(side):
     await side.ask(34, body=HEARTBEAT)
     side.consuming.clients.consumers["readers"].clients[side.peer.id].language = "KLINGON"
     body = decode_body((await side.ask(203, {"consumerGroup": "readers"})).body, ConsumerConnection)
     assert body.connection_set[0].language == "OTHER"
 
 
-async def test_who_is_away_is_said_to_be(side):
+async def test_an_absent_client_is_reported(side):
     reply = await side.ask(203, {"consumerGroup": "g"})
     assert (reply.code, reply.remark) == (206, "the consumer group[g] not online")
     reply = await side.ask(204, {"producerGroup": "p"})

@@ -115,11 +115,11 @@ async def test_attributes_of_a_list_are_changes_and_checked(side, peer):
     put({"+cleanup.policy": "COMPACTION"})
     assert side.topics.find("listed").attributes == {"message.type": "FIFO"}
     assert peer.answers[0].code == ResponseCode.INVALID_PARAMETER
-    words = "topic listed: attribute cleanup.policy=COMPACTION: write DELETE"
-    assert peer.answers[0].remark == words
+    remark = "topic listed: attribute cleanup.policy=COMPACTION: write DELETE"
+    assert peer.answers[0].remark == remark
 
 
-async def test_all_topics_are_told_without_our_own(side, peer):
+async def test_all_topics_are_listed_without_internal_ones(side, peer):
     side.topics.ensure("orders", 3)
     side.ask(peer, RequestCode.GET_ALL_TOPIC_CONFIG)
     wrapper = decode_body(peer.answers[0].body, TopicConfigSerializeWrapper)
@@ -135,7 +135,7 @@ async def test_topics_come_in_pages(side, peer):
     assert names == sorted(name for name in side.topics.names() if not side.topics.is_internal(name))[2:5]
 
 
-async def test_one_topic_is_told_or_17(side, peer):
+async def test_one_topic_is_returned_or_17(side, peer):
     side.topics.ensure("orders", 3)
     side.ask(peer, RequestCode.GET_TOPIC_CONFIG, {"topic": "orders"})
     side.ask(peer, RequestCode.GET_TOPIC_CONFIG, {"topic": "none"})

@@ -1,4 +1,4 @@
-"""What a whole store does while its wall clock steps: delays, leases and the idempotency window go on by time that passed."""
+"""A whole store while its wall clock steps: delays, leases and the idempotency window follow the time that passes."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +37,7 @@ STEPS = st.lists(
 
 
 class Days:
-    """A store whose clocks do what they like, with the loop beside its clock."""
+    """A store with arbitrary clocks, and the loop that watches them."""
 
     def __init__(self, side: Any) -> None:
         self.side = side
@@ -105,7 +105,7 @@ async def test_a_delay_is_not_over_because_one_batch_saw_a_clock_that_was_hours_
 
 
 @pytest.mark.parametrize("kind", PLACES)
-async def test_a_delay_begun_before_a_step_that_lasts_still_takes_its_time_and_its_owner_is_told_when(kind):
+async def test_a_delay_begun_before_a_lasting_step_keeps_its_duration_and_its_owner_gets_the_new_time(kind):
     days = Days(SettlingSide())
     waiting(days.side, kind)
     days.step(2 * HOUR)
@@ -221,7 +221,7 @@ async def test_an_instant_that_only_store_time_has_passed_is_not_delivered_at_on
     assert asked(days.side, "relative").status == "settled"
 
 
-async def test_an_instant_is_late_by_no_more_than_a_step_takes_to_be_believed():
+async def test_an_instant_is_late_by_no_more_than_a_step_takes_to_be_trusted():
     days = Days(SettlingSide())
     days.side.topics.ensure("orders", 4)
     instant = int((days.side.wall_s + 2 * HOUR) * 1000)
@@ -236,7 +236,7 @@ async def test_an_instant_is_late_by_no_more_than_a_step_takes_to_be_believed():
     assert asked(days.side, "relative").status == "settled"
 
 
-async def test_the_loop_beside_the_clock_says_a_step_once_and_keeps_what_it_knows(capsys):
+async def test_the_clock_loop_reports_a_step_once_and_saves_its_note(capsys):
     side = SendingSide()
     file = clock_file(side.files, DIRECTORY)
     thread = ThreadPoolExecutor(1)
@@ -247,7 +247,7 @@ async def test_the_loop_beside_the_clock_says_a_step_once_and_keeps_what_it_know
         await care.look()
     out = capsys.readouterr().out
     assert out.count("the wall clock stepped") == 1
-    assert out.count("believed again") == 1
+    assert out.count("trusted again") == 1
     assert side.clock.wall.steps == 1
     note = load_clock_note(file)
     assert note is not None
@@ -256,7 +256,7 @@ async def test_the_loop_beside_the_clock_says_a_step_once_and_keeps_what_it_know
     thread.shutdown()
 
 
-async def test_a_note_of_the_clocks_that_cannot_be_read_is_no_reason_to_fail():
+async def test_an_unreadable_clock_note_does_not_fail_the_start():
     side = SendingSide()
     side.files.replace_atomically(f"{DIRECTORY}/gantry/clock.json", b'{"boot":7}')
     again = side.reopen()

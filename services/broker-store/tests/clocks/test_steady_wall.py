@@ -1,4 +1,4 @@
-"""Clocks step by seconds to days at any moment: what is believed follows no step that did not last, and nothing young is deleted."""
+"""Clocks step by seconds to days at any moment: only a step that lasts is trusted, and nothing young is deleted."""
 
 import asyncio
 
@@ -31,32 +31,32 @@ DAYS = st.lists(
 
 @given(STEPS)
 @settings(max_examples=200, deadline=None)
-def test_a_step_that_is_taken_back_in_time_is_never_believed(steps):
+def test_a_step_that_is_reverted_in_time_is_never_trusted(steps):
     clocks = Clocks()
     clock = clocks.open()
     wrong_since_s = None
     for pass_s, error_s in steps:
         clocks.true_s += pass_s
         if wrong_since_s is not None and clocks.true_s - wrong_since_s >= STEP_LASTS_SECONDS:
-            clocks.error_s, wrong_since_s = 0.0, None  # put right before it has lasted
+            clocks.error_s, wrong_since_s = 0.0, None  # corrected before it has lasted
         elif error_s:
             clocks.error_s = error_s
             wrong_since_s = clocks.true_s if wrong_since_s is None else wrong_since_s
-        off_s = clock.believed_ms() / 1000 - (EPOCH_S + clocks.true_s)
+        off_s = clock.trusted_ms() / 1000 - (EPOCH_S + clocks.true_s)
         assert abs(off_s) <= STEP_SECONDS_MIN * 2 * (len(steps) + 1)
 
 
 @pytest.mark.parametrize("step_s", [-80 * HOUR, -60.0])
-def test_a_step_back_that_lasts_is_believed_and_counted_once(step_s):
+def test_a_step_back_that_lasts_is_trusted_and_counted_once(step_s):
     clocks = Clocks()
     clock = clocks.open()
     clocks.error_s = step_s
-    before = clock.believed_ms()
+    before = clock.trusted_ms()
     assert (clock.wall.steps, clock.wall.step_s) == (1, step_s)
     clocks.true_s += STEP_LASTS_SECONDS - 1
-    assert clock.believed_ms() - before == (STEP_LASTS_SECONDS - 1) * 1000
+    assert clock.trusted_ms() - before == (STEP_LASTS_SECONDS - 1) * 1000
     clocks.true_s += 1
-    assert clock.believed_ms() == int(clocks.wall() * 1000)
+    assert clock.trusted_ms() == int(clocks.wall() * 1000)
     assert (clock.wall.steps, clock.wall.step_s) == (1, 0.0)
 
 
@@ -84,18 +84,18 @@ async def test_retention_deletes_nothing_young_after_one_batch_with_a_wrong_cloc
         side = side.reopen(delete_when=EVERY_HOUR)
         care = care_of(side)
     async with running(care.delete_old):
-        if not is_restarted:  # the clock is right again before the step is believed
+        if not is_restarted:  # the clock is right again before the step is trusted
             side.wall_s -= 80 * HOUR
         side.pass_time(60)
         await asyncio.sleep(0.1)
-        side.wall_s += 80 * HOUR  # and wrong once more, while it looks
+        side.wall_s += 80 * HOUR  # and wrong once more, during the check
         await asyncio.sleep(0.1)
     assert side.clock.wall.steps >= 1
     assert care.deleted_segments == 0
 
 
 class Days:
-    """A store whose log is filled and deleted while its clocks do what they like. Kept: an hour."""
+    """A store whose log fills and is deleted while its clocks step arbitrarily. Retention: an hour."""
 
     def __init__(self) -> None:
         self.side = SendingSide(segment_bytes=MIB, reserved_hours=1, delete_when=EVERY_HOUR)
@@ -149,7 +149,7 @@ def test_retention_deletes_nothing_younger_than_its_time_and_all_that_is_older_i
         life.fill()
         wrong_s = sum(
             abs(value) for kind, value in days if kind == "step"
-        )  # files may be stamped so far ahead
+        )  # files may have future time stamps
         for _ in range(40):
             life.do("pass", (wrong_s + 2 * HOUR) / 40)
         await life.judge()

@@ -1,4 +1,4 @@
-"""Store time over clocks that step both ways, drift and start again: never back, nothing over early, nothing late beyond a bound."""
+"""Store time over clocks that step both ways, drift and restart: it never goes back, nothing ends early, and lateness is bounded."""
 
 import pytest
 from hypothesis import given, settings
@@ -72,7 +72,7 @@ def test_no_delay_is_over_early_and_none_is_late_by_more_than_the_bound_whatever
 
 @given(EVENTS)
 @settings(max_examples=200, deadline=None)
-def test_what_leases_end_by_never_jumps(events):
+def test_the_clock_of_leases_never_jumps(events):
     clocks = Clocks()
     clock = clocks.open()
     for kind, value in events:
@@ -89,7 +89,7 @@ def test_what_leases_end_by_never_jumps(events):
 
 @given(st.floats(-80 * HOUR, 80 * HOUR), st.floats(0, 80 * HOUR))
 @settings(max_examples=100, deadline=None)
-def test_store_time_comes_back_to_a_wall_clock_that_stays_where_it_is(first_s, second_s):
+def test_store_time_returns_to_a_wall_clock_that_stays_where_it_is(first_s, second_s):
     clocks = Clocks()
     clock = clocks.open()
     clocks.error_s = first_s
@@ -115,7 +115,7 @@ def test_a_wall_clock_that_drifts_is_followed_without_a_step(rate):
 
 
 @pytest.mark.parametrize("step_s", [80 * HOUR, 2 * HOUR, 60.0, 2.0, -2.0, -80 * HOUR])
-def test_a_step_that_is_taken_back_moves_nothing(step_s):
+def test_a_step_that_is_reverted_moves_nothing(step_s):
     clocks = Clocks()
     clock = clocks.open()
     before_ms = clock.now_ms()
@@ -129,7 +129,7 @@ def test_a_step_that_is_taken_back_moves_nothing(step_s):
     assert clock.wall.steps == 1
 
 
-def test_a_step_ahead_that_lasts_moves_store_time_once_it_is_written_down():
+def test_a_step_ahead_that_lasts_moves_store_time_once_it_is_saved():
     clocks = Clocks()
     clock = clocks.open()
     clocks.error_s = 80 * HOUR
@@ -139,7 +139,7 @@ def test_a_step_ahead_that_lasts_moves_store_time_once_it_is_written_down():
 
 
 @pytest.mark.parametrize("later_s", [0.5, 5.0, 500.0])
-def test_a_crash_between_writing_a_shift_down_and_its_time_neither_loses_nor_doubles_it(later_s):
+def test_a_crash_between_saving_a_shift_and_its_time_neither_loses_nor_doubles_it(later_s):
     clocks = Clocks()
     clock = clocks.open()
     begun_ms, true_ms = clock.now_ms(), ms(clocks)
@@ -158,7 +158,7 @@ def test_a_crash_between_writing_a_shift_down_and_its_time_neither_loses_nor_dou
     assert again.since_ms(begun_ms) == pytest.approx(ms(clocks) - true_ms, abs=2)
 
 
-def test_a_clock_that_is_wrong_at_a_start_is_not_believed():
+def test_a_clock_that_is_wrong_at_a_start_is_not_trusted():
     clocks = Clocks()
     clock = clocks.open()
     before_ms = clock.now_ms()
@@ -172,7 +172,7 @@ def test_a_clock_that_is_wrong_at_a_start_is_not_believed():
     assert clock.difference_s() == pytest.approx(0, abs=0.01)
 
 
-def test_after_a_start_of_the_machine_a_clock_that_was_set_in_time_is_not_believed_before():
+def test_after_a_start_of_the_machine_a_clock_is_trusted_only_once_it_is_set():
     clocks = Clocks()
     clock = clocks.open()
     before_ms = clock.now_ms()
@@ -187,7 +187,7 @@ def test_after_a_start_of_the_machine_a_clock_that_was_set_in_time_is_not_believ
     assert clock.shifts.all == []
 
 
-def test_after_a_start_of_the_machine_with_a_clock_of_1970_time_goes_on_and_then_follows():
+def test_after_a_start_of_the_machine_with_a_clock_of_1970_time_continues_and_then_follows():
     clocks = Clocks()
     clock = clocks.open()
     before_ms = clock.now_ms()
@@ -211,7 +211,7 @@ def test_two_readings_with_a_pause_between_them_are_no_step():
         seconds = EPOCH_S + clocks.true_s
         if slow["left"]:
             slow["left"] -= 1
-            clocks.true_s += 5  # the process stood still between its two readings
+            clocks.true_s += 5  # the process was paused between its two readings
         return seconds
 
     paused = StoreClock(wall, clocks.steady, "run 0", clocks.kept)
@@ -219,7 +219,7 @@ def test_two_readings_with_a_pause_between_them_are_no_step():
     assert paused.wall.steps == 0
 
 
-def test_store_time_starts_behind_the_newest_record_and_comes_back_slowly():
+def test_store_time_starts_after_the_newest_record_and_returns_slowly():
     clocks = Clocks()
     clock = clocks.open()
     newest_ms = clock.now_ms() + int(80 * HOUR * 1000)

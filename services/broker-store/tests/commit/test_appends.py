@@ -1,4 +1,4 @@
-"""Group commit: when a message is answered, when it is seen, and what load and disk do to that."""
+"""Group commit: when a message is answered and visible, and the effects of load and disk."""
 
 import errno
 
@@ -123,7 +123,9 @@ async def test_the_head_wait_of_sends_is_that_of_the_oldest_one_unanswered(side,
     assert sends.head_wait_ms(0) == 0
 
 
-async def test_a_flush_that_takes_too_long_answers_10_with_a_whole_header_and_appears_later(side, peer):
+async def test_a_flush_that_takes_too_long_answers_10_with_a_full_header_and_becomes_visible_later(
+    side, peer
+):
     side.send(peer)
     side.end_turn()
     side.pass_time(5.1)
@@ -203,7 +205,7 @@ async def test_switching_a_topic_to_async_never_lets_a_message_overtake(side, pe
     assert reply(peer).durability == "written"
 
 
-async def test_what_comes_while_a_flush_is_under_way_is_written_once_when_it_ends(side, peer):
+async def test_what_arrives_during_a_flush_is_written_once_when_it_ends(side, peer):
     side.send(peer, body=b"first")
     side.end_turn()
     written_end = side.log.written_end
@@ -221,7 +223,7 @@ async def test_what_comes_while_a_flush_is_under_way_is_written_once_when_it_end
     assert [record.body for record in side.records()] == [b"first", b"second", b"third"]
 
 
-async def test_what_need_not_be_durable_is_not_held_back_by_a_flush(side, peer):
+async def test_what_need_not_be_durable_does_not_wait_for_a_flush(side, peer):
     side.topics.ensure("fast", 1).attributes = {"gantry.flush": "async"}
     side.send(peer, "slow")
     side.end_turn()
@@ -248,7 +250,7 @@ async def test_a_flush_that_hangs_holds_nothing_back_and_late_ones_are_answered(
     assert [record.body for record in side.records()] == [b"first", b"held"]
 
 
-async def test_what_was_held_back_when_a_flush_failed_is_surely_not_stored(side, peer):
+async def test_what_waited_during_a_failed_flush_is_surely_not_stored(side, peer):
     from broker_store.log.errors import LogStopped
 
     side.send(peer)
@@ -313,7 +315,7 @@ async def test_a_retry_topic_that_becomes_async_lets_no_internal_message_overtak
     assert [record.body for record in side.records("%DLQ%g")] == [b"first", b"second"]
 
 
-async def test_a_message_of_the_store_s_own_that_no_record_can_hold_harms_nobody_s_sends(side, peer):
+async def test_an_internal_message_that_no_record_can_hold_harms_no_send(side, peer):
     side.sending.internal.append("RMQ_SYS_TRACE_TOPIC", 0, b"trace", keys="k" * 33_000)
     side.send(peer)
     side.flush()
@@ -321,7 +323,7 @@ async def test_a_message_of_the_store_s_own_that_no_record_can_hold_harms_nobody
     assert [answer.code for answer in peer.answers] == [0]
 
 
-async def test_a_segment_that_another_program_removed_is_noticed_at_the_next_flush_or_50_ms_later(side, peer):
+async def test_a_segment_removed_by_another_program_is_detected_at_the_next_flush_or_50_ms_later(side, peer):
     side.send(peer)
     side.flush()
     side.files.remove(side.log.segments[0].path)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Reader:
-    """Stands for the reading side."""
+    """Replaces the reading side."""
 
     def __init__(self, held_count: int = 1) -> None:
         self.held_count = held_count
@@ -34,7 +34,7 @@ async def side():
     return side
 
 
-async def test_readers_hear_once_per_queue_and_batch_after_the_units_are_there(side):
+async def test_readers_are_notified_once_per_queue_and_batch_after_the_units_exist(side):
     peer, reader = ScriptedPeer(), side.sending.dispatch.readers
     side.topics.ensure("orders", 2)
     for number in range(3):
@@ -50,7 +50,7 @@ async def test_readers_hear_once_per_queue_and_batch_after_the_units_are_there(s
     ]
 
 
-async def test_while_nobody_waits_nobody_is_told(side):
+async def test_without_waits_no_arrival_is_reported(side):
     reader = side.sending.dispatch.readers = Reader(held_count=0)
     side.send(ScriptedPeer())
     side.flush()

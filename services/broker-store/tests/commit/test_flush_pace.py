@@ -1,4 +1,4 @@
-"""When a batch waits for more, and that it never waits for long or for nobody."""
+"""When a batch waits for more. It never waits long, and never without a reason."""
 
 from broker_store.commit.flush_pace import GATHER_S_MAX, HOLD_S_MAX, FlushPace
 
@@ -36,11 +36,11 @@ def test_it_waits_no_longer_than_two_flushes_take():
     assert not pace.gathers(now_s + 2.1 * FLUSH_S, 10)
 
 
-def test_a_slow_disk_puts_nothing_off_for_more_than_a_millisecond():
+def test_a_slow_disk_delays_no_batch_by_more_than_a_millisecond():
     pace, now_s = pace_after(50, 20, 10, flush_s=0.5)
     assert not pace.gathers(now_s + GATHER_S_MAX, 10)
 
 
-def test_a_few_senders_wait_for_nobody():
+def test_a_few_senders_do_not_wait():
     pace, now_s = pace_after(50, 3, 2)
     assert not pace.gathers(now_s, 2)

@@ -1,4 +1,7 @@
-"""A turn that comes late refuses the sends that waited in it, whose clients send again; nobody sends again what is the store's own."""
+"""A late turn refuses the sends that waited in it, whose clients retry.
+
+The store's own entries are carried out: nobody repeats them.
+"""
 
 from itertools import product
 

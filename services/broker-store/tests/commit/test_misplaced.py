@@ -1,4 +1,4 @@
-"""A fault of our own in the middle of a batch: the log stops, nobody is left without an answer, a restart goes on."""
+"""A bug in the middle of a batch: the log stops, every request is answered, and a restart continues."""
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
@@ -19,7 +19,7 @@ def peer():
 
 
 class Misplaced:
-    """An entry with a fault of ours: it fails after it has reserved its place."""
+    """An entry with a bug: it fails after it has reserved its place."""
 
     mode, count, refused = Mode.SYNC, 1, None
 
@@ -31,7 +31,7 @@ class Misplaced:
         self.refused = refusal
 
 
-async def test_an_entry_that_fails_after_its_place_was_reserved_stops_the_log_and_everybody_is_answered(
+async def test_an_entry_that_fails_after_its_place_was_reserved_stops_the_log_and_every_request_is_answered(
     side, peer
 ):
     first, wrong = side.send(peer), Misplaced()

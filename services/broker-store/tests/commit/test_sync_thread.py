@@ -65,7 +65,7 @@ def test_after_a_failure_nothing_is_synced_any_more():
     assert device.count == 1
 
 
-def test_a_sync_without_a_descriptor_is_tried_again_until_there_is_one():
+def test_a_sync_without_a_descriptor_is_retried_until_there_is_one():
     device = Device()
     thread, results = started(device)
     device.error = NoDescriptorLeft("none")
@@ -91,7 +91,7 @@ def test_stop_ends_a_sync_that_finds_no_descriptor():
     assert results.empty()
 
 
-def test_stop_waits_for_the_sync_under_way():
+def test_stop_waits_for_the_running_sync():
     device = Device()
     thread, results = started(device)
     thread.request()

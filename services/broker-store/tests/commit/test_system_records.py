@@ -52,7 +52,7 @@ async def test_a_preamble_in_several_records_lies_back_to_back_with_offsets_of_i
     assert all(left.position + left.size == right.position for left, right in itertools.pairwise(own))
 
 
-def test_a_record_of_an_unknown_tag_says_nothing():
+def test_a_record_of_an_unknown_tag_is_ignored():
     properties = format_properties({TAGS: "later"})
     record = build_record(b"GANTRY_SYS_SEGMENT", 0, 0, 0, b"{}", properties, 0, 0, 1, HOST, 1, HOST)
     assert read_system_record(record) is None

@@ -64,16 +64,16 @@ def test_a_retry_topic_needs_no_template():
     assert (topic.write_queue_nums, topic.perm) == (1, 6)
 
 
-def test_every_change_raises_the_version_and_is_told():
+def test_every_change_raises_the_version_and_is_reported():
     topics = table()
-    told = []
-    topics.on_change.append(told.append)
+    changed = []
+    topics.on_change.append(changed.append)
     before = topics.version.value
     topics.ensure("a", 2)
     topics.ensure("a", 2)
     topics.delete("a")
     assert topics.delete("a") is False
-    assert told == ["a", "a"]
+    assert changed == ["a", "a"]
     assert topics.version.value.counter == before.counter + 2
 
 
@@ -83,7 +83,7 @@ def test_what_the_file_says_is_kept_over_the_presets():
     assert topics.find("BenchmarkTest").write_queue_nums == 7
 
 
-def test_system_and_internal_names_are_told_apart():
+def test_system_and_internal_names_are_distinguished():
     topics = table()
     assert topics.is_system("TBW102")
     assert topics.is_system("rmq_sys_anything")
@@ -94,7 +94,7 @@ def test_system_and_internal_names_are_told_apart():
     assert not any(topics.is_internal(name) for name in topics.system_names())
 
 
-def test_a_topic_whose_deletion_is_on_its_way_cannot_be_made():
+def test_a_topic_cannot_be_created_while_its_deletion_is_pending():
     topics = table()
     topics.removing.add("a")
     with pytest.raises(RefusedRequest):
@@ -103,7 +103,7 @@ def test_a_topic_whose_deletion_is_on_its_way_cannot_be_made():
         topics.create_for_send("a", "TBW102", 1)
 
 
-def test_attributes_are_added_and_taken_away():
+def test_attributes_are_added_and_removed():
     assert change_attributes({}, "+gantry.flush=async,+message.type=FIFO") == {
         "gantry.flush": "async",
         "message.type": "FIFO",

@@ -90,13 +90,13 @@ def test_comments_colons_and_blanks_are_read_as_java_does():
     assert parse_properties_file("! c\n a : b \nc=d=e\n\nflag") == {"a": "b", "c": "d=e", "flag": ""}
 
 
-def test_a_toml_file_holds_our_own_names(tmp_path):
+def test_a_toml_file_holds_gantrys_names(tmp_path):
     path = tmp_path / "store.toml"
     path.write_text('broker_name = "b"\nport = 1\n')
     assert read_broker_conf(path).values == {"broker_name": "b", "port": "1"}
 
 
-def test_a_missing_file_is_refused_in_words(tmp_path):
+def test_a_missing_file_is_refused_with_a_reason(tmp_path):
     with pytest.raises(SettingsRefused, match="cannot read the settings file"):
         read_broker_conf(tmp_path / "none.conf")
 
@@ -107,7 +107,7 @@ def test_every_key_maps_to_a_setting():
     assert set(IMPORTANT) <= names
 
 
-def test_settings_are_told_under_rocketmqs_names():
+def test_settings_are_listed_under_rocketmqs_names():
     values = describe_values(Settings(), 10911, 10909)
     assert values["flushDiskType"] == "SYNC_FLUSH"
     assert values["autoCreateTopicEnable"] == "true"

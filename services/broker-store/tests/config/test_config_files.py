@@ -16,7 +16,7 @@ def test_what_is_stored_is_loaded(files):
     assert ConfigFile(files, PATH).load() == {"a": {"0": 1}}
 
 
-def test_nothing_there_is_none(files):
+def test_a_missing_file_loads_none(files):
     assert ConfigFile(files, PATH).load() is None
 
 

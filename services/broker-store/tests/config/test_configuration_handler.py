@@ -1,4 +1,4 @@
-"""25, 26: settings over the wire, changed while the broker runs and kept over a restart."""
+"""Requests 25 and 26: settings changed at run time and kept across a restart."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -45,7 +45,7 @@ async def close_side(side):
     side.thread.shutdown()
 
 
-async def test_settings_are_told_and_changed_while_it_runs(side):
+async def test_settings_are_listed_and_changed_at_run_time(side):
     assert (
         await side.ask(25, body=b"longPollingEnable=false\nbrokerPermission=4\n")
     ).code == ResponseCode.SUCCESS
@@ -65,7 +65,7 @@ async def test_settings_are_told_and_changed_while_it_runs(side):
         (b"no line\n", ResponseCode.SYSTEM_ERROR),
     ],
 )
-async def test_a_setting_that_cannot_change_is_refused_with_everything_beside_it(side, text, code):
+async def test_a_setting_that_cannot_change_is_refused_with_the_whole_request(side, text, code):
     reply = await side.ask(25, body=b"shortPollingTimeMills=5\n" + text)
     assert reply.code == code
     if code == ResponseCode.NO_PERMISSION:
@@ -98,9 +98,12 @@ async def test_a_value_that_is_refused_leaves_the_values_before_it_as_they_were(
     assert parse_config_text((await side.ask(26)).body)["longPollingEnable"] == "true"
 
 
-async def test_a_key_nobody_knows_is_told_from_one_that_only_the_start_can_set(side):
+async def test_an_unknown_key_differs_from_one_that_only_a_start_can_set(side):
     reply = await side.ask(25, body=b"nonsense=1\n")
-    assert (reply.code, reply.remark) == (ResponseCode.NO_PERMISSION, "nonsense is no setting of this broker")
+    assert (reply.code, reply.remark) == (
+        ResponseCode.NO_PERMISSION,
+        "nonsense is not a setting of this broker",
+    )
     reply = await side.ask(25, body=b"brokerName=b\n")
     assert reply.remark.startswith("brokerName cannot be changed while the broker runs")
 
@@ -120,7 +123,7 @@ async def test_a_change_is_on_disk_when_it_is_answered_and_holds_after_a_restart
     await close_side(again)
 
 
-async def test_what_cannot_be_taken_up_again_leaves_the_rest_in_force(tmp_path):
+async def test_a_kept_change_that_cannot_be_applied_leaves_the_rest_active(tmp_path):
     file = tmp_path / "config" / "broker.properties"
     file.parent.mkdir()
     file.write_bytes(b"# by hand\nold=1\nbrokerPermission=99\nlongPollingEnable=false\n")
@@ -133,7 +136,7 @@ async def test_what_cannot_be_taken_up_again_leaves_the_rest_in_force(tmp_path):
     await close_side(side)
 
 
-async def test_a_change_that_cannot_be_saved_is_in_force_and_says_so(side):
+async def test_a_change_that_cannot_be_saved_applies_and_is_reported(side):
     (side.directory / "config").mkdir(exist_ok=True)
     (side.directory / "config" / "broker.properties").mkdir()
     reply = await side.ask(25, body=b"longPollingEnable=false\n")
@@ -190,7 +193,7 @@ async def test_a_value_of_the_start_that_no_request_may_set_comes_back_when_a_ch
     assert sizes == [2048, 4]
 
 
-async def test_the_operations_manual_says_the_bounds_of_every_number():
+async def test_the_operations_manual_lists_the_bounds_of_every_number():
     manual = (ROOT / "docs" / "operations.md").read_text()
     for name, (low, high) in NUMBERS.items():
         assert f"| `{name}` | {low:,} | {high:,} |" in manual

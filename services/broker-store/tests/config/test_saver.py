@@ -1,4 +1,4 @@
-"""Changes are saved behind the loop: one write at a time, always the newest state, answers only after it."""
+"""Saves follow changes: one write at a time, always the newest state, answers only after it."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Disk:
-    """Stores what it is given; `gate` holds a write up, `broken` fails it."""
+    """Stores what it gets. `gate` delays a write, `broken` fails it."""
 
     def __init__(self):
         self.written = []
@@ -77,7 +77,7 @@ async def test_a_change_during_a_write_is_written_after_it_and_only_then_answere
     assert answered == [None]
 
 
-async def test_a_failed_write_is_told_and_tried_again(saver, disk, monkeypatch):
+async def test_a_failed_write_is_reported_and_retried(saver, disk, monkeypatch):
     monkeypatch.setattr(saver_module, "RETRY_SECONDS", 0.02)
     disk.broken = True
     saver.changed()
@@ -87,14 +87,14 @@ async def test_a_failed_write_is_told_and_tried_again(saver, disk, monkeypatch):
     assert disk.written == [b"0"]
 
 
-async def test_closing_gives_up_on_a_disk_that_fails(saver, disk):
+async def test_closing_stops_on_a_failing_disk(saver, disk):
     disk.broken = True
     saver.changed()
     await asyncio.wait_for(saver.close(), 60)
     assert disk.written == []
 
 
-async def test_saved_returns_once_the_newest_state_is_written_though_an_older_write_was_under_way():
+async def test_saved_returns_once_the_newest_state_is_written_though_an_older_write_was_running():
     disk, state = Disk(), {"value": b"old"}
     with ThreadPoolExecutor(1) as thread:
         saver = Saver("x.json", lambda: state["value"], disk.store, thread)

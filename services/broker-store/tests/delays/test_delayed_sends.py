@@ -82,7 +82,7 @@ async def test_a_level_of_zero_or_less_delivers_at_once(side, peer, level):
 
 
 @pytest.mark.parametrize("level", ["x", "1.5", "1s", "½", "1_0", " 5"])
-async def test_a_level_that_is_no_number_is_refused_in_words(side, peer, level):
+async def test_a_level_that_is_not_a_number_is_refused_with_a_reason(side, peer, level):
     side.send(peer, properties={"DELAY": level})
     assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
     assert "whole number" in peer.answers[0].remark
@@ -90,7 +90,7 @@ async def test_a_level_that_is_no_number_is_refused_in_words(side, peer, level):
 
 
 @pytest.mark.parametrize("level", ["+5", "05"])
-async def test_a_level_in_other_words_is_due_at_the_same_time_after_a_restart(side, peer, level):
+async def test_a_level_in_another_notation_is_due_at_the_same_time_after_a_restart(side, peer, level):
     side.send(peer, properties={"DELAY": level, "UNIQ_KEY": "K"})
     side.flush()
     unit = side.queues.find("SCHEDULE_TOPIC_XXXX", 4).read(0, 1)
@@ -108,7 +108,7 @@ async def test_a_longer_list_of_levels_has_more_queues(peer):
     assert side.topics.find(SCHEDULE_TOPIC).read_queue_nums == 20
 
 
-async def test_real_place_of_the_client_s_own_making_does_not_count(side, peer):
+async def test_a_real_place_set_by_the_client_does_not_count(side, peer):
     side.send(peer, properties={"DELAY": "1", "REAL_TOPIC": "elsewhere", "REAL_QID": "9", "a": "b"})
     side.flush()
     properties = side.records(SCHEDULE_TOPIC, 0)[0].property_map()
@@ -165,7 +165,7 @@ async def test_an_instant_that_is_past_is_delivered_at_once(side, peer, properti
 
 
 @pytest.mark.parametrize("text", ["soon", "1.5", "", "9" * 25, "0x10", "1e3"])
-async def test_an_instant_that_is_no_number_is_refused_in_words(side, peer, text):
+async def test_an_instant_that_is_not_a_number_is_refused_with_a_reason(side, peer, text):
     side.send(peer, properties=f"UNIQ_KEY\x01U\x02TIMER_DELAY_MS\x01{text}\x02")
     side.flush()
     if not text:  # a property without a value is none
@@ -239,7 +239,7 @@ async def test_another_delay_under_the_same_key_is_a_conflict(side, peer):
 # Crashes
 
 
-async def test_units_of_delayed_messages_are_made_again_from_the_log(side, peer):
+async def test_units_of_delayed_messages_are_rebuilt_from_the_log(side, peer):
     for level in ("1", "5"):
         side.send(peer, properties={"DELAY": level})
     side.send(peer, properties={"TIMER_DELAY_MS": "500", "TAGS": "t"})
@@ -289,7 +289,7 @@ async def test_a_recall_stores_a_message_that_cancels_and_answers_the_unique_key
     assert second.body == b"0"
 
 
-async def test_a_recall_that_comes_too_late_or_names_another_place_answers_604(side, peer):
+async def test_a_late_recall_or_one_for_another_place_answers_604(side, peer):
     side.send(peer, properties={"UNIQ_KEY": "U1", "TIMER_DELAY_MS": "5000"})
     side.topics.ensure("others", 1)
     side.flush()

@@ -1,4 +1,4 @@
-"""A power cut or a kill at every step: a delayed send that was answered waits in its queue, due when it was told, once."""
+"""A power cut or a kill at every step: an answered delayed send waits in its queue once, due as answered."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.crash, pytest.mark.timeout(300)]
 MIB = 1024 * 1024
 STATES_PER_STEP = 3
 LEVELS = {"DELAY": "2"}, {"DELAY": "18"}, {"TIMER_DELAY_MS": "90000"}
-"""What is asked for, in turn."""
+"""The requested delays, in turn."""
 
 
 class DelayedDay:
@@ -26,7 +26,7 @@ class DelayedDay:
         self.files = SimulatedFiles()
         self.peer = ScriptedPeer()
         self.sent: Counter[str] = Counter()
-        self.told: dict[str, SendReplyHeader] = {}
+        self.answered: dict[str, SendReplyHeader] = {}
         self.recalled: list[str] = []
 
     async def live(self) -> None:
@@ -47,10 +47,10 @@ class DelayedDay:
         side.pass_time(0.5)
         side.send(self.peer, "orders", body, 0, properties=properties_of(key, number))
         side.flush()
-        self.told[key] = self.peer.answers[-1].read(SendReplyHeader)
+        self.answered[key] = self.peer.answers[-1].read(SendReplyHeader)
 
     def recall(self, side: SendingSide, key: str) -> None:
-        header = RecallHeader(topic="orders", recall_handle=self.told[key].recall_handle or "")
+        header = RecallHeader(topic="orders", recall_handle=self.answered[key].recall_handle or "")
         side.ask(self.peer, RequestCode.RECALL_MESSAGE, header)
         side.flush()
         assert self.peer.answers[-1].code == 0
@@ -63,13 +63,13 @@ def properties_of(key: str, number: int) -> dict[str, str]:
 
 def check(day: DelayedDay, disk: SimulatedFiles) -> None:
     side = SendingSide(disk, 1_700_000_010.0, segment_bytes=MIB)
-    if day.told:
+    if day.answered:
         assert side.sending.store.topics.find("orders"), (
             "what waits for a topic that is gone is never delivered"
         )
     waiting = {**levels_of(side, 1), **levels_of(side, 17), **timers_of(side)}
-    for key, told in day.told.items():
-        assert waiting.get(key) == told.deliver_ms, f"answered and lost, or due at another time: {key}"
+    for key, answered in day.answered.items():
+        assert waiting.get(key) == answered.deliver_ms, f"answered and lost, or due at another time: {key}"
     assert set(waiting) <= set(day.sent), "more than was sent"
     cancelled = [
         record.property_map()["TIMER_DEL_UNIQKEY"]
@@ -82,7 +82,7 @@ def check(day: DelayedDay, disk: SimulatedFiles) -> None:
 
 
 def levels_of(side: SendingSide, queue_id: int) -> dict[str, int]:
-    """Key to due time, as the units of a level's queue hold it."""
+    """Return key → due time, from the units of a level's queue."""
     records = side.records(SCHEDULE_TOPIC, queue_id)
     queue = side.queues.open(SCHEDULE_TOPIC, queue_id)
     units = queue.read(queue.min_offset, len(records))
@@ -96,9 +96,9 @@ def timers_of(side: SendingSide) -> dict[str, int]:
 
 
 def repeat(side: SendingSide, day: DelayedDay) -> None:
-    """Send what was answered once more: nothing new is stored."""
+    """Repeat the answered sends: nothing new is stored."""
     end = side.log.end
-    for key, told in day.told.items():
+    for key, answered in day.answered.items():
         number = 0 if key == "late" else int(key[1:])
         body = b"x" * 250_000 if key.startswith("b") else b""
         peer = ScriptedPeer()
@@ -106,7 +106,7 @@ def repeat(side: SendingSide, day: DelayedDay) -> None:
         side.flush()
         answer = peer.answers[0].read(SendReplyHeader)
         assert answer.duplicate, f"stored twice: {key}"
-        assert (answer.msg_id, answer.deliver_ms) == (told.msg_id, told.deliver_ms)
+        assert (answer.msg_id, answer.deliver_ms) == (answered.msg_id, answered.deliver_ms)
     assert side.log.end == end
 
 

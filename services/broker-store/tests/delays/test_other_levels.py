@@ -1,4 +1,4 @@
-"""A store that starts with another list of delay levels: what waits is due when it was, can be followed, and keeps no log for ever."""
+"""A store that starts with another list of delay levels: waiting messages keep their due time and stay visible, and keep no log for ever."""
 
 import pytest
 from sending_side import ScriptedPeer

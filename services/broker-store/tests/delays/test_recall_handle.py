@@ -12,10 +12,10 @@ from gantry_wire.errors import RefusedRequest
 NAMES = st.text("abcXYZ019_-%|", min_size=1, max_size=40)
 
 
-def test_a_handle_is_what_rocketmq_makes():
+def test_a_handle_equals_rocketmqs():
     handle = RecallHandle("orders", "broker-a", 1_700_000_060_000, "7F000001")
-    words = base64.urlsafe_b64decode(handle.text()).decode()
-    assert words == "v1 orders broker-a 1700000060000 7F000001"
+    text = base64.urlsafe_b64decode(handle.text()).decode()
+    assert text == "v1 orders broker-a 1700000060000 7F000001"
     assert parse_handle(handle.text()) == handle
     assert parse_handle(handle.text().rstrip("=")) == handle
 
@@ -26,7 +26,7 @@ def test_every_handle_is_read_back(topic, broker, deliver_ms, unique_key):
     assert parse_handle(handle.text()) == handle
 
 
-def test_a_time_that_is_no_number_is_before_all_others():
+def test_a_time_that_is_not_a_number_is_before_all_others():
     text = base64.urlsafe_b64encode(b"v1 t b soon u").decode()
     assert parse_handle(text).deliver_ms == -1
 
@@ -43,8 +43,8 @@ def test_anything_else_is_refused_with_604_or_names_a_message(text):
         assert handle.unique_key
 
 
-@pytest.mark.parametrize("words", [b"v2 t b 1 u", b"v1 t b 1", b"v1  b 1 u", b"", b"\xff\xfe"])
-def test_known_bad_handles_are_refused(words):
+@pytest.mark.parametrize("text", [b"v2 t b 1 u", b"v1 t b 1", b"v1  b 1 u", b"", b"\xff\xfe"])
+def test_known_bad_handles_are_refused(text):
     with pytest.raises(RefusedRequest) as refusal:
-        parse_handle(base64.urlsafe_b64encode(words).decode())
+        parse_handle(base64.urlsafe_b64encode(text).decode())
     assert refusal.value.code == ResponseCode.ILLEGAL_OPERATION

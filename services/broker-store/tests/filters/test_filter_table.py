@@ -1,4 +1,4 @@
-"""The table of SQL92 filters: newer versions win, groups that left are dead, and after 24 hours forgotten."""
+"""The table of SQL92 filters: newer versions win, groups that left are dead and removed after 24 hours."""
 
 import pytest
 
@@ -41,13 +41,13 @@ def test_the_same_expression_keeps_its_birth_and_takes_the_version(table):
     assert (data.born_time, data.client_version) == (1000, 7)
 
 
-def test_a_newer_expression_that_does_not_compile_leaves_no_filter(table):
+def test_a_newer_expression_that_does_not_compile_removes_the_filter(table):
     table.register("g", [sql("b >", 2)], 2000)
     assert expression(table) is None
 
 
 @pytest.mark.parametrize("subscription", [sql("*", 1, kind="TAG"), sql("", 1), sql("a = 1", 1, kind="XPATH")])
-def test_what_is_no_sql_expression_is_not_kept(subscription):
+def test_an_expression_that_is_not_sql_is_not_kept(subscription):
     table = FilterTable()
     table.register("g", [subscription], 1000)
     assert list(table.all()) == []
@@ -75,7 +75,7 @@ def test_a_deleted_topic_takes_its_filters_along(table):
     assert expression(table) == "a > 1"
 
 
-def test_the_file_has_rocketmqs_shape_and_is_read_back_as_left(table):
+def test_the_file_has_rocketmqs_format_and_is_read_back_unchanged(table):
     content = fastjson.loads(table.encode())
     assert content == {
         "filterDataByTopic": {
@@ -118,7 +118,7 @@ def test_a_file_of_rocketmq_with_bloom_filters_is_read():
 @pytest.mark.parametrize(
     "content", [[], 5, {"filterDataByTopic": 5}, {"filterDataByTopic": {"T": {"groupFilterData": 1}}}]
 )
-def test_a_file_of_another_shape_is_not_taken(content):
+def test_a_file_of_another_format_is_ignored(content):
     table = FilterTable()
     assert not table.load(content, 10)
     assert list(table.all()) == []

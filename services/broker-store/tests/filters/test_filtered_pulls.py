@@ -1,4 +1,4 @@
-"""Pulls with an SQL92 filter from request to reply: what is found, skipped, held on, refused, and left out."""
+"""Pulls with an SQL92 filter from request to reply: found, skipped, held, refused and damaged messages."""
 
 import asyncio
 
@@ -122,7 +122,7 @@ async def test_a_held_pull_stays_held_over_what_it_does_not_want(side):
     assert side.consuming.held_count == 0
 
 
-async def test_a_held_pull_keeps_its_first_deadline_and_is_told_how_far_it_came(side):
+async def test_a_held_pull_keeps_its_first_deadline_and_gets_the_offset_it_reached(side):
     flags = SUSPEND | WITH_SUBSCRIPTION
     put(side, 0)
     side.send(11, sql(1, sysFlag=flags, suspendTimeoutMillis=300))
@@ -136,7 +136,7 @@ async def test_a_held_pull_keeps_its_first_deadline_and_is_told_how_far_it_came(
     assert reply.read(PullReplyHeader).next_begin_offset == 4
 
 
-async def test_cold_stretches_are_read_beside_the_loop(side):
+async def test_cold_stretches_are_read_in_a_thread(side):
     put(side, *range(10))
     side.store.log.cold = True
     assert bodies_of((await side.ask(11, sql())).body) == [b"6", b"7", b"8", b"9"]
@@ -161,7 +161,7 @@ async def test_holes_and_removed_records_are_passed_over(side):
     assert bodies_of((await side.ask(11, sql())).body) == [b"7", b"8"]
 
 
-async def test_records_of_other_queues_between_do_not_disturb(side):
+async def test_records_of_other_queues_between_do_not_matter(side):
     for n in range(50):
         put(side, n)
         side.put(b"x" * 5000, queue_id=1)
@@ -169,7 +169,7 @@ async def test_records_of_other_queues_between_do_not_disturb(side):
     assert bodies_of(reply.body) == [b"%d" % n for n in range(40, 50)]
 
 
-async def test_a_client_that_goes_away_ends_its_search(side):
+async def test_a_closed_client_ends_its_scan(side):
     for _ in range(3000):
         side.store.put(properties={"n": "1"})
     peer = MemoryPeer()
@@ -180,7 +180,7 @@ async def test_a_client_that_goes_away_ends_its_search(side):
     assert side.classes["pull"].in_flight == 0
 
 
-async def test_heartbeats_say_what_a_pull_without_a_subscription_wants(side):
+async def test_a_pull_without_a_subscription_uses_that_of_the_heartbeats(side):
     put(side, *range(10))
     assert (await side.ask(34, body=heartbeat("n = 3"))).code == ResponseCode.SUCCESS
     reply = await side.ask(11, pull_fields(sysFlag=0, subVersion=1))
@@ -194,7 +194,7 @@ async def test_heartbeats_say_what_a_pull_without_a_subscription_wants(side):
         ("n =", {"subVersion": 1}, ResponseCode.FILTER_DATA_NOT_EXIST),
     ],
 )
-async def test_versions_and_missing_filters_are_told_apart(side, expression, fields, code):
+async def test_versions_and_missing_filters_have_different_errors(side, expression, fields, code):
     await side.ask(34, body=heartbeat(expression))
     assert (await side.ask(11, pull_fields(sysFlag=0, **fields))).code == code
 
@@ -232,10 +232,10 @@ async def test_the_table_is_saved_and_read_at_the_next_start(side, tmp_path):
 
 async def test_a_filter_can_be_switched_off(side):
     side.settings.property_filter_enable = False
-    words = "The broker does not support consumer to filter message by SQL92"
+    remark = "The broker does not support consumer to filter message by SQL92"
     for code, fields, body in ((11, sql(), b""), (46, None, check("n > 5"))):
         reply = await side.ask(code, fields, body)
-        assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, words)
+        assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, remark)
 
 
 def check(expression, kind="SQL92", *, class_filter="false"):
@@ -246,7 +246,7 @@ def check(expression, kind="SQL92", *, class_filter="false"):
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "words"),
+    ("body", "code", "remark"),
     [
         (check("a || b", "TAG"), 0, ""),
         (check("a > 1"), 0, ""),
@@ -255,10 +255,10 @@ def check(expression, kind="SQL92", *, class_filter="false"):
         (check("*", "TAG", class_filter="true"), 23, "filtering by class is not supported"),
     ],
 )
-async def test_a_client_may_ask_first_whether_its_subscription_is_served(side, body, code, words):
+async def test_a_client_may_ask_first_whether_its_subscription_is_served(side, body, code, remark):
     reply = await side.ask(46, body=body)
     assert reply.code == code
-    assert words in (reply.remark or "")
+    assert remark in (reply.remark or "")
 
 
 async def test_wide_pulls_filter_with_their_own_limits(side):

@@ -1,4 +1,4 @@
-"""Registries of clients: who is told of what, what a group subscribes to, who expires."""
+"""Registries of clients: notices, subscriptions of groups, expiry."""
 
 from memory_store import MemoryPeer
 
@@ -85,7 +85,7 @@ def test_silence_for_two_minutes_ends_a_client_and_its_connection():
     assert table.producers == {}
 
 
-def test_members_of_a_broadcasting_group_are_told_nothing():
+def test_members_of_a_broadcasting_group_get_no_notice():
     table = ClientTable()
     table.register_consumer("g", client(), Consumption(model=MessageModel.BROADCASTING), wants("a"))
     table.register_consumer("h", client(), CLUSTERING, wants("a"))

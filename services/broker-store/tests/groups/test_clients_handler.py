@@ -1,4 +1,4 @@
-"""34, 35, 38, 46 and the pushed 40, as Java and C++ clients use them."""
+"""Requests 34, 35, 38, 46 and the pushed 40, as Java and C++ clients use them."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ async def side(tmp_path):
 
 
 async def pushes(peer):
-    """Groups of the pushed 40s so far."""
+    """Return the groups of the pushed 40s so far."""
     await asyncio.sleep(0)
     return [
         frame.ext["consumerGroup"]
@@ -61,7 +61,7 @@ async def test_a_heartbeat_of_the_cpp_client_counts_by_its_expression_not_its_co
     assert (subscription.sub_version, subscription.expression_type) == (6, "TAG")
 
 
-async def test_members_are_told_when_another_comes_and_when_it_goes(side):
+async def test_members_are_notified_when_another_joins_and_leaves(side):
     first, second = MemoryPeer(), MemoryPeer()
     side.send(34, body=JAVA, peer=first)
     assert await pushes(first) == ["g"]
@@ -73,7 +73,7 @@ async def test_members_are_told_when_another_comes_and_when_it_goes(side):
     assert await pushes(first) == ["g"]
 
 
-async def test_many_changes_of_one_turn_are_told_once(side):
+async def test_many_changes_of_one_turn_are_reported_once(side):
     peers = [MemoryPeer() for _ in range(20)]
     for peer in peers:
         side.send(34, body=JAVA, peer=peer)
@@ -95,7 +95,7 @@ async def test_unregistering_with_empty_names_touches_nothing_else(side):
     assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "no consumer for this group, g")
 
 
-async def test_a_group_that_may_not_be_made_is_passed_over(side):
+async def test_a_group_that_may_not_be_created_is_skipped(side):
     side.consuming.groups.auto_create = False
     assert (await side.ask(34, body=JAVA)).code == ResponseCode.SUCCESS
     assert side.consuming.clients.consumers == {}
@@ -118,6 +118,6 @@ async def test_a_heartbeat_without_an_id_is_refused_by_name(side):
     assert (await side.ask(34, body=b"[1")).code == ResponseCode.SYSTEM_ERROR
 
 
-async def test_the_gateways_group_is_nobodys_to_change(side):
+async def test_the_gateways_group_cannot_be_changed(side):
     body = b'{"groupName":"%s"}' % GATEWAY_GROUP.encode()
     assert (await side.ask(200, body=body)).code == ResponseCode.INVALID_PARAMETER

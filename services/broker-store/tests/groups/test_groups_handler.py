@@ -1,4 +1,4 @@
-"""200, 201, 207, 225, 352: groups made, listed, changed, deleted; presets; the file in RocketMQ's shape."""
+"""Requests 200, 201, 207, 225 and 352: create, list, change and delete groups; presets; the file in RocketMQ's format."""
 
 import pytest
 from reading_side import ReadingSide
@@ -41,7 +41,7 @@ def test_every_store_has_the_presets_and_hides_the_gateways_group():
     assert groups.find_or_create(GATEWAY_GROUP) is groups.find(GATEWAY_GROUP)
 
 
-def test_naming_a_group_makes_it_only_where_that_is_allowed_and_the_name_is_legal():
+def test_naming_a_group_creates_it_only_where_allowed_and_the_name_is_legal():
     groups = table()
     assert groups.find_or_create("g").retry_max_times == 16
     assert groups.find_or_create("not legal") is None
@@ -50,15 +50,15 @@ def test_naming_a_group_makes_it_only_where_that_is_allowed_and_the_name_is_lega
     assert closed.find_or_create("CID_RMQ_SYS_x") is not None
 
 
-def test_every_change_raises_the_version_and_is_told():
-    groups, told = table(), []
-    groups.on_change.append(told.append)
+def test_every_change_raises_the_version_and_is_reported():
+    groups, changed = table(), []
+    groups.on_change.append(changed.append)
     groups.find_or_create("g")
     groups.set_consume_enable("g", enable=False)
     groups.set_consume_enable("g", enable=False)
     assert groups.delete("g")
     assert not groups.delete("g")
-    assert told == ["g"] * 3
+    assert changed == ["g"] * 3
     assert groups.version.bumps == 3
 
 
@@ -67,7 +67,7 @@ def test_the_gateways_group_cannot_be_replaced():
         table().put(SubscriptionGroupConfig(group_name=GATEWAY_GROUP))
 
 
-async def test_names_of_the_system_cannot_be_made(side):
+async def test_names_of_the_system_cannot_be_created(side):
     body = fastjson.dumps({"groupName": "GANTRY_SYS_READERS"})
     assert (await side.ask(200, body=body)).code == ResponseCode.INVALID_PARAMETER
     listed = fastjson.dumps({"groupConfigList": [{"groupName": "good"}, {"groupName": "GANTRY_SYS_READERS"}]})
@@ -77,7 +77,7 @@ async def test_names_of_the_system_cannot_be_made(side):
     assert set(groups.names()) == set(PRESET_GROUPS)
 
 
-async def test_a_group_is_made_saved_and_told(side, tmp_path):
+async def test_a_group_is_created_saved_and_returned(side, tmp_path):
     body = b'{"groupName":"g","consumeEnable":false,"retryMaxTimes":3,"brokerId":0}'
     assert (await side.ask(200, body=body)).code == ResponseCode.SUCCESS
     group = decode_body((await side.ask(352, {"group": "g"})).body, SubscriptionGroupConfig)
@@ -98,7 +98,7 @@ async def test_several_groups_are_made_at_once_or_not_at_all(side):
     assert side.consuming.groups.find("a") is not None
 
 
-async def test_all_groups_are_told_whole_or_in_pages(side):
+async def test_all_groups_are_listed_at_once_or_in_pages(side):
     await side.ask(225, body=b'{"groupConfigList":[{"groupName":"a"},{"groupName":"b"}]}')
     reply = await side.ask(201)
     everything = decode_body(reply.body, SubscriptionGroupWrapper)
@@ -109,7 +109,7 @@ async def test_all_groups_are_told_whole_or_in_pages(side):
 
 
 @pytest.mark.parametrize(("field", "kept"), [("cleanOffset", False), ("removeOffset", False), (None, True)])
-async def test_a_deleted_group_takes_its_offsets_along_where_that_is_asked_for(side, field, kept):
+async def test_a_deleted_group_loses_its_offsets_if_requested(side, field, kept):
     side.consuming.groups.find_or_create("g")
     side.consuming.offsets.commit("g", "orders", 0, 5)
     fields = {"groupName": "g", **({field: "true"} if field else {})}
@@ -134,7 +134,7 @@ async def test_a_preset_group_cannot_be_deleted(side):
     assert (await side.ask(207, {"groupName": "TOOLS_CONSUMER"})).code == ResponseCode.INVALID_PARAMETER
 
 
-async def test_a_change_that_cannot_be_saved_says_so(side, tmp_path):
+async def test_a_change_that_cannot_be_saved_is_reported(side, tmp_path):
     (tmp_path / "config").write_bytes(b"in the way")
     reply = await side.ask(200, body=b'{"groupName":"g"}')
     assert (reply.code, "could not be saved" in reply.remark) == (ResponseCode.SYSTEM_ERROR, True)

@@ -1,4 +1,4 @@
-"""Commits on disk: an answered commit survives any crash, the file and the journal never contradict each other (P10)."""
+"""Commits on disk: an answered commit survives any crash, and file and journal never contradict each other (P10)."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FailingFiles(RealFiles):
-    """The disk, until `broken` names what to refuse."""
+    """The disk. `broken` names what it refuses."""
 
     broken = ""
 
@@ -101,7 +101,7 @@ async def test_a_journal_that_cannot_be_written_refuses_until_a_flush_has_saved_
     assert opened(tmp_path)[1].find("g", "t", 0) == table.find("g", "t", 0) == 7
 
 
-async def test_a_failed_flush_is_tried_again(tmp_path):
+async def test_a_failed_flush_is_retried(tmp_path):
     files = FailingFiles()
     keeper, table = opened(tmp_path, files)
     table.commit("g", "t", 0, 3)
@@ -112,7 +112,7 @@ async def test_a_failed_flush_is_tried_again(tmp_path):
     assert opened(tmp_path)[1].find("g", "t", 0) == 3
 
 
-async def test_the_files_version_goes_on_after_a_restart(tmp_path):
+async def test_the_files_version_continues_after_a_restart(tmp_path):
     keeper, table = opened(tmp_path)
     table.commit("g", "t", 0, 3)
     await keeper.flush()
@@ -124,7 +124,7 @@ async def test_the_files_version_goes_on_after_a_restart(tmp_path):
 
 
 @pytest.mark.parametrize("version", [b"null", b'"x"', b"{}"])
-async def test_a_version_that_cannot_be_read_is_begun_anew(tmp_path, version):
+async def test_a_version_that_cannot_be_read_starts_again(tmp_path, version):
     (tmp_path / "config").mkdir()
     content = b'{"dataVersion":%s,"offsetTable":{"t@g":{0:1}}}' % version
     (tmp_path / "config" / "consumerOffset.json").write_bytes(content)
@@ -169,8 +169,8 @@ def content_of(path):
     return path.read_bytes()
 
 
-async def test_a_commit_that_goes_on_after_the_end_is_answered_and_fails_nobody_else(tmp_path):
-    """The leases' note of it was flushed so late: what its answer raised would end the answers of the whole flush."""
+async def test_a_commit_that_continues_after_the_end_is_answered_and_fails_no_other(tmp_path):
+    """The flush of the leases' note was late: an error in this answer would stop the other answers of the flush."""
     keeper, _ = opened(tmp_path)
     waiting = []
     keeper.before_commit = lambda *commit: waiting.append(commit[-1]) is None

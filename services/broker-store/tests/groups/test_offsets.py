@@ -1,4 +1,4 @@
-"""The table of committed offsets, and its file in RocketMQ's shape."""
+"""The table of committed offsets, and its file in RocketMQ's format."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ NAMES = st.text(alphabet="abz%_-", min_size=1, max_size=6)
 VERSION = b'{"counter":1,"stateVersion":0,"timestamp":5}'
 
 
-def test_the_file_has_rocketmqs_shape():
+def test_the_file_has_rocketmqs_format():
     table = OffsetTable()
     table.commit("g", "TopicTest", 0, 12)
     table.commit("g", "TopicTest", 1, 9)
@@ -36,7 +36,7 @@ def test_what_was_encoded_is_loaded_again(offsets):
     assert sorted(copy.all()) == sorted(table.all())
 
 
-def test_what_cannot_be_an_offset_is_passed_over():
+def test_an_invalid_offset_is_skipped():
     table = OffsetTable()
     content = {"offsetTable": {"t@g": {"0": 1, "x": 2, "3": "4", "5": None}, "nogroup": {"0": 1}, "t@h": []}}
     assert table.load(content) == 0

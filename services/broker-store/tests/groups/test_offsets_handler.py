@@ -1,4 +1,4 @@
-"""14, 15, 43: RocketMQ 5.3.3's start positions, checks and answers."""
+"""Requests 14, 15 and 43: RocketMQ 5.3.3's start positions, checks and answers."""
 
 import pytest
 from reading_side import ReadingSide
@@ -33,7 +33,7 @@ async def test_a_new_group_on_a_queue_whose_first_message_is_in_memory_starts_at
     assert side.consuming.offsets.find("g", "orders", 0) is None  # the answer is not stored
 
 
-async def test_a_new_group_that_asks_not_to_start_at_zero_is_told_so(side):
+async def test_a_new_group_that_refuses_to_start_at_zero_gets_an_error(side):
     side.put(b"m")
     reply = await side.ask(14, fields(setZeroIfNotFound="false"))
     assert reply.code == ResponseCode.QUERY_NOT_FOUND
@@ -46,12 +46,12 @@ async def test_a_new_group_on_a_queue_that_never_held_a_message_starts_at_zero(s
     assert reply.read(OffsetReplyHeader).offset == 0, "else it misses what lands before it asks for the end"
 
 
-async def test_a_topic_that_is_not_there_has_no_start(side):
+async def test_a_missing_topic_has_no_start(side):
     assert (await side.ask(14, fields(topic="nowhere"))).code == ResponseCode.QUERY_NOT_FOUND
 
 
 @pytest.mark.parametrize("case", ["cold", "old"])
-async def test_otherwise_a_new_group_is_left_to_its_own_rule(side, case):
+async def test_otherwise_a_new_group_follows_its_own_rule(side, case):
     side.put(b"m")
     side.store.log.cold = case == "cold"
     if case == "old":
@@ -96,7 +96,7 @@ async def test_a_oneway_commit_is_taken_and_not_answered(side):
     assert side.peer.answers() == []
 
 
-async def test_all_offsets_are_told_in_the_files_shape(side):
+async def test_all_offsets_are_returned_in_the_files_format(side):
     side.consuming.offsets.commit("g", "orders", 3, 8)
     body = (await side.ask(43)).body
     assert b'{"orders@g":{3:8}}' in body

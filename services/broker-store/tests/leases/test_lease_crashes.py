@@ -1,4 +1,4 @@
-"""A power cut at every step of receiving and acknowledging: what was answered stands, what was not done is due, nothing vanishes."""
+"""A power cut at every step of receiving and acknowledging: answers hold, what is not done is due, no message vanishes."""
 
 import contextlib
 
@@ -17,7 +17,7 @@ COUNT = 16
 
 
 class Day:
-    """Messages, receives, acknowledgements, nacks, expiries and checkpoints, with what was answered on the way."""
+    """Messages, receives, acknowledgements, nacks, expiries and checkpoints, with the answers."""
 
     def __init__(self) -> None:
         self.files = SimulatedFiles()
@@ -26,7 +26,7 @@ class Day:
         """Acknowledged, perhaps not answered."""
         self.acked: set[str] = set()
         self.failed: dict[str, int] = {}
-        """Nacks that were answered, by message."""
+        """Answered nacks by message."""
 
     async def live(self) -> None:
         side = LeasingSide(self.files)

@@ -1,4 +1,4 @@
-"""Receive and acknowledge in a store over a simulated disk: who gets what, how often, and what is left after a restart."""
+"""Receive and acknowledge in a store over a simulated disk: deliveries, their counts, and the state after a restart."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ async def side(anyio_backend):
     return LeasingSide()
 
 
-async def test_a_message_on_lease_is_given_to_nobody_else_and_comes_back_when_the_lease_ends(side):
+async def test_a_leased_message_is_delivered_to_no_other_and_comes_back_when_the_lease_ends(side):
     side.put("a", "b", "c")
     first = side.lease(max_messages=2, invisible_ms=10_000)
     assert bodies(first) == ["a", "b"]
@@ -63,7 +63,7 @@ async def test_an_acknowledgement_is_answered_only_when_it_is_durable(side):
     assert side.committed() == 1
 
 
-async def test_repeats_and_late_comers_are_told_so(side):
+async def test_repeats_and_late_acknowledgements_are_reported(side):
     side.put("a", "b")
     one, two = side.lease(invisible_ms=5000)
     assert side.ack(one) == [DONE]
@@ -109,7 +109,7 @@ async def test_an_extension_keeps_a_message_and_a_short_one_frees_it(side):
     assert side.extend(message) == [EXPIRED]
 
 
-async def test_what_reached_nobody_is_due_at_once_and_does_not_count(side):
+async def test_a_delivery_that_reached_no_client_is_due_at_once_and_does_not_count(side):
     side.put("a")
     (message,) = side.lease()
     side.settle(LeaseItem(ItemKind.RELEASE, 0, 0, 0, message.lease))
@@ -132,7 +132,7 @@ async def test_after_a_restart_all_that_was_not_acknowledged_is_due_with_its_att
     assert restarted.committed() == 1
 
 
-async def test_a_handle_the_restart_forgot_is_accepted_unless_the_message_was_given_anew(side):
+async def test_a_handle_the_restart_forgot_is_accepted_unless_the_message_was_redelivered(side):
     side.put(*"abc")
     old = side.lease()
     restarted = side.reopen()
@@ -181,7 +181,7 @@ async def test_tags_that_only_share_a_hash_are_not_mixed_up(side):
     assert bodies(side.lease(expression_type="TAG", expression="BB")) == ["two"]
 
 
-async def test_sql_filters_look_at_properties(side):
+async def test_sql_filters_check_properties(side):
     side.put("small", size="3")
     side.put("large", size="30")
     assert bodies(side.lease(expression_type="SQL92", expression="size > 10")) == ["large"]
@@ -189,7 +189,7 @@ async def test_sql_filters_look_at_properties(side):
     assert refused.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 
-async def test_one_receive_looks_no_further_than_its_budget_and_the_next_goes_on(side):
+async def test_one_receive_checks_no_more_than_its_budget_and_the_next_continues(side):
     count, queues = 400, 4
     for queue_id in range(queues):
         side.put(*[f"{n}" for n in range(count)], queue_id=queue_id, n="1")
@@ -239,7 +239,7 @@ async def test_a_poisoned_key_blocks_only_itself_and_is_a_dead_letter_at_last(si
 
 
 async def settled(side):
-    """Let the tasks that read for dead letters run, and what they write be flushed."""
+    """Let the dead-letter tasks run, and flush what they write."""
     for _ in range(6000):
         await asyncio.sleep(0.005)
         side.flush()
@@ -329,7 +329,7 @@ async def test_a_group_that_starts_at_the_end_gets_what_comes_after_also_after_a
     assert bodies(again.lease()) == ["new"]
 
 
-async def test_an_offset_that_is_set_is_where_the_group_goes_on_also_after_a_crash(side):
+async def test_a_set_offset_is_where_the_group_resumes_also_after_a_crash(side):
     side.put(*"abcd")
     side.ack(*side.lease())
     assert side.committed() == 4
@@ -346,7 +346,7 @@ async def test_an_offset_that_is_set_is_where_the_group_goes_on_also_after_a_cra
     assert bodies(again.lease()) == ["b", "c", "d"]
 
 
-async def test_a_deleted_group_begins_anew(side):
+async def test_a_deleted_group_starts_again(side):
     side.put("a", "b")
     side.ack(*side.lease())
     side.consuming.groups.delete("g")

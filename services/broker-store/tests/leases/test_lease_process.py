@@ -1,4 +1,4 @@
-"""The real process, killed with messages on lease: what it acknowledged stands, everything else is due at once."""
+"""The real process, killed with leased messages: acknowledgements hold, everything else is due at once."""
 
 import os
 import re
@@ -81,7 +81,7 @@ def items(received: Received, kind: ItemKind, *chosen: int) -> list[LeaseItem]:
     return [LeaseItem(kind, 0, records[n].queue_id, records[n].queue_offset, leases[n]) for n in chosen]
 
 
-async def test_a_killed_store_keeps_its_acknowledgements_and_gives_the_rest_anew(
+async def test_a_killed_store_keeps_its_acknowledgements_and_redelivers_the_rest(
     tmp_path, runs, anyio_backend
 ):
     ask = ReceiveHeader(group="g", topic="orders", max_messages=10, invisible_ms=600_000)

@@ -1,4 +1,4 @@
-"""One receipt handle more than once in one request: each item is answered as it would be in a request of its own, in their order."""
+"""A receipt handle repeated within a request: each item is answered as in a request of its own, in their order."""
 
 import asyncio
 import random
@@ -50,7 +50,7 @@ async def test_of_two_long_delays_for_one_message_the_first_is_taken(anyio_backe
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_one_request_answers_what_its_items_would_be_answered_one_by_one(anyio_backend, seed):
+async def test_one_request_answers_as_single_requests_would(anyio_backend, seed):
     chance = random.Random(seed)
     together, messages = received()
     apart, same = received()
@@ -58,7 +58,7 @@ async def test_one_request_answers_what_its_items_would_be_answered_one_by_one(a
         (chance.randrange(len(messages)), chance.choice((ACK, NACK)), chance.choice((0, 5_000)))
         for _ in range(chance.randrange(1, 16))
     ]
-    if seed % 4 == 0:  # leases that are over, of messages given again
+    if seed % 4 == 0:  # expired leases of messages delivered again
         for side in (together, apart):
             side.pass_time(31)
             side.lease(max_messages=3)

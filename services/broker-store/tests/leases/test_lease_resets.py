@@ -1,4 +1,4 @@
-"""An offset that is set gives again what lies from there on, whatever was acknowledged there, and also after a crash."""
+"""A set offset redelivers everything from there on, acknowledged or not, also after a crash."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ async def side(anyio_backend):
 
 
 async def set_offset(side, offset):
-    """Set it as a reset and a durable commit do; its error, if any."""
+    """Set it as a reset and a durable commit do. Returns its error, if any."""
     done = asyncio.get_running_loop().create_future()
     side.consuming.keeper.commit("g", "orders", 0, offset, done.set_result)
     side.flush()
@@ -31,7 +31,7 @@ def again(side, offset):
 
 
 def all_but(side, held):
-    """Give out ten messages, and acknowledge all but one, which is returned."""
+    """Deliver ten messages and acknowledge all but one, which is returned."""
     side.put(*TEN)
     given = side.lease()
     assert set(side.ack(*[one for one in given if one.body != held])) == {DONE}
@@ -40,7 +40,7 @@ def all_but(side, held):
 
 
 @pytest.mark.parametrize("held", ["0", "5", "9"])
-async def test_all_from_the_offset_on_comes_again_and_its_leases_are_over(side, held):
+async def test_everything_from_the_offset_on_is_redelivered_and_its_leases_are_over(side, held):
     kept = all_but(side, held)
     low = int(held)
     assert side.committed() == low
@@ -55,7 +55,7 @@ async def test_all_from_the_offset_on_comes_again_and_its_leases_are_over(side, 
     assert side.lease() == []
 
 
-async def test_forward_too_what_lies_above_comes_again_and_what_lies_below_does_not(side):
+async def test_after_a_forward_reset_what_lies_above_is_redelivered_and_what_lies_below_is_not(side):
     all_but(side, "0")
     assert again(side, 3) == 7
     assert await set_offset(side, 3) is None
@@ -96,7 +96,7 @@ async def test_what_is_acknowledged_after_a_reset_stays_so_after_a_kill(side):
     assert bodies(side.reopen().lease()) == ["0", "1", *TEN[4:]]
 
 
-async def test_where_nothing_was_given_the_log_hears_of_nothing(side):
+async def test_where_nothing_was_delivered_nothing_is_logged(side):
     side.put(*TEN)
     side.ack(*side.lease(max_messages=4))
     notes = side.store.queues.find(ACKS_TOPIC, 0)

@@ -1,4 +1,4 @@
-"""A snapshot of the leases that is taken in parts, with everything going on between them, and the log's rest make the whole state."""
+"""A snapshot of the leases taken in parts, during any activity, and the rest of the log make the whole state."""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -44,7 +44,7 @@ note = st.one_of(
     st.builds(lambda tag: LeaseNote("g", "t", filter=GroupFilter("TAG", tag)), st.sampled_from("ab")),
 )
 step = st.one_of(note, st.none())
-"""A note that appears in the log, or the next part of the snapshot."""
+"""A note that becomes visible, or the next part of the snapshot."""
 
 
 def replay(state: Subscriptions, log: list[LeaseNote], begin: int) -> None:
@@ -56,7 +56,7 @@ def replay(state: Subscriptions, log: list[LeaseNote], begin: int) -> None:
 
 
 def content(state: Subscriptions) -> dict:
-    """What is known of each queue, but for where it was learned."""
+    """Return the state of each queue, without its source."""
     topics = decode_snapshot(b"".join(state.slices(0))).topics
     queues = {
         (one.group, one.topic, queue.queue): (queue.next, queue.undone, queue.failed)

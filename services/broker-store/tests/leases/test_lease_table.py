@@ -1,4 +1,4 @@
-"""The pure table of leases against a plain model: one dict with a line per message."""
+"""The pure table of leases against a plain model: a dict with one row per message."""
 
 from itertools import pairwise
 
@@ -21,7 +21,7 @@ def offsets_of(first: int, mask: int) -> list[int]:
 
 
 @given(st.integers(0, 1000), st.integers(1, 1 << 80))
-def test_ranges_name_exactly_the_bits_of_a_mask(first, mask):
+def test_ranges_hold_exactly_the_bits_of_a_mask(first, mask):
     named = [offset for start, end in stretches_of(first, mask) for offset in range(start, end)]
     assert named == offsets_of(first, mask)
     assert len(ranges_of(first, mask)) % 2 == 0
@@ -43,7 +43,7 @@ def test_carving_keeps_every_message_once(mask, bits):
 
 
 class Model(RuleBasedStateMachine):
-    """Every message of one queue has a line: state, lease, attempts, time. The table must say the same."""
+    """Each message of one queue has a row: state, lease, attempts, time. The table must agree."""
 
     in_order = False
 

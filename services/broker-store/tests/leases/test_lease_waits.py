@@ -1,4 +1,4 @@
-"""Waits for messages, and what odd clients do to them: in a store over a simulated disk."""
+"""Waits for messages, and unusual clients, in a store over a simulated disk."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ async def side(anyio_backend):
     return LeasingSide()
 
 
-async def test_a_wait_looks_at_all_queues_also_behind_one_that_is_empty(side):
+async def test_a_wait_checks_all_queues_even_after_an_empty_one(side):
     side.queues.open("orders", 0)
     side.put("a", queue_id=1)
     assert side.answer_to(side.wait()).read(WaitReplyHeader).ready
@@ -35,7 +35,7 @@ async def test_a_wait_with_the_id_of_another_takes_its_place(side):
 
 
 async def dead_letter(side):
-    """Return the first dead letter of the group once it is there."""
+    """Wait for the first dead letter of the group and return it."""
     async with asyncio.timeout(60):
         while not side.records("%DLQ%g"):
             await asyncio.sleep(0.005)
@@ -44,7 +44,7 @@ async def dead_letter(side):
 
 
 @pytest.mark.parametrize(("times", "attempt"), [(-3, 1), (100_000, 65_535)])
-async def test_tries_beyond_what_a_reply_can_say_are_no_reason_to_give_nothing(side, times, attempt):
+async def test_tries_beyond_a_replys_maximum_do_not_stop_delivery(side, times, attempt):
     side.put("a")
     side.lease()
     named = {"UNIQ_KEY": "K", "RETRY_TOPIC": "orders"}
@@ -55,7 +55,7 @@ async def test_tries_beyond_what_a_reply_can_say_are_no_reason_to_give_nothing(s
     assert (message.body, message.attempt) == ("again", attempt)
 
 
-async def test_a_dead_letter_whose_count_cannot_grow_is_written_and_harms_nobody_s_sends(side):
+async def test_a_dead_letter_with_a_maximal_count_is_written_and_harms_no_send(side):
     most = 2**31 - 1
     named = {"UNIQ_KEY": "K", "RETRY_TOPIC": "orders"}
     more = {"properties": named, "reconsume_times": most, "max_reconsume_times": most}
@@ -71,7 +71,7 @@ async def test_a_dead_letter_whose_count_cannot_grow_is_written_and_harms_nobody
 
 
 @pytest.mark.parametrize("room", [0, 60, 400])
-async def test_a_dead_letter_without_room_for_what_is_told_of_it_is_one_all_the_same(side, room):
+async def test_a_dead_letter_without_room_for_its_extra_properties_is_still_written(side, room):
     side.set_group(retry_max_times=0)
     side.put("a")
     added = len(side.records()[0].properties)
@@ -84,7 +84,7 @@ async def test_a_dead_letter_without_room_for_what_is_told_of_it_is_one_all_the_
     assert ("__GANTRY_DLQ_ATTEMPTS" in letter.property_map()) == (room > 0)
 
 
-async def test_a_group_that_was_set_back_may_give_a_message_back_for_long_once_more(side):
+async def test_a_group_that_was_reset_may_give_a_message_back_for_long_once_more(side):
     side.put("a")
     for _ in range(2):
         (message,) = side.lease()

@@ -1,4 +1,4 @@
-"""Stretches of offsets against a plain set of them, and what an acknowledgement touches where a queue has many gaps."""
+"""Stretches of offsets against a plain set, and the cost of an acknowledgement in a queue with many gaps."""
 
 import random
 import sys
@@ -15,7 +15,7 @@ from broker_store.leases.unseen import Unseen
 
 bounds = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted)
 pieces = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 6)), max_size=10)
-"""What lies between a stretch and the one before it, and its length."""
+"""Distance of a stretch from the previous one, and its length."""
 change = st.one_of(
     st.tuples(st.just("cut"), bounds),
     st.tuples(st.just("skip"), bounds),
@@ -56,7 +56,7 @@ def test_cutting_leaves_what_a_set_of_offsets_leaves(parts, cuts):
 
 
 @given(st.integers(0, 9), st.lists(change, max_size=14))
-def test_what_was_not_looked_at_is_what_a_set_of_offsets_says(start, changes):
+def test_unread_offsets_equal_a_plain_set(start, changes):
     unseen, end = Unseen(start), 60
     model, next_offset, attempts = set(range(start, end)), start, {}
     for what, (low, high) in changes:
@@ -92,7 +92,7 @@ def test_what_was_not_looked_at_is_what_a_set_of_offsets_says(start, changes):
 
 
 def lines_of(work):
-    """Return how many lines of Python were run: what was done, not how long it took."""
+    """Return how many lines of Python run: the work, not its duration."""
     count = 0
 
     def trace(_frame, event, _argument):
@@ -110,7 +110,7 @@ def lines_of(work):
 
 
 def replayed(gaps):
-    """A queue with so many gaps, as a snapshot left it; every message was given before."""
+    """Return a queue with this many gaps, as after a snapshot. Every message was delivered before."""
     table_of = Subscriptions()
     table_of.apply(LeaseNote("g", "t", [QueueNote(0, 0)]), 0)
     table = table_of.find("g", "t").queues[0].table

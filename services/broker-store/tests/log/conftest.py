@@ -1,4 +1,4 @@
-"""A store in miniature: log, queues, index and checkpoint put together as the broker does, over any disk."""
+"""A small store: log, queues, index and checkpoint assembled as in the broker, over any disk."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def build(topic, queue_id, queue_offset, position, body, properties=b"", store_m
 
 
 class MiniStore:
-    """One opening of the store; `events` says what recovery saw."""
+    """One opening of the store. `events` holds the reports of recovery."""
 
     def __init__(self, files, settings=SMALL, rebuild=False, directory=STORE, preamble=True):
         self.files, self.settings, self.directory = files, settings, directory
@@ -129,7 +129,7 @@ class MiniStore:
         return position, offset
 
     def commit(self):
-        """Write, sync, confirm, show, dispatch: what is put is acknowledged now."""
+        """Write, sync, confirm, show, dispatch: everything put is then acknowledged."""
         self.log.write()
         end = self.log.sync()
         self.log.set_confirm(end)
@@ -163,7 +163,7 @@ class MiniStore:
         self.log.close()
 
     def bodies(self, topic="T", queue_id=0):
-        """Read a queue through its units: {offset: body}; holes and damage are left out."""
+        """Read a queue through its units: {offset: body}, without holes and damaged records."""
         from broker_store.log.errors import DamagedRecord
 
         queue = self.queue(topic, queue_id)

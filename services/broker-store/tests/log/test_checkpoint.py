@@ -1,4 +1,4 @@
-"""What a run leaves for the next one, and when that may be believed."""
+"""The state a run leaves for the next one, and when it is valid."""
 
 import contextlib
 import errno
@@ -49,13 +49,13 @@ def test_recovery_by_times_starts_three_seconds_before_the_oldest_of_log_queues_
     assert NO_TIMES.safe_ms == 0
 
 
-def test_a_new_directory_holds_nothing_to_believe(disk):
+def test_a_new_directory_holds_nothing_to_trust(disk):
     last = opened(disk).last
     assert (last.is_clean, last.confirm, last.position, last.end) == (True, 0, None, None)
     assert last.foreign
 
 
-def test_a_clean_stop_is_believed_whole(disk):
+def test_a_clean_stop_is_trusted_completely(disk):
     ran(disk, close=True)
     checkpoint = opened(disk)
     last = checkpoint.last
@@ -88,7 +88,7 @@ def test_a_power_cut_leaves_the_confirm_offset_of_the_last_checkpoint_or_a_later
     assert {opened(state).last.confirm for state in disk.crash_states(50)} == {1400, 1450}
 
 
-def test_the_abort_file_names_the_process_and_goes_with_a_clean_stop(disk):
+def test_the_abort_file_names_the_process_and_a_clean_stop_removes_it(disk):
     checkpoint = ran(disk)
     assert disk.read_bytes(f"{ROOT}/abort").startswith(b"77\n")
     checkpoint.close(1600, TIMES)
@@ -102,7 +102,7 @@ def test_a_clean_stop_is_durable_when_it_has_returned(disk):
         assert opened(state).last.is_clean
 
 
-def test_a_run_begins_on_a_full_disk_by_giving_up_the_ballast(disk):
+def test_a_run_begins_on_a_full_disk_by_freeing_the_ballast(disk):
     ran(disk, close=True)
     reserve = disk.open(f"{ROOT}/gantry/reserve", 0)
     reserve.zero(0, 65536)
@@ -181,14 +181,14 @@ def crash_then_other_log_id(files):
         crash_then_foreign_clean_stop, crash_then_foreign_crash, crash_then_other_log_id,
     ],
 )  # fmt: skip
-def test_a_foreign_writer_makes_the_confirm_offset_void(change):
+def test_a_foreign_writer_invalidates_the_confirm_offset(change):
     last = foreign(change)
     assert last.foreign
     assert last.confirm == 0
     assert last.position in (1000, 1600), "still a hint where to begin"
 
 
-def test_a_foreign_log_is_ours_once_a_run_of_ours_has_begun(disk):
+def test_a_foreign_log_is_ours_once_a_run_of_gantry_has_begun(disk):
     ran(disk)
     disk.remove(f"{ROOT}/abort")
     checkpoint = opened(disk)
@@ -218,7 +218,7 @@ def test_a_lost_directory_of_ours_makes_a_new_log_id(disk):
     assert not again.last.is_clean
 
 
-def test_a_torn_note_leaves_the_one_before(disk):
+def test_a_torn_note_leaves_the_previous_one(disk):
     disk.make_dirs("/x")
     file = LogNoteFile(disk, "/x/note")
     assert file.note is None

@@ -1,4 +1,4 @@
-"""The one writer of the log: positions, segments, and what readers may see."""
+"""The only writer of the log: positions, segments, and what readers may see."""
 
 import threading
 
@@ -247,7 +247,7 @@ def test_a_sync_does_not_answer_for_what_another_one_has_still_in_work(disk, sma
     threads = [threading.Thread(target=lambda: ends.append(log.sync())) for _ in range(2)]
     threads[0].start()
     assert entered.wait(10)
-    threads[1].start()  # as a checkpoint beside the flush of a batch
+    threads[1].start()  # as a checkpoint during the flush of a batch
     threads[1].join(0.1)
     assert ends == []
     release.set()
@@ -256,7 +256,7 @@ def test_a_sync_does_not_answer_for_what_another_one_has_still_in_work(disk, sma
     assert ends == [log.end, log.end]
 
 
-def test_syncing_in_a_thread_beside_writes_never_claims_more_than_was_written(tmp_path, open_log, put):
+def test_syncing_in_a_thread_during_writes_never_claims_more_than_was_written(tmp_path, open_log, put):
     log = open_log(
         RealFiles(), LogSettings(segment_bytes=16 * 1024, prezero_bytes=0), directory=str(tmp_path / "log")
     )

@@ -1,4 +1,4 @@
-"""Errors of the disk met by the one writer: what is taken back, what stops, and what a crash may then leave."""
+"""Disk errors in the only writer of the log: what is taken back, what stops, and what a crash may then leave."""
 
 import errno
 
@@ -16,7 +16,7 @@ from broker_store.log.simulated_files import Fault, SimulatedFiles
 from gantry_wire.record import scan_records
 
 
-def test_enospc_takes_the_whole_batch_back_over_segments_and_zeroes_it(small, open_log, put, commit):
+def test_enospc_takes_the_whole_batch_back_across_segments_and_zeroes_it(small, open_log, put, commit):
     disk = SimulatedFiles(capacity=4096)
     log = open_log(disk, small)
     put(log, b"kept")
@@ -31,7 +31,7 @@ def test_enospc_takes_the_whole_batch_back_over_segments_and_zeroes_it(small, op
     assert not any(content[end:])
     assert len(content) == 4096
     assert [segment.start for segment in log.segments] == [0]
-    assert put(log, b"small acks go on") == end  # the layer above decides who may still write
+    assert put(log, b"small acks continue") == end  # the caller decides who may still write
     commit(log)
     log.mark_disk_full(full=False)
     assert log.state is LogState.RUNNING
@@ -65,7 +65,7 @@ def test_no_crash_brings_back_a_batch_that_was_refused(small, open_log, put, com
         put(log, b"%d" % number * 1500)
     with pytest.raises(DiskFull):
         log.write()
-    put(log, b"0" * 1500)  # of the same size as what was refused: old bytes would fit behind it
+    put(log, b"0" * 1500)  # of the size of what was refused: old bytes would fit behind it
     log.write()
     for state in disk.crash_states(300):
         content = state.read_bytes("/log/" + "0" * 20)
@@ -85,9 +85,7 @@ def test_enospc_when_the_next_segment_is_made_reserves_nothing(disk, small, open
     assert log.read_record(first)[88:91] == b"..."
 
 
-def test_a_next_segment_for_which_there_is_no_descriptor_is_refused_and_tried_again(
-    disk, small, open_log, put, commit
-):
+def test_a_next_segment_without_a_descriptor_is_refused_and_retried(disk, small, open_log, put, commit):
     log = open_log(disk, small)
     first = put(log, b"." * 3000)
     disk.faults.append(Fault("open", errno.EMFILE))
@@ -143,7 +141,7 @@ def test_another_error_of_a_write_stops_the_log_for_ever(disk, small, operation,
             attempt()
     log.mark_disk_full(full=False)
     assert log.state is LogState.STOPPED
-    assert len(log.read(0, end)) == end  # reads go on
+    assert len(log.read(0, end)) == end  # reads continue
 
 
 def test_a_batch_placed_before_the_stop_is_not_written(disk, small, open_log, put):

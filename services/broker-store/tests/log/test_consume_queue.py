@@ -107,7 +107,7 @@ def test_a_queue_that_a_damaged_first_record_let_begin_too_late_begins_earlier_a
         assert units(queue)[7] == (5000, 100, 1)
     late = open_queue(type(disk)())
     late.append(20, 5000, 100, 1)
-    late.append(3, 5100, 100, 1)  # its file was never made
+    late.append(3, 5100, 100, 1)  # its file was never created
     assert late.min_offset == 20
 
 
@@ -176,7 +176,7 @@ def test_searching_by_position_passes_over_holes(disk, open_queue):
 
 @pytest.mark.parametrize("first", [0, 3, 5, 9])
 def test_units_added_together_are_those_added_one_by_one(disk, open_queue, first):
-    """At the end, over what is there already, and ahead of the end."""
+    """At the end, over existing units, and beyond the end."""
     positions, sizes, codes = [9000, 9100, 9300], [100, 200, 150], [0, -7, 1 << 40]
     together, single = open_queue(disk), open_queue(SimulatedFiles())
     for queue in (together, single):

@@ -1,4 +1,4 @@
-"""Files of a queue: loaded after any end, cut, deleted, punched, and kept few."""
+"""Files of a queue: loaded after any end, cut, deleted, punched, and bounded in number."""
 
 import errno
 
@@ -55,7 +55,7 @@ def test_truncating_everything_leaves_an_empty_queue(disk, open_queue, fill, uni
     assert units(queue) == [(0, 100, 0)]
 
 
-def test_punched_units_name_nothing_and_the_others_stay(disk, open_queue, fill, units):
+def test_punched_units_become_holes_and_the_others_stay(disk, open_queue, fill, units):
     queue = open_queue(disk)
     fill(queue, 20)
     assert queue.punch(300, 501) == 3
@@ -220,7 +220,7 @@ WALKS = {
 
 @pytest.fixture
 def bounded_reads(monkeypatch):
-    """A walk that never ends fails instead of hanging."""
+    """Fail an endless walk instead of hanging."""
     plain, left = ConsumeQueue.read, [10_000]
 
     def read(self, offset, count):
@@ -257,7 +257,9 @@ def test_every_walk_over_a_destroyed_queue_ends_and_makes_no_file(
         assert disk.listdir(queue.directory) == []
 
 
-def test_a_walk_ends_with_words_when_another_program_cut_a_queue_file(disk, open_queue, fill, bounded_reads):
+def test_a_walk_ends_with_a_reason_when_another_program_cut_a_queue_file(
+    disk, open_queue, fill, bounded_reads
+):
     queue = open_queue(disk)
     fill(queue, 100)
     queue.sync()

@@ -27,7 +27,7 @@ def test_the_summary_names_every_file_and_its_end(capsys, directory):
     status, lines = dump(capsys, directory)
     assert status == 0
     assert lines[0].startswith("checkpoint  log 1700000050000 ms")
-    assert lines[1] == "last stop   clean, or in use no more"
+    assert lines[1] == "last stop   clean, or no longer in use"
     segments = [line for line in lines if line.startswith("segment")]
     assert "(blank)" in segments[0]
     assert "(zero)" in segments[-1]
@@ -57,7 +57,7 @@ def test_the_last_units_of_a_queue_are_shown(capsys, directory):
 def test_damage_and_leftovers_are_named(capsys, directory):
     segment = directory / "commitlog" / f"{0:020d}"
     content = bytearray(segment.read_bytes())
-    content[101 + 89] ^= 1  # the body of the record behind the preamble
+    content[101 + 89] ^= 1  # the body of the record after the preamble
     segment.write_bytes(content)
     (directory / "abort").write_bytes(b"1")
     (directory / "checkpoint").write_bytes(b"short")

@@ -20,7 +20,7 @@ def opened(disk: SimulatedFiles) -> int:
     return sum(1 for operation, _ in disk.trace if operation == "open")
 
 
-def test_what_was_used_longest_ago_is_let_go_and_opened_again():
+def test_the_least_recently_used_file_is_released_and_opened_again():
     disk = SimulatedFiles()
     pool = pool_of(disk, 20)
     before = opened(disk)

@@ -1,4 +1,4 @@
-"""The real disk behind the Files interface: whole writes, reads that do not wait, names that last."""
+"""The real disk behind the Files interface: whole writes, non-blocking reads, durable names."""
 
 import errno
 import os
@@ -106,7 +106,7 @@ def test_zeroing_allocates_blocks_and_truncating_gives_them_back(real):
     file.drop_cached(0, 4096)
 
 
-def test_an_error_of_seeking_is_told_apart_from_the_end(real, monkeypatch):
+def test_an_error_of_seeking_differs_from_the_end(real, monkeypatch):
     files, root = real
     file = files.open(f"{root}/f", create_bytes=10)
 
@@ -171,16 +171,19 @@ def test_a_whole_file_system_is_synced_at_once(real, monkeypatch):
         files.sync_all(root)
 
 
-def test_space_is_told(real):
+def test_space_is_reported(real):
     files, root = real
     assert 0 < files.free_bytes(root) <= files.total_bytes(root)
 
 
-def test_blocks_kept_for_others_count_as_no_use(real, monkeypatch):
-    """RocketMQ and df: used / (used + free to us). With 10 of 100 blocks used and 30 left to us, a quarter is used."""
+def test_blocks_reserved_for_others_do_not_count_as_used(real, monkeypatch):
+    """As in RocketMQ and df: used / (used + free to us).
+
+    With 10 of 100 blocks used and 30 left to us, a quarter is used.
+    """
     files, root = real
-    told = os.statvfs_result((4096, 4096, 100, 90, 30, 0, 0, 0, 0, 255))
-    monkeypatch.setattr(os, "statvfs", lambda _path: told)
+    reported = os.statvfs_result((4096, 4096, 100, 90, 30, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _path: reported)
     use = DiskUse(files.total_bytes(root), files.free_bytes(root))
     assert use.used_ratio == 0.25
 

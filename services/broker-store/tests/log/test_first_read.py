@@ -1,4 +1,4 @@
-"""What an earlier run wrote is checked the first time it is read, once."""
+"""Data of an earlier run is checked once, when it is first read."""
 
 import pytest
 from hypothesis import given
@@ -37,7 +37,7 @@ def test_the_second_read_is_not_checked_again(build_at):
         check.check(5000, b"x" * 100)
 
 
-def test_only_the_unchecked_part_of_a_longer_read_is_looked_at(build_at):
+def test_only_the_unchecked_part_of_a_longer_read_is_checked(build_at):
     parts = records(build_at, 4)
     check = FirstReadCheck(10_000)
     check.check(0, parts[0] + parts[1])
@@ -52,7 +52,7 @@ def test_a_record_cut_short_is_refused(build_at):
         FirstReadCheck(10_000).check(0, part[:-1])
 
 
-def test_what_lies_behind_a_blank_means_nothing_and_is_no_damage(build_at):
+def test_bytes_after_a_blank_are_ignored_and_are_no_damage(build_at):
     (part,) = records(build_at, 1)
     FirstReadCheck(10_000).check(0, part + build_blank(300) + b"old bytes" * 10)
 

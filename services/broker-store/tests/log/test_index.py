@@ -1,4 +1,4 @@
-"""Keys to positions: RocketMQ's layout, chains that survive a crash, nothing entered twice."""
+"""Keys to positions: RocketMQ's layout, chains that survive a crash, no entry twice."""
 
 import contextlib
 import errno
@@ -51,7 +51,7 @@ def test_keys_are_found_newest_first_before_anything_is_written(disk):
     assert index.end_position == put[-1][1]
 
 
-def test_keys_that_share_a_slot_are_told_apart(disk):
+def test_keys_that_share_a_slot_are_distinguished(disk):
     index = open_index(disk)
     index.put([(5, 100, T0), (2505, 200, T0), (5, 300, T0), (5005, 400, T0)])
     assert [index.lookup(key, *ALL) for key in (5, 2505, 5005)] == [[300, 100], [200], [400]]
@@ -89,7 +89,7 @@ def test_seconds_are_kept_within_their_field(disk):
     assert index.lookup(1, *ALL) == [300, 200, 100]
 
 
-def test_what_was_checkpointed_is_found_after_opening_and_goes_on(disk):
+def test_what_was_checkpointed_is_found_after_opening_and_continues(disk):
     index = open_index(disk)
     put = entries(350)
     index.put(put)
@@ -299,7 +299,7 @@ def test_a_chain_that_runs_in_a_circle_ends(disk):
     assert open_index(disk).lookup(1, *ALL) == []
 
 
-def test_a_chain_is_followed_so_far_and_no_further(disk, monkeypatch):
+def test_a_chain_is_followed_up_to_a_bound(disk, monkeypatch):
     monkeypatch.setattr("broker_store.log.index_file.CHAIN_STEPS_MAX", 3)
     index = open_index(disk)
     index.put([(1, 100 * n, T0) for n in range(1, 6)])

@@ -1,4 +1,4 @@
-"""The border between two index files: after any end, putting again neither doubles nor loses an entry there."""
+"""The border between two index files: after any end, adding entries again neither doubles nor loses one there."""
 
 import pytest
 
@@ -24,7 +24,7 @@ BORDER = LogSettings(segment_bytes=4096, index_slots=16, index_entries=8)
 
 
 def of_records(keys_per_record):
-    """Entries of records with several keys each: all entries of a record share its position."""
+    """Return entries of records with several keys each. All entries of a record share its position."""
     return [(n * 31 + key, 1000 + n, T0) for n, keys in enumerate(keys_per_record) for key in range(keys)]
 
 
@@ -38,7 +38,7 @@ def found_in_all(index, put):
     "records", [[1] * 7, [7], [2, 2, 2, 1], [3, 3, 3], [20], [3, 3, 1, 16, 2], [1, 6, 6, 6, 1]]
 )
 def test_records_put_again_are_neither_doubled_nor_lost_at_the_border_of_two_files(disk, records):
-    """A file that is exactly full, a record whose keys lie in two or three files: nothing of it twice, nothing missing."""
+    """A file that is exactly full, and a record whose keys lie in two or three files."""
     put = of_records(records)
     for whole in range(1, len(put) + 1):
         files = type(disk)()

@@ -1,4 +1,4 @@
-"""An index file that fills while a checkpoint writes it: the thread has its pages, the loop puts the last entries."""
+"""An index file that becomes full while a checkpoint writes it: the thread has its pages, the loop adds the last entries."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_file_that_fills_during_a_checkpoint_keeps_what_came_meanwhile(disk, j
     index = open_index(disk)
     index.put(entries(0, 3))
     for number, write in enumerate(index.checkpoint()):
-        if number == job:  # the loop goes on beside the thread: the file fills, and the next one begins
+        if number == job:  # the loop runs beside the thread: the file becomes full, and the next one begins
             index.put(entries(3, 6))
         write()
     wanted = sorted((key, position) for key, position, _ in entries(0, 9))
@@ -44,7 +44,7 @@ def test_a_file_that_fills_during_a_checkpoint_keeps_what_came_meanwhile(disk, j
 
 
 def test_a_crash_after_that_loses_nothing_of_the_checkpoint(disk, monkeypatch):
-    """Slots that were taken after the last entries came lead to them; the header does not count them yet."""
+    """Slots taken after the last entries lead to them, and the header does not count them yet."""
     monkeypatch.setattr(index_module, "_PAGES_PER_SLICE", 1)
     sizes = LogSettings(segment_bytes=4096, index_slots=2048, index_entries=8)
     index = open_index(disk, sizes)

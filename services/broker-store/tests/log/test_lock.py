@@ -20,7 +20,7 @@ def test_a_second_holder_is_refused_until_the_first_lets_go(tmp_path):
     assert (tmp_path / "store" / "lock").read_bytes() == b"lock"
 
 
-def test_a_program_that_locks_the_first_byte_as_rocketmq_does_is_seen(tmp_path):
+def test_a_program_that_locks_the_first_byte_as_rocketmq_does_is_detected(tmp_path):
     (tmp_path / "lock").write_bytes(b"lock")
     code = "import fcntl,sys;f=open(sys.argv[1],'r+b');fcntl.lockf(f,fcntl.LOCK_EX,1,0,0);print('held',flush=True);sys.stdin.read()"
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Zeros ahead of the tail: blocks are there before they are needed, and no record is ever overwritten."""
+"""Zeros ahead of the tail: blocks exist before they are needed, and no record is ever overwritten."""
 
 import errno
 import threading
@@ -99,7 +99,7 @@ def test_a_spare_that_still_fits_is_kept_when_the_tail_is_named_again(disk, fail
     assert len(disk.trace) == before
 
 
-def test_taking_back_leaves_zeros_and_keeps_the_made_segment_as_spare(disk, failures):
+def test_taking_back_leaves_zeros_and_keeps_the_new_segment_as_spare(disk, failures):
     prezero, segment = make(disk, failures)
     prezero.follow(segment, 1000)
     spare = prezero.take_spare(65536)
@@ -138,7 +138,7 @@ def test_another_error_is_reported_to_the_log(disk, failures, operation, error):
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.EDQUOT])
-def test_want_of_a_descriptor_or_of_quota_ends_the_work_until_the_tail_moves(disk, failures, error):
+def test_lack_of_a_descriptor_or_of_quota_ends_the_work_until_the_tail_moves(disk, failures, error):
     prezero, segment = make(disk, failures)
     prezero.follow(segment, 0)
     disk.faults.append(Fault("open", error))
@@ -149,7 +149,7 @@ def test_want_of_a_descriptor_or_of_quota_ends_the_work_until_the_tail_moves(dis
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE])
-def test_want_of_a_descriptor_for_the_next_segment_is_no_failure_whichever_open_meets_it(
+def test_lack_of_a_descriptor_for_the_next_segment_is_not_a_failure_whichever_open_meets_it(
     disk, failures, error
 ):
     tries = 0
@@ -170,7 +170,7 @@ def test_want_of_a_descriptor_for_the_next_segment_is_no_failure_whichever_open_
     assert tries >= 8
 
 
-def test_it_rests_while_the_log_may_not_take_space_and_after_closing(disk, failures):
+def test_it_pauses_while_the_log_may_not_take_space_and_after_closing(disk, failures):
     prezero, segment = make(disk, failures, may_work=lambda: False)
     prezero.follow(segment, 0)
     assert not prezero.zero_slice()

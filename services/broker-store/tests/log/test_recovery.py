@@ -1,4 +1,4 @@
-"""Opening a log after every kind of end: nothing acknowledged is lost, nothing else than a prefix and holes appears."""
+"""Opening a log after every kind of end: nothing acknowledged is lost, and only a prefix and holes result."""
 
 import contextlib
 import errno
@@ -57,7 +57,7 @@ def test_written_but_unsynced_records_survive_a_kill_but_may_go_in_a_power_cut(m
 
 
 def check_crash_states(mini, disk, acked, maybe, states):
-    """Every legal state after a power cut: all that was acknowledged, then a prefix of the rest, in order."""
+    """Check every legal state after a power cut: everything acknowledged, then a prefix of the rest, in order."""
     for number, state in enumerate(disk.crash_states(states)):
         store = mini(state).open()
         bodies = list(store.bodies().values())
@@ -160,7 +160,7 @@ def test_a_torn_tail_is_cut_zeroed_and_its_size_reported(mini, disk):
     assert not any(again.files.read_bytes("/store/commitlog/" + "0" * 20)[end:])
 
 
-def test_a_segment_that_holds_only_part_of_its_preamble_goes(mini, disk, build_at):
+def test_a_segment_with_only_part_of_its_preamble_is_removed(mini, disk, build_at):
     store = mini(disk).open()
     for number in range(8):
         store.send(b"%04d" % number * 100)
@@ -193,7 +193,7 @@ def test_after_a_failed_flush_the_next_start_trusts_the_device_only(mini, disk):
         store.log.sync()
     with pytest.raises(LogStopped):
         store.put(b"x")
-    again = mini(disk).open()  # the same machine: its page cache still shows the lost bytes
+    again = mini(disk).open()  # the same machine: its page cache still holds the lost bytes
     assert again.bodies() == {0: b"acked"}
 
 

@@ -1,4 +1,4 @@
-"""Damage below the confirm offset: recovery goes on behind it, reports the hole, and never serves what is bad."""
+"""Damage below the confirm offset: recovery continues behind it, reports the hole, and never serves damaged data."""
 
 import errno
 
@@ -37,11 +37,11 @@ def test_the_offset_of_a_damaged_last_record_is_not_used_again(mini, disk):
     assert again.bodies() == {0: b"one", 2: b"next"}
 
 
-def test_a_damaged_header_is_resumed_behind_by_a_unit_found_on_the_disk(mini, disk):
+def test_recovery_continues_after_a_damaged_header_by_a_unit_on_the_disk(mini, disk):
     store = mini(disk).open()
     store.take_checkpoint()
     places = store.send(b"one", b"two", b"three")
-    store.queue("T", 0).flush()  # units above the checkpoint: no truth, but proof
+    store.queue("T", 0).flush()  # units above the checkpoint: invalid, but proof
     damage(disk, places[1][0] + 3)
     again = mini(disk.killed()).open()
     (hole,) = again.holes
@@ -49,7 +49,7 @@ def test_a_damaged_header_is_resumed_behind_by_a_unit_found_on_the_disk(mini, di
     assert again.bodies() == {0: b"one", 2: b"three"}
 
 
-def test_a_damaged_header_without_any_unit_is_resumed_behind_by_a_chain_that_links(mini, disk):
+def test_recovery_continues_after_a_damaged_header_without_units_by_a_chain_of_records(mini, disk):
     store = mini(disk).open()
     places = store.send(*(b"body %d" % number for number in range(12)))
     damage(disk, places[1][0] + 3)
@@ -59,7 +59,7 @@ def test_a_damaged_header_without_any_unit_is_resumed_behind_by_a_chain_that_lin
     assert sorted(again.bodies()) == [0, *range(2, 12)]
 
 
-def test_a_record_forged_inside_a_damaged_body_is_not_believed_where_a_unit_proves_better(
+def test_a_record_forged_inside_a_damaged_body_is_not_trusted_where_a_unit_proves_another(
     mini, disk, build_at
 ):
     store = mini(disk).open()
@@ -94,12 +94,12 @@ def test_a_chain_that_ends_at_the_confirm_offset_is_proof_enough(mini, disk):
     assert again.bodies() == {0: b"one", 2: b"three", 3: b"four"}
 
 
-def test_a_chain_forged_up_to_the_end_of_a_damaged_body_is_not_believed(mini, disk, build_at):
+def test_a_chain_forged_up_to_the_end_of_a_damaged_body_is_not_trusted(mini, disk, build_at):
     store = mini(disk).open()
     store.send(b"first")
     position = store.log.end + 300
     forged = build_at("T", 0, 50, position, b"f" * 100)
-    tail_bytes = 1 + len("T") + 2  # topic and empty properties of the record around it end the forged one too
+    tail_bytes = 1 + len("T") + 2  # topic and empty properties of the outer record end the forged one too
     places = store.send(b"." * (300 - 88) + forged[:-tail_bytes], b"honest")
     assert places[1][0] == position + len(forged)
     damage(disk, places[0][0] + 100)
@@ -120,7 +120,7 @@ def test_a_zeroed_page_in_the_middle_is_a_hole_not_the_end(mini, disk):
     assert again.cuts == []
 
 
-def test_damage_up_to_the_confirm_offset_keeps_positions_and_goes_on_behind(mini, disk):
+def test_damage_up_to_the_confirm_offset_keeps_positions_and_recovery_continues_after_it(mini, disk):
     store = mini(disk).open()
     places = store.send(b"one", b"two")
     end = store.log.end
@@ -224,7 +224,8 @@ def test_any_flipped_byte_gives_a_subset_of_the_messages_and_a_report(mini, at, 
     damage(disk, at % before, mask)
     again = mini(disk.killed(), rebuild=rebuild).open()
     seen = again.bodies()
-    # topic, properties and times carry no checksum in RocketMQ's format: a flip there shows, but never in a body
+    # RocketMQ's format has no checksum for topic, properties and times: a flip there is visible, but never
+    # in a body
     assert set(seen.values()) <= set(bodies.values())
     lost = set(bodies.values()) - set(seen.values())
     assert len(lost) <= 1

@@ -1,4 +1,4 @@
-"""Logs that another program wrote or changed: RocketMQ's rules say where to begin, and nothing is believed blindly."""
+"""Logs that another program wrote or changed: RocketMQ's rules set the start, and nothing is trusted unchecked."""
 
 import pytest
 
@@ -13,7 +13,7 @@ T0 = 1_700_000_000_000
 
 @pytest.fixture
 def foreign(mini, disk):
-    """A log of ten segments whose notes of ours are gone, as RocketMQ would leave it after a clean stop."""
+    """A log of ten segments without Gantry's notes, as RocketMQ leaves it after a clean stop."""
     store = mini(disk).open()
     for number in range(300):
         store.send(b"body %d" % number)
@@ -74,7 +74,7 @@ def test_a_crashed_foreign_log_is_recovered_whole(mini, foreign):
     assert store.recovered.end == store.log.confirm > 0
 
 
-def test_a_log_that_ran_elsewhere_in_between_is_walked_from_our_last_checkpoint_at_the_latest(mini, disk):
+def test_a_log_used_by_another_broker_is_walked_from_our_last_checkpoint_at_the_latest(mini, disk):
     store = mini(disk).open()
     for number in range(100):
         store.send(b"body %d" % number)
@@ -134,7 +134,7 @@ def test_damage_in_a_log_whose_queues_are_whole_is_resumed_by_their_units_and_pu
     store.close()
     disk.flip("/store/commitlog/" + "0" * 20, places[1][0] + 3, 0xFF)
     again = mini(disk)
-    again.recovery.start = 0  # as for a foreign log: everything is walked while the queues are loaded whole
+    again.recovery.start = 0  # as for a foreign log: everything is walked while the queues are fully loaded
     again.open()
     (hole,) = again.holes
     assert (hole.start, hole.end, hole.units) == (places[1][0], places[2][0], 1)
@@ -163,7 +163,7 @@ def test_records_larger_than_a_chunk_are_taken_and_checked(mini, disk, monkeypat
     assert [hole.end for hole in again.holes] == [store.log.end]
 
 
-def test_a_blank_that_lies_about_its_size_is_damage(mini, disk):
+def test_a_blank_with_a_wrong_size_is_damage(mini, disk):
     store = mini(disk).open()
     for number in range(16):
         store.send(b"%04d" % number * 100)
@@ -212,7 +212,7 @@ def test_units_of_removed_segments_need_no_proof(mini, disk):
 
 
 def full_segment(disk, build_at):
-    """A first segment that ends with its last byte in use, as no store of ours leaves one, and a second one."""
+    """Make a first segment that is used to its last byte, as no Gantry store leaves one, and a second one."""
     disk.make_dirs("/store/commitlog")
     first = build_at("T", 0, 0, 0, b"." * (4096 - 300 - 92))
     last = build_at("T", 0, 1, 4096 - 300, b"last".ljust(300 - 92))

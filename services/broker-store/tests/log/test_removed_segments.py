@@ -1,4 +1,4 @@
-"""A segment that another program removed, moved or replaced stops the log: what it holds ends with the process."""
+"""A segment that another program removed, moved or replaced stops the log: its content ends with the process."""
 
 import shutil
 
@@ -50,7 +50,9 @@ def _put_file_for_directory(directory, path):
         _put_file_for_directory,
     ],
 )
-def test_a_segment_that_lost_its_name_stops_the_log_with_words(harm, tmp_path, small, open_log, put, commit):
+def test_a_segment_that_lost_its_name_stops_the_log_with_a_reason(
+    harm, tmp_path, small, open_log, put, commit
+):
     directory = tmp_path / "commitlog"
     log = open_log(RealFiles(), small, str(directory))
     try:

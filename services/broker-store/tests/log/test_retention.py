@@ -1,4 +1,4 @@
-"""Which segment goes, and when none may."""
+"""Which segment is deleted, and when none may be."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_expired_segments_go_at_any_hour_when_the_disk_is_three_quarters_full():
     assert judge([YOUNG, YOUNG], DiskUse(100 * GIB, 24 * GIB), hour=12) is Verdict.KEEP
 
 
-def test_young_segments_go_before_sends_would_have_to_be_refused():
+def test_young_segments_are_deleted_before_sends_would_be_refused():
     assert judge([YOUNG, YOUNG], DiskUse(100 * GIB, 400 << 20)) is Verdict.DELETE_FORCED
     assert judge([YOUNG, YOUNG], DiskUse(100 * GIB, 14 * GIB), forced_ratio=0.85) is Verdict.DELETE_FORCED
 

@@ -1,4 +1,4 @@
-"""The loop over records: every record that is whole, and why it stopped, for any bytes."""
+"""The loop over records: every intact record, and the reason of the stop, for any bytes."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,8 +12,8 @@ V6 = b"\x20\x01" + bytes(14) + b"\x00\x00\x2a\xf9"
 
 def scan(buffer, base=0, at=0):
     found = []
-    end, stop, words = scan_records(buffer, base, at, found)
-    return found, end, stop, words
+    end, stop, fault = scan_records(buffer, base, at, found)
+    return found, end, stop, fault
 
 
 def chain(build_at, bodies, base=0, **other):
@@ -36,7 +36,7 @@ def test_each_record_comes_with_what_queues_need(build_at):
 
 @pytest.mark.parametrize("topic", ["T", "%RETRY%" + "g" * 200])
 @pytest.mark.parametrize("host", [b"\x7f\0\0\1\0\0\2\1", V6])
-def test_long_topics_and_ipv6_hosts_are_taken_too(build_at, topic, host):
+def test_long_topics_and_ipv6_hosts_are_accepted_too(build_at, topic, host):
     buffer = build_at(topic, 1, 2, 0, b"body", b"p", born_host=host)
     buffer += build_at(topic, 1, 3, len(buffer), b"", b"", born_host=host)
     found, end, stop, _ = scan(buffer)
@@ -45,7 +45,7 @@ def test_long_topics_and_ipv6_hosts_are_taken_too(build_at, topic, host):
     assert (end, stop) == (len(buffer), Stop.MORE)
 
 
-def test_the_walk_says_why_it_ends(build_at):
+def test_the_walk_reports_why_it_ends(build_at):
     buffer = chain(build_at, [b"one"])
     end = len(buffer)
     assert scan(buffer + build_blank(500))[1:3] == (end, Stop.BLANK)
@@ -64,10 +64,10 @@ def damaged(build_at, at, value, **other):
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "words"),
+    ("at", "value", "fault"),
     [
         (4, b"\1\2\3\4", "magic"),
-        (28, b"\0\0\0\0\0\0\0\1", "lies at 1"),
+        (28, b"\0\0\0\0\0\0\0\1", "claims position 1"),
         (84, b"\xff\xff\xff\xff", "contradict"),
         (84, b"\x7f\0\0\0", "contradict"),
         (0, b"\x7f\0\0\0", "contradict"),
@@ -78,30 +78,30 @@ def damaged(build_at, at, value, **other):
         (8, b"\0\0\0\0", "CRC"),
     ],
 )
-def test_damage_is_named(build_at, at, value, words):
+def test_damage_is_named(build_at, at, value, fault):
     found, end, stop, said = scan(damaged(build_at, at, value))
     assert (found, end, stop) == ([], 0, Stop.BAD)
-    assert words in said
+    assert fault in said
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "words"),
+    ("at", "value", "fault"),
     [
         (0, b"\0\0\0\x10", "size is impossible"),
-        (28, b"\0\0\0\0\0\0\0\1", "lies at 1"),
+        (28, b"\0\0\0\0\0\0\0\1", "claims position 1"),
         (100, b"\0", "CRC"),
         (96, b"\x7f\0\0\0", "body of"),
     ],
 )
-def test_damage_of_uncommon_records_is_named(build_at, at, value, words):
+def test_damage_of_uncommon_records_is_named(build_at, at, value, fault):
     found, _, stop, said = scan(damaged(build_at, at, value, born_host=V6))
     assert (found, stop) == ([], Stop.BAD)
-    assert words in said
+    assert fault in said
     whole = damaged(build_at, 0, b"", born_host=V6)
     assert scan(whole[:150])[2] is Stop.MORE
 
 
-def test_a_size_is_believed_only_within_limits():
+def test_a_size_is_trusted_only_within_limits():
     def head(size, magic):
         return size.to_bytes(4, "big", signed=True) + magic.to_bytes(4, "big")
 

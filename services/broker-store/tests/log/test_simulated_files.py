@@ -78,7 +78,7 @@ def test_dirty_pages_are_not_dropped(disk, file):
     assert file.pread(5, 0) == b"dirty"
 
 
-def test_a_full_disk_takes_what_has_room_and_says_so():
+def test_a_full_disk_accepts_what_fits_and_reports_the_rest():
     disk = SimulatedFiles(capacity=8192)
     disk.make_dirs("/d")
     file = disk.open("/d/f", 1 << 20)
@@ -94,7 +94,7 @@ def test_a_full_disk_takes_what_has_room_and_says_so():
     assert disk.free_bytes("/d") == disk.total_bytes("/d") == 8192
 
 
-def test_faults_fire_as_often_as_told(disk, file):
+def test_faults_fire_as_often_as_configured(disk, file):
     disk.faults.append(Fault("pwrite", errno.EIO, "/d/f", skip=1, count=2))
     file.pwrite(b"1", 0)
     for _ in range(2):
@@ -110,7 +110,7 @@ def test_power_goes_after_so_many_steps(disk, file):
         file.sync()
 
 
-def test_what_is_not_there_is_an_error(disk):
+def test_a_missing_client_is_an_error(disk):
     for call in (
         lambda: disk.open("/d/f"),
         lambda: disk.open("/none/f", 1),
@@ -123,7 +123,7 @@ def test_what_is_not_there_is_an_error(disk):
     disk.remove("/x")
 
 
-def test_sparse_files_say_where_data_may_be(disk, file):
+def test_sparse_files_report_where_data_may_be(disk, file):
     file.truncate(100_000)
     assert file.next_data(0) is None
     file.pwrite(b"x", 50_000)

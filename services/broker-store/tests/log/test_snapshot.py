@@ -1,4 +1,4 @@
-"""Snapshots: what a reader finds stays as it was, whatever the store does meanwhile."""
+"""Snapshots: a reader's view stays the same, whatever the store does meanwhile."""
 
 import json
 
@@ -39,7 +39,7 @@ def read_snapshot(files, manifest):
     return records
 
 
-def test_the_manifest_says_what_the_snapshot_holds(store, snapshots, disk):
+def test_the_manifest_lists_the_snapshots_content(store, snapshots, disk):
     manifest = make(snapshots, store)
     assert manifest.end_position == store.log.confirm
     assert manifest.segments == [f"{start:020d}" for start in range(0, store.log.end, 4096)]
@@ -70,7 +70,7 @@ def test_what_it_holds_outlives_appends_retention_and_deleted_queues(store, snap
     assert len(list(CONSUME_QUEUE_UNIT.iter_unpack(units))) == 60
 
 
-def test_a_snapshot_goes_when_its_time_is_over_or_it_is_dropped(store, snapshots, disk):
+def test_a_snapshot_is_removed_when_it_expires_or_is_dropped(store, snapshots, disk):
     first, second = make(snapshots, store), make(snapshots, store, now_ms=2000)
     assert snapshots.expire(1499) == []
     assert snapshots.expire(1500) == [first.id]
@@ -90,7 +90,7 @@ def test_an_incomplete_snapshot_of_an_earlier_run_is_removed(snapshots, disk):
     assert snapshots.expire(0) == ["broken", "empty"]
 
 
-def test_one_that_is_being_made_is_not_taken_for_an_incomplete_one(store, snapshots, disk):
+def test_a_snapshot_being_made_does_not_count_as_incomplete(store, snapshots, disk):
     def queues():
         assert snapshots.expire(0) == []
         yield from store.queues.values()

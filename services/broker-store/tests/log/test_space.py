@@ -1,4 +1,4 @@
-"""A full disk: refused in time, gone on from the ballast, healed by itself."""
+"""A full disk: refused in time, bridged by the ballast, healed by itself."""
 
 import errno
 
@@ -74,7 +74,7 @@ def test_space_lost_while_the_ballast_is_made_keeps_sends_refused(disk, log):
     assert space.check() is LogState.RUNNING
 
 
-def test_with_too_little_space_for_a_ballast_sends_go_on_without(disk, log):
+def test_with_too_little_space_for_a_ballast_sends_continue_without(disk, log):
     disk.capacity = 12 * BLOCK
     space = Space(disk, "/store", log)
     assert space.check() is LogState.RUNNING

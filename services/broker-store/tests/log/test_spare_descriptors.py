@@ -1,4 +1,4 @@
-"""A process without a free descriptor still opens a file, syncs a directory and lists one; it takes its reserve back later."""
+"""A process without a free descriptor still opens a file, syncs a directory and lists one, and restores its reserve later."""
 
 import resource
 import subprocess

@@ -15,7 +15,7 @@ def test_a_steady_count_has_a_steady_rate_over_every_span():
     assert triple.per_second(699) == 5.0
 
 
-def test_a_count_that_rests_falls_to_zero():
+def test_the_rate_of_a_constant_count_falls_to_zero():
     series = Series(60)
     series.sample(0, 0)
     series.sample(10, 100)
@@ -49,7 +49,7 @@ def test_a_long_life_keeps_few_samples():
 
 
 @pytest.mark.parametrize(("span", "expected"), [("minute", 60), ("hour", 3600), ("day", 86_400)])
-def test_a_meter_tells_minute_hour_and_day(span, expected):
+def test_a_meter_reports_minute_hour_and_day(span, expected):
     meter = Meter()
     for second in range(0, 2 * DAY_S + 10, 10):
         meter.sample(second, second)

@@ -1,4 +1,4 @@
-"""315: counters under RocketMQ's names."""
+"""Request 315: counters under RocketMQ's names."""
 
 import pytest
 from memory_store import MemoryPeer
@@ -13,25 +13,25 @@ from gantry_wire.frame import FrameDecoder, decode_command
 
 
 @pytest.fixture
-def figures():
-    """A minute in which 60 messages came in, 40 went out in 4 answers, and 2 came back."""
-    figures = StoreMetrics(Metrics(), 0)
-    figures.on_put("orders", 0, 0)
-    figures.on_get("orders", "g", 0, 0, 0)
-    figures.on_sent_back("orders", "g")
-    figures.sample(1_000, 0)
-    figures.on_put("orders", 60, 6_000)
+def store_metrics():
+    """A minute in which 60 messages arrived, 40 were read in 4 answers, and 2 were sent back."""
+    store_metrics = StoreMetrics(Metrics(), 0)
+    store_metrics.on_put("orders", 0, 0)
+    store_metrics.on_get("orders", "g", 0, 0, 0)
+    store_metrics.on_sent_back("orders", "g")
+    store_metrics.sample(1_000, 0)
+    store_metrics.on_put("orders", 60, 6_000)
     for _ in range(4):
-        figures.on_get("orders", "g", 10, 1_000, 0)
+        store_metrics.on_get("orders", "g", 10, 1_000, 0)
     for _ in range(2):
-        figures.on_sent_back("orders", "g")
-    figures.sample(1_060, 0)
-    return figures
+        store_metrics.on_sent_back("orders", "g")
+    store_metrics.sample(1_060, 0)
+    return store_metrics
 
 
-def view(figures, name, key):
+def view(store_metrics, name, key):
     frame = encode_request(315, 1, {"statsName": name, "statsKey": key})
-    handlers = StatisticsHandlers(figures, "DefaultCluster")
+    handlers = StatisticsHandlers(store_metrics, "DefaultCluster")
     ((_, handle),) = handlers.commands().values()
     reply = handle(MemoryPeer(), decode_command(FrameDecoder().receive(frame)[0]))
     (answer,) = FrameDecoder().receive(reply)
@@ -50,8 +50,8 @@ def view(figures, name, key):
         ("BROKER_GET_NUMS", "DefaultCluster", 40, 0.0),
     ],
 )
-def test_a_counter_has_sum_rate_and_average_of_the_last_minute(figures, name, key, total, average):
-    minute = view(figures, name, key).stats_minute
+def test_a_counter_has_sum_rate_and_average_of_the_last_minute(store_metrics, name, key, total, average):
+    minute = view(store_metrics, name, key).stats_minute
     assert (minute.sum, minute.tps, minute.avgpt) == (total, pytest.approx(total / 60), average)
 
 
@@ -59,17 +59,17 @@ def test_a_counter_has_sum_rate_and_average_of_the_last_minute(figures, name, ke
     ("name", "key"),
     [("TOPIC_PUT_NUMS", "x"), ("GROUP_GET_NUMS", "orders"), ("BROKER_PUT_NUMS", "other"), ("NONE", "orders")],
 )
-def test_what_is_not_counted_is_said_in_rocketmqs_words(figures, name, key):
+def test_an_unknown_counter_is_refused_with_rocketmqs_remark(store_metrics, name, key):
     with pytest.raises(RefusedRequest, match=f"^The stats <{name}> <{key}> not exist$") as refused:
-        view(figures, name, key)
+        view(store_metrics, name, key)
     assert refused.value.code == 1
 
 
-def test_what_was_deleted_is_not_counted_any_more(figures):
-    figures.forget_topic("orders")
+def test_what_was_deleted_is_not_counted_any_more(store_metrics):
+    store_metrics.forget_topic("orders")
     with pytest.raises(RefusedRequest):
-        view(figures, "SNDBCK_PUT_NUMS", "orders@g")
-    figures.on_sent_back("other", "g")
-    figures.forget_group("g")
+        view(store_metrics, "SNDBCK_PUT_NUMS", "orders@g")
+    store_metrics.on_sent_back("other", "g")
+    store_metrics.forget_group("g")
     with pytest.raises(RefusedRequest):
-        view(figures, "SNDBCK_PUT_NUMS", "other@g")
+        view(store_metrics, "SNDBCK_PUT_NUMS", "other@g")

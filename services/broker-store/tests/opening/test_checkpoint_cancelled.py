@@ -1,4 +1,4 @@
-"""A stop that comes while a checkpoint is taken, at each of its steps: what the last one writes is whole."""
+"""A stop during a checkpoint, at each of its steps: the last checkpoint is complete."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ KEYS = [f"K{number}" for number in range(5)]
 
 
 class SteppedThread(Executor):
-    """A thread that begins a job when it is told to."""
+    """A thread that runs a job only on demand."""
 
     def __init__(self):
         self._waiting, self._is_free = deque(), False
@@ -37,7 +37,7 @@ class SteppedThread(Executor):
         return False
 
     async def run(self, jobs):
-        """Run so many; whether there were."""
+        """Run up to `jobs` jobs. Returns whether there were as many."""
         for _ in range(jobs):
             if not await self.until_waiting():
                 return False

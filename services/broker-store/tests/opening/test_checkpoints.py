@@ -62,7 +62,7 @@ async def test_what_was_written_out_between_two_checkpoints_is_synced_too():
         assert not SendingSide(disk).opening.is_rebuild
 
 
-async def test_a_full_disk_leaves_the_last_one_in_force_and_the_next_one_works():
+async def test_a_full_disk_keeps_the_last_checkpoint_valid_and_the_next_one_works():
     side = await filled()
     side.files.faults.append(Fault("pwrite", errno.ENOSPC, "consumequeue"))
     with pytest.raises(OSError, match="injected"):
@@ -117,7 +117,7 @@ async def test_a_checkpoint_that_met_a_full_disk_forgets_nothing_that_must_be_sy
     side.files.faults.append(Fault(call, errno.ENOSPC, "consumequeue", skip=skip))
     with pytest.raises(OSError, match="injected"):
         await side.sending.checkpoints.take()
-    monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 256)  # now each by itself
+    monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 256)  # now each file singly
     await side.sending.checkpoints.take()
     for disk in side.files.crash_states(4):
         again = SendingSide(disk)
@@ -126,7 +126,7 @@ async def test_a_checkpoint_that_met_a_full_disk_forgets_nothing_that_must_be_sy
         assert all(len(again.records(queue_id=queue_id)) == 1 for queue_id in range(40))
 
 
-async def test_with_little_to_do_a_checkpoint_rests_between_its_slices_and_a_stop_cuts_that_short(
+async def test_with_little_to_do_a_checkpoint_pauses_between_its_slices_and_a_stop_cuts_that_short(
     monkeypatch,
 ):
     monkeypatch.setattr(checkpoints, "REST_SHARE", 1e12)
@@ -140,7 +140,7 @@ async def test_with_little_to_do_a_checkpoint_rests_between_its_slices_and_a_sto
         assert await taking == side.log.visible_end
 
 
-async def test_with_much_to_do_a_checkpoint_does_not_rest(monkeypatch):
+async def test_with_much_to_do_a_checkpoint_does_not_pause(monkeypatch):
     monkeypatch.setattr(checkpoints, "REST_SECONDS_MAX", 3600)
     monkeypatch.setattr(checkpoints, "REST_SHARE", 1e12)
     monkeypatch.setattr(checkpoints, "CALM_BYTES", 1)

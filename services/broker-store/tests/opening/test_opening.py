@@ -1,4 +1,4 @@
-"""Restarts over a simulated disk: what was acknowledged is there again, whatever of the derived files was lost."""
+"""Restarts over a simulated disk: everything acknowledged is back, whatever derived file was lost."""
 
 import asyncio
 
@@ -56,7 +56,7 @@ async def test_recovery_after_a_checkpoint_reads_only_what_lies_above_it(peer):
     assert again.records()[-1].body == b"after"
 
 
-async def test_a_stop_in_order_leaves_nothing_to_recover(peer):
+async def test_an_orderly_stop_leaves_nothing_to_recover(peer):
     side = await filled(peer)
     await side.sending.checkpoints.close()
     again = side.reopen()
@@ -75,7 +75,7 @@ async def test_lost_queues_are_rebuilt_from_the_log(peer, closes):
     assert again.queues.find("orders", 1).next_offset == 5
 
 
-async def test_one_lost_queue_is_noticed(peer):
+async def test_one_lost_queue_is_detected(peer):
     side = await filled(peer)
     await side.sending.checkpoints.take()
     side.files.remove_dir("/store/consumequeue/orders/2")
@@ -92,7 +92,7 @@ async def test_a_lost_index_is_rebuilt_from_the_log(peer):
     assert found == [side.records("orders", 3)[1].position]
 
 
-async def test_a_lost_note_is_made_again_by_a_rebuild(peer):
+async def test_a_lost_note_is_recreated_by_a_rebuild(peer):
     side = await filled(peer)
     await side.sending.checkpoints.take()
     side.files.remove("/store/gantry/queues.json")
@@ -102,7 +102,7 @@ async def test_a_lost_note_is_made_again_by_a_rebuild(peer):
     assert bodies(again) == bodies(side)
 
 
-async def test_a_topic_known_to_the_log_only_has_the_queues_that_its_delayed_messages_go_to(peer):
+async def test_a_topic_found_only_in_the_log_has_the_queues_of_its_delayed_messages(peer):
     side = SendingSide()
     side.send(peer, body=b"now", queue_id=0)
     side.send(peer, body=b"later", queue_id=3, properties={"TIMER_DELAY_MS": "60000"})
@@ -113,7 +113,7 @@ async def test_a_topic_known_to_the_log_only_has_the_queues_that_its_delayed_mes
     assert queue_count(again.store.topics.find("orders")) == 4
 
 
-async def test_lost_topic_configuration_is_made_again_from_the_queues(peer):
+async def test_lost_topic_configuration_is_recreated_from_the_queues(peer):
     side = await filled(peer)
     again = side.reopen()
     assert again.topics.find("orders").write_queue_nums == 4
@@ -188,7 +188,7 @@ async def delete(side, peer, topic):
     await asyncio.sleep(0)
 
 
-async def test_a_topic_deleted_and_made_again_continues_its_offsets(peer):
+async def test_a_topic_deleted_and_recreated_continues_its_offsets(peer):
     side = await filled(peer, 3)
     await delete(side, peer, "orders")
     assert peer.answers[-1].code == 0
@@ -214,7 +214,7 @@ async def test_the_offsets_of_a_deleted_topic_survive_a_restart(peer, loses, che
     assert again.queues.open("orders", 0).next_offset == 1
 
 
-async def test_a_topic_made_again_begins_where_it_ended_before_its_first_message(peer):
+async def test_a_recreated_topic_begins_where_it_ended_before_its_first_message(peer):
     side = await filled(peer, 3)
     await delete(side, peer, "orders")
     await create(side, peer, "orders")
@@ -224,7 +224,7 @@ async def test_a_topic_made_again_begins_where_it_ended_before_its_first_message
 
 
 @pytest.mark.parametrize("checkpoint", [True, False])
-async def test_a_topic_made_again_begins_there_after_a_restart_too(peer, checkpoint):
+async def test_a_recreated_topic_begins_there_after_a_restart_too(peer, checkpoint):
     side = await filled(peer, 3)
     await delete(side, peer, "orders")
     await create(side, peer, "orders")
@@ -255,7 +255,7 @@ async def test_a_crash_between_the_deletion_record_and_the_removal_finishes_the_
 
 
 @pytest.mark.parametrize("is_rebuild", [True, False])
-async def test_a_topic_made_again_keeps_its_new_settings_when_recovery_meets_its_deletion(peer, is_rebuild):
+async def test_a_recreated_topic_keeps_its_new_settings_when_recovery_meets_its_deletion(peer, is_rebuild):
     side = await filled(peer, 3)
     await delete(side, peer, "orders")
     side.topics.ensure("orders", 7, perm=4)
@@ -269,7 +269,7 @@ async def test_a_topic_made_again_keeps_its_new_settings_when_recovery_meets_its
     assert again.queues.open("orders", 0).next_offset == 1
 
 
-async def test_a_deletion_that_topics_json_does_not_know_of_is_repeated(peer):
+async def test_a_deletion_missing_in_topics_json_is_repeated(peer):
     side = await filled(peer, 3)
     side.topics.ensure("other", 1)
     await side.sending.topics_saver.close()
@@ -293,7 +293,7 @@ async def test_a_deletion_is_logged_with_the_offsets_of_what_was_sent_just_befor
     assert read_system_record(side.log.read_record(record.position)).next_offsets == {0: 2, 1: 1, 2: 1, 3: 1}
 
 
-async def test_while_a_deletion_is_on_its_way_the_topic_cannot_be_made_again(peer):
+async def test_a_topic_cannot_be_recreated_while_its_deletion_is_pending(peer):
     side = await filled(peer, 3)
     side.ask(peer, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
     side.send(peer)
@@ -304,7 +304,7 @@ async def test_while_a_deletion_is_on_its_way_the_topic_cannot_be_made_again(pee
     assert peer.answers[-1].code == 0
 
 
-async def test_an_idempotency_key_is_remembered_over_a_kill(peer):
+async def test_an_idempotency_key_is_remembered_across_a_kill(peer):
     side = SendingSide()
     side.send(peer, properties={"__GANTRY_KEY": "k", "UNIQ_KEY": "U1"})
     side.flush()
@@ -330,7 +330,7 @@ async def test_an_idempotency_key_below_the_checkpoint_is_remembered(peer, close
     assert peer.answers[-1].read(SendReplyHeader).duplicate
 
 
-async def test_a_lost_key_journal_is_made_again_from_the_log(peer):
+async def test_a_lost_key_journal_is_rebuilt_from_the_log(peer):
     side = SendingSide()
     side.send(peer, properties={"__GANTRY_KEY": "k"})
     side.flush()
@@ -360,7 +360,7 @@ async def test_the_note_of_a_checkpoint_names_the_end_of_every_queue(peer):
 
 
 async def between_note_and_checkpoint(peer):
-    """A crash after the note of the second checkpoint was written, and before the checkpoint itself."""
+    """A crash after the second checkpoint's note was written, and before the checkpoint itself."""
     side = await filled(peer, 12)
     await side.sending.checkpoints.take()
     in_force = {path: side.files.read_bytes(path) for path in ("/store/checkpoint", "/store/gantry/log.note")}
@@ -373,7 +373,7 @@ async def between_note_and_checkpoint(peer):
     return side
 
 
-async def test_a_cut_queue_file_is_noticed_where_a_note_is_newer_than_the_checkpoint(peer):
+async def test_a_cut_queue_file_is_detected_though_a_note_is_newer_than_the_checkpoint(peer):
     side = await between_note_and_checkpoint(peer)
     path = f"/store/consumequeue/orders/2/{0:020d}"
     file = side.files.open(path)
@@ -391,12 +391,15 @@ async def test_a_note_newer_than_the_checkpoint_is_no_reason_to_rebuild(peer):
     assert bodies(again) == bodies(side)
 
 
-async def test_the_note_of_the_checkpoint_in_force_outlives_rewrites_of_a_newer_one(peer):
+async def test_the_note_of_the_valid_checkpoint_survives_rewrites_of_a_newer_one(peer):
     side = await between_note_and_checkpoint(peer)
     covered = side.reopen().store.checkpoint.position
     newest = load_note(side.store.note_file, None)
     assert covered < newest.position
-    for retired in ({"a": {0: 1}}, {"a": {0: 1}, "b": {0: 2}}):  # a deletion while the checkpoint is written
+    for retired in (
+        {"a": {0: 1}},
+        {"a": {0: 1}, "b": {0: 2}},
+    ):  # a deletion during the write of the checkpoint
         save_note(side.store.note_file, encode_note(structs.replace(newest, retired=retired)), covered)
     chosen = load_note(side.store.note_file, covered)
     assert (chosen.position, chosen.retired) == (covered, {"a": {0: 1}, "b": {0: 2}})

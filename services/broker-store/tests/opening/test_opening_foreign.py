@@ -1,4 +1,4 @@
-"""Opening what RocketMQ left when it crashed: its index is not believed, and no key is lost for it."""
+"""Opens what RocketMQ left when it crashed: its index is not trusted, and no key is lost."""
 
 import pytest
 from sending_side import START_S, ScriptedPeer, SendingSide
@@ -11,12 +11,12 @@ COUNT = 30
 
 
 def queue_of(number):
-    """The first messages alone lie in queue 3."""
+    """Only the first messages lie in queue 3."""
     return 3 if number < 3 else number % 3
 
 
 async def crashed_elsewhere(index_s):
-    """A log of several segments as RocketMQ leaves it: an abort file, no note of ours, index time as its checkpoint says."""
+    """A log of several segments as RocketMQ leaves it: an abort file, no Gantry note, and this index time in its checkpoint."""
     side = SendingSide(segment_bytes=MIB)
     for number in range(COUNT):
         body = bytes([65 + number]) * 100_000
@@ -50,7 +50,7 @@ async def test_every_key_is_found_after_a_crash_of_the_other_writer(index_s, is_
 
 async def test_a_queue_without_a_message_left_keeps_its_next_offset_in_that_rebuild():
     side = await crashed_elsewhere(130)
-    side.files.remove(side.log.segments[0].path)  # as retention takes the oldest
+    side.files.remove(side.log.segments[0].path)  # as retention does
     again = side.reopen()
     assert again.opening.is_rebuild
     assert [again.queues.open("orders", queue_id).next_offset for queue_id in range(4)] == [9, 9, 9, 3]

@@ -1,4 +1,4 @@
-"""A power cut at every step of a day in a store's life: what was acknowledged durable is there, nothing is made up, nothing doubled."""
+"""A power cut at every step of a day of a store: everything acknowledged as durable is back, nothing is invented or doubled."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +21,7 @@ ASYNC_TOPIC = {
 
 
 class Day:
-    """Sends, checkpoints, a deletion, a roll into the next segment and a stop, with what was acknowledged on the way."""
+    """Sends, checkpoints, a deletion, a roll into the next segment and a stop, with the acknowledgements."""
 
     flush_mode = "sync"
     is_short_async = False
@@ -76,13 +76,13 @@ class Day:
 
 
 class AsyncDay(Day):
-    """All topics are async: a kill loses nothing that was acknowledged, a power cut may."""
+    """All topics are async: a kill loses nothing acknowledged, a power cut may."""
 
     flush_mode = "async"
 
 
 class MixedDay(Day):
-    """One topic is async beside a sync one."""
+    """One topic is async, one sync."""
 
     is_short_async = True
 
@@ -105,7 +105,7 @@ def check(day: Day, disk: SimulatedFiles, *, power_cut: bool = False, rebuilds: 
         allowed = [body, None] if place[0] in may_lose else [body]
         assert found.get(place) in allowed, f"acknowledged and lost, or another message: {place}"
     if may_lose == {"orders", "short"}:
-        return  # keys and offsets of what was lost went with it
+        return  # keys and offsets of what was lost are lost too
     stored = Counter(found.values())
     assert stored <= day.sent, "more than was sent"
     for key, message_id in day.keyed.items():
@@ -139,7 +139,7 @@ def repeat(side: SendingSide, key: str, message_id: str, day: Day) -> None:
 @crashes(sampled=40)
 @pytest.mark.parametrize("kind", [Day, AsyncDay, MixedDay])
 async def test_a_power_cut_at_any_step_loses_nothing_acknowledged_and_doubles_no_key(kind, crashes_max, seed):
-    """Days of other flush modes are sampled more thinly: most of their steps are those of the sync day."""
+    """Days of other flush modes are sampled less: most of their steps are those of the sync day."""
     if crashes_max is not None and kind is not Day:
         crashes_max //= 3
     for step in chosen_steps(range(await steps_of(kind)), crashes_max, seed):

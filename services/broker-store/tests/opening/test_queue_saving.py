@@ -1,4 +1,4 @@
-"""Units of many queues at a checkpoint: the journal has them, the files follow in rounds, and no cut of the power loses one."""
+"""Units of many queues at a checkpoint: the journal has them, the files follow in rounds, and no power cut loses one."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ JOURNAL = f"{DIRECTORY}/gantry/units"
 
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch):
-    """Three changed queues are many here, and a round writes out two at each checkpoint, or what a part of a full one asks for."""
+    """Count three changed queues as many. A round writes two per checkpoint, or as many as its share of log requires."""
     monkeypatch.setattr(queue_saving, "QUEUES_WITHOUT_JOURNAL_MAX", 2)
     monkeypatch.setattr(queue_saving, "RUNS_PER_SLICE", 2)
 
 
 class Life:
-    """Sends to a few queues in turn, with what was acknowledged on the way."""
+    """Sends to a few queues in turn, with the acknowledgements."""
 
     def __init__(self, files: SimulatedFiles | None = None, **settings: int) -> None:
         self.side = SendingSide(files, **settings)
@@ -110,7 +110,7 @@ async def test_the_journal_keeps_two_rounds_at_most():
     life.check(life.side.files.killed())
 
 
-async def test_a_checkpoint_of_nothing_new_goes_on_with_the_round():
+async def test_a_checkpoint_without_new_messages_continues_the_round():
     life = Life()
     await life.rounds(1)
     await life.checkpoint()
@@ -119,7 +119,7 @@ async def test_a_checkpoint_of_nothing_new_goes_on_with_the_round():
     assert again.opening.records == 0
 
 
-async def test_a_stop_in_order_leaves_everything_in_the_files_of_the_queues():
+async def test_an_orderly_stop_leaves_everything_in_the_files_of_the_queues():
     life = Life()
     await life.rounds(2)
     life.send_to(range(QUEUES), "last")
@@ -146,7 +146,7 @@ async def test_a_run_after_a_crash_writes_the_files_first_and_then_needs_the_old
 
 
 @pytest.mark.parametrize("harm", ["flipped", "cut", "removed"])
-async def test_a_damaged_journal_is_noticed_and_the_queues_are_rebuilt(harm):
+async def test_a_damaged_journal_is_detected_and_the_queues_are_rebuilt(harm):
     life = Life()
     await life.rounds(5)
     disk = life.side.files.killed()
@@ -231,7 +231,7 @@ async def test_a_deletion_in_the_middle_of_a_checkpoint_is_survived():
 
 
 async def day(files: SimulatedFiles, crash_after: int | None = None) -> Life:
-    """Rounds that overlap, a deletion, few changed queues in between, a start after a kill, a stop."""
+    """Overlapping rounds, a deletion, few changed queues in between, a start after a kill, a stop."""
     life = Life(files)
     files.crash_after = crash_after
     with contextlib.suppress(Crashed):

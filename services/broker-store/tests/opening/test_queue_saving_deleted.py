@@ -1,4 +1,4 @@
-"""A topic that is deleted in the loop while a checkpoint's thread is at its files: no fault of the disk, whichever step it meets."""
+"""A topic deleted in the loop while a checkpoint's thread writes its files: no disk error, whichever step it meets."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ SHORT = f"{DIRECTORY}/consumequeue/short/"
 
 
 class MeetingFiles(SimulatedFiles):
-    """A disk that lets the loop do something when a thread is in the middle of an operation on a directory."""
+    """A disk that runs a callback of the loop in the middle of a thread's operation on a directory."""
 
     meet = ""
     between = staticmethod(lambda: None)
@@ -42,7 +42,7 @@ class MeetingFiles(SimulatedFiles):
 
 
 @pytest.mark.parametrize("operation", ["make_dirs", "sync_dir"])
-async def test_a_topic_deleted_beside_the_thread_does_not_end_the_checkpoints(operation):
+async def test_a_topic_deleted_during_the_threads_work_does_not_end_the_checkpoints(operation):
     files = MeetingFiles()
     files.loop = asyncio.get_running_loop()
     side, peer = SendingSide(files), ScriptedPeer()

@@ -1,4 +1,4 @@
-"""A start that finds every derived file as it was left rebuilds nothing, and what it takes over is all there."""
+"""A start that finds every derived file as it was left rebuilds nothing, and everything it loads is complete."""
 
 import asyncio
 import errno
@@ -29,7 +29,7 @@ HALF = {"UNIQ_KEY": "HALF1", "TRAN_MSG": "true", "PGROUP": "pg"}
 
 
 def mixed_side(flush):
-    """A side whose topic `orders` is async, by its own attribute or as all are, and whose system queues are sync."""
+    """A side whose topic `orders` is async, by its own attribute or by default, and whose system queues are sync."""
     side, peer = SendingSide(flush=flush), ScriptedPeer()
     if flush == "sync":
         side.ask(peer, 17, ASYNC_TOPIC)
@@ -69,7 +69,7 @@ async def test_keys_that_are_lost_within_the_window_are_missed():
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
-async def test_a_checkpoint_beside_a_message_that_waits_for_its_flush_counts_what_lies_before_it(flush):
+async def test_a_checkpoint_during_an_unflushed_message_covers_what_lies_before_it(flush):
     side, peer = mixed_side(flush)
     side.send(peer, body=b"old")
     side.flush()
@@ -87,7 +87,7 @@ async def test_a_checkpoint_beside_a_message_that_waits_for_its_flush_counts_wha
 
 
 @pytest.mark.parametrize("turns", range(0, 42, 2))
-async def test_a_topic_deleted_beside_a_checkpoint_is_not_missed(turns):
+async def test_a_topic_deleted_during_a_checkpoint_is_not_missed(turns):
     side, peer = SendingSide(), ScriptedPeer()
     for number in range(5):
         side.send(peer, "short", body=b"s%d" % number)
@@ -161,7 +161,7 @@ async def test_the_index_holds_what_is_visible_in_log_order():
     assert len(positions) == 6
 
 
-async def test_after_a_power_cut_under_async_the_index_takes_up_what_is_stored_anew():
+async def test_after_a_power_cut_under_async_the_index_includes_what_is_stored_again():
     files = SimulatedFiles()
     side, peer = SendingSide(files, flush="async"), ScriptedPeer()
     side.send(peer, body=b"first")
@@ -244,7 +244,7 @@ async def test_the_confirm_offset_does_not_go_back_when_a_checkpoint_is_written_
     side.flush()
     write = Checkpoint.write
 
-    def late(self, *arguments):  # in the thread: the loop goes on between the capture and the write
+    def late(self, *arguments):  # in the thread: the loop runs between the capture and the write
         sent = threading.Event()
         loop.call_soon_threadsafe(lambda: (send_more(), sent.set()))
         assert sent.wait(60)
@@ -275,7 +275,7 @@ async def test_the_confirm_offset_does_not_go_back_when_a_checkpoint_is_written_
         {"index_slots": 4096 - 5 * 64, "index_entries": 512 + 64},  # files keep their size
     ],
 )
-async def test_an_index_of_other_settings_is_built_again_once(changed):
+async def test_an_index_of_other_settings_is_rebuilt_once(changed):
     layout = {"index_slots": 4096, "index_entries": 512}
     side, keys = SendingSide(**layout), [f"A{number:03d}" for number in range(200)]
     for key in keys:
@@ -396,7 +396,7 @@ async def test_a_log_that_retention_cut_beyond_its_checkpoint_misses_no_units(mo
     assert again.queues.find("orders", 0).next_offset == side.queues.find("orders", 0).next_offset
 
 
-async def test_a_checkpoint_amid_retention_does_not_miss_what_retention_removes_after_it():
+async def test_a_checkpoint_during_retention_does_not_miss_what_retention_removes_after_it():
     side, peer = SendingSide(segment_bytes=65_536), ScriptedPeer()
     while len(side.log.segments) < 2:
         side.send(peer, body=b"." * 5_000, properties={"UNIQ_KEY": f"U{len(peer.answers)}"})

@@ -117,7 +117,7 @@ def test_a_keyed_record_whose_properties_are_no_utf_8_stops_no_rebuild(parts):
     assert parts.window.find(key_digest("orders", "k"), 6000) is not None
 
 
-def test_what_an_item_results_in_passes_by_the_window_of_keys(parts):
+def test_outputs_of_an_item_are_not_in_the_window_of_keys(parts):
     raw = b"__GANTRY_KEY\x01k\x02__GANTRY_SETTLED\x01SCHEDULE_TOPIC_XXXX:0:0::1/1\x02"
     parts.restore.take([(0, 100, 0, 0, 0, 6000, 77, b"orders", raw)])
     assert parts.window.find(key_digest("orders", "k"), 6000) is None

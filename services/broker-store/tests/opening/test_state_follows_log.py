@@ -1,4 +1,4 @@
-"""What a store derives from its log is never ahead of it and never behind: after any crash it is what the log says."""
+"""The derived state of a store is never ahead of its log and never behind: after any crash it equals the log."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ def commit(side, offset):
     side.ask(side.client, RequestCode.UPDATE_CONSUMER_OFFSET, header, oneway=True)
 
 
-async def test_a_new_filter_is_in_force_and_in_checkpoints_once_it_is_in_the_log():
+async def test_a_new_filter_applies_and_is_in_checkpoints_once_it_is_in_the_log():
     side = LeasingSide()
     side.put("red", TAGS="red")
     side.ack(*side.lease(**RED))
@@ -83,7 +83,7 @@ async def test_an_offset_that_is_committed_back_one_way_holds_after_a_crash(has_
     assert bodies(side.reopen().lease()) == ["b", "c"]
 
 
-async def test_notes_of_a_group_that_were_on_their_way_at_its_deletion_go_with_it():
+async def test_notes_of_a_group_in_flight_at_its_deletion_are_dropped_with_it():
     side = LeasingSide()
     side.set_group(attributes={"gantry.receive.start": "latest"})
     side.put("a", "b")
@@ -116,8 +116,8 @@ async def test_an_acknowledgement_that_follows_the_deletion_of_its_group_counts_
     side.put("a", "b", "c")
     first, second, _ = side.lease()
     side.ask(side.client, RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g", "cleanOffset": "false"})
-    side.lease_raw()  # makes the group again
-    side.ack(first, second)  # in one batch with the deletion, and behind it
+    side.lease_raw()  # creates the group again
+    side.ack(first, second)  # in one batch with the deletion, and after it
     await side.sending.checkpoints.take()
     from_checkpoint = side.reopen()
     side.files.remove("/store/gantry/leases.snapshot")
@@ -129,7 +129,7 @@ async def test_an_acknowledgement_that_follows_the_deletion_of_its_group_counts_
     assert undone[0] == undone[1] is not None
 
 
-async def test_leases_that_ended_in_vain_and_are_noted_behind_the_deletion_of_their_group_count_as_the_log_says():
+async def test_leases_that_expired_and_are_logged_after_the_deletion_of_their_group_count_as_the_log_says():
     side = LeasingSide()
     side.put("a")
     side.lease(invisible_ms=1000)
@@ -178,7 +178,7 @@ async def test_the_store_time_of_a_checkpoint_does_not_go_back_to_a_message_that
     assert SendingSide(side.files.killed(), START_S - 3600).clock.now_ms() >= newest_ms
 
 
-async def test_store_time_goes_on_after_a_run_without_traffic():
+async def test_store_time_continues_after_a_run_without_traffic():
     side = SendingSide()
     side.send(ScriptedPeer(), body=b"x")
     for _ in range(3):
@@ -188,7 +188,7 @@ async def test_store_time_goes_on_after_a_run_without_traffic():
 
 
 async def disks_within_a_checkpoint(side):
-    """Take a checkpoint; return the disks that a kill before each of its steps leaves."""
+    """Take a checkpoint. Returns the disks that a kill before each of its steps leaves."""
     disks, step = [], side.files.step
 
     def look(operation, path):
@@ -202,7 +202,7 @@ async def disks_within_a_checkpoint(side):
     return disks
 
 
-async def test_store_time_goes_on_wherever_in_a_checkpoint_a_crash_comes():
+async def test_store_time_continues_wherever_in_a_checkpoint_a_crash_comes():
     side, peer = SendingSide(), ScriptedPeer()
     side.send(peer, body=b"old")
     side.flush()
@@ -250,7 +250,7 @@ async def test_a_note_of_deleted_topics_counts_nothing_that_a_power_cut_takes():
         assert cut.records("short") == []
 
 
-async def test_a_half_that_waits_does_not_bring_its_deleted_topic_back():
+async def test_a_waiting_half_does_not_recreate_its_deleted_topic():
     side, peer = SettlingSide(), ScriptedPeer()
     half = {"UNIQ_KEY": "H", "TRAN_MSG": "true", "PGROUP": "pg"}
     side.send(peer, "short", body=b"half", sys_flag=4, properties=half)

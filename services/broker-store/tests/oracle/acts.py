@@ -1,4 +1,4 @@
-"""What clients and operators do to a store in a random life: each act draws its own details."""
+"""Acts of clients and operators in a random life of a store. Each act draws its own details."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TOPICS = ("orders", "short", "pairs")
 GROUPS = ("plain", "impatient", "ordered", "latest")
 TAGS = ("red", "blue", "")
 FILTERS = ({"red"}, {"blue"}, {"red", "blue"}, set[str]())
-"""Tags that a receive asks for; none: all."""
+"""Tags that a receive asks for. An empty set means all."""
 BODY_BYTES = (5, 200, 900, 9000)
 QUEUES = 2
 
 
 class Acts:
-    """Acts on the store of the moment."""
+    """Acts on the current store."""
 
     def __init__(self, dice: random.Random, allowed: Allowed) -> None:
         self.dice = dice
@@ -42,10 +42,10 @@ class Acts:
         self.peer = ScriptedPeer()
         self.leased: list[tuple[str, str, Given]] = []
         self.deletions: dict[tuple[str, int], ScriptedPeer] = {}
-        """Topics deleted in this run, with the request and the peer that asked."""
+        """Topics deleted in this run, with their requests and peers."""
 
     def begin(self, side: WholeSide) -> None:
-        """Go on with another store."""
+        """Continue with another store."""
         self.side, self.peer = side, ScriptedPeer()
         for group, changes in (
             ("impatient", {"retry_max_times": 1}),
@@ -117,7 +117,7 @@ class Acts:
         self._send(self._properties() | keyed | delayed | {"TRAN_MSG": "true", "PGROUP": "pg"}, sys_flag=4)
 
     def _records(self, topic: str, queue_id: int) -> list[Record]:
-        """Return what waits in a queue; nothing while retention is between the segment and the queue."""
+        """Return the messages that wait in a queue. Empty while retention is between the segment and the queue."""
         try:
             return self.side.records(topic, queue_id)
         except PositionRemoved:
@@ -126,7 +126,7 @@ class Acts:
     # --- decisions
 
     def end_half(self) -> None:
-        """End some halves as their producer does, twice now and then."""
+        """End some halves as their producer does, sometimes twice."""
         halves = self._records(HALF_TOPIC, 0)
         for half in self.dice.sample(halves, min(len(halves), self.dice.randint(1, 3))):
             unique = half.property_map()["UNIQ_KEY"]
@@ -143,7 +143,7 @@ class Acts:
         self._settle(HALF_TOPIC, 0, [copy], "checked")
 
     def settle(self) -> None:
-        """Deliver something that waits, early if need be, or roll it forward; out of order."""
+        """Deliver a waiting item, early if need be, or roll it forward; in any order."""
         topic, queue_id = self.dice.choice(
             ((TIMER_TOPIC, 0), *((SCHEDULE_TOPIC, level) for level in range(4)))
         )
@@ -186,7 +186,7 @@ class Acts:
             self.leased += [(group, topic, one) for one in given(answer, topic)]
 
     def acknowledge(self) -> None:
-        """Acknowledge, give back at once, soon or late, or release some of what is on lease."""
+        """Acknowledge, give back at once, soon or late, or release some leased messages."""
         if not self.leased:
             return
         dice = self.dice
@@ -213,7 +213,7 @@ class Acts:
             )
 
     def commit(self) -> None:
-        """Commit an offset, forward or back; one-way ones are saved later."""
+        """Commit an offset, forward or back. One-way commits are saved later."""
         dice = self.dice
         topic, queue_id = dice.choice(TOPICS), dice.randrange(QUEUES)
         queue = self.side.queues.find(topic, queue_id)
@@ -247,14 +247,14 @@ class Acts:
         self.deletions[topic, opaque] = self.peer
 
     def note_deletions(self) -> None:
-        """The process is gone: a deletion that was not answered may have happened or not; one that was, has."""
+        """Record the end of the process: an unanswered deletion may have happened, an answered one has."""
         answered = {
             (topic, opaque)
             for (topic, opaque), peer in self.deletions.items()
             if any(answer.opaque == opaque for answer in peer.answers)
         }
         self.allowed.half_deleted -= {topic for topic, _ in answered}
-        # The topic may be gone for a second one while the first is under way.
+        # The topic may be deleted a second time while the first deletion runs.
         self.allowed.half_deleted |= {topic for topic, _ in self.deletions.keys() - answered}
         self.deletions.clear()
 
@@ -275,4 +275,4 @@ class Acts:
 
 
 def _ignore(_answer: list[Any] | RefusedRequest) -> None:
-    """Whatever was decided, the log says it."""
+    """Do nothing: the log holds the decision."""

@@ -1,6 +1,6 @@
 """Compares a store opened from its checkpoint with the same store rebuilt from the log alone, field by field.
 
-What may differ stands here, each with its reason; nothing else may.
+This file lists what may differ, each with its reason. Nothing else may.
 """
 
 from __future__ import annotations
@@ -18,32 +18,50 @@ from gantry_wire.record import Record
 
 @dataclass
 class Allowed:
-    """What the life before has to say about differences."""
+    """Differences that the life of the store explains."""
 
     forgotten_ms: int = -1
-    """Keys stored up to then were older than the window of some life: its files dropped them, and a wider window does not bring them back."""
+    """Keys stored up to then were older than the window in some run: its files dropped them, and a wider window does not bring them back."""
     has_changed_levels: bool = False
-    """Delay levels were changed: a unit of SCHEDULE_TOPIC_XXXX keeps the due time it was made with, a rebuild counts by today's levels."""
+    """Delay levels were changed. A unit of SCHEDULE_TOPIC_XXXX keeps its due time; a rebuild uses the current levels."""
     tags_wanted: dict[tuple[str, str], list[set[str]]] = field(
         default_factory=dict[tuple[str, str], list[set[str]]]
     )
-    """The tags of each filter that a group had in a topic. What a filter passed over is done in a snapshot, and never noted in the log."""
+    """The tags of each filter that a group had in a topic.
+
+    A snapshot counts what a filter skipped as done, and the log never records it.
+    """
     committed: dict[tuple[str, str, int], int] = field(default_factory=dict[tuple[str, str, int], int])
-    """The highest offset a client committed. It moves the leases, and a snapshot of them, before it is in consumerOffset.json."""
+    """The highest offset a client committed.
+
+    It moves the leases, and their snapshot, before it is in consumerOffset.json.
+    """
     committed_back: dict[tuple[str, str, int], int] = field(default_factory=dict[tuple[str, str, int], int])
-    """The lowest offset a client committed: from there on all is given again, and only a snapshot or consumerOffset.json says so."""
+    """The lowest offset a client committed.
+
+    Everything from there on is delivered again, which only a snapshot or consumerOffset.json records.
+    """
     deleted_with_offsets: set[str] = field(default_factory=set[str])
-    """Groups that were deleted, but not their offsets: these count as committed for the group of that name made again."""
+    """Deleted groups whose offsets were kept: these count as committed for a new group of that name."""
     released: set[tuple[str, str, int, int]] = field(default_factory=set[tuple[str, str, int, int]])
-    """(group, topic, queue, offset) given back as never given: after a restart that takes back an attempt that the log has."""
+    """(group, topic, queue, offset) released as never delivered.
+
+    After a restart that removes an attempt that the log has.
+    """
     half_deleted: set[str] = field(default_factory=set[str])
-    """Topics whose deletion was not answered before the end of a run: they may be there or not, with as many queues as some of their messages need."""
+    """Topics whose deletion was not answered before the end of a run.
+
+    They may exist or not, with the queues that some of their messages need.
+    """
     removed_below: int = 0
-    """Retention removed the log below this position once. Where a power cut brings the segment back, a snapshot has passed what it holds."""
+    """Retention removed the log below this position once.
+
+    If a power cut brings the segment back, a snapshot has passed its content.
+    """
 
 
 def differences(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> list[str]:
-    """Return what differs, in words; nothing for stores that agree."""
+    """Return a description of each difference. Empty for stores that agree."""
     return [
         *_scalars(opened, rebuilt),
         *_queues(opened, rebuilt, allowed),
@@ -65,7 +83,7 @@ def _scalars(opened: DerivedState, rebuilt: DerivedState) -> Iterator[str]:
             yield f"{name}: {one}, rebuilt {other}"
     if opened.index_end >= opened.end:
         yield f"the index has a record at {opened.index_end}, the log ends at {opened.end}"
-    # Files of the index go as a whole: after retention older entries may be left.
+    # Index files are removed as a whole: after retention older entries may be left.
     if opened.min_position == 0 and opened.index_entries != rebuilt.index_entries:
         yield f"entries of the index: {opened.index_entries}, rebuilt {rebuilt.index_entries}"
 
@@ -85,7 +103,7 @@ def _topics(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
 
 
 def _with_queues(state: DerivedState) -> tuple[dict[QueueName, QueueState], dict[QueueName, int]]:
-    """Return queues and next offsets of deleted ones; an empty queue of a topic that is not there counts as deleted."""
+    """Return queues and next offsets of deleted ones. An empty queue of a missing topic counts as deleted."""
     gone = {
         name: queue for name, queue in state.queues.items() if name[0] not in state.topics and not queue.units
     }
@@ -102,7 +120,7 @@ def _queues(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
             known = one or other
             next_there = (opened_retired if one is None else rebuilt_retired).get(name)
             if known is not None and not known.units and known.next == next_there:
-                continue  # open without a message, or deleted: a send goes on at the same offset
+                continue  # open without a message, or deleted: a send continues at the same offset
             yield f"queue {name}: {one}, rebuilt {other}"
             continue
         if (one.low, one.end, one.next) != (other.low, other.end, other.next):
@@ -128,7 +146,7 @@ def _window(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
         if one == other:
             continue
         if other is None and one is not None and one.position < opened.min_position:
-            continue  # its message went with its segment, the journal of keys still has it
+            continue  # its message was removed with its segment, the journal of keys still has it
         if one is None and other is not None and other.store_ms <= allowed.forgotten_ms:
             continue
         yield f"key {digest.hex()}: {one}, rebuilt {other}"
@@ -159,17 +177,17 @@ def _leases(opened: DerivedState, rebuilt: DerivedState, allowed: Allowed) -> It
         if one.undone - given_again != other.undone - passed:
             yield f"undone of {key}: {sorted(one.undone)}, rebuilt {sorted(other.undone)}"
         if key in allowed.committed:
-            continue  # a commit back gives all from there on again, and begins to count again: the log does not say so
+            continue  # a commit back delivers everything from there again, with new counts, which the log does not record
         for offset in one.undone & other.undone:
             if (*key, offset) in allowed.released:
                 continue
-            # A lease under way at a checkpoint counts in its snapshot; the log has it only once it ended in vain.
+            # A current lease counts in a checkpoint's snapshot. The log has it only once it has expired.
             if one.attempts.get(offset, 0) < other.attempts.get(offset, 0):
                 yield f"attempts of {key} {offset}: {one.attempts.get(offset)}, rebuilt {other.attempts.get(offset)}"
 
 
 def _kept(state: DerivedState, allowed: Allowed) -> dict[Source, tuple[int, ...]]:
-    """Return what is decided of the messages that retention never removed."""
+    """Return the decided messages that retention never removed."""
     kept = {
         source: tuple(at for at in decided if state.queues[source[:2]].units[at][0] >= allowed.removed_below)
         for source, decided in state.settled.items()

@@ -1,4 +1,4 @@
-"""Opens one disk twice, from its checkpoint and from the log alone, and compares what the two stores know."""
+"""Opens one disk twice, from its checkpoint and from the log alone, and compares the two stores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker_store.settings import Settings
 DERIVED_DIRECTORIES = ("consumequeue", "index", "gantry/keys", "gantry/units")
 DERIVED_FILES = ("gantry/queues.json", "gantry/queues.json.bak", "gantry/settled.snapshot")
 LEASES_FILE = "gantry/leases.snapshot"
-"""Goes too while the log is whole. Once retention took its beginning, the filters of groups are in this file alone."""
+"""Removed too while the log is complete. After retention only this file has the filters of groups."""
 
 
 @dataclass
@@ -30,13 +30,13 @@ class Tally:
     from_checkpoint: int = 0
     """Starts that read the log from a checkpoint on."""
     rebuilds: int = 0
-    """Starts that rebuilt because the settings of the index had changed."""
+    """Rebuilds caused by changed index settings."""
     fields: dict[str, int] = field(default_factory=dict[str, int])
-    """How many states held something in a field: what is always empty is not compared."""
+    """How many states had content in a field: an always empty field is not compared."""
 
 
 class DisksDiffer(AssertionError):
-    """A store opened from its checkpoint is another one than the log says."""
+    """A store opened from its checkpoint differs from the log."""
 
 
 def check_disk(
@@ -48,7 +48,7 @@ def check_disk(
     *,
     may_rebuild: bool,
 ) -> None:
-    """Compare both ways to open a disk, which stays as it is. Raises DisksDiffer with all differences."""
+    """Compare both ways to open a disk, which is not changed. Raises DisksDiffer with all differences."""
     opening, opened_disk = open_copy(disk, settings, wall_s)
     if opening.rebuild_reason is not None and not may_rebuild:
         raise DisksDiffer(f"a start rebuilds though nothing is harmed: {opening.rebuild_reason}")
@@ -68,7 +68,7 @@ def check_disk(
 def open_copy(
     disk: SimulatedFiles, settings: dict[str, Any], wall_s: float, *, is_bare: bool = False
 ) -> tuple[Opening, SimulatedFiles]:
-    """Open a copy of a disk; a bare one has the log and the configuration, and nothing derived."""
+    """Open a copy of a disk. A bare one has the log and the configuration, and nothing derived."""
     copy = disk.killed()
     if is_bare:
         for name in DERIVED_DIRECTORIES:

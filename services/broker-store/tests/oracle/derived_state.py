@@ -1,4 +1,4 @@
-"""What an opened store knows that is derived from its log, as plain values: taken alike from a store opened in either way."""
+"""The derived state of an opened store as plain values, collected alike whichever way it was opened."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ Unit = tuple[int, int, int]
 
 @dataclass
 class QueueState:
-    """One queue: what readers see and which offset comes next."""
+    """One queue: what readers see, and the next offset."""
 
     low: int
-    """Offset of the first message that retention left, the end where it left none."""
+    """Offset of the first message after retention, the end if there is none."""
     end: int
     next: int
     units: dict[int, Unit]
-    """Those that name a record at or above the log's beginning."""
+    """Those that point to a record at or above the log's beginning."""
 
 
 @dataclass
 class LeaseState:
-    """What one group has not done of one queue, and how often messages were given."""
+    """What one group has not done in one queue, with delivery counts."""
 
     undone: frozenset[int]
     attempts: dict[int, int]
@@ -58,9 +58,9 @@ class DerivedState:
     end: int
     now_ms: int
     queues: dict[QueueName, QueueState]
-    """Those that ever had a message; readers are answered alike by an empty one and by one that is not there."""
+    """Queues that ever had a message. Readers get the same answers from an empty queue and a missing one."""
     retired: dict[QueueName, int]
-    """Next offsets of queues that were deleted and do not exist."""
+    """Next offsets of deleted queues."""
     index: dict[int, list[int]]
     """Positions by the hash of every key of the log, newest first."""
     index_entries: int
@@ -68,7 +68,7 @@ class DerivedState:
     """Position of the newest record in it, -1 for none."""
     window: dict[bytes, Remembered]
     filters: dict[tuple[str, str], tuple[str, str]]
-    """Those that are not the default, which asks for everything."""
+    """Filters other than the default, which accepts everything."""
     leases: dict[tuple[str, str, int], LeaseState]
     settled: dict[tuple[str, int, str], tuple[int, ...]]
     """Decided offsets at or above the beginning of each queue, by source."""
@@ -79,7 +79,7 @@ class DerivedState:
 
 
 def state_of(opening: Opening, disk: SimulatedFiles) -> DerivedState:
-    """Return what a store knows right after its opening."""
+    """Return the state of a store right after its opening."""
     store = opening.store
     queues = {
         (queue.topic, queue.queue_id): _queue_state(queue, store.log.min_position)
@@ -168,7 +168,7 @@ def _committed(opening: Opening, disk: SimulatedFiles) -> dict[tuple[str, str, i
 def _leases(
     opening: Opening, queues: dict[QueueName, QueueState], offsets: dict[tuple[str, str, int], int]
 ) -> dict[tuple[str, str, int], LeaseState]:
-    """Return what groups will be given: what their tables say, from the later of low-water mark, commit and queue's begin on."""
+    """Return what groups will receive: from their tables, from the latest of low-water mark, commit and queue's begin on."""
     return {
         (one.group, one.topic, leases.queue_id): _lease_state(
             leases,

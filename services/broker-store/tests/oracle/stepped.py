@@ -1,4 +1,4 @@
-"""A loop whose time stands still and threads that work when they are told to: one seed gives one life, step by step."""
+"""A loop whose time moves only on demand, and threads that work only on demand: one seed gives one life, step by step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 SETTLE_ROUNDS_MAX = 400
-"""Rounds of the loop until nothing more happens by itself; a store that needs more hangs."""
+"""Rounds of the loop until nothing more happens by itself. A store that needs more hangs."""
 
 
 class SteppedLoop(asyncio.SelectorEventLoop):
@@ -26,12 +26,12 @@ class SteppedLoop(asyncio.SelectorEventLoop):
         return self.now_s
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        """Let what asks for any thread have a stepped one."""
+        """Give every thread request a stepped thread."""
         return super().run_in_executor(executor or self._threads, func, *args)
 
 
 class Threads:
-    """All threads of one store, as one queue of jobs that run in the loop, one at a time, when `step` is called."""
+    """All threads of one store, as one queue of jobs that `step` runs in the loop, one at a time."""
 
     def __init__(self) -> None:
         self._jobs: deque[Callable[[], None]] = deque()
@@ -41,16 +41,16 @@ class Threads:
         return bool(self._jobs)
 
     def executor(self, *_arguments: Any, **_named: Any) -> SteppedExecutor:
-        """Stand in for ThreadPoolExecutor."""
+        """Replaces ThreadPoolExecutor."""
         return SteppedExecutor(self._jobs)
 
     def step(self) -> None:
-        """Run the oldest job. What the disk raises for a crash comes out here."""
+        """Run the oldest job. Raises what the disk raises for a crash."""
         if self._jobs:
             self._jobs.popleft()()
 
     def drop(self) -> None:
-        """Forget what was not done: the process is gone."""
+        """Drop the remaining jobs: the process is gone."""
         self._jobs.clear()
 
     async def settle(self) -> None:
@@ -78,7 +78,7 @@ class SteppedExecutor(Executor):
                 return
             try:
                 result = fn(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever waits
+            except Exception as error:  # noqa: BLE001 - the waiting caller gets it
                 future.set_exception(error)
             else:
                 future.set_result(result)
@@ -87,7 +87,7 @@ class SteppedExecutor(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Nothing runs by itself."""
+        """Do nothing: no job runs by itself."""
 
 
 EXECUTORS = (
@@ -99,7 +99,7 @@ EXECUTORS = (
 
 
 class _StillTime:
-    """Stands in for the module `time` where work measures how long it took: never long."""
+    """Replaces the module `time` where work measures its duration, which is then always short."""
 
     @staticmethod
     def monotonic() -> float:
@@ -111,7 +111,10 @@ class _StillTime:
 
 
 def run_stepped(live: Callable[[Threads], Coroutine[Any, Any, None]], *, has_journal: bool) -> None:
-    """Run a life whose store has stepped threads and a stepped clock; `has_journal`: its few queues use the unit journal."""
+    """Run a life whose store has stepped threads and a stepped clock.
+
+    With `has_journal` its few queues use the unit journal.
+    """
     threads = Threads()
     with (
         pytest.MonkeyPatch.context() as patch,

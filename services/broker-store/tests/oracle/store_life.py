@@ -1,6 +1,7 @@
 """A random life of one store directory: runs of the store under changing settings, each ended by a kill, a power cut or a stop.
 
-Wherever a run ends, every disk that may be left (or a sample) is opened from its checkpoint and from the log alone, and compared.
+At each end, every possible disk (or a sample) is opened from its checkpoint and from the log alone, and
+compared.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from broker_store.log.simulated_files import Crashed, SimulatedFiles
 RUNS = 3
 ACTS_PER_RUN = 30
 STATES_PER_END = 2
-"""Disks of a power cut that are looked at; the killed one is looked at always."""
+"""Disks of a power cut that are checked. That of a kill is always checked."""
 SMALL: dict[str, Any] = {
     "segment_bytes": 64 * 1024, "queue_file_units": 64, "index_entries": 256, "index_slots": 64,
     "zero_ahead_bytes": 0, "send_wait_ms_max": 60_000, "idempotency_keys_max": 1000,
@@ -32,7 +33,7 @@ LEVELS = ("1s 5s 10s 30s", "1s 5s 10s 30s 1m", "2s 10s 20s 1m 2m")
 
 
 class StoreLife:
-    """One life, all chance from one seed."""
+    """One life. All randomness comes from one seed."""
 
     def __init__(self, seed: int, threads: Threads, tally: Tally) -> None:
         self.dice = random.Random(seed)
@@ -47,10 +48,10 @@ class StoreLife:
         self.wall_s = START_S
         self.settings = {**SMALL, "flush": "sync"}
         self.may_rebuild = False
-        """The settings of the index changed, and no checkpoint of the new index is there yet."""
+        """The settings of the index changed, and no checkpoint of the new index exists yet."""
         self.faults: list[BaseException] = []
         self._opened: WholeSide | None = None
-        """The store of this run, if its opening came to its end."""
+        """The store of this run, once its opening is complete."""
 
     async def live(self) -> None:
         loop = asyncio.get_running_loop()
@@ -72,7 +73,7 @@ class StoreLife:
     # --- one run
 
     def _draw_settings(self) -> None:
-        """Choose the settings of the next run; some of them change what a store may find of the runs before."""
+        """Choose the settings of the next run. Some of them change what a store may find of earlier runs."""
         dice, before = self.dice, self.settings
         self.settings = {
             **before,
@@ -123,13 +124,13 @@ class StoreLife:
         self.side.end_turn()
 
     async def _step(self) -> None:
-        """Let threads do a few jobs."""
+        """Let threads run a few jobs."""
         for _ in range(self.dice.randint(1, 8)):
             self.threads.step()
             await asyncio.sleep(0)
 
     async def _settle_down(self) -> None:
-        """Let threads come to rest, as they may before the next flush of an async store, too."""
+        """Let threads run until they rest, which may precede the next flush of an async store."""
         if self.dice.random() < 0.5:
             self.side.flush()
         else:
@@ -137,7 +138,7 @@ class StoreLife:
         await self.threads.settle()
 
     def _take_checkpoint(self) -> None:
-        """Begin one: it goes on beside what follows, as far as threads are stepped."""
+        """Begin a checkpoint. It continues beside what follows, as far as threads are stepped."""
         self._begin(self.side.sending.checkpoints.take())
 
     def _save_offsets(self) -> None:
@@ -147,7 +148,7 @@ class StoreLife:
         self._begin(self.side.care.delete_expired())
 
     def _pass_time(self) -> None:
-        """Let time pass; now and then the wall clock steps."""
+        """Let time pass. Sometimes the wall clock steps."""
         self._tick(self.dice.choice((0.5, 2, 20, 70)))
         if self.dice.random() < 0.1:
             self.side.wall_s += self.dice.choice((-3600, 3600, 90_000))
@@ -185,7 +186,7 @@ class StoreLife:
     # --- its end
 
     async def _end_run(self) -> None:
-        """The process is gone: look at each disk it may have left, and go on with one of them."""
+        """End the process: check each disk it may have left, and continue with one of them."""
         if self.faults:
             raise self.faults[0]
         await self._drop_tasks()

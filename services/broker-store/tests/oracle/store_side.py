@@ -1,4 +1,4 @@
-"""A whole store on a simulated disk, with leases, decisions, transactions and locks: what a life acts on."""
+"""A whole store on a simulated disk, with leases, decisions, transactions and locks: the subject of a life."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from broker_store.process.transactions import TransactionParts, Transactions
 from gantry_link.pool import ConnectionPool
 
 KEEP_MS = 30_000
-"""Segments older than this go when retention runs."""
+"""Segments older than this are deleted when retention runs."""
 
 
 class WholeSide(LeasingSide, SettlingSide):
-    """Everything that changes the log or what is derived from it."""
+    """Everything that changes the log or its derived state."""
 
     def __init__(self, files: SimulatedFiles, wall_s: float, **settings: Any) -> None:
         super().__init__(files, wall_s, **settings)

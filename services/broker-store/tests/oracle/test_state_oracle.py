@@ -1,11 +1,11 @@
-"""A store opened from its checkpoint and the tail of its log knows what the log alone says, whatever its life was and however it ended."""
+"""A store opened from its checkpoint and the tail of its log equals its log, whatever its life was and however it ended."""
 
 import pytest
 from crash_checks import Tally
 from stepped import run_stepped
 from store_life import StoreLife
 
-# A crash cuts off what was about to be awaited.
+# A crash cuts off coroutines before they are awaited.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 LIVES_PER_TEST = 25
 TESTS = 8
@@ -21,7 +21,7 @@ def live(seed: int, tally: Tally) -> None:
 
 @pytest.mark.parametrize("number", range(TESTS))
 def test_lives_leave_no_disk_whose_derived_state_differs_from_its_log(number, seed):
-    """Other lives in each run; the soak form lives thousands."""
+    """Each run has other lives. The soak form runs thousands."""
     tally, first = Tally(), seed + number * LIVES_PER_TEST
     for one in range(first, first + LIVES_PER_TEST):
         live(one, tally)

@@ -1,4 +1,4 @@
-"""A whole store answers every code that tools of RocketMQ 5.3.3 ask a master with file queues."""
+"""A whole store answers every code that RocketMQ 5.3.3's tools send to a master with file queues."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ TOOLS = {
 
 
 class WholeStore(SendingSide):
-    """Sending, reading and every part beside them."""
+    """Sending, reading and all features."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ async def test_no_code_of_clients_or_tools_is_without_its_handler():
     assert missing == set()
 
 
-async def test_orders_of_tools_reach_the_disk_care_and_the_log():
+async def test_requests_of_tools_reach_the_disk_care_and_the_log():
     store, peer = WholeStore(), ScriptedPeer()
     store.send(peer, body=b"x" * 100)
     store.flush()

@@ -1,4 +1,4 @@
-"""Filters, resets, relays, replies and an extension in a real process, by clients with real connections."""
+"""Filters, resets, relays, replies and an extension in a real process, with clients on real connections."""
 
 import os
 import re
@@ -109,9 +109,9 @@ def store(tmp_path):
     (tmp_path / "guard_extension.py").write_text(EXTENSION)
     path = os.pathsep.join(map(str, [*SOURCES, tmp_path]))
     settings = [f"store_dir={tmp_path / 'store'}", "port=0", "extensions=guard_extension:Guard"]
-    words = [word for setting in settings for word in ("--set", setting)]
+    arguments = [word for setting in settings for word in ("--set", setting)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "broker_store", *words],
+        [sys.executable, "-m", "broker_store", *arguments],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
@@ -185,7 +185,7 @@ def test_a_reset_reaches_the_group_and_its_held_pull(store, connect):
     assert asked.ext["offset"] == "0"
 
 
-def test_a_tools_question_goes_to_the_client_and_back(store, connect):
+def test_a_tools_request_is_relayed_to_the_client_and_back(store, connect):
     consumer, tool = connect("c1"), connect("tool")
     consumer.heartbeat(SubscriptionData(topic="orders"))
     tool.send(307, {"consumerGroup": "readers", "clientId": "c1", "jstackEnable": "false"})
@@ -203,7 +203,7 @@ def test_a_tools_question_goes_to_the_client_and_back(store, connect):
     assert "is gone" in answer.remark
 
 
-def test_a_request_is_answered_by_whoever_got_it(store, connect):
+def test_a_request_is_answered_by_the_client_that_got_it(store, connect):
     asker, replier = connect("asker"), connect("replier")
     asker.heartbeat()
     asker.put(b"2 + 2?", CORRELATION_ID="77", REPLY_TO_CLIENT="asker", TTL="3000")
@@ -222,7 +222,7 @@ def test_a_request_is_answered_by_whoever_got_it(store, connect):
     assert replier.answer(replier.opaque).code == 0
 
 
-def test_an_extension_refuses_hears_and_stores(store, connect):
+def test_an_extension_refuses_observes_and_stores(store, connect):
     client = connect()
     refused = client.put(b"stop", colour="red")
     assert (refused.code, refused.remark) == (16, "nothing red")

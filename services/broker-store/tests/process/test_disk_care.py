@@ -56,7 +56,7 @@ async def test_old_segments_go_with_their_units_and_never_the_last(monkeypatch):
     assert [record.queue_offset for record in again.records()] == list(range(8, 14))
 
 
-async def test_an_order_deletes_what_is_expired_at_any_hour_by_the_time_set_now():
+async def test_a_request_deletes_what_is_expired_at_any_hour_by_the_current_retention():
     side = SendingSide(
         segment_bytes=MIB, reserved_hours=48, delete_when=str((datetime.now().astimezone().hour + 12) % 24)
     )
@@ -138,7 +138,7 @@ async def test_a_disk_that_fills_refuses_sends_and_heals_by_itself(monkeypatch):
         assert peer.answers[1].code == 0
 
 
-async def test_a_write_that_found_no_room_is_looked_at_at_once(monkeypatch):
+async def test_a_write_that_found_no_room_triggers_a_check_at_once(monkeypatch):
     monkeypatch.setattr(disk_care, "SPACE_SECONDS", 3600)
     side = SendingSide(free_bytes_min=MIB, ballast_bytes=MIB)
     care = care_of(side)
@@ -158,7 +158,7 @@ def test_settings_become_retentions():
         retention_settings(Settings(delete_when="25"))
 
 
-async def test_the_walk_over_queues_ends_when_a_topic_goes_between_two_slices():
+async def test_the_walk_over_queues_ends_when_a_topic_is_deleted_between_two_slices():
     side = SendingSide(segment_bytes=MIB)
     peer = ScriptedPeer()
     topics = [f"t{number}" for number in range(3 * disk_care.QUEUES_PER_SLICE)]

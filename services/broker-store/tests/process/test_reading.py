@@ -1,4 +1,4 @@
-"""The reading side as one part: what it saves, samples and looks after by itself."""
+"""The reading side as one part: what it saves, samples and watches by itself."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ async def side(tmp_path):
     await side.consuming.stop()
 
 
-async def test_groups_and_offsets_are_there_again_after_a_stop(tmp_path):
+async def test_groups_and_offsets_survive_a_stop(tmp_path):
     side = ReadingSide(tmp_path)
     side.put(b"m")
     await side.ask(11, pull_fields(0))
@@ -43,7 +43,7 @@ async def test_offsets_are_saved_every_few_seconds_without_a_stop(side, tmp_path
     assert b'"orders@g":{0:3}' in (tmp_path / "config" / "consumerOffset.json").read_bytes()
 
 
-async def test_a_group_that_moved_is_sampled_once_a_second_and_one_that_rests_is_not(side, monkeypatch):
+async def test_a_group_that_moved_is_sampled_once_a_second_and_an_idle_one_is_not(side, monkeypatch):
     for _ in range(5):
         side.put(b"m")
     side.consuming.offsets.commit("g", "orders", 0, 3)
@@ -115,7 +115,7 @@ async def test_lag_is_shown_per_group_and_queue(side):
     assert "gantry_store_held_pulls 0.0" in text
 
 
-async def test_a_group_file_of_another_shape_is_refused_by_name(tmp_path):
+async def test_a_group_file_of_another_format_is_refused_by_name(tmp_path):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "subscriptionGroup.json").write_bytes(b'{"subscriptionGroupTable":[1]}')
     with pytest.raises(StartRefused, match=r"subscriptionGroup\.json"):

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Nameserver:
-    """Keeps what brokers tell it."""
+    """Records what brokers register."""
 
     def __init__(self) -> None:
         self.registrations: list[tuple[RegisterBrokerHeader, dict]] = []
@@ -71,7 +71,7 @@ async def running(*nameservers: Nameserver, every_seconds: float = 30.0):
             await nameserver.server.close()
 
 
-async def test_every_nameserver_is_told_all_topics_but_our_own():
+async def test_every_nameserver_gets_all_topics_but_internal_ones():
     one, two = await Nameserver().start(), await Nameserver().start()
     async with running(one, two):
         await until(lambda: one.registrations and two.registrations)
@@ -93,14 +93,14 @@ async def test_a_new_topic_is_registered_at_once_and_hinted():
     assert one.registrations[-1][1]["orders"].write_queue_nums == 3
 
 
-async def test_who_made_a_topic_is_answered_once_nameservers_know_it():
+async def test_a_topics_creation_is_answered_once_nameservers_know_it():
     one = await Nameserver().start()
     async with running(one) as (registration, topics, _):
         await until(lambda: one.registrations)
         known: list[bool] = []
         registration.when_known(lambda: known.append(True))
         await until(lambda: known)  # nothing has changed
-        for name in ("orders", "payments"):  # the second one while the first is told
+        for name in ("orders", "payments"):  # the second one during the first registration
             topics.ensure(name, 3)
             registration.when_known(lambda name=name: known.append(name in one.registrations[-1][1]))
             assert len(known) < 3
@@ -109,7 +109,7 @@ async def test_who_made_a_topic_is_answered_once_nameservers_know_it():
     assert known == [True, True, True]
 
 
-async def test_two_who_register_at_once_do_so_one_after_the_other():
+async def test_two_simultaneous_registrations_run_one_after_the_other():
     one = await Nameserver().start()
     async with running(one) as (registration, topics, _):
         known: list[bool] = []
@@ -121,7 +121,7 @@ async def test_two_who_register_at_once_do_so_one_after_the_other():
     assert known == [True, True]
 
 
-async def test_who_made_a_topic_is_answered_soon_where_no_nameserver_is():
+async def test_a_topics_creation_is_answered_soon_without_a_nameserver():
     gone = await Nameserver().start()
     await gone.server.close()
     async with running(gone) as (registration, topics, _):
@@ -131,7 +131,7 @@ async def test_who_made_a_topic_is_answered_soon_where_no_nameserver_is():
         await until(lambda: known)
 
 
-async def test_a_nameserver_that_comes_back_is_told_soon():
+async def test_a_nameserver_that_returns_is_registered_with_soon():
     one = await Nameserver().start()
     async with running(one):
         await until(lambda: one.registrations)
@@ -161,7 +161,7 @@ async def test_the_brokers_permission_masks_its_topics():
     assert topics.find("orders").perm == 6
 
 
-async def test_a_broker_that_stops_says_so():
+async def test_a_stopping_broker_unregisters():
     one = await Nameserver().start()
     async with running(one) as (registration, _, _):
         await until(lambda: one.registrations)
@@ -175,8 +175,8 @@ async def test_it_registers_again_and_again():
         await until(lambda: len(one.registrations) >= 3)
 
 
-async def test_a_broker_that_left_does_not_come_back_while_it_drains():
-    """The loop of registrations goes on until the end of a stop: a topic made meanwhile, or the time, has it look again."""
+async def test_a_broker_that_unregistered_does_not_register_again_while_it_drains():
+    """The registration loop runs until the end of a stop: a new topic, or the time, wakes it."""
     one = await Nameserver().start()
     async with running(one, every_seconds=0.2) as (registration, topics, _):
         await until(lambda: one.registrations)

@@ -5,7 +5,7 @@ import pytest
 from sending_side import ScriptedPeer, SendingSide
 
 from broker_store.metrics.rates import Triple
-from broker_store.process import store_metrics as own_figures
+from broker_store.process import store_metrics
 from gantry_wire.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 pytestmark = pytest.mark.anyio
@@ -24,11 +24,11 @@ class Puts:
 
 
 async def test_what_was_put_is_counted_by_topic_once(monkeypatch):
-    monkeypatch.setattr(own_figures, "COUNT_SECONDS", 0.01)
+    monkeypatch.setattr(store_metrics, "COUNT_SECONDS", 0.01)
     side, peer, puts = SendingSide(), ScriptedPeer(), Puts()
     side.send(peer, "before")
     side.flush()
-    task = asyncio.ensure_future(own_figures.count_puts(side.queues, puts, side.store.states.settled))
+    task = asyncio.ensure_future(store_metrics.count_puts(side.queues, puts, side.store.states.settled))
     await asyncio.sleep(0.05)
     for number in range(5):
         side.send(peer, "orders", queue_id=number % 2)
@@ -56,11 +56,11 @@ async def test_what_waits_for_its_time_is_noted_and_what_was_decided_is_not():
         side.send(peer, properties={"DELAY": "3", "UNIQ_KEY": "V"})
     side.flush()
     delayed = side.store.states.settled
-    own_figures.note_delays(side.queues, puts, delayed)
+    store_metrics.note_delays(side.queues, puts, delayed)
     assert (puts.timers_waiting, puts.levels) == (3, {3: (0, 2)})
     delayed.raise_cursor((TIMER_TOPIC, 0, ""), 2)
     delayed.raise_cursor((SCHEDULE_TOPIC, 2, ""), 1)
     puts.sampled_s = 10
-    own_figures.note_delays(side.queues, puts, delayed)
+    store_metrics.note_delays(side.queues, puts, delayed)
     assert (puts.timers_waiting, puts.levels) == (1, {3: (1, 2)})
     assert puts.timer_rate.per_second(10) == 0.2

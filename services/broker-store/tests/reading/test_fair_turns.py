@@ -1,4 +1,4 @@
-"""Turns go round the owners, however much one of them asks for; within one owner they go in order."""
+"""Turns rotate among the owners, however much one of them requests. Within one owner they are in order."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from broker_store.reading.fair_turns import FairTurns
 pytestmark = pytest.mark.anyio
 
 
-async def test_an_owner_that_asks_for_much_waits_for_itself():
+async def test_an_owner_with_much_work_delays_only_itself():
     turns, order = FairTurns(), []
 
     async def work(owner, number):
@@ -25,7 +25,7 @@ async def test_an_owner_that_asks_for_much_waits_for_itself():
     assert order[8:] == [(1, 4), (1, 5)]
 
 
-async def test_one_works_at_a_time_and_a_cancelled_wait_holds_nobody_up():
+async def test_one_works_at_a_time_and_a_cancelled_wait_delays_no_other():
     turns, inside, seen = FairTurns(), [0], []
 
     async def work(owner):
@@ -44,7 +44,7 @@ async def test_one_works_at_a_time_and_a_cancelled_wait_holds_nobody_up():
     await asyncio.wait_for(work(9), 5)
 
 
-async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on():
+async def test_a_turn_given_to_a_cancelled_wait_is_passed_on():
     turns, done = FairTurns(), []
 
     async def work(name, owner):
@@ -55,7 +55,7 @@ async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on():
         second = asyncio.ensure_future(work("second", 2))
         third = asyncio.ensure_future(work("third", 3))
         await asyncio.sleep(0)
-    second.cancel()  # it has the turn, and has not run since
+    second.cancel()  # it has the turn and has not run since
     await asyncio.wait([second, third])
     assert done == ["third"]
     await asyncio.wait_for(work("later", 4), 5)

@@ -1,4 +1,4 @@
-"""Whatever a queue holds, pulls with a filter give exactly what matches, once, in order, and end at the queue's end."""
+"""Whatever a queue holds, filtered pulls return exactly what matches, once, in order, and end at the queue's end."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ PLACES = st.lists(st.sampled_from(["match", "other", "hole", "gap", "foreign"]),
 
 
 def store_of(places):
-    """Return a store whose queue is made of these, and the bodies that match."""
+    """Return a store whose queue has these messages, and the bodies that match."""
     store, expected = MemoryStore(), []
     for number, place in enumerate(["other", *places]):
         body = b"%d" % number
@@ -69,7 +69,7 @@ def test_pulls_give_what_matches_once_and_in_order(places, count, size, slice_un
     assert pull_all(store, count, size, slice_units) == expected
 
 
-def test_a_scan_says_how_it_ended():
+def test_a_scan_reports_how_it_ended():
     store, _ = store_of(["other", "other"])
     scan = Scan(store.find("orders", 0), store.log, Ask(0, 32), WANTED)
     run(store, scan, SLICE_UNITS)
@@ -95,7 +95,7 @@ def long_expression(steps):
 
 
 def looked_at(store, wanted):
-    """Return how many records one slice of a pull, its first part, and all of it look at."""
+    """Return how many records are checked in one slice of a pull, in its first part, and in all of it."""
     queue = store.find("orders", 0)
     scan = Scan(queue, store.log, Ask(0, 32), wanted)
     one_slice = len(scan.next_stretch().units)

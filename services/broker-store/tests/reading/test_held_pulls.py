@@ -1,4 +1,4 @@
-"""Held pulls: who is woken by what, who waits on, and that nobody is lost."""
+"""Held pulls: what wakes which of them, which stay held, and that none is lost."""
 
 import pytest
 from hypothesis import settings
@@ -18,93 +18,93 @@ def held(key=("t", 0), offset=0, wanted=EVERYTHING, deadline_ms=1000, peer_id=1,
 
 
 def test_an_arrival_wakes_the_pulls_of_its_queue_and_no_other():
-    fetches = HeldPulls()
+    held_pulls = HeldPulls()
     here, there = held(("t", 0)), held(("t", 1))
-    fetches.hold(here)
-    fetches.hold(there)
-    assert fetches.wake(("t", 0), 0, [RED]) == [here]
-    assert fetches.count == 1
-    assert fetches.wake(("t", 0), 1, [RED]) == []
+    held_pulls.hold(here)
+    held_pulls.hold(there)
+    assert held_pulls.wake(("t", 0), 0, [RED]) == [here]
+    assert held_pulls.count == 1
+    assert held_pulls.wake(("t", 0), 1, [RED]) == []
 
 
 def test_a_pull_that_does_not_want_the_tag_stays_and_moves_on():
-    fetches = HeldPulls()
+    held_pulls = HeldPulls()
     picky = held(wanted=WANTS_RED)
-    fetches.hold(picky)
-    assert fetches.wake(("t", 0), 0, [BLUE, BLUE]) == []
+    held_pulls.hold(picky)
+    assert held_pulls.wake(("t", 0), 0, [BLUE, BLUE]) == []
     assert picky.offset == 2
-    assert fetches.wake(("t", 0), 2, [BLUE, RED]) == [picky]
+    assert held_pulls.wake(("t", 0), 2, [BLUE, RED]) == [picky]
     assert picky.offset == 2
 
 
 def test_a_code_beyond_32_bits_is_compared_by_its_low_half():
-    fetches = HeldPulls()
+    held_pulls = HeldPulls()
     picky = held(wanted=WANTS_RED)
-    fetches.hold(picky)
-    assert fetches.wake(("t", 0), 0, [(1 << 40) + RED]) == [picky]
+    held_pulls.hold(picky)
+    assert held_pulls.wake(("t", 0), 0, [(1 << 40) + RED]) == [picky]
 
 
 def test_messages_below_a_pulls_offset_do_not_wake_it():
-    fetches = HeldPulls()
+    held_pulls = HeldPulls()
     ahead = held(offset=5)
-    fetches.hold(ahead)
-    assert fetches.wake(("t", 0), 3, [RED, RED]) == []
-    assert fetches.wake(("t", 0), 5, [RED]) == [ahead]
+    held_pulls.hold(ahead)
+    assert held_pulls.wake(("t", 0), 3, [RED, RED]) == []
+    assert held_pulls.wake(("t", 0), 5, [RED]) == [ahead]
 
 
 def test_only_codes_from_the_pulls_own_offset_on_count():
-    fetches = HeldPulls()
+    held_pulls = HeldPulls()
     picky = held(offset=1, wanted=WANTS_RED)
-    fetches.hold(picky)
-    assert fetches.wake(("t", 0), 0, [RED, BLUE]) == []
+    held_pulls.hold(picky)
+    assert held_pulls.wake(("t", 0), 0, [RED, BLUE]) == []
     assert picky.offset == 2
 
 
 def test_a_deadline_is_never_early_and_at_most_one_step_late():
-    fetches = HeldPulls()
+    held_pulls = HeldPulls()
     waiting = held(deadline_ms=1001)
-    fetches.hold(waiting)
-    assert fetches.expire(1000) == []
-    due = fetches.next_expiry_ms()
+    held_pulls.hold(waiting)
+    assert held_pulls.expire(1000) == []
+    due = held_pulls.next_expiry_ms()
     assert due is not None
     assert 1001 <= due < 1001 + TICK_MS
-    assert fetches.expire(due) == [waiting]
-    assert fetches.next_expiry_ms() is None
+    assert held_pulls.expire(due) == [waiting]
+    assert held_pulls.next_expiry_ms() is None
 
 
 def test_a_closed_connection_takes_its_pulls_with_it():
-    fetches = HeldPulls()
+    held_pulls = HeldPulls()
     gone, stays = held(peer_id=1), held(peer_id=2)
-    fetches.hold(gone)
-    fetches.hold(stays)
-    assert fetches.close_peer(1) == 1
-    assert fetches.close_peer(1) == 0
-    assert fetches.take_all() == [stays]
+    held_pulls.hold(gone)
+    held_pulls.hold(stays)
+    assert held_pulls.close_peer(1) == 1
+    assert held_pulls.close_peer(1) == 0
+    assert held_pulls.take_all() == [stays]
 
 
 def test_a_deleted_topic_gives_back_the_pulls_of_all_its_queues():
-    fetches = HeldPulls()
+    held_pulls = HeldPulls()
     first, second, other = held(("t", 0)), held(("t", 1)), held(("u", 0))
     for each in (first, second, other):
-        fetches.hold(each)
-    assert fetches.take_topic("t") == [first, second]
-    assert fetches.count == 1
+        held_pulls.hold(each)
+    assert held_pulls.take_topic("t") == [first, second]
+    assert held_pulls.count == 1
 
 
 @pytest.mark.parametrize("wanted", [EVERYTHING, WANTS_RED])
-def test_a_gap_before_the_arrival_wakes_because_nobody_knows_what_was_in_it(wanted):
-    fetches = HeldPulls()
+def test_a_gap_before_the_arrival_wakes_because_its_content_is_unknown(wanted):
+    held_pulls = HeldPulls()
     behind = held(offset=0, wanted=wanted)
-    fetches.hold(behind)
-    assert fetches.wake(("t", 0), 3, [BLUE]) == [behind]
+    held_pulls.hold(behind)
+    assert held_pulls.wake(("t", 0), 3, [BLUE]) == [behind]
 
 
-class FetchesModel(RuleBasedStateMachine):
-    """Against a plain list: whatever happens, in whatever order, the same pulls come out, each exactly once."""
+class HeldPullsModel(RuleBasedStateMachine):
+    """Against a plain list: whatever happens, in whatever order, the same pulls are returned, each exactly once."""
 
     def __init__(self):
         super().__init__()
-        self.fetches = HeldPulls()
+        self.held_pulls = HeldPulls()
         self.waiting = []
         self.numbered = {}
         self.ends = {}
@@ -126,7 +126,7 @@ class FetchesModel(RuleBasedStateMachine):
         key = ("t", queue)
         wanted = WANTS_RED if picky else EVERYTHING
         pull = held(key, self.ends.get(key, 0), wanted, self.now_ms + wait, peer, wait_id=number)
-        self.fetches.hold(pull)
+        self.held_pulls.hold(pull)
         self.waiting.append(pull)
         self.numbered[peer, number] = pull
 
@@ -136,14 +136,14 @@ class FetchesModel(RuleBasedStateMachine):
         first = self.ends.get(key, 0)
         self.ends[key] = first + len(codes)
         expected = [p for p in self.waiting if p.key == key and (p.wanted is EVERYTHING or RED in codes)]
-        woken = self.fetches.wake(key, first, codes)
+        woken = self.held_pulls.wake(key, first, codes)
         assert woken == expected
         self.gone(woken)
 
     @rule(step=st.integers(0, 300))
     def pass_time(self, step):
         self.now_ms += step
-        expired = self.fetches.expire(self.now_ms)
+        expired = self.held_pulls.expire(self.now_ms)
         assert all(pull.deadline_ms <= self.now_ms for pull in expired)
         self.gone(expired)
         assert all(pull.deadline_ms > self.now_ms - TICK_MS for pull in self.waiting)
@@ -151,22 +151,22 @@ class FetchesModel(RuleBasedStateMachine):
     @rule(peer=st.integers(1, 3))
     def close(self, peer):
         expected = [pull for pull in self.waiting if pull.peer_id == peer]
-        assert self.fetches.close_peer(peer) == len(expected)
+        assert self.held_pulls.close_peer(peer) == len(expected)
         self.gone(expected)
 
     @rule(peer=st.integers(1, 4), number=st.integers(1, 3))
     def end(self, peer, number):
-        """The newest of a number, where a client gave one twice."""
+        """End the newest pull of a number, where a client used one twice."""
         pull = self.numbered.get((peer, number))
         expected = [one for one in self.waiting if one is pull]
-        assert self.fetches.end(peer, number) is bool(expected)
+        assert self.held_pulls.end(peer, number) is bool(expected)
         self.gone(expected)
 
     @invariant()
     def the_count_is_true_and_offsets_stand_at_the_end(self):
-        assert self.fetches.count == len(self.waiting)
+        assert self.held_pulls.count == len(self.waiting)
         assert all(pull.offset == self.ends.get(pull.key, 0) for pull in self.waiting)
 
 
-TestFetchesModel = FetchesModel.TestCase
-TestFetchesModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestHeldPullsModel = HeldPullsModel.TestCase
+TestHeldPullsModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,4 +1,4 @@
-"""Selecting and reading: statuses and next offsets as RocketMQ 5.3.3 gives them, limits, filters, holes, damage."""
+"""Selecting and reading: RocketMQ 5.3.3's statuses and next offsets, limits, filters, holes, damage."""
 
 import asyncio
 
@@ -50,7 +50,7 @@ def test_every_offset_has_its_status_and_its_next_offset(offset, status, next_of
 
 
 @pytest.mark.parametrize("queue", [None, MemoryQueue()])
-def test_an_empty_queue_is_moved_only_for_who_asked_above_zero(queue):
+def test_an_empty_queue_is_moved_only_for_an_offset_above_zero(queue):
     selection = select(queue, MemoryStore().log, Ask(7, 32))
     assert (selection.status, selection.next_offset) == (PullStatus.NO_MESSAGE_IN_QUEUE, 0)
     assert reply_code(selection.status, 7) is ResponseCode.PULL_OFFSET_MOVED
@@ -109,7 +109,7 @@ def test_a_filter_passes_over_other_tags_and_says_how_far_it_came():
     assert pulled(store, Ask(0, 3, several)) == (PullStatus.FOUND, 5, [b"m0", b"m2", b"m3"])
 
 
-def test_nothing_wanted_in_what_was_looked_at_is_no_matched_message():
+def test_no_wanted_message_among_the_checked_ones_gives_no_matched_message():
     store, _ = filled(900, tags="blue")
     status, next_offset, bodies = pulled(store, Ask(0, 32, RED))
     assert (status, next_offset, bodies) == (PullStatus.NO_MATCHED_MESSAGE, 800, [])
@@ -191,7 +191,7 @@ def test_a_damaged_record_is_left_out_counted_and_passed():
     assert selection.size == sum(map(len, parts))
 
 
-def test_nothing_but_damage_is_no_matched_message_past_it():
+def test_only_damage_gives_no_matched_message_after_it():
     store, _ = filled(1)
     store.log.damaged = {90}
     selection, parts, damaged = read_in_thread(store, Ask(0, 32))

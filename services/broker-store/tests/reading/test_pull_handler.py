@@ -57,7 +57,7 @@ async def test_lite_pull_is_the_same_request(side):
 
 
 @pytest.mark.parametrize(
-    ("changes", "code", "words"),
+    ("changes", "code", "remark"),
     [
         ({"consumerGroup": "not a group"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "does not exist"),
         ({"topic": "nowhere"}, ResponseCode.TOPIC_NOT_EXIST, "topic[nowhere] not exist, apply first please!"),
@@ -70,10 +70,10 @@ async def test_lite_pull_is_the_same_request(side):
         ({"sysFlag": 0}, ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist"),
     ],
 )
-async def test_a_refused_pull_says_why(side, changes, code, words):
+async def test_a_refused_pull_says_why(side, changes, code, remark):
     reply = await side.ask(11, pull_fields(**changes))
     assert reply.code == code
-    assert words in (reply.remark or "")
+    assert remark in (reply.remark or "")
 
 
 async def test_permissions_are_checked_from_the_broker_down_to_the_topic(side):
@@ -82,7 +82,7 @@ async def test_permissions_are_checked_from_the_broker_down_to_the_topic(side):
     side.settings.broker_permission = 6
     side.consuming.groups.find_or_create("readers")
     side.consuming.groups.set_consume_enable("readers", enable=False)
-    reply = await side.ask(11, pull_fields(topic="nowhere"))  # the group is looked at before the topic
+    reply = await side.ask(11, pull_fields(topic="nowhere"))  # the group is checked before the topic
     assert (reply.code, reply.remark) == (
         ResponseCode.NO_PERMISSION,
         "subscription group no permission, readers",
@@ -224,7 +224,7 @@ async def test_unwanted_messages_do_not_answer_a_held_pull_but_are_behind_it_aft
     assert reply.read(PullReplyHeader).next_begin_offset == 1
 
 
-async def test_a_wanted_message_behind_unwanted_ones_is_found_without_looking_at_them_again(side):
+async def test_a_wanted_message_after_unwanted_ones_is_found_without_checking_them_again(side):
     side.send(11, pull_held(0, subscription="red"))
     for _ in range(2000):
         side.put(b"b", tags="blue")
@@ -239,7 +239,7 @@ async def test_a_held_pull_is_checked_again_when_it_is_answered(side):
     assert side.peer.answer().code == ResponseCode.NO_PERMISSION
 
 
-async def test_a_deleted_topic_answers_who_waits_on_it(side):
+async def test_a_deleted_topic_answers_the_waits_on_it(side):
     side.send(11, pull_held(0))
     del side.store.topics.configs["orders"]
     side.consuming.topic_deleted("orders")
@@ -296,7 +296,7 @@ async def test_a_held_pull_ends_by_its_number_and_only_over_its_own_connection(s
     assert side.consuming.held_count == 0
 
 
-async def test_a_corrected_offset_is_told_and_stored_as_an_event(side):
+async def test_a_corrected_offset_is_returned_and_stored_as_an_event(side):
     side.put(b"m")
     reply = await side.ask(11, pull_held(9))
     assert (reply.code, reply.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY")
@@ -307,7 +307,7 @@ async def test_a_corrected_offset_is_told_and_stored_as_an_event(side):
     assert (event["offsetRequest"], event["offsetNew"]) == (9, 1)
 
 
-async def test_cold_bytes_are_read_beside_the_loop_and_answered_all_the_same(side):
+async def test_cold_bytes_are_read_in_a_thread_and_still_answered(side):
     side.put(b"m")
     side.store.log.cold = True
     side.send(11, pull_fields(0))
@@ -327,7 +327,7 @@ async def test_damage_is_left_out_of_the_reply_and_counted(side):
     assert side.consuming.metrics.damaged_records == 1
 
 
-async def test_an_error_of_the_disk_is_told_and_harms_nobody_else(side):
+async def test_a_disk_error_is_reported_and_harms_no_other_request(side):
     side.put(b"m")
 
     def fails(position, size):

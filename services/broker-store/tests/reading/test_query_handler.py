@@ -1,4 +1,4 @@
-"""12, 33, 29 to 32: keys, positions, times, bounds."""
+"""Requests 12, 33 and 29 to 32: keys, positions, times, bounds."""
 
 import pytest
 from hypothesis import given, settings
@@ -74,7 +74,7 @@ async def test_what_is_damaged_or_not_yet_readable_is_not_answered(side):
     assert (await side.ask(12, by_key("k"))).code == ResponseCode.QUERY_NOT_FOUND
 
 
-async def test_an_index_that_is_being_built_or_switched_off_says_so(side):
+async def test_an_index_that_is_being_built_or_switched_off_reports_it(side):
     side.index_trouble = "the index is being built: 40 % done"
     reply = await side.ask(12, by_key("k"))
     assert (reply.code, reply.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, side.index_trouble)
@@ -150,7 +150,7 @@ async def test_holes_have_no_time_and_stop_no_search(side):
     side.store.find("orders", 0).put_hole()
     side.put(b"m", store_ms=300)
     side.store.find("orders", 0).put_hole()
-    # A hole stands for what comes after it: a pull from there goes on to the next message.
+    # A hole counts as what follows it: a pull from there continues at the next message.
     assert [await offset_at(side, time_ms) for time_ms in (100, 200, 300, 301)] == [0, 1, 1, 4]
 
 

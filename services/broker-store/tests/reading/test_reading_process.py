@@ -1,4 +1,4 @@
-"""The reading side of the real process: durable commits, held pulls, readers that do not read."""
+"""The reading side of the real process: durable commits, held pulls, clients that do not read."""
 
 import socket
 import threading
@@ -82,7 +82,7 @@ def test_held_pulls_are_answered_before_the_store_stops(start):  # noqa: F811
     stopper.join()
 
 
-def test_a_reader_that_does_not_read_is_closed_and_slows_nobody(start):  # noqa: F811
+def test_a_client_that_does_not_read_is_closed_and_slows_no_other(start):  # noqa: F811
     store = start("output_bytes_max=1048576")
     client = Client(store.port)
     for _ in range(4):
@@ -107,7 +107,7 @@ def test_a_reader_that_does_not_read_is_closed_and_slows_nobody(start):  # noqa:
     assert slowest < 2.0
 
 
-def test_figures_of_reading_are_shown(start):  # noqa: F811
+def test_metrics_of_reading_are_shown(start):  # noqa: F811
     store = start()
     client = Client(store.port)
     client.send(b"m")

@@ -36,7 +36,7 @@ def test_what_is_rebuilt_is_served():
 
 
 @pytest.mark.parametrize(("topic", "offset"), [("orders", 10), ("orders", 1000), ("none", 0)])
-def test_a_pull_of_what_is_not_there_yet_is_never_told_that_its_offset_is_wrong(topic, offset):
+def test_a_pull_of_what_is_not_rebuilt_yet_never_gets_a_wrong_offset(topic, offset):
     with pytest.raises(RefusedRequest) as refused:
         table()[RequestCode.PULL_MESSAGE][1](None, pull(topic, offset))
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
@@ -50,5 +50,5 @@ def test_what_needs_the_whole_is_refused(code):
     assert refused.value.code == ResponseCode.SERVICE_NOT_AVAILABLE
 
 
-def test_clients_stay_known():
+def test_clients_stay_registered():
     assert table()[RequestCode.HEART_BEAT][1](None, Command()) == b"served"

@@ -1,4 +1,4 @@
-"""321: units of a queue for tools."""
+"""Request 321: units of a queue for tools."""
 
 import pytest
 from heartbeat_bytes import HEARTBEAT
@@ -32,7 +32,7 @@ async def ask(side, asked):
     return reply, decode_body(reply.body, QueryConsumeQueueResponseBody)
 
 
-async def test_units_are_shown_as_they_lie(side):
+async def test_units_are_shown_as_stored(side):
     for tag in ("a", "b", "a"):
         side.put(b"m", tags=tag)
     reply, body = await ask(side, fields(index=1, count=5))
@@ -43,7 +43,7 @@ async def test_units_are_shown_as_they_lie(side):
     assert (body.filter_data, body.queue_data[0].eval) == (None, False)
 
 
-async def test_a_groups_subscription_says_what_passes(side):
+async def test_a_groups_subscription_decides_what_passes(side):
     await side.ask(34, body=HEARTBEAT)
     for tag in ("a", "b"):
         side.put(b"m", tags=tag)
@@ -55,7 +55,7 @@ async def test_a_groups_subscription_says_what_passes(side):
     assert (body.subscription_data, body.filter_data) == (None, "away@orders is not online!")
 
 
-async def test_what_is_not_there_is_said(side):
+async def test_missing_units_are_reported(side):
     side.put(b"m")
     reply, body = await ask(side, fields(index=1))
     assert (reply.code, reply.remark) == (ResponseCode.SUCCESS, "Index 1 of 0@orders is not exist!")

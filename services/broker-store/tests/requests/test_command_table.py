@@ -1,4 +1,4 @@
-"""The command table: who handles what, and how much of a flood of one-way requests one turn carries out."""
+"""The command table: which handler serves which code, and how many one-way requests one turn carries out."""
 
 import asyncio
 

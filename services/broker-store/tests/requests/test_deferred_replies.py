@@ -1,4 +1,4 @@
-"""Answers made by a coroutine: their class is held, and their wait is known, until the answer left."""
+"""Replies made by a coroutine: they hold a place in their class, and their wait is known, until they are sent."""
 
 import asyncio
 

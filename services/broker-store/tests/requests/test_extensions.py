@@ -1,4 +1,4 @@
-"""Extensions hear of what they override and of nothing else; only what says so refuses, everything else goes on."""
+"""Extensions see what they override and nothing else. Only a RefusedRequest refuses; everything else continues."""
 
 import pytest
 from memory_store import MemoryPeer
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Listener(Extension):
-    """Writes everything down."""
+    """Records every event."""
 
     def __init__(self):
         self.heard = []
@@ -79,7 +79,7 @@ def listening(side, *extensions, failures=None):
 
 
 class Silent:
-    """Readers that nobody needs."""
+    """Readers that are not used."""
 
     held_count = 0
 
@@ -90,7 +90,7 @@ class Silent:
         pass
 
 
-async def test_a_send_is_seen_before_and_after(side):
+async def test_an_extension_sees_a_send_before_and_after(side):
     listener, peer = Listener(), ScriptedPeer()
     listening(side, listener)
     side.sending.dispatch.readers._readers = Silent()
@@ -162,7 +162,7 @@ async def test_a_header_that_cannot_be_read_is_left_to_its_handler(side):
     assert listener.heard == []
 
 
-async def test_half_messages_put_aside_are_told_to_the_check_listener(side):
+async def test_half_messages_put_aside_are_reported_to_the_check_listener(side):
     listener = Listener()
     observed = Hooks(Extensions([listener]), side.clock.now_ms).readers(Silent())
     observed.arrived(TRANS_CHECK_MAX_TIME_TOPIC, 0, 5, [0, 0])
@@ -219,7 +219,7 @@ class OnlySends(Extension):
         pass
 
 
-async def test_where_nobody_listens_nothing_is_wrapped(side):
+async def test_without_a_listener_nothing_is_wrapped(side):
     commands = side.sending.commands()
     assert Hooks(Extensions(), side.clock.now_ms).commands(commands) == commands
     hooks = Hooks(Extensions([OnlySends()]), side.clock.now_ms)
@@ -264,7 +264,7 @@ def test_an_extension_that_cannot_start_refuses_the_start():
         Extensions([Unwilling()]).start(view())
 
 
-def test_start_and_close_are_told_once():
+def test_start_and_close_are_called_once():
     listener = Listener()
     extensions = Extensions([listener, Refusing()])
     extensions.start(view())

@@ -34,7 +34,7 @@ def test_the_head_wait_is_that_of_the_oldest():
     assert klass.head_wait_ms(170) == 20
 
 
-def test_leaving_more_often_than_entering_is_our_own_bug():
+def test_leaving_more_often_than_entering_is_a_bug():
     with pytest.raises(AssertionError):
         RequestClass("query", ClassLimits(1, 1)).leave()
 
@@ -46,7 +46,7 @@ def test_classes_are_those_of_rocketmq():
     assert LIMITS["heartbeat"].wait_ms_max == 31_000
 
 
-def test_the_fast_failure_says_what_rocketmq_says():
+def test_the_fast_failure_has_rocketmqs_remark():
     assert waited_too_long(201, 3) == (
         "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 201ms, size of queue: 3"
     )

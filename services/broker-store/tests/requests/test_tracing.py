@@ -1,4 +1,4 @@
-"""Sends over HTTP leave trace records in RocketMQ's format; whoever can trace itself is left alone."""
+"""Sends over HTTP leave trace records in RocketMQ's format. Clients that trace themselves are left alone."""
 
 import asyncio
 
@@ -77,7 +77,7 @@ async def test_each_message_of_a_batch_has_its_record(tracing, written):
     ("properties", "kind"),
     [({}, "0"), ({"TRAN_MSG": "true"}, "1"), ({"DELAY": "3"}, "3"), ({"TIMER_DELAY_MS": "5"}, "3")],
 )
-async def test_the_kind_of_a_message_is_told(tracing, written, properties, kind):
+async def test_the_kind_of_a_message_is_recognized(tracing, written, properties, kind):
     tracing.after_send(send(properties), stored())
     await asyncio.sleep(0)
     fields = written[0][2].split("\x01")

@@ -42,7 +42,7 @@ async def test_a_policy_that_cannot_be_read_is_refused_and_nothing_changes(side)
     assert side.consuming.groups.find("g").retry_max_times == 16
 
 
-async def test_a_policy_is_there_after_a_restart(side, tmp_path):
+async def test_a_policy_survives_a_restart(side, tmp_path):
     await put(side, attributes={"gantry.retryPolicy": "exponential:initial=1s"})
     again = ReadingSide(tmp_path)
     assert await attributes(again) == {"gantry.retryPolicy": "exponential:initial=1s"}

@@ -1,6 +1,6 @@
-"""What a sender put on a message stays on it while it waits, is sent back, is given back for long, or is dead.
+"""The properties of a message survive a wait, a send-back, a long nack and death.
 
-What may change or come along is listed by way; anything else is a loss, or a leak.
+Each way lists what may change or be added. Anything else is a loss or a leak.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from gantry_wire.record import Record
 
 pytestmark = pytest.mark.anyio
 OURS = {"MSG_REGION", "TRACE_ON", "CLUSTER"}
-"""What the store adds to every send that has none."""
+"""Properties that the store adds to every send without them."""
 ORIGIN = {"RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "__GANTRY_ORIGIN"}
 DIED = {"__GANTRY_DLQ_REASON", "__GANTRY_DLQ_ATTEMPTS", "__GANTRY_DLQ_CONSUMER"}
 PLACE = {"REAL_TOPIC", "REAL_QID"}
@@ -42,7 +42,7 @@ maps = st.dictionaries(names, text, max_size=6).map(
 
 
 def compare(record: Record, sent: dict[str, str], changed: dict[str, str], added: set[str]) -> None:
-    """Assert that a record has what was sent, but for what may change, and nothing beside it but what may be added."""
+    """Assert that a record has the sent properties, apart from allowed changes, and nothing else than allowed additions."""
     found, wanted = record.property_map(), {**sent, **changed}
     assert {name: found.get(name) for name in wanted} == wanted
     assert found.keys() - wanted.keys() <= added | OURS | {"__GANTRY_SETTLED"}
@@ -98,7 +98,7 @@ def test_what_waits_for_a_level_or_an_instant_has_what_was_sent(sent):
 def test_what_is_given_back_for_long_or_too_often_has_what_was_sent(sent, is_dead):
     async def live():
         side, named = LeasingSide(), {"UNIQ_KEY": "U", **sent}
-        named |= {} if is_dead else {"DELAY": "0"}  # none, and yet the sender's
+        named |= {} if is_dead else {"DELAY": "0"}  # no delay, though the sender set it
         side.set_group(retry_max_times=0 if is_dead else 16)
         record = stored(side, named)
         (one,) = side.lease()

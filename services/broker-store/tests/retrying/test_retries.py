@@ -31,7 +31,7 @@ def send(side, reconsume_times, maximum=None, version=479, properties="UNIQ_KEY\
     return peer.answers[0]
 
 
-async def test_a_message_comes_again_until_its_tries_are_used_up(side):
+async def test_a_message_is_retried_until_its_tries_are_used_up(side):
     assert send(side, 3).code == 0
     assert len(side.records(RETRY)) == 1
     assert send(side, 4).code == 0
@@ -40,12 +40,12 @@ async def test_a_message_comes_again_until_its_tries_are_used_up(side):
     assert (dead.write_queue_nums, dead.perm) == (1, 6)
 
 
-async def test_a_client_that_says_how_often_is_heard(side):
+async def test_a_client_may_set_its_number_of_tries(side):
     send(side, 2, maximum=1)
     assert len(side.records(DEAD)) == 1
 
 
-async def test_an_old_client_is_not_asked(side):
+async def test_an_old_client_gets_no_request(side):
     send(side, 2, maximum=1, version=120)
     assert side.records(DEAD) == []
 
@@ -63,7 +63,7 @@ async def test_a_delayed_retry_waits_out_its_level_first(side):
     assert record.reconsume_times == 1
 
 
-async def test_a_dead_letter_keeps_why_it_died(side):
+async def test_a_dead_letter_holds_its_reason(side):
     send(side, 4)
     properties = side.records(DEAD)[0].property_map()
     assert properties["__GANTRY_DLQ_REASON"] == "its 3 tries are used up"

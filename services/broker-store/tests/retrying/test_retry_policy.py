@@ -45,7 +45,7 @@ def test_jitter_stays_within_its_share_and_below_the_cap(chance, times):
         "exponential:initial",
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused_in_words(text):
+def test_unreadable_input_is_refused_with_a_reason(text):
     with pytest.raises(IllegalPolicy, match=r".{10}"):
         parse_policy(text)
 

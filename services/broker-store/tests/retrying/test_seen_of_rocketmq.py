@@ -1,6 +1,6 @@
-"""What a RocketMQ 5.3.3 broker stored for the same requests, property by property, and the units of its queues byte by byte.
+"""What a RocketMQ 5.3.3 broker stored for the same requests: properties one by one, and queue units byte for byte.
 
-Differences are ours by decision: instants to the millisecond, and what begins with `__GANTRY_`.
+Intended differences: instants keep their milliseconds, and properties that begin with `__GANTRY_`.
 """
 
 import pytest
@@ -33,7 +33,7 @@ def send(consumers: Consumers, topic: str = "orders", **properties: str) -> Scri
 
 
 def newest(consumers: Consumers, topic: str, queue_id: int) -> dict[str, str]:
-    """Properties of the newest record of a queue, without ours."""
+    """Return the properties of a queue's newest record, without Gantry's."""
     properties = consumers.side.records(topic, queue_id)[-1].property_map()
     return {name: value for name, value in properties.items() if not name.startswith("__GANTRY_")}
 

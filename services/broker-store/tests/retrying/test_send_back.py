@@ -54,7 +54,7 @@ async def test_a_level_of_the_consumer_s_own_is_taken(consumers):
 
 
 @pytest.mark.parametrize(("times", "level"), [(16, 0), (16, 5), (0, -1), (40, 0)])
-async def test_used_up_or_given_up_it_is_dead_at_once(consumers, times, level):
+async def test_used_up_or_sent_to_dead_letters_it_is_dead_at_once(consumers, times, level):
     await consumers.back(consumers.stored(reconsume_times=times), level=level)
     dead = consumers.side.records(DEAD)[0]
     properties = dead.property_map()
@@ -78,7 +78,7 @@ async def test_a_dead_letter_keeps_the_error_its_consumer_gives(consumers):
 @pytest.mark.parametrize(
     ("version", "asked", "is_dead"), [(479, 2, True), (120, 2, False), (479, None, False)]
 )
-async def test_how_often_is_the_client_s_to_say_from_its_version_on(consumers, version, asked, is_dead):
+async def test_the_client_sets_its_number_of_tries_from_its_version_on(consumers, version, asked, is_dead):
     await consumers.back(consumers.stored(reconsume_times=2), version=version, max_reconsume_times=asked)
     assert bool(consumers.side.records(DEAD)) is is_dead
 
@@ -93,7 +93,7 @@ async def test_a_second_failure_keeps_the_first_origin(consumers):
     assert properties["ORIGIN_MESSAGE_ID"] == consumers.side.records()[0].message_id
 
 
-async def test_what_speaks_of_this_copy_s_way_is_not_taken_along(consumers):
+async def test_properties_of_the_copys_own_way_are_not_copied(consumers):
     properties = {
         "UNIQ_KEY": "U1", "__GANTRY_KEY": "k", "TIMER_DELAY_MS": "0", "TIMER_OUT_MS": "5", "REAL_TOPIC": "x",
     }  # fmt: skip
@@ -175,7 +175,7 @@ async def test_a_log_that_stopped_refuses_so_that_the_consumer_keeps_its_message
     assert consumers.side.records(SCHEDULE_TOPIC, 2) == []
 
 
-async def test_a_count_that_cannot_grow_stays_and_harms_nobody_s_sends(consumers):
+async def test_a_count_at_its_maximum_stays_and_harms_no_send(consumers):
     most = 2**31 - 1
     position = consumers.stored(reconsume_times=most)
     answer = await consumers.back(position)

@@ -13,7 +13,7 @@ from gantry_wire.record import scan_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 FREED_SECONDS_MAX = 45
-"""Less than the minute that a lock lives: what is free before was freed early."""
+"""Less than the minute that a lock lives: a queue that is free before was released early."""
 
 
 def locked(client: Client, name: str, *queues: int) -> list[int]:
@@ -32,7 +32,7 @@ def schedules(client: Client, topic: str, queue_id: int) -> list[dict[str, str]]
     return [record.property_map() for record in scan_records(answer.body)] if answer.code == 0 else []
 
 
-def test_delays_and_send_backs_are_there_after_kill_9(start):  # noqa: F811
+def test_delays_and_send_backs_survive_kill_9(start):  # noqa: F811
     store = start()
     client = Client(store.port)
     sent = client.send(b"a", properties="UNIQ_KEY\x01U1\x02").read(SendReplyHeader)
@@ -61,7 +61,7 @@ def test_delays_and_send_backs_are_there_after_kill_9(start):  # noqa: F811
     assert {timer["TIMER_OUT_MS"] for timer in timers} == {str(timed.deliver_ms)}
 
 
-def test_one_consumer_holds_a_queue_also_across_kill_9_until_it_goes(start):  # noqa: F811
+def test_one_consumer_holds_a_queue_also_across_kill_9_until_it_leaves(start):  # noqa: F811
     store = start()
     assert locked(Client(store.port), "c1", 0, 1) == [0, 1]
     store.kill()
@@ -84,9 +84,9 @@ def test_a_bad_list_of_levels_refuses_the_start(tmp_path):
     from test_broker_store_process import SOURCES
 
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, SOURCES))}
-    words = ["--set", f"store_dir={tmp_path}", "--set", "port=0", "--set", "delay_levels=1s 5s 10"]
+    arguments = ["--set", f"store_dir={tmp_path}", "--set", "port=0", "--set", "delay_levels=1s 5s 10"]
     done = subprocess.run(
-        [sys.executable, "-m", "broker_store", *words],
+        [sys.executable, "-m", "broker_store", *arguments],
         capture_output=True, text=True, timeout=120, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode != 0

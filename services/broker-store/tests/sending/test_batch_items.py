@@ -30,13 +30,13 @@ def properties(draw):
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=30), properties()), min_size=1, max_size=6))
-def test_the_quick_way_reads_what_the_thorough_way_reads(messages):
+def test_the_fast_path_reads_what_the_slow_path_reads(messages):
     items = [BatchItem(3, body, raw) for body, raw in messages]
     assert rows(read_items(encode_batch(items), 0, STAMP)) == [_read(*item, 0, STAMP) for item in items]
 
 
 @pytest.mark.parametrize("key", ["U1", "", "a\x02b", "a\x02", "\x02"])
-def test_the_two_properties_of_every_java_client_take_the_short_way_alike(key, monkeypatch):
+def test_the_two_properties_of_every_java_client_take_the_fast_path_alike(key, monkeypatch):
     item = BatchItem(1, b"x", f"UNIQ_KEY\x01{key}\x02WAIT\x01true\x02".encode())
     assert rows(read_items(encode_batch([item]), 0, STAMP)) == [_read(*item, 0, STAMP)]
     if key == "U1":
@@ -72,7 +72,7 @@ RAW = b"UNIQ_KEY\x01" + b"K" * 32 + b"\x02WAIT\x01true\x02"
         [b"UNIQ_KEY\x01a\x02WAIT\x01true\x02", b"UNIQ_KEY\x01\x02\x02WAIT\x01tru\x01"],
     ],
 )
-def test_what_is_looked_at_together_is_what_each_is_by_itself(raws):
+def test_records_checked_together_give_what_each_gives_alone(raws):
     members = [BatchItem(number, b"x%d" % number, raw) for number, raw in enumerate(raws)]
     each = send_batch._read_each(BatchColumns(*zip(*members, strict=True)), 0, STAMP)
     assert rows(read_items(encode_batch(members), 0, STAMP)) == rows(each)

@@ -81,7 +81,8 @@ def test_the_window_agrees_with_a_plain_dictionary(steps, keys_max, window_ms):
         live = [old for old in order[-keys_max:] if old.store_ms > now - window_ms]
         known = [old for old in live if old.digest == digest]
         found = window.find(digest, now)
-        # Replaced entries leave ghosts that take a place until their time comes: fewer may be remembered, never others.
+        # Replaced entries leave ghosts that occupy a place until their time is over: fewer keys may be
+        # remembered, never others.
         assert found is None or found == known[-1]
         assert found is not None or not known or len(order) > keys_max
         if not asks:

@@ -91,7 +91,7 @@ def test_files_with_nothing_young_go(monkeypatch):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 200), st.integers(0, 255))
-def test_a_flipped_byte_or_a_torn_chunk_ends_what_is_believed(at, value):
+def test_a_flipped_byte_or_a_torn_chunk_ends_the_valid_part(at, value):
     files, window = SimulatedFiles(), filled(2)
     journal = KeyJournal(files, DIRECTORY)
     save(journal, window, 200)
@@ -117,7 +117,7 @@ def test_destroy_forgets_everything():
 
 
 @pytest.mark.parametrize("junk", [b"", b"x", b"GKW1" + b"\0" * 40])
-def test_junk_is_not_believed(junk):
+def test_junk_is_not_trusted(junk):
     files = SimulatedFiles()
     files.make_dirs(DIRECTORY)
     files.open(f"{DIRECTORY}/{7:020d}", create_bytes=0).pwrite(junk, 0)

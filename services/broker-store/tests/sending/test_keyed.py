@@ -29,7 +29,7 @@ def answers(peer):
     return [answer.read(SendReplyHeader) for answer in peer.answers if not answer.code]
 
 
-async def test_a_repeat_is_answered_with_the_first_messages_place(side, peer):
+async def test_a_repeat_is_answered_with_the_first_messages_position(side, peer):
     side.send(peer, properties=keyed("k", "U1"))
     side.flush()
     side.send(peer, properties=keyed("k", "U2"))

@@ -1,4 +1,4 @@
-"""The short way of keyed messages stores the same bytes, judges keys alike and says the same words as the long way."""
+"""The fast path of keyed messages stores the same bytes, judges keys alike and gives the same remarks as the slow path."""
 
 import errno
 
@@ -70,7 +70,7 @@ def sends(draw):
 
 
 class Replay:
-    """A store that takes a script."""
+    """A store that executes a script."""
 
     def __init__(self, *, fast_paths: bool) -> None:
         self.side = SendingSide(message_bytes_max=60_000, fast_paths=fast_paths)
@@ -121,7 +121,7 @@ steps = st.lists(
 
 @settings(max_examples=80, deadline=None)
 @given(steps)
-async def test_both_ways_lead_to_the_same(steps):
+async def test_both_paths_have_the_same_result(steps):
     assert Replay(fast_paths=True).play(steps).outcome() == Replay(fast_paths=False).play(steps).outcome()
 
 
@@ -129,14 +129,14 @@ ENDS = ("", "WAIT\x01true\x02")
 
 
 def keyed_text(draw):
-    """Properties of a keyed message; keys come again now and then."""
+    """Generate properties of a keyed message. Keys repeat sometimes."""
     unique, key = draw(legal_input.names_of_keys), draw(st.one_of(st.sampled_from("kl"), legal_input.texts))
     return f"UNIQ_KEY\x01{unique}\x02__GANTRY_KEY\x01{key}\x02{draw(st.sampled_from(ENDS))}"
 
 
 @settings(max_examples=60, deadline=None)
 @given(legal_input.scripts(keyed_text))
-async def test_both_ways_lead_to_the_same_for_all_legal_names(steps):
+async def test_both_paths_have_the_same_result_for_all_legal_names(steps):
     assert Replay(fast_paths=True).play(steps).outcome() == Replay(fast_paths=False).play(steps).outcome()
 
 

@@ -1,4 +1,4 @@
-"""The short way of plain messages stores the same bytes, shows the same messages and says the same words as the long way."""
+"""The fast path of plain messages stores the same bytes, shows the same messages and gives the same remarks as the slow path."""
 
 import errno
 
@@ -34,7 +34,7 @@ def peer():
 
 
 def deliver(side, peer, opaque, *, topic="orders", queue_id=0, text=None, body=b"hi", code=None, **more):
-    """Hand over a send in one of the two serializations; binary where not said otherwise, as the Java benchmark."""
+    """Submit a send in one of the two serializations, by default binary as in the Java benchmark."""
     kind, oneway = more.pop("kind", BINARY), more.pop("oneway", False)
     header = send_header(
         topic, queue_id, properties=plain(KEY.format(opaque)) if text is None else text, **more
@@ -73,7 +73,7 @@ def sends(draw):
 
 
 class Replay:
-    """A store that takes a script."""
+    """A store that executes a script."""
 
     def __init__(self, *, fast_paths: bool) -> None:
         self.side = SendingSide(message_bytes_max=60_000, fast_paths=fast_paths)
@@ -117,12 +117,12 @@ class Replay:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(sends(), sends(), sends(), st.sampled_from(["end_turn", "flush"])), max_size=16))
-async def test_both_ways_lead_to_the_same(steps):
+async def test_both_paths_have_the_same_result(steps):
     assert Replay(fast_paths=True).play(steps).outcome() == Replay(fast_paths=False).play(steps).outcome()
 
 
 def plain_text(draw):
-    """Properties of a plain message: a unique key, and now and then tags, keys and one of the sender's own."""
+    """Generate properties of a plain message: a unique key, and sometimes tags, keys and a custom one."""
     keys = st.one_of(*[legal_input.names_of_keys] * 4, legal_input.texts)
     text = f"UNIQ_KEY\x01{draw(keys)}\x02WAIT\x01true\x02"
     for name in draw(st.sampled_from([(), (), (), ("TAGS",), ("own", "KEYS")])):
@@ -132,7 +132,7 @@ def plain_text(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(legal_input.scripts(plain_text))
-async def test_both_ways_lead_to_the_same_for_all_legal_names(steps):
+async def test_both_paths_have_the_same_result_for_all_legal_names(steps):
     assert Replay(fast_paths=True).play(steps).outcome() == Replay(fast_paths=False).play(steps).outcome()
 
 
@@ -141,7 +141,7 @@ async def test_plain_messages_of_a_client_share_an_entry_and_are_answered_one_by
         deliver(
             side, peer, opaque, queue_id=opaque % 3, body=b"%d" % opaque, kind=BINARY if opaque % 2 else JSON
         )
-    run, *others = side.appends._open  # the first one opened the topic, the two behind it their queues
+    run, *others = side.appends._open  # the first one opened the topic, the two after it their queues
     assert [type(entry) for entry in others].count(PlainRun) == 1
     assert others[-1].count == 9 - len(others)
     assert side.classes["send"].in_flight == 9
@@ -159,7 +159,7 @@ async def test_plain_messages_of_a_client_share_an_entry_and_are_answered_one_by
     assert run is not others[-1]
 
 
-async def test_the_quick_way_does_what_reading_the_header_does_not(side, peer, monkeypatch):
+async def test_the_fast_path_does_what_parsing_the_header_does_not(side, peer, monkeypatch):
     for opaque in range(3):
         deliver(side, peer, opaque)
     side.flush()
@@ -188,12 +188,12 @@ async def test_what_differs_in_the_header_is_stored_as_it_is(side, peer, kind, o
     assert [getattr(record, name) for record in side.records()] == [usual] * 3 + [value] * 2 + [usual]
 
 
-async def test_the_short_way_is_for_what_the_long_way_took_before(peer):
+async def test_the_fast_path_is_for_what_the_slow_path_took_before(peer):
     side = SendingSide(accept_sends_after_ms=1_700_000_001_000)
     deliver(side, peer, 0)
     deliver(side, peer, 1)
     side.topics.ensure("orders", 4)
-    side.sending.targets.admit(send_header("orders"), peer.remote)  # by another request than a send
+    side.sending.targets.admit(send_header("orders"), peer.remote)  # by a request other than a send
     deliver(side, peer, 2)
     side.flush()
     assert [answer.code for answer in peer.answers] == [1, 1, 1]
@@ -203,7 +203,7 @@ async def test_the_short_way_is_for_what_the_long_way_took_before(peer):
     assert peer.answers[-1].code == 0
 
 
-async def test_a_topic_that_changes_is_looked_at_again(side, peer):
+async def test_a_changing_topic_is_checked_again(side, peer):
     for opaque in range(3):
         deliver(side, peer, opaque)
     side.flush()
@@ -214,7 +214,7 @@ async def test_a_topic_that_changes_is_looked_at_again(side, peer):
     assert [answer.read(SendReplyHeader).durability for answer in peer.answers] == ["fsync"] * 3 + ["written"]
 
 
-async def test_a_run_is_bounded_and_a_large_message_is_one_of_its_own(side, peer):
+async def test_a_run_is_bounded_and_a_large_message_is_a_run_of_its_own(side, peer):
     deliver(side, peer, 0)
     side.flush()
     for opaque in range(1, 8):
@@ -272,7 +272,7 @@ async def test_a_full_disk_refuses_the_run_and_gives_its_offsets_back(side, peer
     assert side.classes["send"].in_flight == 0
 
 
-async def test_a_flush_that_takes_too_long_answers_10_and_the_run_appears_later(side, peer):
+async def test_a_flush_that_takes_too_long_answers_10_and_the_run_becomes_visible_later(side, peer):
     deliver(side, peer, 0)
     side.flush()
     for opaque in (1, 2):

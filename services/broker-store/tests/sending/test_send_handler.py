@@ -50,7 +50,7 @@ async def test_properties_that_the_client_set_are_not_added_again(side, peer):
     assert side.records()[0].property_map()["CLUSTER"] == "mine"
 
 
-async def test_a_missing_unique_key_is_made_and_answered(side, peer):
+async def test_a_missing_unique_key_is_created_and_answered(side, peer):
     side.send(peer, properties={"a": "b"})
     side.flush()
     made = side.records()[0].property_map()["UNIQ_KEY"]
@@ -133,7 +133,7 @@ async def test_an_illegal_topic_name_answers_29(side, peer, topic):
     assert peer.answers[0].code == ResponseCode.INVALID_PARAMETER
 
 
-async def test_an_unknown_topic_is_made_after_the_template(side, peer):
+async def test_an_unknown_topic_is_created_from_the_template(side, peer):
     side.send(peer, "fresh")
     side.flush()
     config = side.topics.find("fresh")
@@ -186,7 +186,7 @@ async def test_a_retry_topic_of_an_unknown_group_answers_26(side, peer):
         {"TRAN_MSG": "true"},
     ],
 )
-async def test_a_batch_with_more_than_plain_messages_is_refused_in_words_and_never_stored_plain(
+async def test_a_batch_with_special_messages_is_refused_with_a_reason_and_never_stored_as_plain(
     side, peer, properties
 ):
     side.send_batch(peer, [(b"a", {}), (b"b", properties)])
@@ -297,7 +297,7 @@ async def test_a_batch_to_a_retry_topic_answers_13(side, peer):
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE])
 @pytest.mark.parametrize(("batch", "stored"), [(True, [b"a", b"b"]), (False, None), (None, None)])
-async def test_the_header_says_what_is_a_batch_whatever_the_code(side, peer, code, batch, stored):
+async def test_the_header_marks_a_batch_whatever_the_code(side, peer, code, batch, stored):
     body = encode_batch([BatchItem(0, b"a", b""), BatchItem(0, b"b", b"")])
     side.ask(peer, code, send_header("orders", batch=batch), body)
     side.flush()

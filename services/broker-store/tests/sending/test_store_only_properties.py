@@ -1,4 +1,4 @@
-"""No way in stores a property that only the store may write, whatever else the sender supplies and wherever it stands."""
+"""No path stores a property that only the store may write, whatever else the sender supplies and wherever it stands."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -50,7 +50,7 @@ def spelled(pairs, *, closed=True):
 
 
 def stored_by(side):
-    """The properties of every record of every queue but the store's own."""
+    """Return the properties of every record in every queue but the store's own."""
     found = []
     for queue in [queue for queue in side.queues.all() if not queue.topic.startswith(GANTRY_SYSTEM_PREFIX)]:
         found += [record.properties for record in side.records(queue.topic, queue.queue_id)]
@@ -69,7 +69,7 @@ def assert_nothing_is_forged(side):
 
 
 def send_thrice(side, code, text, sys_flag):
-    """The later ones meet what the store remembers of the first: lanes, patterns, shapes of halves."""
+    """The later sends meet what the store remembers of the first: templates, patterns, shapes of halves."""
     peer = ScriptedPeer()
     for number in range(3):
         own = text.replace("U1", f"U{number}").replace("k1", f"k{number}")

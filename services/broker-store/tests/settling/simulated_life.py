@@ -1,5 +1,7 @@
-"""One life of a store with two owners and a checker, all chance from one seed: crashes at any step of the disk, power cuts, restarts,
-owners that sleep, die and are replaced, clocks that jump. At the end everything is decided and every record accounted for.
+"""One random life of a store with two owners and a checker, from one seed.
+
+It includes crashes at any step of the disk, power cuts, restarts, owners that sleep, die and are replaced,
+and clocks that jump. At the end everything is decided and every record is accounted for.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ ALL_QUEUES = (
 
 
 class Ends:
-    """Hears what becomes of ordinary decisions."""
+    """Collects results of ordinary decisions."""
 
     def __init__(self, life: Life, side: SettlingSide) -> None:
         self.life, self.side = life, side
@@ -47,21 +49,21 @@ class Ends:
         assert self.side is self.life.side
         for half, is_commit, _, _ in rows:
             item = (HALF_TOPIC, 0, half.offset)
-            assert item not in self.life.told
+            assert item not in self.life.answered
             known = self.side.settling.table.decision(HALF_SOURCE, half.offset)
             assert known is not None
             assert len(known.outputs) == 1 + is_commit
-            self.life.told[item] = SettleResult(half.offset, "settled", known.outputs, known.outcome)
+            self.life.answered[item] = SettleResult(half.offset, "settled", known.outputs, known.outcome)
 
     def left(self, row: Ordinary) -> None:
-        """It was decided before."""
+        """Handle one that was decided before."""
 
     def refused(self, row: Ordinary, refusal: RefusedRequest) -> None:
-        """It waited too long, or the disk failed."""
+        """Handle one that waited too long, or met a disk failure."""
 
 
 class Life:
-    """What happens, and what was told on the way."""
+    """The events of a life, and the answers."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -75,13 +77,13 @@ class Life:
         self.producer = ScriptedPeer()
         self.asked: dict[int, bytes] = {}
         self.acknowledged: set[bytes] = set()
-        self.told: dict[tuple[str, int, int], SettleResult] = {}
+        self.answered: dict[tuple[str, int, int], SettleResult] = {}
         self.ends: TurnBatch = None  # pyright: ignore[reportAttributeAccessIssue]
         self.crashes = 0
         self.number = 0
 
     async def live(self) -> None:
-        await self._begin_anew(self.files)
+        await self._start_again(self.files)
         for _ in range(ACTIONS):
             try:
                 await self._act()
@@ -134,7 +136,7 @@ class Life:
         if owner.sleeps:
             owner.sleeps -= 1
             return
-        owner.take_answers(self.told)
+        owner.take_answers(self.answered)
         chance = self.random.random()
         if chance < 0.05:
             owner.sleeps = self.random.randint(1, 12)
@@ -149,7 +151,7 @@ class Life:
             owner.ask(self.side)
 
     def _check(self, *, all_of_them: bool = False) -> None:
-        """Commit or roll back halves, whoever did so before."""
+        """Commit or roll back halves, decided before or not."""
         queue = self.side.queues.find(HALF_TOPIC, 0)
         offsets = range(queue.max_offset if queue else 0)
         chosen = offsets if all_of_them else [self.random.choice(offsets)] if offsets else []
@@ -160,14 +162,14 @@ class Life:
             for result in results if isinstance(results, list) else ():
                 assert result.status in {"settled", "already"}, result
                 if result.status == "settled":
-                    assert (HALF_TOPIC, 0, result.offset) not in self.told
-                    self.told[(HALF_TOPIC, 0, result.offset)] = result
+                    assert (HALF_TOPIC, 0, result.offset) not in self.answered
+                    self.answered[(HALF_TOPIC, 0, result.offset)] = result
                 assert side is self.side
 
         side.settling.settle(*HALF_SOURCE, None, items, done)
 
     def _end_some(self) -> None:
-        """Decide some halves as producers do: ordinary decisions, several as one entry."""
+        """Decide some halves as producers do: ordinary decisions, several per entry."""
         halves = self.side.records(HALF_TOPIC)
         for record in self.random.sample(halves, min(len(halves), self.random.randint(1, 4))):
             half = ordinary_half(record, record.property_map())
@@ -210,7 +212,7 @@ class Life:
                 self.acknowledged.add(body)
         for owner in self.owners:
             if not owner.sleeps:
-                owner.take_answers(self.told)
+                owner.take_answers(self.answered)
 
     def _time(self) -> None:
         self.side.pass_time(self.random.choice((0.05, 0.5, 1, 3.1)))
@@ -223,7 +225,7 @@ class Life:
             self.files.crash_after = self.random.randint(0, 25)
 
     async def _crash(self) -> None:
-        """The machine or the process is gone; what the disk holds is one of what it may hold."""
+        """End the machine or the process. The disk is one of those it may leave."""
         self.crashes += 1
         while True:
             self.side.thread.shutdown(wait=True)
@@ -238,7 +240,7 @@ class Life:
             if self.crashes < CRASHES_MAX and self.random.random() < 0.3:
                 disk.crash_after = self.random.randint(0, 120)
             try:
-                await self._begin_anew(disk)
+                await self._start_again(disk)
             except Crashed:
                 self.crashes += 1
                 continue
@@ -249,12 +251,12 @@ class Life:
         log = self.side.log
         sectors = range(log.durable_end + 511 & ~511, log.written_end, 512)
         segment = log.segment_at(log.durable_end)
-        # where a start crashed before it made its log there is nothing to tear
+        # where a start crashed before it created its log there is nothing to tear
         if segment is not None and disk.exists(segment.path) and log.written_end <= segment.end:
             start = self.random.choice([log.durable_end, *sectors])
             disk.open(segment.path).pwrite(bytes(log.written_end - start), start - segment.start)
 
-    async def _begin_anew(self, disk: SimulatedFiles) -> None:
+    async def _start_again(self, disk: SimulatedFiles) -> None:
         self.files = disk
         for owner in self.owners:
             owner.reconnect()
@@ -265,9 +267,9 @@ class Life:
         self.ends = TurnBatch(self.side.settling, self.side.appends)
         self.side.settling.slices.items_min = self.random.choice(
             (1, 2, 32)
-        )  # requests are done in several turns, too
+        )  # requests take several turns, too
         self.wall_s, self.steady_s = self.side.wall_s, self.side.monotonic_s
-        disk.crash_after, left = None, disk.crash_after  # the file of topics is no part of this story
+        disk.crash_after, left = None, disk.crash_after  # the file of topics does not matter here
         self.side.topics.ensure("orders", 4)
         await self.side.sending.topics_saver.close()
         disk.crash_after = left
@@ -275,12 +277,12 @@ class Life:
     # --- the end -------------------------------------------------------------------------------------------
 
     async def _end(self) -> None:
-        """Let one owner and the checker finish in peace, restart once more, and count."""
+        """Let one owner and the checker finish undisturbed, restart once more, and count."""
         self.files.crash_after = None
         self._flush()
         self.side.pass_time(86_400)  # more than all steps back of the wall clock together
-        self._flush()  # what a turn had gathered before that day waited too long, and is refused with all that joins it
-        self.side.pass_time(10)  # what was kept until then has renewed the claim of who asked for it
+        self._flush()  # what a turn had collected before that day waited too long, and is refused with all that joins it
+        self.side.pass_time(10)  # what was kept until then has renewed the claim of its owner
         last = Owner("last", self.random)
         self.owners = [last]
         self._check(all_of_them=True)
@@ -299,12 +301,12 @@ class Life:
         self._account(self.side)
         self.wall_s, self.steady_s = self.side.wall_s, self.side.monotonic_s
         self.side.thread.shutdown()
-        await self._begin_anew(self.files.killed())
+        await self._start_again(self.files.killed())
         self._account(self.side)
         self.side.thread.shutdown()
 
     def _account(self, side: SettlingSide) -> None:
-        """Every item is decided by exactly its records; every acknowledged message came out, was cancelled or rolled back."""
+        """Check that every item is decided by exactly its records, and every acknowledged message was delivered, cancelled or rolled back."""
         records = {place: side.records(*place) for place in ALL_QUEUES}
         found: dict[tuple[str, int, int], list[Any]] = {}
         for place, of_queue in records.items():
@@ -319,7 +321,7 @@ class Life:
         for item, marks in found.items():
             assert sorted(mark.number for mark, _, _ in marks) == list(range(1, marks[0][0].total + 1)), item
             self._not_early(side, item, items[item], marks)
-        for item, result in self.told.items():
+        for item, result in self.answered.items():
             expected = {
                 (place.topic, place.queue_id, place.queue_offset, place.position) for place in result.outputs
             }
@@ -328,7 +330,7 @@ class Life:
                 for _, place, record in found[item]
                 if place[0] != MARKS_TOPIC
             }
-            assert expected == now, f"{item} was told to be {result.outcome}"
+            assert expected == now, f"{item} was answered as {result.outcome}"
         self._each_body_once(records, found, items)
 
     def _not_early(

@@ -1,4 +1,4 @@
-"""An owner of system queues as a state machine: it claims, follows, settles, sleeps, dies; it believes what it was told last."""
+"""An owner of system queues as a state machine: it claims, follows, settles, sleeps, dies, and trusts its last answers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _peer_ids = iter(range(1000, 1 << 30))
 
 @dataclass
 class Request:
-    """One SETTLE on its way."""
+    """One SETTLE in flight."""
 
     key: tuple[str, int]
     epoch: int
@@ -39,7 +39,7 @@ class Request:
 
 @dataclass
 class Owner:
-    """One scheduler, or what is left of it."""
+    """One scheduler, or its remains."""
 
     name: str
     random: random.Random
@@ -52,7 +52,7 @@ class Owner:
     peer: ScriptedPeer = field(default_factory=lambda: ScriptedPeer(port=next(_peer_ids)))
 
     def reconnect(self) -> None:
-        """The store died: what was asked is answered by nobody, what is believed stays."""
+        """Reconnect after the store died: open requests get no answer, beliefs stay."""
         self.peer = ScriptedPeer(port=next(_peer_ids))
         self.requests.clear()
 
@@ -102,7 +102,7 @@ class Owner:
         self.next_offsets[key] = max(end, self.next_offsets[key])
 
     def ask(self, side: SettlingSide, *, everything: bool = False) -> None:
-        """Have some of what is believed to be undecided settled: most delivered, some cancelled, some moved."""
+        """Settle some of what it believes undecided: most are delivered, some cancelled, some moved."""
         keys = [key for key in KEYS if self.pending.get(key)]
         if not keys:
             return
@@ -137,8 +137,8 @@ class Owner:
         output = SettleOutput("orders", offset % 4, drop=DROPPED)
         return SettleItem(offset, position, [output], "delivered", at_ms=at_ms)
 
-    def take_answers(self, told: dict[tuple[str, int, int], Any]) -> None:
-        """Read what came; `told` collects what was told to be settled."""
+    def take_answers(self, answered: dict[tuple[str, int, int], Any]) -> None:
+        """Read the answers. `answered` collects those reported as settled."""
         answers, self.peer.answers = self.peer.answers, []
         for answer in answers:
             request = self.requests.pop(answer.opaque, None)
@@ -155,5 +155,5 @@ class Owner:
                     self.pending.get(request.key, {}).pop(result.offset, None)
                 if result.status == "settled":
                     place = (*request.key, result.offset)
-                    assert place not in told, f"{place} was settled twice"
-                    told[place] = result
+                    assert place not in answered, f"{place} was settled twice"
+                    answered[place] = result

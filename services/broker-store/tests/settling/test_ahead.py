@@ -1,4 +1,4 @@
-"""What is asked for ahead of its time is decided at its time: kept until then, overtaken by whoever decides first, refused with its claim."""
+"""Items requested ahead are decided at their time: kept until then, overtaken by an earlier decision, refused with their claim."""
 
 import pytest
 from sending_side import ScriptedPeer
@@ -76,7 +76,7 @@ async def test_what_is_due_already_does_not_wait_for_the_rest_of_its_request(sid
     assert [result.status for result in answers[0]] == ["settled", "settled"]
 
 
-async def test_who_decides_meanwhile_is_the_first(side, peer):
+async def test_an_earlier_decision_meanwhile_wins(side, peer):
     epoch = side.claim(peer).epoch
     answers = side.settle([ahead(side, 0), ahead(side, 1)], epoch=epoch)
     assert side.settled([side.item(0, outcome="cancelled")], epoch=epoch)[0].status == "settled"
@@ -88,7 +88,7 @@ async def test_who_decides_meanwhile_is_the_first(side, peer):
     assert delivered(side) == [b"m1"]
 
 
-async def test_a_claim_that_is_lost_meanwhile_refuses_what_is_kept(side, peer):
+async def test_a_claim_lost_meanwhile_refuses_the_kept_items(side, peer):
     answers = side.settle([ahead(side, 0), ahead(side, 1)], epoch=side.claim(peer).epoch)
     side.settling.closed(peer.id)
     other = side.settle([ahead(side, 0)], epoch=side.claim(ScriptedPeer(port=2), owner="s2").epoch)
@@ -113,7 +113,7 @@ async def test_what_lies_too_far_ahead_is_not_kept(side, peer):
     assert side.settling.ahead.waiting == 0
 
 
-async def test_no_more_is_kept_than_there_is_room_for(side, peer):
+async def test_no_more_is_kept_than_fits(side, peer):
     epoch = side.claim(peer).epoch
     side.settling.ahead.waiting = ITEMS_MAX
     with pytest.raises(RefusedRequest, match="OVERLOAD"):

@@ -1,4 +1,4 @@
-"""Claims: one owner at a time, known by an epoch that never comes again."""
+"""Claims: one owner at a time, identified by an epoch that never repeats."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def claim(claims, owner="a", now_ms=0, peer=1, ttl_ms=3000):
     return claims.claim(KEY, owner, "h:1", ttl_ms, peer, now_ms)
 
 
-def test_a_claim_is_its_owners_until_its_time_is_over():
+def test_a_claim_belongs_to_its_owner_until_it_expires():
     claims = table()
     first = claim(claims)
     with pytest.raises(RefusedRequest) as refused:
@@ -49,7 +49,7 @@ def test_a_claim_is_its_owners_until_its_time_is_over():
     assert claim(claims, "b", 3000).epoch > first.epoch
 
 
-def test_renewing_keeps_the_epoch_and_the_time_runs_anew():
+def test_renewing_keeps_the_epoch_and_restarts_the_time():
     claims = table()
     first = claim(claims)
     epoch = first.epoch
@@ -76,7 +76,7 @@ def test_an_epoch_that_was_replaced_released_or_closed_is_over():
     assert claim(claims, "b", 3000).epoch > third.epoch
 
 
-def test_a_claim_that_nobody_took_over_goes_on_after_its_time():
+def test_an_expired_claim_without_a_new_owner_continues():
     claims = table()
     epoch = claim(claims).epoch
     claims.check(KEY, epoch, 9000)
@@ -131,7 +131,7 @@ def test_epochs_only_rise_and_stay_below_those_of_the_next_start(draw):
         ("a", "a"),
     ],
 )
-def test_nobody_is_told_the_random_part_of_an_owner_which_could_renew_its_claim(owner, shown):
+def test_the_random_part_of_an_owner_stays_secret_because_it_could_renew_its_claim(owner, shown):
     claims = table()
     held = claim(claims, owner)
     assert held.shown_owner == shown
@@ -195,7 +195,7 @@ async def test_claim_settle_state_and_holder_over_the_wire(peer):
     assert peer.answers[-1].read(StoreTimeReplyHeader).store_time_ms == side.clock.now_ms()
 
 
-async def test_an_owner_that_was_replaced_decides_nothing(peer):
+async def test_a_replaced_owner_decides_nothing(peer):
     side = SettlingSide()
     side.topics.ensure("orders", 4)
     side.delayed(peer)
@@ -232,7 +232,7 @@ async def test_no_epoch_outlives_a_restart_of_the_store(peer):
         ("a", 3000, 0, ""),
     ],
 )
-async def test_what_no_claim_can_be_is_refused_in_words(peer, owner, ttl_ms, queue_id, topic):
+async def test_an_impossible_claim_is_refused_with_a_reason(peer, owner, ttl_ms, queue_id, topic):
     side = SettlingSide()
     header = ClaimHeader(topic=topic, queue_id=queue_id, owner=owner, address="h:1", ttl_ms=ttl_ms)
     side.ask(peer, GantryCode.CLAIM_QUEUE, header)
@@ -242,7 +242,7 @@ async def test_what_no_claim_can_be_is_refused_in_words(peer, owner, ttl_ms, que
 @pytest.mark.parametrize(
     "body", [b"", b"{}", b'{"items":[{"offset":-1,"position":0}]}', b'{"items":1}', b"[" * 5000]
 )
-async def test_a_body_that_is_none_is_refused_in_words(peer, body):
+async def test_a_malformed_body_is_refused_with_a_reason(peer, body):
     side = SettlingSide()
     epoch = side.claim(peer).epoch
     side.ask(peer, GantryCode.SETTLE, SettleHeader(topic=SCHEDULE_TOPIC, queue_id=0, epoch=epoch), body)
@@ -258,7 +258,7 @@ async def test_a_queue_that_does_not_exist_cannot_be_claimed(peer, topic, queue_
 
 
 @pytest.mark.parametrize(
-    ("remote", "named", "told", "any_host"),
+    ("remote", "named", "shown", "any_host"),
     [
         ("10.0.0.7", "10.0.0.7:10921", "10.0.0.7:10921", False),
         ("10.0.0.7", "10.0.0.99:22", "10.0.0.7:22", False),
@@ -268,7 +268,7 @@ async def test_a_queue_that_does_not_exist_cannot_be_claimed(peer, topic, queue_
     ],
 )
 async def test_gateways_are_sent_to_the_host_that_claimed_and_to_no_other_unless_the_store_is_set_so(
-    remote, named, told, any_host
+    remote, named, shown, any_host
 ):
     side = SettlingSide(claim_any_host=any_host)
     side.topics.ensure(SCHEDULE_TOPIC, 1)
@@ -278,4 +278,4 @@ async def test_gateways_are_sent_to_the_host_that_claimed_and_to_no_other_unless
         side.ask(peer, GantryCode.CLAIM_QUEUE, header)
         assert peer.answers[-1].code == ResponseCode.SUCCESS
         side.ask(peer, GantryCode.CLAIM_HOLDER, ClaimHolderHeader(topic=SCHEDULE_TOPIC, queue_id=0))
-        assert peer.answers[-1].read(ClaimHolderReplyHeader).address == told
+        assert peer.answers[-1].read(ClaimHolderReplyHeader).address == shown

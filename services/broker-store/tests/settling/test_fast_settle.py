@@ -1,4 +1,4 @@
-"""The short way of ordinary decisions: not a byte differs from what the long way writes, and what is not ordinary goes the long way."""
+"""The fast path of ordinary decisions writes the same bytes as the slow path, and leaves everything else to it."""
 
 import pytest
 from sending_side import ScriptedPeer
@@ -66,7 +66,7 @@ def lived(flush: str, ip: str) -> tuple[bytes, list[object]]:
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize("flush", ["sync", "async"])
-async def test_both_ways_write_the_same_log_and_say_the_same(flush, ip, monkeypatch):
+async def test_both_paths_write_the_same_log_and_give_the_same_answers(flush, ip, monkeypatch):
     taken: list[bool] = []
     put = FastSettle.put
 

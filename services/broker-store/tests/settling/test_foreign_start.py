@@ -1,4 +1,4 @@
-"""The first start over another broker's directory, stopped in the middle: the next one still knows what that broker delivered."""
+"""The first start over another broker's directory, stopped halfway: the next one still knows what that broker delivered."""
 
 import pytest
 from sending_side import HOST, ScriptedPeer
@@ -25,7 +25,10 @@ async def left_by_another_broker(abort):
 
 
 def begin(side, slices):
-    """Begin a start and stop it after so many slices, as SIGTERM does; None: killed when it was opened, before it logged anything."""
+    """Begin a start and stop it after this many slices, as SIGTERM does.
+
+    None: kill it after the opening, before it logs anything.
+    """
     opening = Opening(side.settings, side.files, side.clock, HOST)
     running = opening.run()
     if slices is None:

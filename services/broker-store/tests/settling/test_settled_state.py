@@ -1,4 +1,4 @@
-"""What is known of decided items over restarts: replay, snapshots, their loss; what retention must keep; copies for RocketMQ."""
+"""Decided items across restarts: replay, snapshots, their loss; what retention must keep; copies for RocketMQ."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -63,7 +63,7 @@ async def test_a_snapshot_is_taken_with_the_checkpoint_and_the_rest_replayed(pee
 
 
 @pytest.mark.parametrize("harm", ["lost", "damaged", "older"])
-async def test_a_snapshot_that_does_not_fit_is_made_again_from_the_log(peer, harm):
+async def test_a_snapshot_that_does_not_match_is_rebuilt_from_the_log(peer, harm):
     side = await half_decided(peer)
     await side.sending.checkpoints.take()
     older = side.files.read_bytes(SNAPSHOT)
@@ -80,7 +80,7 @@ async def test_a_snapshot_that_does_not_fit_is_made_again_from_the_log(peer, har
     assert state(again) == (2, [(4, 6)])
 
 
-async def test_a_snapshot_that_knows_more_than_the_log_holds_is_not_believed(peer):
+async def test_a_snapshot_ahead_of_the_log_is_not_trusted(peer):
     side = await half_decided(peer, decided=())
     start = side.log.end
     side.settled([side.item(0, deliver())])
@@ -216,13 +216,13 @@ async def test_a_deletion_below_a_snapshot_takes_nothing_from_it(peer):
             await asyncio.sleep(0)
     side.topics.ensure("%DLQ%g", 1)
     side.settled([side.item(1, deliver("%DLQ%g"), topic="orders")], topic="orders", group="g")
-    # A crash came between the snapshot of a checkpoint and its note: the walk begins below the deletion.
+    # A crash came between a checkpoint's snapshot and its note: the walk begins below the deletion.
     side.store.snapshots.save("settled", side.settling.table.snapshot(side.log.end), side.log.end)
     again = side.reopen()
     assert again.settling.table.is_settled(("orders", 0, "g"), 1)
 
 
-async def test_decisions_go_on_while_sends_are_refused_for_want_of_space(peer):
+async def test_decisions_continue_while_sends_are_refused_for_lack_of_space(peer):
     side = await half_decided(peer, decided=())
     side.log.mark_disk_full(full=True)
     side.send(peer)

@@ -79,7 +79,7 @@ async def test_settling_twice_in_one_batch_and_later_makes_one_message(side):
     assert side.outcomes() == [(b"m1", 1)]
 
 
-async def test_already_is_said_only_when_the_earlier_decision_is_durable(side):
+async def test_already_is_answered_only_when_the_earlier_decision_is_durable(side):
     side.settle([side.item(1, deliver())])
     side.end_turn()
     again = side.settle([side.item(1, deliver())])

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.crash]
 MIB = 1024 * 1024
 ITEMS = 9
 COPIES = {0: 1, 1: 1, 2: 3, 3: 0, 4: 2, 5: 1, 6: 0, 7: 2, 8: 1}
-"""How many messages result from each item; each of 2 and 4 has an op message too."""
+"""Number of output messages of each item. Items 2 and 4 have an op message too."""
 OP = SettleOutput(OP_HALF_TOPIC, 0, None, b"0,", {"TAGS": "d"}, properties="none")
 
 
@@ -29,13 +29,13 @@ def outputs(offset: int) -> list[SettleOutput]:
 
 
 class Day:
-    """Nine delayed items, some decided, a checkpoint between, the roll into a new segment, a stop in order."""
+    """Nine delayed items, some decided, a checkpoint between, the roll into a new segment, an orderly stop."""
 
     def __init__(self, flush: str = "sync") -> None:
         self.files = SimulatedFiles()
         self.peer = ScriptedPeer()
         self.flush = flush
-        self.told: set[int] = set()
+        self.reported: set[int] = set()
         self.items: set[int] = set()
 
     async def live(self) -> None:
@@ -57,13 +57,13 @@ class Day:
 
     def settle(self, side: SettlingSide, offsets: list[int], epoch: int) -> None:
         items = [side.item(offset, *outputs(offset)) for offset in offsets]
-        self.told.update(result.offset for result in side.settled(items, epoch=epoch))
+        self.reported.update(result.offset for result in side.settled(items, epoch=epoch))
 
 
 def check(day: Day, disk: SimulatedFiles, *, is_durable: bool) -> None:
     """Open what is left, look, decide everything again, look again, open once more."""
     side = SettlingSide(disk, 1_700_000_100.0, segment_bytes=MIB)
-    look(side, day.told if is_durable else set())
+    look(side, day.reported if is_durable else set())
     queue = side.queues.find(SCHEDULE_TOPIC, 0)
     there = range(queue.max_offset if queue else 0)
     assert not is_durable or day.items <= set(there)
@@ -76,7 +76,7 @@ def check(day: Day, disk: SimulatedFiles, *, is_durable: bool) -> None:
 
 
 def look(side: SettlingSide, decided: set[int]) -> None:
-    """Whatever is decided, and nothing else, has exactly its records; what was told to be decided is."""
+    """Check that exactly the decided items have their records, and that items reported as decided are."""
     records = [
         record
         for topic, queue_id in (
@@ -94,7 +94,7 @@ def look(side: SettlingSide, decided: set[int]) -> None:
     for offset, found in count.items():
         assert found == max(len(outputs(offset)), 1), f"item {offset} has {found} records"
         assert side.settling.table.is_settled((SCHEDULE_TOPIC, 0, ""), offset)
-    assert decided <= set(count), "told to be decided, and it is not"
+    assert decided <= set(count), "reported to be decided, and it is not"
     settled = {offset for offset in COPIES if side.settling.table.is_settled((SCHEDULE_TOPIC, 0, ""), offset)}
     assert settled == set(count)
 
@@ -120,7 +120,7 @@ async def test_a_power_cut_at_any_step_decides_no_item_in_part_or_twice(flush, c
 
 
 @crashes(sampled=30)
-async def test_a_kill_at_any_step_loses_no_decision_that_was_told(crashes_max, seed):
+async def test_a_kill_at_any_step_loses_no_answered_decision(crashes_max, seed):
     steps = len((await day_until(None)).files.trace)
     for step in chosen_steps(range(1, steps), crashes_max, seed):
         day = await day_until(step)

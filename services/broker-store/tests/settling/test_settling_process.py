@@ -1,4 +1,4 @@
-"""Claim and settle in a real process, asked by the real client: claims end with their connection, decisions outlive kill -9."""
+"""Claim and settle in a real process with the real client: claims end with their connection, decisions survive kill -9."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ def store(tmp_path):
 
 
 async def delayed(address: str, pool: ConnectionPool) -> int:
-    """Send a message with level 1; returns its position."""
+    """Send a message with level 1. Returns its position."""
     client = StoreClient(pool, address)
     await client.create_topic(
         CreateTopicHeader(topic="orders", read_queue_nums=1, write_queue_nums=1, perm=6)

@@ -1,4 +1,4 @@
-"""The table of an item's states, cell by cell: each state is brought about in a store, each question asked."""
+"""The table of an item's states, cell by cell: creates each state in a store and asks each request."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ DOCUMENT = Path(__file__).resolve().parents[4] / "docs" / "protocol.md"
 
 
 def brought_about(state: ItemState) -> tuple[SettlingSide, SettleItem]:
-    """A store with an item in a state."""
+    """Return a store with an item in a state."""
     peer, settings = ScriptedPeer(), {"segment_bytes": 1024 * 1024}
     side = SettlingSide(**settings)
     side.topics.ensure("orders", 4)
@@ -53,7 +53,7 @@ def brought_about(state: ItemState) -> tuple[SettlingSide, SettleItem]:
 
 @pytest.mark.parametrize("ask", Ask)
 @pytest.mark.parametrize("state", ItemState)
-async def test_every_state_answers_every_question_as_the_table_says(state, ask):
+async def test_every_state_answers_every_request_as_the_table_says(state, ask):
     side, item = brought_about(state)
     before = side.outcomes()
     item.outputs = [] if ask is Ask.DROP else [deliver()]
@@ -96,7 +96,7 @@ def test_documented_fields_are_the_fields_of_the_header(code):
     assert fields == {info.encode_name: info.required for info in msgspec.structs.fields(HEADERS[code])}
 
 
-async def test_a_decision_taken_back_for_want_of_space_is_none():
+async def test_a_decision_taken_back_for_lack_of_space_does_not_count():
     side, peer = SettlingSide(), ScriptedPeer()
     side.topics.ensure("orders", 4)
     body = b"item" * 50_000
@@ -126,7 +126,7 @@ async def test_an_instant_waits_for_the_wall_clock_even_when_store_time_has_pass
     instant = int(side.wall_s * 1000) + 60_000
     item = timed(side, peer, TIMER_DELIVER_MS=str(instant))
     side.wall_s += 3600
-    side.clock.now_ms()  # somebody looked: store time has passed the instant for ever
+    side.clock.now_ms()  # store time has passed the instant for ever
     side.wall_s -= 3600
     assert side.settled([item], topic=TIMER_TOPIC)[0].status == "early"
     side.pass_time(61)

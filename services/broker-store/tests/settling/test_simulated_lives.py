@@ -1,4 +1,7 @@
-"""Many lives of store, owners and checker under a simulated clock and disk. A seed that fails is named with how to live it again."""
+"""Many lives of store, owners and checker under a simulated clock and disk.
+
+A failing seed is printed with the command that repeats it.
+"""
 
 import asyncio
 import os
@@ -10,7 +13,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.crash]
 NORMAL = 40
 LIVES = int(os.environ.get("GANTRY_LIVES", "3000"))
 FIRST = int(os.environ.get("GANTRY_LIFE", "0"))
-"""GANTRY_LIFE=17 GANTRY_LIVES=1 lives seed 17 again."""
+"""GANTRY_LIFE=17 GANTRY_LIVES=1 runs seed 17 again."""
 
 
 async def live(seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Large settle requests are carried out in slices: what arrives in between is handled first, and every item is told once, in order."""
+"""Large settle requests run in slices: what arrives in between comes first, and every item is answered once, in order."""
 
 import pytest
 from sending_side import ScriptedPeer
@@ -18,7 +18,7 @@ def peer():
 
 @pytest.fixture
 async def side(peer):
-    """COUNT delayed messages that are due; no time passes, so that a slice is the smallest."""
+    """COUNT due delayed messages. No time passes, so a slice has the smallest size."""
     side = SettlingSide()
     side.topics.ensure("orders", 4)
     for number in range(COUNT):
@@ -38,7 +38,7 @@ def delivered(side):
 
 
 @pytest.mark.anyio
-async def test_a_turn_takes_one_slice_and_what_arrives_meanwhile_goes_before_the_next(side, peer):
+async def test_a_turn_takes_one_slice_and_what_arrives_meanwhile_precedes_the_next(side, peer):
     answers = ask(side, side.claim(peer).epoch)
     assert side.settling.slices.waiting == 1
     side.end_turn()
@@ -55,7 +55,7 @@ async def test_a_turn_takes_one_slice_and_what_arrives_meanwhile_goes_before_the
 
 
 @pytest.mark.anyio
-async def test_a_request_that_comes_behind_a_long_one_waits_for_its_turn(side, peer):
+async def test_a_request_after_a_long_one_waits_for_its_turn(side, peer):
     epoch = side.claim(peer).epoch
     first = ask(side, epoch)
     second = side.settle([side.item(0, deliver())], epoch=epoch)
@@ -89,7 +89,7 @@ async def test_a_claim_that_is_lost_between_two_slices_refuses_the_rest_and_keep
 
 
 def lined_up(settle):
-    """Slices of which the first turn is used up, and what ends a turn."""
+    """Return slices whose first turn is used up, and a function that ends a turn."""
     turns = []
     slices = Slices(turns.append, lambda: 0.0)
     answers = []
@@ -97,7 +97,7 @@ def lined_up(settle):
     return slices, turns, answers
 
 
-def test_a_later_slice_that_breaks_is_told_and_harms_nobody_behind_it():
+def test_a_failing_later_slice_is_reported_and_harms_no_later_request():
     def broken(items, done):
         if len(taken) == 1:
             raise OSError("no such file")

@@ -1,4 +1,4 @@
-"""Ordinary decisions as one entry: not a byte differs from what the long way writes, and what is not ordinary goes the long way."""
+"""Ordinary decisions as one entry write the same bytes as the slow path, and leave everything else to it."""
 
 import errno
 
@@ -31,7 +31,7 @@ async def begun(side, peer, properties=MESSAGES):
 
 
 async def lived(settings, ip):
-    """Return the log, the answers and what is known of the decisions, of a life in which halves are decided and decided again."""
+    """Return the log, the answers and the recorded decisions of a life in which halves are decided repeatedly."""
     side, peer = TransactionsSide(**settings), ScriptedPeer(ip)
     for key in range(3):
         await side.begin(peer, f"R{key}", 1)
@@ -43,16 +43,16 @@ async def lived(settings, ip):
     await side.settled()
     table = side.sending.settling.table
     known = [table.decision(SOURCE, half.queue_offset) for half in halves]
-    told = [(one.outputs, one.outcome, one.time_ms) for one in known]
+    remembered = [(one.outputs, one.outcome, one.time_ms) for one in known]
     units = [side.queues.find("orders", n).read(0, 99) for n in range(3)]
     data = side.log.read_nowait(0, side.log.visible_end)
     assert data is not None
-    return data, units, sorted(peer.answers, key=lambda answer: answer.opaque), told
+    return data, units, sorted(peer.answers, key=lambda answer: answer.opaque), remembered
 
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize("flush", ["sync", "async"])
-async def test_both_ways_write_the_same_log_and_say_the_same(flush, ip, monkeypatch):
+async def test_both_paths_write_the_same_log_and_give_the_same_answers(flush, ip, monkeypatch):
     short = await lived({"flush": flush}, ip)
     monkeypatch.setattr(RecentHalves, "take", lambda *_: None)
     assert await lived({"flush": flush}, ip) == short, "by records that were read"
@@ -60,7 +60,7 @@ async def test_both_ways_write_the_same_log_and_say_the_same(flush, ip, monkeypa
     assert await lived({"flush": flush}, ip) == short, "each by itself, planned"
 
 
-async def test_what_was_decided_by_another_way_meanwhile_goes_the_long_way():
+async def test_what_was_decided_otherwise_meanwhile_takes_the_slow_path():
     side, peer = TransactionsSide(), ScriptedPeer()
     halves = await begun(side, peer, [{}, {}, {}])
     await side.check(peer, 1)
@@ -99,7 +99,7 @@ async def test_a_full_disk_leaves_all_of_them_open_to_be_decided_again():
     assert side.records("orders", 0) == []
 
 
-async def test_one_topic_that_is_gone_holds_no_other_up():
+async def test_a_missing_topic_delays_no_other():
     side, peer = TransactionsSide(), ScriptedPeer()
     side.topics.ensure("other", 1)
     gone = await side.begin(peer, "U1", 0, topic="other")

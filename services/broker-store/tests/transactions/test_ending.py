@@ -37,7 +37,7 @@ async def test_a_commit_brings_the_message_to_its_queue_and_an_op_message_behind
     assert (op.body, op.queue_id, op.position) == (b"0", 0, record.position + record.size)
 
 
-async def test_the_message_keeps_what_the_half_said_byte_for_byte(side, peer):
+async def test_the_message_keeps_the_halfs_content_byte_for_byte(side, peer):
     half = await side.begin(peer, x="1")
     await side.end(peer, half)
     (record,) = side.records("orders", 2)
@@ -80,7 +80,7 @@ async def test_neither_commit_nor_rollback_is_ignored(side, peer, decision, from
 
 @pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "remark"),
     [
         ({"producer_group": "other"}, "The producer group wrong"),
         ({"tran_state_table_offset": 5}, "The transaction state table offset wrong"),
@@ -90,16 +90,16 @@ async def test_neither_commit_nor_rollback_is_ignored(side, peer, decision, from
         ({"msg_id": "other", "transaction_id": "other"}, "Find prepared transaction message failed"),
     ],
 )
-async def test_each_mismatch_answers_1_in_rocketmqs_words(side, peer, decision, changes, words):
+async def test_each_mismatch_answers_1_with_rocketmqs_remark(side, peer, decision, changes, remark):
     half = await side.begin(peer)
     answer = await side.end(peer, half, decision, **changes)
-    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, words)
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, remark)
     assert side.ops() == []
     assert side.records("orders", 2) == []
 
 
 async def test_a_message_that_is_no_half_is_not_committed(side, peer):
-    """A plain message with PGROUP, at the very place the request names: RocketMQ would deliver it twice."""
+    """A plain message with PGROUP, exactly at the position in the request: RocketMQ would deliver it twice."""
     side.send(peer, "orders", b"plain", 2, properties={"PGROUP": "pg", "UNIQ_KEY": "U9"})
     await side.settled()
     await side.begin(peer)
@@ -138,7 +138,9 @@ async def test_an_immunity_below_the_time_out_counts_as_that(side, peer):
 
 @pytest.mark.parametrize("first", [COMMIT, ROLLBACK])
 @pytest.mark.parametrize("restart", [False, True])
-async def test_the_same_decision_again_changes_nothing_and_the_opposite_is_told(side, peer, first, restart):
+async def test_the_same_decision_again_changes_nothing_and_the_opposite_is_refused(
+    side, peer, first, restart
+):
     half = await side.begin(peer)
     await side.end(peer, half, first)
     if restart:
@@ -303,7 +305,7 @@ async def test_a_keyed_commit_does_not_count_as_another_send_with_the_key(side, 
 
 @pytest.mark.parametrize("settings", [{"flush": "async"}, {}])
 async def test_a_decision_that_overtakes_the_flush_of_its_half_waits_for_it(peer, settings):
-    """WAIT=false, or asynchronous flush: the half is acknowledged before any reader sees it."""
+    """WAIT=false or asynchronous flush: the half is acknowledged before any reader sees it."""
     side = TransactionsSide(**settings)
     named = {"TRAN_MSG": "true", "PGROUP": "pg", "UNIQ_KEY": "U1", "WAIT": "false"}
     side.send(peer, "orders", b"pay", 2, properties=named)
@@ -340,7 +342,7 @@ async def test_a_committed_delay_is_due_when_it_was_under_another_list_of_levels
 
 
 @pytest.mark.parametrize("way", ["end", "by id"])
-async def test_a_delay_that_was_taken_can_be_committed_under_a_nearer_horizon(way):
+async def test_an_accepted_delay_can_be_committed_under_a_shorter_horizon(way):
     side, peer = TransactionsSide(), ScriptedPeer()
     half = await side.begin(peer, "K", TIMER_DELAY_SEC="864000")
     side = TransactionsSide(side.files.killed(), side.wall_s + 1, delay_horizon_seconds=3600)

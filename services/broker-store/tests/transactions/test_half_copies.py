@@ -1,4 +1,4 @@
-"""A transaction whose half lies in the log more than once is decided once, also over kills and rebuilds; see half_copies.py."""
+"""A transaction with several copies of its half in the log is decided once, across kills and rebuilds; see half_copies.py."""
 
 import random
 
@@ -28,7 +28,7 @@ def orders(side):
 
 
 def rebuilt(side):
-    """Open a copy of the disk with all that is derived from the log made again."""
+    """Open a copy of the disk, and rebuild everything derived."""
     files = side.files.killed()
     files.remove(SNAPSHOT)
     again = TransactionsSide(files, side.wall_s + 1, segment_bytes=side.settings.segment_bytes)
@@ -37,7 +37,7 @@ def rebuilt(side):
 
 
 def reopened(side):
-    """Open a copy of the disk as after a kill: from the last checkpoint and what the log says behind it."""
+    """Open a copy of the disk as after a kill: from the last checkpoint and the log after it."""
     again = TransactionsSide(side.files.killed(), side.wall_s + 1, segment_bytes=side.settings.segment_bytes)
     assert not again.opening.is_rebuild
     return again
@@ -82,7 +82,7 @@ async def test_decisions_of_one_turn_about_two_copies_decide_once():
     assert orders(side) == []
 
 
-async def test_a_copy_that_comes_after_the_decision_is_known_and_put_out_of_the_way():
+async def test_a_copy_that_comes_after_the_decision_is_recognized_and_settled():
     side, peer = TransactionsSide(), ScriptedPeer()
     await side.end(peer, await side.begin(peer, "K"), ROLLBACK)
     late = await side.begin(peer, "K")
@@ -137,7 +137,7 @@ async def test_a_parked_copy_is_decided_by_another_ones_commit():
     assert orders(side) == [b"pay"]
 
 
-async def test_what_a_checker_wants_of_a_copy_is_refused_once_another_is_decided():
+async def test_a_checkers_decision_about_a_copy_is_refused_once_another_is_decided():
     side, peer = TransactionsSide(), ScriptedPeer()
     first, second = await side.begin(peer, "K"), await side.begin(peer, "K")
     await side.end(peer, second, COMMIT)
@@ -168,12 +168,12 @@ step = st.one_of(
 
 
 class Life:
-    """Halves sent again and again, and what was said of their transactions."""
+    """Halves sent repeatedly, and the answers about their transactions."""
 
     def __init__(self):
         self.side, self.peer = TransactionsSide(flush=random.choice(["sync", "async"])), ScriptedPeer()
         self.halves: dict[tuple[str, str], list] = {}
-        self.told: dict[tuple[str, str], str] = {}
+        self.answered: dict[tuple[str, str], str] = {}
 
     async def do(self, what, *about):
         await getattr(self, what)(*about)
@@ -195,7 +195,9 @@ class Life:
             answer = await self.side.end(self.peer, halves[number % len(halves)], code)
             assert answer.code in (0, 604), answer.remark
             first = (
-                self.told.setdefault((key, topic), decision) if answer.code == 0 else self.told[key, topic]
+                self.answered.setdefault((key, topic), decision)
+                if answer.code == 0
+                else self.answered[key, topic]
             )
             assert (first == decision) == (answer.code == 0), "the first decision counts"
 
@@ -203,7 +205,7 @@ class Life:
         body = {"key": key, "decision": decision, "reason": reason, "by": "me"}
         code, view = await self.side.ask_json(self.peer, 9021, body, TransactionView)
         if code == 0:
-            assert self.told.setdefault((key, view.topic), decision) == decision
+            assert self.answered.setdefault((key, view.topic), decision) == decision
 
     async def reason(self, key, decision):
         await self.decide(key, decision, "by hand")
@@ -220,7 +222,7 @@ class Life:
             await self._move(key, topic, number, None, "superseded")
 
     async def _move(self, key, topic, number, to, outcome):
-        """Settle a copy as a checker does, if it still can be; only `superseded` needs that another one goes on."""
+        """Settle a copy as a checker does, if still possible. Only `superseded` requires that another copy continues."""
         side, halves = self.side, self.halves.get((key, topic))
         if not halves:
             return
@@ -262,7 +264,9 @@ class Life:
     def check_promises(self):
         for topic in ("orders", "others"):
             found = [record.property_map()["UNIQ_KEY"] for record in self.side.records(topic, 2)]
-            committed = [key for (key, of), told in self.told.items() if of == topic and told == "commit"]
+            committed = [
+                key for (key, of), answered in self.answered.items() if of == topic and answered == "commit"
+            ]
             assert sorted(found) == sorted(committed), "a commit is visible once, a rollback never"
 
 
@@ -288,7 +292,7 @@ def test_lives_with_halves_sent_again_decide_each_transaction_once(steps, seed):
 
 
 @given(st.binary(max_size=60))
-def test_a_snapshot_of_another_shape_is_refused_and_leaves_nothing(data):
+def test_a_snapshot_of_another_format_is_refused_and_loads_nothing(data):
     copies = HalfCopies(queues=None, settled=None)  # type: ignore[arg-type]
     if not copies.load(data, 0):
         assert copies._decided == {} == copies._open

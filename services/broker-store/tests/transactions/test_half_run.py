@@ -1,4 +1,4 @@
-"""Halves of one client that follow each other: one entry of the group commit, and as if each had come by itself."""
+"""Consecutive halves of one client: one entry of the group commit, with the results of single ones."""
 
 import errno
 
@@ -30,13 +30,13 @@ def send_halves(side, peer, numbers, **more):
 
 
 def without_run(side, monkeypatch):
-    """Have every half prepared by itself."""
+    """Prepare every half separately."""
     for way in ("_take_half", "_take_known_half"):
         monkeypatch.setattr(side.sending._sends, way, lambda *_: False)
 
 
 @pytest.mark.parametrize("flush", ["sync", "async"])
-async def test_a_run_stores_and_says_what_single_halves_do(flush, monkeypatch):
+async def test_a_run_stores_and_answers_as_single_halves_do(flush, monkeypatch):
     lives = []
     for is_run in (True, False):
         side, peer, other = SendingSide(flush=flush), ScriptedPeer(), ScriptedPeer("::1", 2)

@@ -1,4 +1,4 @@
-"""What a transactional send becomes in the log, and what its sender is told."""
+"""The stored form of a transactional send, and the answer to its sender."""
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
@@ -57,13 +57,13 @@ async def test_a_half_keeps_the_tags_code_of_its_message(side, peer):
     assert int.from_bytes(unit[12:], "big") == tags_code("a")
 
 
-async def test_real_topic_that_a_client_made_up_does_not_count(side, peer):
+async def test_a_real_topic_set_by_the_client_does_not_count(side, peer):
     send_half(side, peer, {**HALF, "REAL_TOPIC": "RMQ_SYS_TRACE_TOPIC", "REAL_QID": "9"})
     named = side.records(HALF_TOPIC)[0].property_map()
     assert (named["REAL_TOPIC"], named["REAL_QID"]) == ("orders", "2")
 
 
-async def test_without_a_producer_group_nobody_could_be_asked(side, peer):
+async def test_without_a_producer_group_no_producer_can_be_checked(side, peer):
     send_half(side, peer, {"TRAN_MSG": "true", "UNIQ_KEY": "U1"})
     assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
     assert "PGROUP" in peer.answers[0].remark
@@ -113,7 +113,7 @@ async def test_a_half_and_a_plain_message_do_not_share_a_key(side, peer):
 @pytest.mark.parametrize(
     "delay", [{"DELAY": "soon"}, {"TIMER_DELAY_SEC": "x"}, {"TIMER_DELAY_SEC": str(41 * 86_400)}]
 )
-async def test_a_delay_that_cannot_be_had_is_refused_at_the_begin(side, peer, delay):
+async def test_an_impossible_delay_is_refused_at_the_begin(side, peer, delay):
     send_half(side, peer, {**HALF, **delay})
     assert peer.answers[0].code == ResponseCode.MESSAGE_ILLEGAL
     assert side.records(HALF_TOPIC) == []

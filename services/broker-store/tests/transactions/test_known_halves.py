@@ -1,4 +1,4 @@
-"""Halves stored by their shape: the same bytes as when they are read, and only where nothing but the unique key differs."""
+"""Halves stored by their shape have the same bytes as parsed ones, and only where nothing but the unique key differs."""
 
 import pytest
 from sending_side import ScriptedPeer, SendingSide
@@ -42,7 +42,7 @@ async def test_a_half_by_its_shape_is_stored_and_answered_as_one_that_was_read(m
     )
 
 
-async def test_a_topic_that_changed_is_looked_at_again():
+async def test_a_changed_topic_is_checked_again():
     side, peer = SendingSide(), ScriptedPeer()
     side.topics.ensure("orders", 4)
 

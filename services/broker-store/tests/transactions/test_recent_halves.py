@@ -1,4 +1,4 @@
-"""Halves that are remembered: what is decided from memory is what lies in the log, and memory stays bounded."""
+"""Remembered halves: a decision from memory equals one from the log, and memory stays bounded."""
 
 import pytest
 from sending_side import ScriptedPeer

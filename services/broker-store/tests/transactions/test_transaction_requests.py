@@ -1,4 +1,4 @@
-"""9021, 9023, 9024, 9025 and 323: single transactions by their key, and checks pushed to producers."""
+"""Requests 9021, 9023, 9024, 9025 and 323: single transactions by their key, and checks pushed to producers."""
 
 import msgspec
 import pytest
@@ -124,7 +124,7 @@ def question(half, record, **changes):
     return AskProducer(**{**fields, **changes})
 
 
-async def test_a_check_is_pushed_to_a_living_client_with_the_message_as_it_was_sent(side, peer):
+async def test_a_check_is_pushed_to_a_live_client_with_the_message_as_sent(side, peer):
     half = await side.begin(peer)
     record = side.records(HALF_TOPIC)[0]
     ask = question(half, record)
@@ -146,7 +146,7 @@ async def test_a_check_is_pushed_to_a_living_client_with_the_message_as_it_was_s
     assert (shown.topic, shown.queue_id, shown.body) == (b"orders", 2, b"pay")
 
 
-async def test_checks_go_round_the_clients_and_past_those_that_close(side, peer):
+async def test_checks_rotate_over_the_clients_and_skip_closing_ones(side, peer):
     half = await side.begin(peer)
     ask = question(half, side.records(HALF_TOPIC)[0])
     producers = [side.connect_producer(port=port) for port in (41_000, 41_001, 41_002)]

@@ -1,4 +1,4 @@
-"""Decisions in the group commit: a batch that waited too long refuses its sends, and carries its decisions out all the same."""
+"""Decisions in the group commit: a batch that waited too long refuses its sends but carries out its decisions."""
 
 import pytest
 from sending_side import ScriptedPeer

@@ -1,4 +1,4 @@
-"""A sending side with its transactions, over a simulated disk: moved by hand, answers kept."""
+"""A sending side with its transactions over a simulated disk: moved by the test, answers kept."""
 
 import asyncio
 
@@ -35,17 +35,17 @@ class TransactionsSide(SendingSide):
         self.table.add_all(self.transactions.commands())
 
     async def in_loop(self, function, *arguments):
-        """Read at once: the simulated disk never makes anybody wait."""
+        """Read at once: the simulated disk never waits."""
         return function(*arguments)
 
     async def settled(self):
-        """Let everything that was asked for come to its end: turns, flushes, coroutines."""
+        """Let every pending action finish: turns, flushes, coroutines."""
         for _ in range(12):
             self.flush()
             await asyncio.sleep(0)
 
     async def begin(self, peer, key="U1", queue_id=2, topic="orders", body=b"pay", group="pg", **properties):
-        """Send a half; returns the answer to it."""
+        """Send a half. Returns its answer."""
         named = {"TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": key, **properties}
         self.send(peer, topic, body, queue_id, properties=named)
         await self.settled()
@@ -53,7 +53,7 @@ class TransactionsSide(SendingSide):
         return peer.answers[-1].read(SendReplyHeader)
 
     async def end(self, peer, half, decision=COMMIT, *, oneway=False, **changes):
-        """Send 37 about a half as its answer described it; returns what came back, None where nothing did."""
+        """Send 37 about a half as its answer described it. Returns the reply, None if there was none."""
         header = self.end_header(half, decision, **changes)
         before = len(peer.answers)
         self.ask(peer, RequestCode.END_TRANSACTION, header, oneway=oneway)
@@ -74,7 +74,7 @@ class TransactionsSide(SendingSide):
         return EndTransactionHeader(**fields)
 
     async def ask_json(self, peer, code, body, kind=None):
-        """Ask a private question; returns (code, body or fields)."""
+        """Send a private request. Returns (code, body or fields)."""
         import msgspec
 
         before = len(peer.answers)
@@ -86,7 +86,10 @@ class TransactionsSide(SendingSide):
         return 0, decode_body(answer.body, kind)
 
     async def check(self, peer, offset, times=1):
-        """Do what a checker does before it asks a producer: settle a half into its next copy. Returns the copy's offset."""
+        """Do what a checker does before it pushes a check: settle a half into its next copy.
+
+        Returns the copy's offset.
+        """
         return await self.move(peer, offset, HALF_TOPIC, {"TRANSACTION_CHECK_TIMES": str(times)}, "checked")
 
     async def park(self, peer, offset):

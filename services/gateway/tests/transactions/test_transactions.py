@@ -294,7 +294,7 @@ async def test_the_description_is_complete(client):
 
 async def test_a_commit_whose_topic_is_gone_names_the_topic_and_is_no_unknown_transaction(client, system):
     made = await begin(client)
-    words = "the transaction is as open as before: topic[orders] not exist; make the topic again and commit, or roll back"
+    words = "the transaction is still open: topic[orders] not exist; create the topic again and commit, or roll back"
     system.transactions.refuse = StoreRefused(17, words)
     problem = check(await client.post(f"/v1/transactions/{made['transactionId']}:commit"), 409, "topic")
     assert (problem["code"], problem["retryable"], problem["detail"]) == ("TOPIC_NOT_EXIST", False, words)

@@ -59,7 +59,7 @@ class CleaningHandlers:
 
     async def _delete_log(self) -> None:
         count = await self.cleaner().delete_expired()
-        _log.info("expired segments deleted by order", segments=count)
+        _log.info("expired segments deleted on request", segments=count)
 
 
 async def _done(command: Command, work: Awaitable[None]) -> bytes:

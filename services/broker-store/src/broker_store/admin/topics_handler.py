@@ -198,7 +198,7 @@ class TopicHandler:
             if error is None:
                 self.when_known(lambda: peer.send(encode_response(ResponseCode.SUCCESS, command.opaque)))
             else:
-                remark = f"the topic is in force but could not be saved ({error}); it is tried again"
+                remark = f"the topic is active but could not be saved ({error}); the save is retried"
                 peer.send(encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark))
 
         self._saver.when_saved(answer)

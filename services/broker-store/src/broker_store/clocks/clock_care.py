@@ -23,7 +23,7 @@ class ClockKeeping:
     def __init__(self, clock: StoreClock) -> None:
         self._clock = clock
         self._kept_s = clock.monotonic()
-        self._believed_s = clock.wall.offset_s
+        self._trusted_s = clock.wall.offset_s
         self._planned: Shift | None = None
         self._is_open = False
         """The saved note holds a shift that has not happened yet."""
@@ -31,13 +31,13 @@ class ClockKeeping:
     def due(self) -> ClockNote | None:
         """Return the note to save now, None while the saved one is valid."""
         clock = self._clock
-        now_s, believed_s = clock.monotonic(), clock.wall.offset_s
+        now_s, trusted_s = clock.monotonic(), clock.wall.offset_s
         self._planned = planned = clock.plan()
         is_over = self._is_open and not clock.is_planned  # it happened, or the wall clock has stepped again
-        has_moved = abs(believed_s - self._believed_s) >= STEP_SECONDS_MIN
+        has_moved = abs(trusted_s - self._trusted_s) >= STEP_SECONDS_MIN
         if planned is None and not is_over and not has_moved and now_s - self._kept_s < KEEP_SECONDS:
             return None
-        self._kept_s, self._believed_s, self._is_open = now_s, believed_s, planned is not None
+        self._kept_s, self._trusted_s, self._is_open = now_s, trusted_s, planned is not None
         return clock.note(planned)
 
     def written(self) -> None:
@@ -55,7 +55,7 @@ class ClockCare:
         self._thread = thread
         self._keeping = ClockKeeping(clock)
         self._steps = clock.wall.steps
-        self._believed_s = clock.wall.offset_s
+        self._trusted_s = clock.wall.offset_s
         self._is_said = False
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class ClockCare:
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, store_clock_note, self._file, note)
         except OSError as error:
-            _log.warning("what is known of the clocks cannot be kept", path=self._file.path, error=str(error))
+            _log.warning("the clock note cannot be saved", path=self._file.path, error=str(error))
         else:
             self._keeping.written()
 
@@ -82,19 +82,19 @@ class ClockCare:
         wall = self._clock.wall
         if wall.steps > self._steps:
             _log.warning(
-                "the wall clock stepped: store time does not follow before it has stayed there",
+                "the wall clock stepped: store time follows once the step has lasted",
                 seconds=round(wall.step_s, 1), after_seconds=wall.lasts_s,
             )  # fmt: skip
         elif wall.is_stepping and not wall.is_known and not self._is_said:
             _log.warning(
-                "the machine was started again, and the wall clock is off the last time known: it is believed after a while",
+                "the machine restarted, and the wall clock differs from the last known time: it is trusted after a while",
                 seconds=round(wall.step_s, 1), after_seconds=wall.lasts_s,
             )  # fmt: skip
             self._is_said = True
-        moved_s, self._believed_s = wall.offset_s - self._believed_s, wall.offset_s
+        moved_s, self._trusted_s = wall.offset_s - self._trusted_s, wall.offset_s
         if abs(moved_s) >= 1:
             _log.warning(
-                "the wall clock is believed again", moved_seconds=round(moved_s, 1),
+                "the wall clock is trusted again", moved_seconds=round(moved_s, 1),
                 store_time_ahead_seconds=round(-self._clock.difference_s(), 1),
             )  # fmt: skip
         self._steps = wall.steps

@@ -49,6 +49,6 @@ class SteadyWall:
         """Whether the wall clock has stepped and stayed there."""
         return self.is_stepping and steady_s - self._stepped_at_s >= self.lasts_s
 
-    def believe(self) -> None:
+    def trust(self) -> None:
         """Trust the step."""
         self.offset_s, self.is_stepping, self.is_known = self._stepped_offset_s, False, True

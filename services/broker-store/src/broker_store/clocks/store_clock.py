@@ -91,7 +91,7 @@ class StoreClock:
         """
         return int(self.wall_s() * 1000)
 
-    def believed_ms(self) -> int:
+    def trusted_ms(self) -> int:
         """Milliseconds since 1970 by the trusted wall clock, by which the age of files is measured."""
         self.now_ms()
         return int((self.monotonic() + self.wall.offset_s) * 1000)
@@ -150,7 +150,7 @@ class StoreClock:
                 return steady_s
         wall.look(offset_s, steady_s)
         if wall.has_lasted(steady_s):
-            self._believe(steady_s)
+            self._trust(steady_s)
         elif self._planned is not None:
             self._planned = None
         passed_s, self._seen_s = steady_s - self._seen_s, steady_s
@@ -161,18 +161,18 @@ class StoreClock:
             self._offset_s -= min(-lead_s, passed_s * SLOWER_RATE)
         return steady_s
 
-    def _believe(self, steady_s: float) -> None:
+    def _trust(self, steady_s: float) -> None:
         """Follow a step that has lasted: move store time if it is behind, once the shift is saved."""
         wall, planned = self.wall, self._planned
         offset_s = wall.offset_s + wall.step_s
         if not wall.is_known or offset_s - self._offset_s < STEP_SECONDS_MIN:
             if not wall.is_known:  # the machine was off that long: time has passed
                 self._offset_s = max(self._offset_s, offset_s)
-            wall.believe()
+            wall.trust()
         elif planned is not None and (steady_s + self._offset_s) * 1000 >= planned.at_ms:
             self._offset_s += planned.by_ms / 1000
             self.shifts, self._planned = self.shifts.plus(planned), None
-            wall.believe()
+            wall.trust()
 
 
 def _continued(note: ClockNote, now_s: float) -> tuple[float, Shifts, float]:

@@ -53,7 +53,7 @@ def stopped(reason: str) -> RefusedRequest:
     """Return the refusal when the disk failed earlier. The message is not stored."""
     return RefusedRequest(
         ResponseCode.SERVICE_NOT_AVAILABLE,
-        f"this store is stopped ({reason}): nothing was stored, restart it to have its log checked",
+        f"this store is stopped ({reason}): nothing was stored, restart it to check its log",
         {"gantryCode": "STORE_STOPPED"},
     )
 
@@ -62,7 +62,7 @@ def unknown() -> RefusedRequest:
     """Return the refusal when the flush failed after the write. Whether the message is stored is unknown."""
     return RefusedRequest(
         ResponseCode.SYSTEM_ERROR,
-        "the message was written but its flush failed: whether it is stored is unknown until the store was restarted",
+        "the message was written but its flush failed: whether it is stored is unknown until the store is restarted",
         {"gantryCode": "RESULT_UNKNOWN"},
     )
 
@@ -288,7 +288,7 @@ class Appends:
             except LogError as error:
                 self._refuse([entry], RefusedRequest(ResponseCode.MESSAGE_ILLEGAL, str(error)))
                 continue
-            except Exception as error:  # noqa: BLE001 - a fault of ours; what it reserved cannot be given back
+            except Exception as error:  # noqa: BLE001 - a bug here; its reservation cannot be undone
                 _log.exception("a message could not be placed")
                 self.log.stop_for(f"a message could not be placed: {error!r}")
                 self._refuse([*placed, *entries[number:]], stopped(self.log.stop_reason))

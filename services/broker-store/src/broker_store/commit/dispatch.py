@@ -68,5 +68,5 @@ class Dispatch:
             for queue, tags_codes in arrivals.items():
                 readers.arrived(queue.topic, queue.queue_id, queue.max_offset - len(tags_codes), tags_codes)
             readers.answer_arrivals()
-        except Exception:  # noqa: BLE001 - whatever fails on the reading side, what was stored is still answered
+        except Exception:  # noqa: BLE001 - stored messages are answered whatever fails on the reading side
             _log.exception("held pulls could not be answered")

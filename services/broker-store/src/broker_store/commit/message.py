@@ -112,7 +112,7 @@ class Message:
         "unique_key",
     )
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a message has these fields, and one call per message is what there is time for
+    def __init__(  # noqa: PLR0913, PLR0917 - a message has these fields, and there is time for one call per message
         self,
         queue: Queue,
         body: bytes,

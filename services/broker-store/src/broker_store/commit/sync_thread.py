@@ -30,7 +30,7 @@ class SyncThread:
         self._in_loop = in_loop
         self._on_synced = on_synced
         self._on_failed = on_failed
-        self._wishes: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
         self.request: Callable[[], None] = self._request
 
@@ -40,21 +40,21 @@ class SyncThread:
 
     def stop(self) -> None:
         """Stop after the running sync. Blocks until then."""
-        self._wishes.put(False)
+        self._requests.put(False)
         if self._thread.is_alive():
             self._thread.join()
 
     def _request(self) -> None:
         """Request a sync of everything written so far. Never blocks."""
-        self._wishes.put(True)
+        self._requests.put(True)
 
     def _run(self) -> None:
-        wishes = self._wishes
-        while wishes.get():
+        requests = self._requests
+        while requests.get():
             is_running = True
             while is_running:
                 try:
-                    is_running = wishes.get_nowait()
+                    is_running = requests.get_nowait()
                 except queue.Empty:
                     break
             try:
@@ -73,9 +73,9 @@ class SyncThread:
     def _waits_for_retry(self) -> bool:
         """Wait and request the same sync again. False when the thread must stop."""
         try:
-            is_running = self._wishes.get(timeout=RETRY_SECONDS)
+            is_running = self._requests.get(timeout=RETRY_SECONDS)
         except queue.Empty:
             is_running = True
         if is_running:
-            self._wishes.put(True)
+            self._requests.put(True)
         return is_running

@@ -112,7 +112,7 @@ class PlacedRecord:
         queue.next_offset += 1
 
     def place(self, at: Placement) -> None:
-        raise AssertionError("it lies already")
+        raise AssertionError("it is placed already")
 
     def take_back(self) -> None:
         self._queue.next_offset = self._offset
@@ -197,4 +197,4 @@ _ENVELOPE_BYTES = 128
 
 
 def _ignore(_record: PlacedRecord) -> None:
-    raise AssertionError("no group commit takes the preamble")
+    raise AssertionError("no group commit is connected to take the preamble")

@@ -295,6 +295,6 @@ def load_topics(file: ConfigFile, settings: Settings, clock: StoreClock) -> Topi
                 fastjson.dumps(cast("dict[str, object]", content)), TopicConfigSerializeWrapper
             )
         except WireError as error:
-            _log.error("topics.json is of another shape and is not used", reason=str(error))
+            _log.error("topics.json has an unknown format and is ignored", reason=str(error))
     version = DataVersionCounter(clock.now_ms, wrapper.data_version)
     return TopicTable(policy, version, wrapper.topic_config_table.values())

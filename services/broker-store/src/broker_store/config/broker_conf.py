@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[Callable[[str], bool], str]] = {
     "enableSlaveActingMaster": (_is_on, "slaves are not in this version yet"),
     "transientStorePoolEnable": (
         _is_on,
-        "a pool outside the page cache would answer before a write: it breaks the promise of an answer",
+        "a pool outside the page cache would answer before the write, which breaks the durability promise",
     ),
     "aclEnable": (
         _is_on,
@@ -158,7 +158,7 @@ def _refuse_contradictions(keys: dict[str, str], source: str) -> None:
     root, log_path = keys.get("storePathRootDir"), keys.get("storePathCommitLog")
     if log_path is not None and (root is None or Path(log_path) != Path(root) / "commitlog"):
         raise SettingsRefused(
-            f"{source}: storePathCommitLog={log_path}: the log lies in storePathRootDir/commitlog, nowhere else"
+            f"{source}: storePathCommitLog={log_path}: the log is always in storePathRootDir/commitlog"
         )
     ports = {name: keys[name] for name in ("listenPort", "fastListenPort", "haListenPort") if name in keys}
     if len(set(ports.values())) < len(ports):

@@ -98,7 +98,7 @@ class BrokerConfig:
                 why = (
                     "cannot be changed while the broker runs: set it in broker.conf and restart"
                     if key in self._values
-                    else "is no setting of this broker"
+                    else "is not a setting of this broker"
                 )
                 raise RefusedRequest(ResponseCode.NO_PERMISSION, f"{key} {why}")
         self._check_bounds(changes)

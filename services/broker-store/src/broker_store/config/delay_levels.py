@@ -71,7 +71,7 @@ def _duration_ms(number: int, part: str) -> int:
         )
     duration_ms = int(match[1]) * _UNIT_MS[match[2]]
     if duration_ms > DURATION_MS_MAX:
-        raise IllegalLevels(f"delay level {number} is {part!r}: more than ten years cannot be waited for")
+        raise IllegalLevels(f"delay level {number} is {part!r}: the longest delay is ten years")
     return duration_ms
 
 

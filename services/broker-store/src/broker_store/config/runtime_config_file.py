@@ -45,16 +45,16 @@ class RuntimeConfigFile:
             kept = parse_config_text(content)
         except MalformedBody as error:
             _log.error(
-                "changed settings cannot be read; those given at the start hold",
+                "changed settings cannot be read; the settings of this start apply",
                 path=self.path,
                 reason=str(error),
             )
             return
         refused = self.config.restore(kept)
         if self.config.kept:
-            _log.info("settings changed before the restart hold again", path=self.path, **self.config.kept)
+            _log.info("settings changed before the restart apply again", path=self.path, **self.config.kept)
         for key, why in refused.items():
-            _log.warning("a changed setting cannot be taken up", path=self.path, key=key, reason=why)
+            _log.warning("a changed setting cannot be applied", path=self.path, key=key, reason=why)
 
     def _content(self) -> bytes:
         return _HEAD + format_config_text(dict(sorted(self.config.kept.items())))

@@ -39,7 +39,7 @@ def due_ms(
     if deliver_ms is None:
         if TIMER_DEL_UNIQKEY in properties:
             raise _illegal(
-                f"a message that cancels ({TIMER_DEL_UNIQKEY}) must name the instant of the other one in {TIMER_DELIVER_MS}"
+                f"a cancelling message ({TIMER_DEL_UNIQKEY}) must give the instant of the recalled one in {TIMER_DELIVER_MS}"
             )
         return None
     # An instant is reached when both clocks have reached it, and too far ahead when it is so for both.
@@ -50,7 +50,7 @@ def due_ms(
             if is_committed:
                 return deliver_ms
             raise _illegal(
-                "timer message illegal: a message that cancels must come before the other one is due, "
+                "timer message illegal: a cancelling message must arrive before the recalled one is due, "
                 f"which was {now_ms - deliver_ms} ms ago"
             )
         return None

@@ -144,7 +144,7 @@ def check_group_to_put(name: str) -> None:
         raise IllegalName(f"the group {GATEWAY_GROUP} belongs to the gateways and cannot be changed")
     if name.startswith(GANTRY_SYSTEM_PREFIX):
         raise IllegalName(
-            f"the group {name} cannot be made: {GANTRY_SYSTEM_PREFIX} begins the system's own names"
+            f"the group {name} cannot be created: {GANTRY_SYSTEM_PREFIX} is the prefix of system names"
         )
 
 
@@ -155,7 +155,7 @@ def groups_from(content: object, now_ms: Callable[[], int]) -> GroupTable:
     try:
         known = msgspec.convert(content, SubscriptionGroupWrapper, strict=False, str_keys=True)
     except msgspec.ValidationError as error:
-        raise MalformedBody(f"no table of groups: {error}") from error
+        raise MalformedBody(f"not a table of groups: {error}") from error
     groups = GroupTable(
         DataVersionCounter(now_ms, known.data_version), known.subscription_group_table.values()
     )

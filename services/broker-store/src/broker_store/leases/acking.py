@@ -114,7 +114,7 @@ class Acker:
         now_ms = self._parts.steady_ms()
         for one, leases, of_queue in self._queues(header, items, request):
             _note_reasons(leases, of_queue, reasons)
-            first, repeats = _repeats_apart(of_queue)
+            first, repeats = _split_repeats(of_queue)
             self._judge_all(one, leases, first, request, now_ms)
             for offset, lease, place, kind, earlier in repeats:
                 was_acked = request.statuses[earlier.place] == _DONE and earlier.kind == ItemKind.ACK
@@ -170,7 +170,7 @@ class Acker:
                 request.changes.append(Change(one, leases, first, mask, is_nack=False))
             else:
                 wait_ms = self._wait_ms(one, run.attempt, delay_ms)
-                if self._comes_later(one, leases, run.attempt, wait_ms):
+                if self._waits_elsewhere(one, leases, run.attempt, wait_ms):
                     request.postponed += [
                         (one, leases, item[0], wait_ms, item[2]) for item in items[begin:at]
                     ]
@@ -189,7 +189,7 @@ class Acker:
         policy = None if config is None else policy_of(config.attributes)
         return 0 if policy is None else policy.wait_ms(attempt - 1, self._parts.rng)
 
-    def _comes_later(self, one: Subscription, leases: QueueLeases, attempt: int, wait_ms: int) -> bool:
+    def _waits_elsewhere(self, one: Subscription, leases: QueueLeases, attempt: int, wait_ms: int) -> bool:
         """Whether a message that is given back waits in another queue.
 
         Not in order: the next message of its key waits for it.
@@ -348,7 +348,7 @@ class Acker:
         return None if opened is None else opened[1]
 
 
-def _repeats_apart(items: list[Item]) -> tuple[list[Item], list[Repeat]]:
+def _split_repeats(items: list[Item]) -> tuple[list[Item], list[Repeat]]:
     """Sort the items of a queue. Return the first of each message and lease, and those that repeat one.
 
     A repeat is answered as a later request would be: it changes nothing.

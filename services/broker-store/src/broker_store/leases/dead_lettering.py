@@ -219,7 +219,7 @@ class DeadLettering:
         }
         if consumer := self._around.member_of(group):
             put[GANTRY_DLQ_CONSUMER] = consumer
-        put = _fitting(record, put)
+        put = _that_fit(record, put)
         return SettleOutput(target.topic, 0, set=put, drop=_NOT_TAKEN_ALONG, reconsume_times=place.times)
 
     def _delayed_output(self, place: Place, record: Record, delay_ms: int) -> SettleOutput:
@@ -249,7 +249,7 @@ def _origin(record: Record) -> dict[str, str]:
     }
 
 
-def _fitting(record: Record, put: dict[str, str]) -> dict[str, str]:
+def _that_fit(record: Record, put: dict[str, str]) -> dict[str, str]:
     """Return those properties that fit beside the message's own: a shorter dead letter is better than none."""
     room = PROPERTIES_BYTES_MAX - len(record.properties) - 1
     kept: dict[str, str] = {}

@@ -36,7 +36,7 @@ class Opener:
         """Return a group that may receive; create it if allowed. Raises RefusedRequest."""
         config = None if name == GATEWAY_GROUP else self._parts.groups.find_or_create(name)
         if config is None:
-            remark = f"subscription group [{name}] does not exist, and none may be made by receiving"
+            remark = f"subscription group [{name}] does not exist, and receiving may not create it"
             raise RefusedRequest(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if not config.consume_enable:
             remark = f"subscription group no permission, {name}: it is paused; resume it to receive"

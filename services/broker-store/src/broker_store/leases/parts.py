@@ -79,7 +79,7 @@ class Notes:
         """Append a note that nobody waits for. Does nothing where it cannot be written."""
         try:
             self.write(note, on_visible, _ignore)
-        except Exception:  # noqa: BLE001 - the store is stopped: the log will say what it has
+        except Exception:  # noqa: BLE001 - the store is stopped: the log holds what was written
             return
 
 

@@ -36,7 +36,7 @@ class LastRun:
 def judge(note: LogNote | None, times: Times, confirm: int, abort: bytes | None, log_id: bytes) -> LastRun:
     """Compare our note with the files that a foreign writer would have changed."""
     if note is None:
-        return LastRun(abort is None, "it holds no note of ours", 0, None, None, times)
+        return LastRun(abort is None, "it has no Gantry note", 0, None, None, times)
     foreign = _foreign_trace(note, times, confirm, abort, log_id)
     if foreign:
         return LastRun(abort is None, foreign, 0, note.checkpoint_position, None, times)
@@ -50,7 +50,7 @@ def judge(note: LogNote | None, times: Times, confirm: int, abort: bytes | None,
 
 def _foreign_trace(note: LogNote, times: Times, confirm: int, abort: bytes | None, log_id: bytes) -> str:
     if note.log_id != log_id:
-        return "the log id is another one"
+        return "the log id differs"
     if note.status is RunStatus.RUNNING and abort is None:
         return "the abort file of our last run was removed"
     if (

@@ -227,7 +227,7 @@ class CommitLog(LogReader):
         for segment in reversed(self.segments):
             if segment.end <= self._names_checked_to:
                 break
-            if segment.start < position and not segment.file.lies_at(segment.path):
+            if segment.start < position and not segment.file.is_at(segment.path):
                 self.stop_for(
                     f"{segment.path} was removed, moved or replaced by another program while the store ran: what it holds can be "
                     "read until the store ends; save what is needed, put the file back, then restart the store"

@@ -53,7 +53,7 @@ def checkpoint_lines(directory: Path) -> Iterator[str]:
         yield f"checkpoint  log {log_ms} ms, queues {queues_ms} ms, index {index_ms} ms, confirm {confirm}"
     except (OSError, struct.error) as problem:
         yield f"checkpoint  unreadable: {problem}"
-    yield f"last stop   {'unclean (abort file is there)' if (directory / 'abort').exists() else 'clean, or in use no more'}"
+    yield f"last stop   {'unclean (abort file exists)' if (directory / 'abort').exists() else 'clean, or no longer in use'}"
 
 
 def log_lines(directory: Path, start: int, records_max: int) -> Iterator[str]:

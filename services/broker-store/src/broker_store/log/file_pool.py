@@ -28,14 +28,14 @@ class FilePool:
         except OSError as error:
             if error.errno not in NO_DESCRIPTOR or not self._open:
                 raise
-            self._let_go_of_half()
+            self._release_half()
             file = self.files.open(path, create_bytes)
         self._open[path] = file
         if len(self._open) > self._open_max:
             self._open.popitem(last=False)
         return file
 
-    def _let_go_of_half(self) -> None:
+    def _release_half(self) -> None:
         """Release descriptors: the process has none left."""
         for _ in range(len(self._open) // 2 + 1):
             self._open.popitem(last=False)

@@ -70,7 +70,7 @@ class File(Protocol):
         """Size of the file in bytes."""
         ...
 
-    def lies_at(self, path: str) -> bool:
+    def is_at(self, path: str) -> bool:
         """Whether this path still names this file: it was not removed, moved or replaced."""
         ...
 
@@ -205,12 +205,12 @@ class RealFile:
     def size(self) -> int:
         return os.fstat(self._fd).st_size
 
-    def lies_at(self, path: str) -> bool:
+    def is_at(self, path: str) -> bool:
         if self._identity is None:
             mine = os.fstat(self._fd)
             self._identity = mine.st_ino, mine.st_dev
         try:
-            named = os.stat(path)  # noqa: PTH116 - once a flush, and a Path takes twice the time
+            named = os.stat(path)  # noqa: PTH116 - often called, and a Path takes twice the time
         except (FileNotFoundError, NotADirectoryError):
             return False
         return (named.st_ino, named.st_dev) == self._identity

@@ -28,12 +28,12 @@ class IndexFiles:
         self._live: tuple[str, LiveIndexFile] | None = None
         self._unsaved: list[tuple[str, LiveIndexFile]] = []  # full, in memory until the next checkpoint
         self._waiting: list[tuple[int, int, int]] = []  # entries for which no file could be created
-        self._there_to = -1
-        """Records below this position are indexed already, and of the record there the keys `_keys_there`.
+        self._indexed_to = -1
+        """Records below this position are indexed already, and of the record there the keys `_indexed_keys`.
 
         Adding them again has no effect.
         """
-        self._keys_there: list[int] = []
+        self._indexed_keys: list[int] = []
         self.write_failures = 0
         """Failed writes of entries. The entries stay in memory and are retried."""
 
@@ -72,7 +72,7 @@ class IndexFiles:
             name, file = opened.pop()
             self._live = (name, LiveIndexFile(file.file, self._settings))
         self._full = opened
-        self._note_what_is_there()
+        self._record_file_ends()
         return is_dropped
 
     @property
@@ -91,7 +91,7 @@ class IndexFiles:
         Entries for which no file can be created wait in memory for the next call. No checkpoint is taken
         meanwhile.
         """
-        if self._there_to >= 0 and entries:
+        if self._indexed_to >= 0 and entries:
             entries = self._not_there(entries)
         if self._waiting:
             entries, self._waiting = [*self._waiting, *entries], []
@@ -167,37 +167,37 @@ class IndexFiles:
             last.end_below(position)
             self._live = (name, LiveIndexFile(last.file, self._settings))
         self._full = files
-        self._note_what_is_there()
+        self._record_file_ends()
 
     def destroy(self) -> None:
         """Remove all files: the index is rebuilt from the log."""
         for name in self._files.listdir(self._directory):
             self._files.remove(f"{self._directory}/{name}")
         self._full, self._unsaved, self._live, self._waiting = [], [], None, []
-        self._note_what_is_there()
+        self._record_file_ends()
 
-    def _note_what_is_there(self) -> None:
+    def _record_file_ends(self) -> None:
         """Record how far the files go.
 
         The keys of the newest record may be spread over several files, or only partly there.
         """
-        self._there_to = self.end_position
-        self._keys_there = []
+        self._indexed_to = self.end_position
+        self._indexed_keys = []
         for file in reversed(self._all()):
-            if file.count > 1 and file.end_position == self._there_to:
-                self._keys_there += file.last_keys()
+            if file.count > 1 and file.end_position == self._indexed_to:
+                self._indexed_keys += file.last_keys()
 
     def _not_there(self, entries: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
         """Return the entries that no file holds yet. By log order, once one is beyond all files, all later ones are."""
         new: list[tuple[int, int, int]] = []
         for number, entry in enumerate(entries):
             key_hash, position, _ = entry
-            if position > self._there_to:
-                self._there_to = -1
+            if position > self._indexed_to:
+                self._indexed_to = -1
                 return [*new, *entries[number:]]
-            if position == self._there_to:
-                if key_hash in self._keys_there:
-                    self._keys_there.remove(key_hash)
+            if position == self._indexed_to:
+                if key_hash in self._indexed_keys:
+                    self._indexed_keys.remove(key_hash)
                 else:
                     new.append(entry)
         return new

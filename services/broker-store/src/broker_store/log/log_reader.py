@@ -49,7 +49,7 @@ class LogReader:
         if size == 0:
             raise DamagedRecord(position, "no record begins there")
         if position + size > self.visible_end:
-            raise DamagedRecord(position, f"its size {size} leads above the visible end")
+            raise DamagedRecord(position, f"its size {size} reaches above the visible end")
         return self.read(position, size)
 
     def read_unchecked(self, position: int, size: int) -> bytes:

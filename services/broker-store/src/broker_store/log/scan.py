@@ -80,7 +80,7 @@ def scan_records(  # noqa: C901, PLR0911 - one loop without calls: it runs once 
             at += size
             continue
         if position != base + at:
-            return at, Stop.BAD, f"it says it lies at {position}"
+            return at, Stop.BAD, f"it claims position {position}"
         body_start = at + _FIXED_BYTES
         body_end = body_start + body_size
         end = at + size
@@ -150,7 +150,7 @@ def _scan_uncommon(buffer: bytes, base: int, at: int, found: list[ScannedRecord]
     except MalformedRecord as error:
         return Stop.BAD, str(error)
     if record.position != base + at:
-        return Stop.BAD, f"it says it lies at {record.position}"
+        return Stop.BAD, f"it claims position {record.position}"
     is_damaged = bool(record.body) and crc32(record.body) & CRC_MASK != record.body_crc
     if is_damaged or is_torn(record.topic, record.properties):
         return Stop.BAD, "its body fails the CRC" if is_damaged else TORN_REASON

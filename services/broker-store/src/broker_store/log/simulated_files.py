@@ -93,7 +93,7 @@ class SimulatedFile:
     def size(self) -> int:
         return len(self._inode.seen)
 
-    def lies_at(self, path: str) -> bool:
+    def is_at(self, path: str) -> bool:
         return self._files.names(path, self._inode)
 
     def close(self) -> None:

@@ -99,7 +99,7 @@ class UnitJournal:
                 chunks = self._chunks(self._path_of(start), start, end)
             to, payload = next(chunks, (start, b""))
             if to == start:
-                return f"the journal of units ends at position {start}, needed are those below {end}"
+                return f"the unit journal ends at position {start}, units below {end} are needed"
             if not all(take(run) for run in _runs(payload)):
                 return f"units below position {to} do not follow those in the files of their queue"
             start = to

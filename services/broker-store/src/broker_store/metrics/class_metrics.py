@@ -18,12 +18,12 @@ def watch_classes(metrics: Metrics, classes: dict[str, RequestClass], now_ms: Ca
         return readings
 
     gauges: tuple[tuple[str, str, Callable[[RequestClass], float]], ...] = (
-        ("in_flight", "Requests under way.", lambda requests: requests.in_flight),
-        ("capacity", "Most requests that may be under way.", lambda requests: requests.capacity),
+        ("in_flight", "Requests in flight.", lambda requests: requests.in_flight),
+        ("capacity", "Most requests in flight.", lambda requests: requests.capacity),
         ("head_wait_seconds", "Wait of the oldest request.", lambda one: one.head_wait_ms(now_ms()) / 1000),
     )
     counted: tuple[tuple[str, str, Callable[[RequestClass], float]], ...] = (
-        ("refused_full", "Requests refused: too many under way.", lambda requests: requests.refused_full),
+        ("refused_full", "Requests refused: too many in flight.", lambda requests: requests.refused_full),
         ("refused_late", "Requests refused: they waited too long.", lambda requests: requests.refused_late),
         ("oneway_dropped", "One-way requests dropped: a flood.", lambda requests: requests.oneway_dropped),
     )

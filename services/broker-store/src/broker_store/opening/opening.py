@@ -113,7 +113,7 @@ class Opening:
         try:
             store_clock_note(file, self._clock.note())
         except OSError as error:
-            _log.warning("what is known of the clocks cannot be kept", path=file.path, error=str(error))
+            _log.warning("the clock note cannot be saved", path=file.path, error=str(error))
 
     def abandon(self) -> None:
         """Close everything halfway. The next start begins like this one."""
@@ -128,7 +128,7 @@ class Opening:
                 queue.units.destroy()
 
     def _rebuild_all(self, loss: Loss) -> None:
-        _log.warning("rebuilding queues and index", reason=loss.reason.value, remark=loss.remark)
+        _log.warning("rebuilding queues and index", reason=loss.reason.value, detail=loss.detail)
         self.is_rebuild, self.rebuild_reason, self._losses = True, loss.reason, []
         self.store.log.close()
         if self.store.index is not None:
@@ -205,10 +205,10 @@ class Opening:
         states = self._load_states(recovery, note)
         if not is_index_whole and recovery.start > store.log.min_position:
             reason = Reason.INDEX if self._is_ours else Reason.FOREIGN
-            remark = "index files are damaged, or of other settings, or of a writer that crashed"
-            self._losses.append(Loss(reason, remark))
-        if remark := self._replay_units(recovery, note):
-            self._losses.append(Loss(Reason.UNITS, remark))
+            detail = "index files are damaged, have other settings, or are of a writer that crashed"
+            self._losses.append(Loss(reason, detail))
+        if detail := self._replay_units(recovery, note):
+            self._losses.append(Loss(Reason.UNITS, detail))
         if self._losses:
             return
         store.is_whole = not store.log.segments or (self._is_ours and not recovery.is_crash)
@@ -219,7 +219,7 @@ class Opening:
             losses = self._what_is_missing(note)
         self.began_at = recovery.start
         restore = yield from self._walk(recovery, states)
-        self._take_stock(restore, states, losses)
+        self._record_losses(restore, states, losses)
 
     def _walk(self, recovery: Recovery, states: list[Covered]) -> Generator[None, None, Restore]:
         store = self.store
@@ -237,13 +237,13 @@ class Opening:
             yield
         return restore
 
-    def _take_stock(self, restore: Restore, states: list[Covered], losses: list[Loss]) -> None:
+    def _record_losses(self, restore: Restore, states: list[Covered], losses: list[Loss]) -> None:
         """Record what the walk found. `losses` were known before it."""
         store = self.store
         for queue in store.queues.all():
             queue.next_offset = max(queue.next_offset, queue.units.max_offset)
         if any(covered > store.log.end for _, covered in states) and not self.is_rebuild:
-            self._losses.append(Loss(Reason.SNAPSHOT, "a snapshot knows more than the log holds"))
+            self._losses.append(Loss(Reason.SNAPSHOT, "a snapshot is ahead of the log"))
         self._deleted_topics = restore.deleted
         self._losses += self._not_deleted(losses)
         if store.index is not None and not self._losses:
@@ -259,8 +259,8 @@ class Opening:
         try:
             index.drop_from(self.store.log.end)
         except OSError as error:
-            remark = f"the index cannot be cut to the end of the log ({error}): check the disk"
-            raise LogUnreadable(remark) from error
+            detail = f"the index cannot be cut to the end of the log ({error}): check the disk"
+            raise LogUnreadable(detail) from error
 
     def _load(self, recovery: Recovery, note: QueueNote | None) -> bool:
         """Load queues, index and keys. False when index files were dropped that the walk alone does not replay."""
@@ -398,7 +398,9 @@ class Opening:
             self.store.topics.keep_delay_queues(count)  # removed levels whose messages still wait
         elif self.store.topics.find(topic) is None:
             self.store.topics.ensure(topic, count)
-            _log.warning("topic known to the log only: configuration made again", topic=topic, queues=count)
+            _log.warning(
+                "topic found only in the log: configuration created again", topic=topic, queues=count
+            )
 
 
 def _is_preamble(record: ScannedRecord) -> bool:

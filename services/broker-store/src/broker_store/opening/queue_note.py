@@ -106,7 +106,7 @@ class Loss(NamedTuple):
     """Something that a derived file held when the note was taken, and has lost."""
 
     reason: Reason
-    remark: str
+    detail: str
     topic: str = ""
     """The topic of the queue. It is no loss where the log holds the topic's later deletion."""
 
@@ -164,12 +164,12 @@ def _queue_loss(note: QueueNote, topic: str, queues: QueueTable, *, began_there:
         # A queue of a topic created again has no file before its first message.
         end = retired.get(queue_id, 0) if queue is None else queue.max_offset
         if end < offset:
-            remark = f"queue {queue_id} of topic {topic} ends at {end}, it had reached {offset}"
-            return Loss(Reason.QUEUES, remark, topic)
+            detail = f"queue {queue_id} of topic {topic} ends at {end}, it had reached {offset}"
+            return Loss(Reason.QUEUES, detail, topic)
         first = firsts.get(queue_id, 0)
         if began_there and queue is not None and queue.min_offset > first < offset:
-            remark = f"queue {queue_id} of topic {topic} begins at {queue.min_offset}, it began at {first}"
-            return Loss(Reason.QUEUES, remark, topic)
+            detail = f"queue {queue_id} of topic {topic} begins at {queue.min_offset}, it began at {first}"
+            return Loss(Reason.QUEUES, detail, topic)
     return None
 
 
@@ -178,12 +178,12 @@ def _index_loss(note: QueueNote, index: IndexFiles | None, *, began_there: bool)
         return None
     if note.index_end < 0:
         if note.index_entries < 0 and note.position > max(note.min_position, 0):
-            remark = f"the index was switched off: it lacks messages below position {note.position}"
-            return Loss(Reason.INDEX, remark)
+            detail = f"the index was switched off: it lacks messages below position {note.position}"
+            return Loss(Reason.INDEX, detail)
         return None
     if index.end_position < note.index_end:
-        remark = f"the index ends at position {index.end_position}, it had reached {note.index_end}"
-        return Loss(Reason.INDEX, remark)
+        detail = f"the index ends at position {index.end_position}, it had reached {note.index_end}"
+        return Loss(Reason.INDEX, detail)
     if began_there and index.entries < note.index_entries:
         return Loss(Reason.INDEX, f"the index has {index.entries} entries, it had {note.index_entries}")
     return None

@@ -30,14 +30,14 @@ class Administration:
         consuming: Consuming,
         kept: RuntimeConfigFile,
     ) -> None:
-        self._later = DeferredReplies(around.classes["adminBroker"], around.now_ms)
+        self._deferred = DeferredReplies(around.classes["adminBroker"], around.now_ms)
         log = store.log
         self._progress = ProgressHandlers(
             store.topics, store.queues, consuming.clients, consuming.offsets, consuming.keeper,
-            consuming.searching, self._later, around.now_ms, around.settings.broker_name,
+            consuming.searching, self._deferred, around.now_ms, around.settings.broker_name,
         )  # fmt: skip
         self._units = UnitHandlers(store.topics, store.queues, consuming.clients, consuming.filters.table)
-        self._cleaning = CleaningHandlers(lambda: _cleaner_of(sending), self._later)
+        self._cleaning = CleaningHandlers(lambda: _cleaner_of(sending), self._deferred)
         self._replication = ReplicationHandlers(lambda: log.written_end)
         self._modes = RequestModeHandlers(store.topics, consuming.groups)
         self._kept = kept
@@ -62,7 +62,7 @@ class Administration:
 
     async def close(self) -> None:
         """Finish running requests."""
-        await self._later.close()
+        await self._deferred.close()
         await self._kept.close()
 
 

@@ -95,7 +95,7 @@ def build_hooks(around: Surroundings, sending: Sending) -> Hooks:
     def note_failure(extension: str, point: str, error: Exception) -> None:
         failed.labels(extension, point).add()
         _log.error(
-            "an extension failed; the request went on", extension=extension, point=point, reason=repr(error)
+            "an extension failed; the request continues", extension=extension, point=point, reason=repr(error)
         )
 
     extensions = Extensions(load_extensions(settings.extensions), note_failure)

@@ -154,8 +154,8 @@ class DiskCare:
         if len(segments) > 1 and (filled_ms := self._filled(segments[1])) > 0:
             age_ms = self._clock.since_ms(filled_ms)
             if age_ms >= 0:
-                is_believed = ages[0].modified_ms <= now_ms and segments[0].path not in self._removed
-                modified_ms = ages[0].modified_ms if is_believed else 0
+                is_trusted = ages[0].modified_ms <= now_ms and segments[0].path not in self._removed
+                modified_ms = ages[0].modified_ms if is_trusted else 0
                 ages[0] = ages[0]._replace(modified_ms=max(modified_ms, now_ms - age_ms))
         return ages
 
@@ -170,7 +170,7 @@ class DiskCare:
             if segment.path not in self._removed:
                 self._removed.add(segment.path)
                 _log.error(
-                    "another program removed a segment: put the file back, or restart the store when it is gone for good",
+                    "another program removed a segment: put the file back, or restart the store if it is gone for good",
                     path=segment.path,
                 )
             return now_ms
@@ -185,7 +185,7 @@ class DiskCare:
         return self._filled_ms[1]
 
     async def _delete_oldest(self, *, any_hour: bool = False) -> bool:
-        now_ms = self._clock.believed_ms()
+        now_ms = self._clock.trusted_ms()
         ages = self._ages(now_ms)
         hour = datetime.now().astimezone().hour
         if any_hour:
@@ -211,7 +211,7 @@ class DiskCare:
         roll_below = self._log.segments[0].end if is_held else 0
         if roll_below and roll_below != self.roll_below:
             _log.warning(
-                "a segment that ought to be deleted holds undecided items", end=roll_below, why=verdict.value
+                "a segment due for deletion holds undecided items", end=roll_below, why=verdict.value
             )
         self.roll_below = roll_below
 

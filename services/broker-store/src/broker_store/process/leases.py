@@ -39,10 +39,8 @@ def build_leasing(
     consuming.keeper.before_commit = leasing.offset_set
     sending.removal.on_removed.append(leasing.topic_deleted)
     watch, counted = consuming.metrics.watch, consuming.metrics.counted
-    watch(
-        "gantry_store_leased_messages", "Messages on lease, waiting, due or held.", lambda: leasing.in_flight
-    )
-    counted("gantry_store_received_messages", "Messages given out on lease.", lambda: leasing.received)
+    watch("gantry_store_leased_messages", "Messages leased, waiting, due or held.", lambda: leasing.in_flight)
+    counted("gantry_store_received_messages", "Messages delivered with a lease.", lambda: leasing.received)
     counted("gantry_store_lease_dead_letters", "Dead letters of leases.", lambda: leasing.dead_letters)
     watch("gantry_store_held_receives", "Receives that wait for a message.", lambda: leasing.held_count)
     return leasing

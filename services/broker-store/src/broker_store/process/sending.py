@@ -202,7 +202,7 @@ class Sending:
         try:
             await self.checkpoints.take()
         except (OSError, LogStopped) as error:
-            _log.warning("checkpoint failed, the last one stays in force", reason=str(error))
+            _log.warning("checkpoint failed, the last one stays valid", reason=str(error))
 
     async def drain(self, seconds: float) -> None:
         """Wait until submitted entries are durable and answered, at most this long."""

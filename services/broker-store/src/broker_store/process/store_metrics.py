@@ -58,7 +58,7 @@ def register_metrics(
     _show_disk(_Naming(metrics), store, care)
     metrics.gauge(
         "gantry_store_recovery_rebuild",
-        "1 for the reason why this start made queues, index and tables again from the whole log.",
+        "1 for the reason why this start rebuilt queues, index and tables from the whole log.",
         lambda: {(reason.value,): int(reason is store.rebuild_reason) for reason in Reason},
         ("reason",),
     )
@@ -88,9 +88,9 @@ def _show_log(names: _Naming, store: OpenedStore, sending: Sending) -> None:
     gauge, counted = names.gauge, names.counted
     counted("append_batches", "Batches written to the log.", lambda: appends.batches)
     counted("append_records", "Entries written to the log.", lambda: appends.written)
-    counted("append_refused", "Entries refused after they were taken.", lambda: appends.refused)
+    counted("append_refused", "Entries refused after they were accepted.", lambda: appends.refused)
     counted("append_syncs", "Calls of fdatasync on the log.", lambda: appends.syncs)
-    gauge("sends_in_flight", "Sends taken and not yet visible.", lambda: appends.pending)
+    gauge("sends_in_flight", "Sends accepted and not yet visible.", lambda: appends.pending)
     gauge("log_end_position", "End of what is written.", lambda: log.written_end)
     gauge("log_visible_position", "End of what can be read.", lambda: log.visible_end)
     gauge(
@@ -107,7 +107,7 @@ def _show_log(names: _Naming, store: OpenedStore, sending: Sending) -> None:
     )
     gauge(
         "checkpoint_behind_bytes",
-        "Log bytes a crash would have recovery read.",
+        "Log bytes that recovery would read after a crash now.",
         lambda: checkpoints.behind_bytes,
     )
     counted("checkpoints", "Checkpoints taken.", lambda: checkpoints.count)
@@ -128,7 +128,7 @@ def _show_disk(names: _Naming, store: OpenedStore, care: DiskCare) -> None:
     gauge("disk_free_bytes", "Free bytes of the disk.", lambda: care.use().free_bytes)
     clock = store.clock
     counted("clock_steps", "Times the wall clock stepped.", lambda: clock.wall.steps)
-    gauge("clock_step_seconds", "By how much it is off what is believed.", lambda: clock.wall.step_s)
+    gauge("clock_step_seconds", "How far the wall clock is off the trusted time.", lambda: clock.wall.step_s)
     gauge("clock_difference_seconds", "The wall clock less store time.", clock.difference_s)
     counted("segments_deleted", "Segments deleted by retention.", lambda: care.deleted_segments)
     gauge("recovery_holes", "Queue units left as holes.", lambda: store.holes)

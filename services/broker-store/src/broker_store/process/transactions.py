@@ -62,7 +62,7 @@ class Transactions:
         store, settling = parts.store, parts.settling
         now_ms, delays = store.clock.now_ms, DelayRules(parts.levels, partial(now_of, store.clock))
         self.metrics = EndMetrics()
-        self._later = DeferredReplies(parts.requests, now_ms)
+        self._deferred = DeferredReplies(parts.requests, now_ms)
 
         def is_settled(topic: str, queue_id: int, offset: int) -> bool:
             return settling.table.is_settled((topic, queue_id, ""), offset)
@@ -73,15 +73,15 @@ class Transactions:
         )  # fmt: skip
         deciding = Deciding(finding, settling.settle, delays, lambda: _ensure_audit(store.topics), now_ms)
         asking = Asking(
-            parts.clients, store.log, parts.in_thread, parts.pool, self._later, parts.address, now_ms
+            parts.clients, store.log, parts.in_thread, parts.pool, self._deferred, parts.address, now_ms
         )
         self._ending = Ending(
             store.log, store.queues, TurnBatch(settling, parts.appends),
-            unseen, parts.recent, deciding, delays, self._later,
+            unseen, parts.recent, deciding, delays, self._deferred,
             parts.in_thread, asking.relays, asking.relay, now_ms, self.metrics,
         )  # fmt: skip
         self.overtaken = Overtaken(store.states.transactions, store.queues, settling.settle)
-        self._requests = TransactionRequests(finding, deciding, asking, self._later)
+        self._requests = TransactionRequests(finding, deciding, asking, self._deferred)
 
     def commands(self) -> Commands:
         """Return the table entries of this part."""
@@ -92,7 +92,7 @@ class Transactions:
         counts = self.metrics
         metrics.counted(
             "gantry_store_transactions",
-            "END_TRANSACTION requests, by what came of them.",
+            "END_TRANSACTION requests by outcome.",
             lambda: {
                 ("committed",): counts.committed,
                 ("rolledBack",): counts.rolled_back,
@@ -110,7 +110,7 @@ class Transactions:
 
     async def close(self) -> None:
         """Finish running requests."""
-        await self._later.close()
+        await self._deferred.close()
 
 
 def build_transactions(

@@ -36,7 +36,7 @@ class Filters:
         self._thread = thread
         content = file.load()
         if content is not None and not self.table.load(content, now_ms()):
-            _log.error("consumerFilter.json is of another shape and is not used", path=file.path)
+            _log.error("consumerFilter.json has an unknown format and is ignored", path=file.path)
         self._saved = self.table.changes
 
     def commands(self) -> Commands:

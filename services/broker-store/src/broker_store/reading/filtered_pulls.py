@@ -83,7 +83,7 @@ class Scans:
                     await asyncio.sleep(0)  # hold the turn for one turn of the loop
                 if stretch is not None:
                     is_over = await self._look_slowly(scan, stretch)
-        except Exception as error:  # noqa: BLE001 - whoever asked is told, and the others go on
+        except Exception as error:  # noqa: BLE001 - answer the client; other pulls continue
             done(error)
         else:
             done(None)

@@ -276,7 +276,7 @@ class Pulls:
                 self._found(request, selection, parts)
             else:
                 self._not_found(request, selection, ask.offset, may_hold=False)
-        except Exception as error:  # noqa: BLE001 - the disk's own errors: the client is told, and others go on
+        except Exception as error:  # noqa: BLE001 - disk errors: answer the client; other pulls continue
             _log.exception("pull failed", topic=request.topic, offset=ask.offset)
             remark = f"{type(error).__name__}: {error}"
             request.peer.send(encode_response(ResponseCode.SYSTEM_ERROR, request.opaque, remark=remark))

@@ -64,7 +64,7 @@ class _Guarded:
         if queue is None or header.queue_offset >= queue.max_offset:
             raise RefusedRequest(
                 ResponseCode.SYSTEM_BUSY,
-                f"queue {header.queue_id} of topic[{header.topic}] is being rebuilt and not there yet at offset "
+                f"queue {header.queue_id} of topic[{header.topic}] is being rebuilt and has not reached offset "
                 f"{header.queue_offset}; try again in a moment",
             )
         return self._pull(peer, command)

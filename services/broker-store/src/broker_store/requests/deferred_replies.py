@@ -49,7 +49,7 @@ class DeferredReplies:
             frame = await reply
         except WireError as error:
             frame = encode_response(error.code, command.opaque, remark=str(error))
-        except Exception as error:  # noqa: BLE001 - the client is told, as for every other handler
+        except Exception as error:  # noqa: BLE001 - answer the client, as every other handler does
             host, port = peer.remote
             _log.exception("request failed", code=command.code, peer=f"{host}:{port}")
             remark = (

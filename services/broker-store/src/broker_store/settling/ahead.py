@@ -129,7 +129,7 @@ class _Kept:
             self._settle([items[place] for place in places], partial(self._take, places))
         except RefusedRequest as refusal:
             self._refuse(refusal)
-        except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+        except Exception as error:  # noqa: BLE001 - answer the waiting client, whatever the error
             remark = f"the items cannot be read: {error}"
             self._refuse(RefusedRequest(ResponseCode.SYSTEM_ERROR, remark))
 

@@ -229,7 +229,7 @@ class SettleEntry:
             done(
                 RefusedRequest(
                     code,
-                    "the decisions are written but their flush takes long: ask again, what is settled is said then",
+                    "the decisions are written but their flush takes long: repeat the request to learn the results",
                     {"gantryCode": "RESULT_UNKNOWN"},
                 )
             )

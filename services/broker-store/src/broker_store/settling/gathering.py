@@ -133,12 +133,12 @@ def _read_units(queue: Units, run: list[Gathered], *, is_level: bool) -> None:
         if at < 0:
             gathered.refuse(SettleStatus.REMOVED)
         elif at >= size:
-            gathered.refuse(SettleStatus.BAD_ITEM, "no message lies at that offset")
+            gathered.refuse(SettleStatus.BAD_ITEM, "there is no message at that offset")
         else:
             position, gathered.size, code = unpack(units, at)
             if position != item.position or gathered.size == _HOLE_SIZE:
                 gathered.refuse(
-                    SettleStatus.BAD_ITEM, f"the message at that offset does not lie at {item.position}"
+                    SettleStatus.BAD_ITEM, f"the message at that offset is not at position {item.position}"
                 )
             elif is_level:
                 gathered.due_ms = code

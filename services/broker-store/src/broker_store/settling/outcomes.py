@@ -148,7 +148,7 @@ class SettledPart:
         return self.placed
 
     def place(self, at: Placement) -> None:
-        raise AssertionError("it lies already")
+        raise AssertionError("it is placed already")
 
     def take_back(self) -> None:
         """Do nothing: the request does it."""

@@ -84,7 +84,7 @@ class Planner:
         for output, (target, queue), properties in zip(outputs, places, kept, strict=True):
             number += 1
             if len(properties) <= room:
-                properties += mark + suffixes[number]  # noqa: PLW2901 - the same, completed
+                properties += mark + suffixes[number]  # noqa: PLW2901 - completes it
             drafts.append(_draft(output, gathered, target, queue, properties))
         born_host = host if record is None else record.born_host
         size = 0

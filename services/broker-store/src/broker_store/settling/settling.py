@@ -140,7 +140,7 @@ class Settling:
                 self._submit(source, found, epoch, done)
             except RefusedRequest as refusal:
                 done(refusal)
-            except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+            except Exception as error:  # noqa: BLE001 - answer the waiting client, whatever the error
                 done(RefusedRequest(ResponseCode.SYSTEM_ERROR, f"the items cannot be read: {error}"))
 
         loop.run_in_executor(None, read).add_done_callback(on_read)

@@ -75,7 +75,7 @@ class Slices:
             except RefusedRequest as refusal:
                 is_all = True
                 request.refuse(refusal)
-            except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+            except Exception as error:  # noqa: BLE001 - answer the waiting client, whatever the error
                 is_all = True
                 remark = f"the items cannot be read: {error}"
                 request.refuse(RefusedRequest(ResponseCode.SYSTEM_ERROR, remark))

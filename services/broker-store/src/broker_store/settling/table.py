@@ -195,7 +195,7 @@ class SettledTable:
         """See Derived: one part."""
         yield self.snapshot(position)
 
-    def snapshot(self, position: int) -> bytes:  # noqa: ARG002 - all that is visible is in it, whatever that is
+    def snapshot(self, position: int) -> bytes:  # noqa: ARG002 - it holds everything visible
         """Return the current state."""
         saved = [
             Saved(topic, queue_id, group, settled.cursor, settled.packed())
@@ -203,7 +203,7 @@ class SettledTable:
         ]
         return msgspec.msgpack.encode(saved)
 
-    def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002 - replay of what it holds changes nothing
+    def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002 - replaying its content changes nothing
         """See Derived."""
         self._settled.clear()
         if data is None:

@@ -176,7 +176,7 @@ _REFUSALS: dict[str, tuple[ResponseCode, str | None]] = {
 def not_decided(result: SettleResult) -> RefusedRequest:
     """Return the refusal of a decision that could not be carried out. The transaction is still open."""
     code, gantry_code = _REFUSALS.get(result.status, (ResponseCode.SYSTEM_ERROR, None))
-    remark = f"the transaction is as open as before: {result.detail or result.status}"
+    remark = f"the transaction is still open: {result.detail or result.status}"
     if result.status == SettleStatus.UNKNOWN_TOPIC:
-        remark += "; make the topic again and commit, or roll back"
+        remark += "; create the topic again and commit, or roll back"
     return RefusedRequest(code, remark, {"gantryCode": gantry_code} if gantry_code else None)

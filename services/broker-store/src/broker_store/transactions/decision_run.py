@@ -114,7 +114,7 @@ class DecisionRun:
             self._asked.decided(list(rows.values()))
         else:
             remark = (
-                "the decision is written but its flush takes long: ask again, what is decided is said then"
+                "the decision is written but its flush takes long: repeat the request to learn the result"
             )
             refusal = RefusedRequest(code, remark, {"gantryCode": "RESULT_UNKNOWN"})
             for row in rows.values():

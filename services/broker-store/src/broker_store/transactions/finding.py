@@ -150,7 +150,7 @@ class Finding:
 
 def on_the_move(key: str) -> RefusedRequest:
     """Return the refusal of a transaction whose half is copied at every attempt."""
-    remark = f"transaction {key} is on the move; nothing was done, try again"
+    remark = f"transaction {key} is being copied; nothing was done, try again"
     return RefusedRequest(ResponseCode.SYSTEM_BUSY, remark)
 
 

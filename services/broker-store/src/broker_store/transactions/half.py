@@ -123,7 +123,7 @@ class HalfSends:
         if not properties.get(PRODUCER_GROUP):
             raise RefusedRequest(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"a transactional message needs the property {PRODUCER_GROUP}: nobody could be asked about it",
+                f"a transactional message needs the property {PRODUCER_GROUP}: without it no producer can be checked",
             )
         if not DELAYS.isdisjoint(properties) and level_of(properties) <= 0:
             # The delay begins at the commit, but an impossible one is refused before anything depends on

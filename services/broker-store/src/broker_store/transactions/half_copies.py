@@ -204,7 +204,7 @@ class HalfCopies:
     def topic_deleted(self, topic: str) -> None:
         """See Derived: halves outlive the topic they were sent to."""
 
-    def slices(self, position: int) -> Iterator[bytes]:  # noqa: ARG002 - all that is visible is in it
+    def slices(self, position: int) -> Iterator[bytes]:  # noqa: ARG002 - it holds everything visible
         """See Derived. Decisions come last: a copy that is decided between two parts is found there."""
         places = list(self._open)
         for at in range(0, len(places), ROWS_PER_SLICE):
@@ -217,7 +217,7 @@ class HalfCopies:
         for at in range(0, len(decided), ROWS_PER_SLICE):
             yield _part(_Saved(decided=decided[at : at + ROWS_PER_SLICE]))
 
-    def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002 - replay of what it holds changes nothing
+    def load(self, data: bytes | None, position: int) -> bool:  # noqa: ARG002 - replaying its content changes nothing
         """See Derived."""
         self._clear()
         try:

@@ -123,7 +123,7 @@ class HalfRun:
         codes = [half.tags_code for half in placed]
         queue.units.append_all(placed[0].offset, positions, [half.size for half in placed], codes)
         hashes = index_key_hashes(topic, [half.unique_key for half in placed])
-        if any([half.keys for half in placed]):  # noqa: C419 - faster so
+        if any([half.keys for half in placed]):  # noqa: C419 - a list is faster
             for half, hashed in zip(placed, hashes, strict=True):
                 index.append((hashed, half.position, store_ms))
                 if half.keys:

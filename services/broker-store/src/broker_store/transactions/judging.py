@@ -29,7 +29,7 @@ def check_end(header: EndTransactionHeader, record: Record, named: dict[str, str
     if not header.from_transaction_check and _is_over_immunity(record, named, now_ms):
         raise RefusedRequest(
             ResponseCode.ILLEGAL_OPERATION,
-            "the time that its producer may not be asked in is over: the decision counts when the check asks for it",
+            "its check immunity time is over: decide when the next check arrives",
         )
     if named.get(PRODUCER_GROUP) != header.producer_group:
         raise RefusedRequest(ResponseCode.SYSTEM_ERROR, "The producer group wrong")

@@ -1,4 +1,4 @@
-"""223, 307, 309: a tool's question reaches the client as it was asked, and the client's answer the tool as it was given."""
+"""Requests 223, 307 and 309: the client gets a tool's request unchanged, and the tool gets the client's answer unchanged."""
 
 import asyncio
 
@@ -99,7 +99,7 @@ async def test_a_message_is_consumed_directly(side):
 @pytest.mark.parametrize(
     "message_id", ["", "zz", offset_message_id(pack_host("127.0.0.1", 10911), 5_000_000)]
 )
-async def test_a_message_that_is_not_there_is_named(side, message_id):
+async def test_a_missing_message_is_named(side, message_id):
     await client(side)
     reply = await side.ask(309, {"consumerGroup": "readers", "clientId": "c1", "msgId": message_id})
     assert reply.code == ResponseCode.SYSTEM_ERROR
@@ -107,27 +107,27 @@ async def test_a_message_that_is_not_there_is_named(side, message_id):
 
 
 @pytest.mark.parametrize("code", [307, 309])
-async def test_who_is_not_online_cannot_be_asked(side, code):
+async def test_an_offline_client_cannot_be_queried(side, code):
     reply = await side.ask(code, {"consumerGroup": "readers", "clientId": "c9"})
     assert (reply.code, reply.remark) == (1, "The Consumer <readers> <c9> not online")
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "words"),
+    ("error", "code", "remark"),
     [
         (RequestTimedOut("late", sent=True), ResponseCode.CONSUME_MSG_TIMEOUT, "did not answer within 10 s"),
         (ConnectionLost("gone", sent=True), ResponseCode.SYSTEM_ERROR, "the client c1 is gone"),
         (NotConnected("gone"), ResponseCode.SYSTEM_ERROR, "the client c1 is gone"),
     ],
 )
-async def test_silence_and_loss_are_told_apart(side, error, code, words):
+async def test_silence_and_loss_have_different_errors(side, error, code, remark):
     peer = await client(side)
     side.send(307, {"consumerGroup": "readers", "clientId": "c1"})
     *_, answer = await question(peer)
     answer.set_exception(error)
     reply = await reply_of(side)
     assert reply.code == code
-    assert words in reply.remark
+    assert remark in reply.remark
     assert side.classes["adminBroker"].in_flight == 0
 
 
@@ -147,7 +147,7 @@ async def test_the_offsets_of_all_clients_are_collected(side):
     assert table == {"c0": {queue: 0}, "c1": {queue: 1}}
 
 
-async def test_one_client_may_be_asked_by_its_id(side):
+async def test_a_single_client_may_be_queried_by_its_id(side):
     await client(side, "c0")
     wanted = await client(side, "c1")
     side.send(223, {"topic": "orders", "group": "readers", "clientAddr": "c1"})

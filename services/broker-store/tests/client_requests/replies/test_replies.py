@@ -1,4 +1,7 @@
-"""324, 325: a reply reaches the client that asked and lies in the reply topic; the client's answer decides the code."""
+"""Requests 324 and 325: a reply reaches the client that made the request and is stored in the reply topic.
+
+The client's answer decides the code.
+"""
 
 import asyncio
 from types import SimpleNamespace
@@ -104,7 +107,7 @@ async def test_the_reply_is_kept_in_its_topic_without_flags_of_compression(side)
     assert record.property_map()["CORRELATION_ID"] == "7"
 
 
-async def test_keeping_can_be_switched_off(side):
+async def test_storing_can_be_switched_off(side):
     side.switch.store_replies = False
     peer = send(side)
     *_, answer = (await until(lambda: side.asker.asked)).pop()
@@ -115,22 +118,22 @@ async def test_keeping_can_be_switched_off(side):
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "remark"),
     [
         ({"REPLY_TO_CLIENT": "stranger"}, "push reply message fail, channel of <stranger> not found."),
         ({"REPLY_TO_CLIENT": ""}, "reply message properties[REPLY_TO_CLIENT] is null"),
     ],
 )
-async def test_who_is_not_there_gets_no_reply_but_it_is_kept(side, changes, words):
+async def test_an_absent_client_gets_no_reply_but_it_is_stored(side, changes, remark):
     peer = send(side, {name: value for name, value in (ASKED | changes).items() if value})
     (reply,) = await until(peer.answers)
-    assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, words)
+    assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, remark)
     side.flush()
     assert len(side.records(TOPIC)) == 1
 
 
 @pytest.mark.parametrize("result", [Command(code=1), RequestTimedOut("late", sent=True)])
-async def test_a_reply_the_client_does_not_take_is_an_error(side, result):
+async def test_a_reply_the_client_does_not_accept_is_an_error(side, result):
     peer = send(side)
     *_, answer = (await until(lambda: side.asker.asked)).pop()
     if isinstance(result, Command):

@@ -1,4 +1,7 @@
-"""222: offsets set by time, offset, earliest, latest; clients that are there hear of it with their next pull, or are told."""
+"""Request 222: offsets set by time, offset, earliest, latest.
+
+Connected clients get them with their next pull, or are notified.
+"""
 
 import asyncio
 
@@ -111,7 +114,7 @@ async def test_a_dry_run_answers_and_changes_nothing(side):
 
 
 @pytest.mark.parametrize(
-    ("more", "code", "words"),
+    ("more", "code", "remark"),
     [
         ({"topic": "nowhere"}, ResponseCode.TOPIC_NOT_EXIST, "Topic nowhere does not exist"),
         ({"group": "nobody"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "Group nobody does not exist"),
@@ -120,19 +123,19 @@ async def test_a_dry_run_answers_and_changes_nothing(side):
         ({"queueId": 0, "offset": -5}, ResponseCode.INVALID_PARAMETER, "range [0-10]"),
     ],
 )
-async def test_what_cannot_be_reset_is_refused(side, more, code, words):
+async def test_what_cannot_be_reset_is_refused(side, more, code, remark):
     reply = await side.ask(222, fields(**more))
-    assert (reply.code, words in reply.remark) == (code, True)
+    assert (reply.code, remark in reply.remark) == (code, True)
     assert side.consuming.offsets.topics_of("readers") == []
 
 
-async def test_a_group_without_clients_just_goes_on_there(side):
+async def test_a_group_without_clients_resumes_there(side):
     await side.ask(222, fields(0, queueId=0, offset=4))
     assert not side.consuming.resets
     assert (await side.ask(11, pull_fields(4))).code == ResponseCode.SUCCESS
 
 
-async def test_a_client_hears_of_it_once_with_its_next_pull(side):
+async def test_a_client_gets_it_once_with_its_next_pull(side):
     await online(side)
     await commit(side, 8)
     await side.ask(222, fields(queueId=0, offset=2))
@@ -180,7 +183,7 @@ async def test_a_held_pull_of_the_group_is_answered_and_others_stay_held(side):
     await side.ask(222, fields(queueId=0, offset=2))
     (answered,) = [
         frame for frame in peer.answers() if frame.is_response
-    ]  # beside it: the group has changed (40)
+    ]  # besides: the group has changed (40)
     assert answered.remark == "OFFSET_RESET"
     assert other.answers() == []
     assert side.consuming.held_count == 1
@@ -203,50 +206,50 @@ async def test_a_reset_survives_a_restart(side, tmp_path):
 
 
 @pytest.fixture
-def telling(side):
+def client_side_resets(side):
     side.settings.server_side_reset = False
     return side
 
 
-async def test_as_before_5_the_clients_are_told_and_commit_themselves(telling):
+async def test_as_before_5_the_clients_are_notified_and_commit_themselves(client_side_resets):
     peer = MemoryPeer()
-    await online(telling, peer)
+    await online(client_side_resets, peer)
     for queue_id in range(4):
-        await commit(telling, 5, queue_id)
+        await commit(client_side_resets, 5, queue_id)
     peer.answers()
-    reply = await telling.ask(222, fields(0, isForce="false"))
+    reply = await client_side_resets.ask(222, fields(0, isForce="false"))
     assert table(reply)[0] == 0
     push = peer.answer()
     assert (push.code, push.is_oneway) == (220, True)
     assert push.ext["group"] == "readers"
     queue = MessageQueue(broker_name="broker-a", queue_id=0, topic="orders")
     assert decode_body(push.body, ResetOffsetBody).offset_table[queue] == 0
-    assert await committed(telling) == 5
+    assert await committed(client_side_resets) == 5
 
 
-async def test_cpp_clients_are_told_in_a_list(telling):
+async def test_cpp_clients_get_a_list(client_side_resets):
     peer = MemoryPeer()
-    await online(telling, peer, "CPP")
-    await commit(telling, 5)
+    await online(client_side_resets, peer, "CPP")
+    await commit(client_side_resets, 5)
     peer.answers()
-    await telling.ask(222, fields(0, queueId=0))
+    await client_side_resets.ask(222, fields(0, queueId=0))
     content = fastjson.loads(peer.answer().body)
     assert content == {
         "offsetTable": [{"brokerName": "broker-a", "offset": 0, "queueId": 0, "topic": "orders"}]
     }
 
 
-async def test_without_force_no_queue_goes_forward(telling):
-    await online(telling)
-    await commit(telling, 5)
-    assert table(await telling.ask(222, fields(-1, queueId=0, isForce="false"))) == {0: 5}
-    assert table(await telling.ask(222, fields(-1, queueId=0))) == {0: 10}
+async def test_without_force_no_queue_moves_forward(client_side_resets):
+    await online(client_side_resets)
+    await commit(client_side_resets, 5)
+    assert table(await client_side_resets.ask(222, fields(-1, queueId=0, isForce="false"))) == {0: 5}
+    assert table(await client_side_resets.ask(222, fields(-1, queueId=0))) == {0: 10}
 
 
-async def test_nobody_can_be_told_who_is_not_there(telling):
-    assert (await telling.ask(222, fields(0, queueId=0))).code == ResponseCode.SYSTEM_ERROR
-    await commit(telling, 5)
-    assert (await telling.ask(222, fields(0, queueId=0))).code == ResponseCode.CONSUMER_NOT_ONLINE
+async def test_an_offline_client_cannot_be_notified(client_side_resets):
+    assert (await client_side_resets.ask(222, fields(0, queueId=0))).code == ResponseCode.SYSTEM_ERROR
+    await commit(client_side_resets, 5)
+    assert (await client_side_resets.ask(222, fields(0, queueId=0))).code == ResponseCode.CONSUMER_NOT_ONLINE
 
 
 async def test_a_deleted_topic_leaves_nothing_pending():

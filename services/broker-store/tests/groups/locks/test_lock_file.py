@@ -19,7 +19,7 @@ def test_the_newest_content_is_read_back(files):
         assert LockFile(files, PATH).load() == content
 
 
-def test_it_goes_on_where_the_last_run_ended(files):
+def test_it_continues_where_the_last_run_ended(files):
     LockFile(files, PATH).save(b"first")
     again = LockFile(files, PATH)
     again.load()
@@ -30,7 +30,7 @@ def test_it_goes_on_where_the_last_run_ended(files):
 
 @pytest.mark.parametrize("turn", [0, 1])
 @pytest.mark.parametrize("at", [0, 5, 9, 13, 25])
-def test_a_torn_or_damaged_write_leaves_the_content_before(files, turn, at):
+def test_a_torn_or_damaged_write_leaves_the_previous_content(files, turn, at):
     file = LockFile(files, PATH)
     contents = [b"of turn 1", b"of turn 0"]
     for content in contents:
@@ -41,7 +41,7 @@ def test_a_torn_or_damaged_write_leaves_the_content_before(files, turn, at):
     assert left == (b"of turn 1" if turn == 0 else b"of turn 0")
 
 
-def test_a_write_that_fails_leaves_the_content_before_and_the_next_one_counts(files):
+def test_a_failed_write_leaves_the_previous_content_and_the_next_one_counts(files):
     class Broken:
         def __getattr__(self, name):
             raise OSError(5, "Input/output error")

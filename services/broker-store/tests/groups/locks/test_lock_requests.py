@@ -113,7 +113,7 @@ async def test_a_client_that_unregisters_frees_its_queues(broker):
     assert await broker.lock(ScriptedPeer(), "c2", 0) == [0]
 
 
-async def test_a_lock_that_cannot_be_saved_is_not_given(broker):
+async def test_a_lock_that_cannot_be_saved_is_not_granted(broker):
     peer = ScriptedPeer()
 
     def fail(_content: bytes) -> None:

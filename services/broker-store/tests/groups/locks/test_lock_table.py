@@ -48,7 +48,7 @@ def test_a_client_that_leaves_gives_all_of_its_group_back(table):
 
 def test_a_closed_connection_frees_what_was_last_refreshed_over_it(table):
     table.lock("g", "c1", [A, B], 0, 1)
-    table.lock("g", "c1", [B], 5, 7)  # the client came again over another connection
+    table.lock("g", "c1", [B], 5, 7)  # the client returned over another connection
     assert table.closed(1, by_client=True)
     assert table.lock("g", "c2", [A, B], 10, 2) == ([A], [A])
     assert not table.closed(99, by_client=True)
@@ -75,13 +75,13 @@ def test_saved_holders_count_as_refreshed_when_they_are_loaded(table):
 @pytest.mark.parametrize(
     "content", [None, [], {"g": 5}, {"g": [["orders", "b", "zero", "c"]]}, {"g": [["orders"]]}]
 )
-def test_a_file_of_another_shape_is_no_lock(table, content):
+def test_a_file_of_another_format_holds_no_lock(table, content):
     table.load(content, 0)
     assert table.size == 0
 
 
 class OneHolder(RuleBasedStateMachine):
-    """Whatever clients do and whenever the store restarts, no queue is given to a second client while a first may hold it."""
+    """Whatever clients do and whenever the store restarts, no queue is granted to a second client while a first may hold it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -79,11 +79,11 @@ class _Reply(NamedTuple):
 class _KeptReply(Message):
     """A reply on the way into the reply topic."""
 
-    __slots__ = ("lies",)
+    __slots__ = ("stored_at",)
 
     def __init__(self, *fields: Any) -> None:
         super().__init__(*fields)
-        self.lies: asyncio.Future[dict[str, str] | None] = asyncio.get_running_loop().create_future()
+        self.stored_at: asyncio.Future[dict[str, str] | None] = asyncio.get_running_loop().create_future()
         """Its place, for its sender. None when it was refused."""
 
     def answer(self, at: Placement, code: ResponseCode = ResponseCode.SUCCESS) -> None:
@@ -93,12 +93,12 @@ class _KeptReply(Message):
         self._finish(place)
 
     def refuse(self, refusal: RefusedRequest) -> None:
-        _log.warning("a reply is not kept", topic=self.queue.topic, reason=str(refusal))
+        _log.warning("a reply is not stored", topic=self.queue.topic, reason=str(refusal))
         self._finish(None)
 
     def _finish(self, place: dict[str, str] | None) -> None:
-        if not self.lies.done():
-            self.lies.set_result(place)
+        if not self.stored_at.done():
+            self.stored_at.set_result(place)
 
 
 class Replies:
@@ -136,7 +136,7 @@ class Replies:
             self._store(peer, reply)
             return encode_response(refusal.code, opaque, nowhere, remark=refusal.remark)
         kept = self._store(peer, reply)
-        place = (await kept.lies) if kept is not None else None
+        place = (await kept.stored_at) if kept is not None else None
         fields = (place or nowhere) | {name: reply.properties[name] for name in _ECHOED}
         return encode_response(ResponseCode.SUCCESS, opaque, fields)
 
@@ -188,7 +188,7 @@ class Replies:
             return None
         raw, unique_key = parts.stamp.finish_bytes(format_properties(reply.properties), reply.properties)
         if len(raw) > PROPERTIES_BYTES_MAX:
-            _log.warning("a reply is not kept: its properties are too long", topic=header.topic)
+            _log.warning("a reply is not stored: its properties are too long", topic=header.topic)
             return None
         tag = reply.properties.get(TAGS)
         message = _KeptReply(
@@ -199,7 +199,7 @@ class Replies:
         try:
             parts.appends.submit(message, len(reply.body))
         except WireError as error:
-            _log.warning("a reply is not kept", topic=header.topic, reason=str(error))
+            _log.warning("a reply is not stored", topic=header.topic, reason=str(error))
             return None
         return message
 
@@ -207,7 +207,7 @@ class Replies:
 def _check_reply_topic(topic: str) -> None:
     """Raise NO_PERMISSION for a topic that holds no replies: send requests check more than this one."""
     if not topic.endswith(f"_{REPLY_TOPIC_SUFFIX}"):
-        remark = f"a reply goes to a topic named <cluster>_{REPLY_TOPIC_SUFFIX}, not to {topic}: use a send request"
+        remark = f"a reply topic is named <cluster>_{REPLY_TOPIC_SUFFIX}, not {topic}: use a send request"
         raise RefusedRequest(ResponseCode.NO_PERMISSION, remark)
 
 

@@ -122,7 +122,7 @@ class QueueLocks:
         group, client_id = body.consumer_group, body.client_id
         if error is not None and changed:
             self.table.unlock(group, client_id, changed)
-            remark = f"the locks could not be saved, so none was given: {error}"
+            remark = f"the locks could not be saved, so none was granted: {error}"
             frame = encode_response(ResponseCode.SYSTEM_ERROR, command.opaque, remark=remark)
         else:
             frame = _held_reply(

@@ -87,7 +87,7 @@ class LockTable:
             for group in groups
             if by_client
         ]
-        return any([self._drop(group, queues) for group, queues in found])  # noqa: C419 - all of them, not up to the first
+        return any([self._drop(group, queues) for group, queues in found])  # noqa: C419 - must drop all, not only the first
 
     def expire(self, now_ms: int) -> bool:
         """Remove ended locks."""
