@@ -315,7 +315,7 @@ class SimulatedFiles:
         return inode
 
     def _used_bytes(self) -> int:
-        inodes = {id(inode): inode for inode in self._names.values()}
+        inodes = {id(inode): inode for inode in self._names.copy().values()}
         return sum(len(inode.blocks) for inode in inodes.values()) * _BLOCK_BYTES
 
 
